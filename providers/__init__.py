@@ -1,0 +1,1 @@
+"""One adapter per kind of upstream, behind one protocol (`providers/base.py`)."""

@@ -1,0 +1,113 @@
+"""What the gateway knows of an upstream. It depends on this file and on no adapter."""
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol, TypeAlias
+
+from translation.events import Event
+from translation.json_types import Json
+from translation.loss import Loss
+from translation.profile import Profile
+from translation.turn import Turn
+
+Batch: TypeAlias = Sequence[Event]
+"""What one upstream read meant."""
+
+Dialect: TypeAlias = Literal["chat", "responses"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capabilities:
+    """Facts about an upstream, declared once, checked before anything is sent.
+
+    Every flag defaults to "no": an adapter that forgets one refuses loudly instead of dropping the request silently.
+    """
+
+    dialects: frozenset[Dialect] = frozenset()
+    """Wire formats it speaks itself, so that `relay` works."""
+    streaming: bool = False
+    tools: bool = False
+    parallel_tools: bool = False
+    tool_kinds: frozenset[str] = frozenset({"function"})
+    """Kinds of tools its own dialect can say; other client-run kinds ride on functions."""
+    hosted_tools: frozenset[str] = frozenset()
+    """Kinds of tools the upstream runs itself."""
+    images: bool = False
+    audio: bool = False
+    files: bool = False
+    reasoning: bool = False
+    json_schema: bool = False
+    logprobs: bool = False
+    choices: bool = False
+    """Several choices (`n`) can be asked for on a relay."""
+    max_context_window: int | None = None
+    """Tokens, where known."""
+    models: bool = False
+    """It can list what it serves."""
+    extensions: frozenset[str] = frozenset()
+    """Request fields outside the API it understands."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One upstream reply that is not a stream: its JSON body, and headers worth passing on."""
+
+    body: Json
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+class Exchange(Protocol):
+    """One turn, checked and lowered, not yet sent."""
+
+    @property
+    def losses(self) -> Sequence[Loss]:
+        """What the upstream will not be told."""
+        ...
+
+    def batches(self) -> AsyncGenerator[Batch, None]:
+        """Send it; the events of each upstream read, ending in Finished or Failed.
+
+        Raises ProviderError while nothing has been yielded; yields Failed after that. Closing the generator closes the
+        upstream connection. Call it once.
+        """
+        ...
+
+
+class RelayExchange(Protocol):
+    """One request in the upstream's own dialect, not yet sent."""
+
+    def reads(self) -> AsyncGenerator[bytes, None]:
+        """Send it as a stream; raw reads of the SSE reply. Raises ProviderError, also in the middle."""
+        ...
+
+    async def answer(self) -> Answer:
+        """Send it as a plain request. Raises ProviderError."""
+        ...
+
+
+class Provider(Protocol):
+    """An adapter for one configured upstream."""
+
+    @property
+    def name(self) -> str:
+        """The name it has in the config."""
+        ...
+
+    @property
+    def capabilities(self) -> Capabilities: ...
+
+    def prepare(self, turn: Turn, profile: Profile) -> Exchange:
+        """Lower the turn; no I/O. Raises Unrepresentable for what the upstream cannot honour."""
+        ...
+
+    def relay(self, dialect: Dialect, body: Json) -> RelayExchange:
+        """Forward a body the upstream understands as it is; no I/O. `dialect` must be in `capabilities.dialects`."""
+        ...
+
+    async def models(self) -> Sequence[str]:
+        """Names the upstream serves; empty when it cannot list them. Raises ProviderError."""
+        ...
+
+    async def aclose(self) -> None:
+        """Close pooled connections."""
+        ...

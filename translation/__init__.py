@@ -1,0 +1,1 @@
+"""Wire formats in and out of one internal event stream. Pure: no I/O, clock, randomness or ids of its own."""

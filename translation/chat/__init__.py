@@ -1,0 +1,1 @@
+"""OpenAI's Chat Completions format, as an endpoint (schema, lift, encode) and as an upstream (lower, decode, relay)."""

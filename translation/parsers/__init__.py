@@ -1,0 +1,1 @@
+"""Structure out of plain model text, incrementally, however the text is cut."""

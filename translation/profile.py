@@ -1,0 +1,39 @@
+"""Facts about a model family that shape how a turn is said to it and how its text is read."""
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+ParsingFormat: TypeAlias = Literal["direct_response", "think_tags"]
+SystemMessages: TypeAlias = Literal["merge_leading", "merge_all", "keep"]
+ReplayReasoning: TypeAlias = Literal["reasoning_content", "reasoning", "reasoning_details", "think_tags", "none"]
+ThinkingSwitch: TypeAlias = Literal["chat_template_kwargs", "reasoning_enabled", "none"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """One model family's habits. Every field can be overridden per model in the config under the same name."""
+
+    parsing_format: ParsingFormat = "direct_response"
+    """`think_tags`: text between think tags is reasoning. `direct_response`: text is left alone."""
+    think_open: bool = False
+    """The chat template writes the opening tag, so a reply starts inside it."""
+    system_messages: SystemMessages = "merge_leading"
+    """`merge_leading`: leading system/developer messages become one, later ones stay where they are;
+    `merge_all`: later ones are hoisted into the first (a recorded loss); `keep`: as they came."""
+    developer_role: Literal["developer", "system", "user"] = "system"
+    """The role a developer message is sent with."""
+    replay_reasoning: ReplayReasoning = "reasoning_content"
+    """The assistant message field past reasoning goes back in; `none` drops it with a loss note."""
+    max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
+    thinking_switch: ThinkingSwitch = "none"
+    """How `thinking: true|false` is said: vLLM's and llama.cpp's `chat_template_kwargs.enable_thinking`, OpenRouter's
+    `reasoning.enabled`, or not at all (a loss)."""
+    effort_field: Literal["reasoning_effort", "reasoning", "none"] = "reasoning_effort"
+    """Chat field for `reasoning.effort`: the flat `reasoning_effort`, or OpenRouter's `reasoning: {effort, max_tokens}`."""
+    media_in_tool_messages: bool = False
+    """The upstream reads images in tool messages; otherwise they move to a user message after the tool messages."""
+    extra_params: frozenset[str] = frozenset()
+    """Top-level keys outside the API that the upstream understands and that are passed on as they are."""
+
+
+DEFAULT_PROFILE = Profile()

@@ -1,0 +1,114 @@
+"""Opens and closes items for upstreams whose wire has no structure of its own: text, reasoning, calls."""
+
+from collections.abc import Hashable
+
+from translation import items
+from translation.events import Delta, Event, ItemEnded, ItemStarted, ItemStatus, PartEnded, PartStarted
+from translation.ids import NewId
+from translation.json_types import Item, Json
+
+_BLOCKS = {
+    "text": ("message", items.message, items.output_text),
+    "refusal": ("message", items.message, items.refusal),
+    "reasoning": ("reasoning", items.reasoning, items.reasoning_text),
+    "summary": ("reasoning", items.reasoning, items.summary_text),
+}
+"""Noun -> (item type, item constructor, part constructor)."""
+
+
+class ItemWriter:
+    """Numbers items from 0 in order of appearance. One block (message or reasoning) is open at a time; calls interleave.
+
+    Every method returns the events it caused, in order.
+    """
+
+    def __init__(self, new_id: NewId) -> None:
+        self._new_id = new_id
+        self._next = 0
+        self._block: str | None = None
+        self._block_item = ""
+        self._index = -1
+        self._part = -1
+        self._calls: dict[Hashable, int] = {}
+
+    @property
+    def open_calls(self) -> int:
+        """How many calls are open."""
+        return len(self._calls)
+
+    @property
+    def started(self) -> int:
+        """How many items were started so far."""
+        return self._next
+
+    def block(self, noun: str, text: str, logprobs: list[Json] | None = None) -> list[Event]:
+        """Text of a noun (`text`, `refusal`, `reasoning`, `summary`), opening and closing blocks as needed.
+
+        A refusal after text (or the other way round) is a further part of the same message.
+        """
+        if noun == self._block:
+            return [Delta(self._index, self._part, text, logprobs)]
+        item_type, new_item, new_part = _BLOCKS[noun]
+        events: list[Event] = []
+        if self._block is not None and item_type == self._block_item:
+            events.append(PartEnded(self._index, self._part))
+            self._part += 1
+        else:
+            events += self.close_block()
+            self._index = self._open(new_item(self._new_id(items.ID_PREFIXES[item_type])), events)
+            self._part = 0
+        self._block, self._block_item = noun, item_type
+        events.append(PartStarted(self._index, self._part, new_part()))
+        events.append(Delta(self._index, self._part, text, logprobs))
+        return events
+
+    def call(self, key: Hashable, *, name: str, call_id: str, arguments: str = "") -> list[Event]:
+        """Open a function call under `key` (any hashable the decoder tells calls apart by), closing an open block."""
+        events = self.close_block()
+        self._calls[key] = self._open(items.function_call(self._new_id("fc"), call_id=call_id, name=name), events)
+        if arguments:
+            events.append(Delta(self._calls[key], None, arguments))
+        return events
+
+    def arguments(self, key: Hashable, text: str) -> list[Event]:
+        """More arguments for an open call; nothing for empty text."""
+        return [Delta(self._calls[key], None, text)] if text else []
+
+    def item(self, whole: Item) -> list[Event]:
+        """One item that is complete as it stands."""
+        events = self.close_block()
+        index = self._open(whole, events)
+        events.append(ItemEnded(index, whole))
+        return events
+
+    def close_block(self, status: ItemStatus = "completed") -> list[Event]:
+        """End the open message or reasoning item, if any."""
+        if self._block is None:
+            return []
+        self._block, self._block_item = None, ""
+        return [PartEnded(self._index, self._part), ItemEnded(self._index, status=status)]
+
+    def close_call(self, key: Hashable, status: ItemStatus = "completed") -> list[Event]:
+        """End one open call."""
+        index = self._calls.pop(key)
+        return [PartEnded(index, None), ItemEnded(index, status=status)]
+
+    def close(self, status: ItemStatus = "completed") -> list[Event]:
+        """End everything that is open. `status` is the last open item's; the ones before it are complete."""
+        events: list[Event] = []
+        if self._block is None:
+            keys = list(self._calls)
+            for key in keys[:-1]:
+                events += self.close_call(key)
+            for key in keys[-1:]:
+                events += self.close_call(key, status)
+            return events
+        for key in list(self._calls):
+            events += self.close_call(key)
+        return [*events, *self.close_block(status)]
+
+    def _open(self, item: Item, events: list[Event]) -> int:
+        index = self._next
+        self._next += 1
+        events.append(ItemStarted(index, item))
+        return index
