@@ -1,0 +1,49 @@
+PYTHON ?= python3
+ARGS ?=
+
+BIN := .venv/bin
+STAMP := .venv/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run test test-engine check fmt bench docs lock
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(STAMP) ## create .venv from the locked requirements
+
+$(STAMP): requirements/dev.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed: make PYTHON=python3.12" if sys.version_info < (3, 11) else 0)'
+	test -x $(BIN)/pip || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+run: setup ## serve on 127.0.0.1:8080; more with ARGS="--config FILE --port 9000"
+	$(BIN)/responses-gateway serve $(ARGS)
+
+test: setup ## unit, contract, golden, fault and integration tests; translation/ is covered to the last branch
+	$(BIN)/python -m pytest --cov --cov-report= $(ARGS)
+	$(BIN)/python -m coverage report --include='translation/*' --fail-under=100
+
+test-engine: setup ## the same promises on a real vLLM server
+	scripts/test_engine $(ARGS)
+
+check: setup ## format, lint, types, import rules; changes nothing
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+fmt: setup ## format and fix what can be fixed
+	$(BIN)/ruff check --fix-only .
+	$(BIN)/ruff format .
+
+bench: setup ## CPU per delta, added delay and memory, each beside a direct run
+	$(BIN)/python -m bench $(ARGS)
+
+docs: setup ## regenerate the generated pages of docs/
+	$(BIN)/python -m scripts.docs
+
+lock: ## regenerate requirements/*.txt from pyproject.toml
+	scripts/lock $(ARGS)
