@@ -1,0 +1,84 @@
+"""Bytes to frames: whatever the line ends, wherever the network cuts."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from translation import sse
+from translation.errors import ProtocolViolation
+from translation.sse import Frame, FrameDecoder
+
+
+def frames_of(reads: list[bytes]) -> list[tuple[str | None, bytes]]:
+    decoder = FrameDecoder()
+    frames = [frame for read in reads for frame in decoder.feed(read)]
+    return [(frame.event, frame.payload) for frame in [*frames, *decoder.finish()]]
+
+
+CASES: dict[str, tuple[bytes, list[tuple[str | None, bytes]]]] = {
+    "unnamed frames": (b'data: {"a":1}\n\ndata: [DONE]\n\n', [(None, b'{"a":1}'), (None, b"[DONE]")]),
+    "named frames": (b"event: x\ndata: 1\n\nevent: y\ndata: 2\n\n", [("x", b"1"), ("y", b"2")]),
+    "CRLF": (b"event: x\r\ndata: 1\r\n\r\ndata: 2\r\n\r\n", [("x", b"1"), (None, b"2")]),
+    "lone CR": (b"event: x\rdata: 1\r\rdata: 2\r\r", [("x", b"1"), (None, b"2")]),
+    "mixed line ends": (b"event: x\r\ndata: 1\n\ndata: 2\r\r\ndata: 3\n\r\n", [("x", b"1"), (None, b"2"), (None, b"3")]),
+    "a byte order mark": (b"\xef\xbb\xbfdata: 1\n\n", [(None, b"1")]),
+    "comments and other fields are dropped": (b": hi\n\nid: 7\nretry: 3\ndata: 1\n\n: bye\n\n", [(None, b"1")]),
+    "several data lines are one payload": (b"data: a\ndata: b\n\n", [(None, b"a\nb")]),
+    "several data lines of a named frame": (b"event: e\ndata: a\ndata: b\n\n", [("e", b"a\nb")]),
+    "no space after the colon": (b"event:x\ndata:1\n\n", [("x", b"1")]),
+    "a field without a colon": (b"data\n\ndata: 1\n\n", [(None, b""), (None, b"1")]),
+    "the last blank line is missing": (b"data: 1\n\ndata: [DONE]", [(None, b"1"), (None, b"[DONE]")]),
+    "extra blank lines": (b"\n\n\ndata: 1\n\n\n\ndata: 2\n\n", [(None, b"1"), (None, b"2")]),
+    "nothing": (b"", []),
+    "text in many bytes": ("data: 東京🚀\n\n".encode(), [(None, "東京🚀".encode())]),
+}
+
+
+@pytest.mark.parametrize(("wire", "expected"), CASES.values(), ids=CASES)
+def test_bytes_become_frames(wire: bytes, expected: list[tuple[str | None, bytes]]) -> None:
+    assert frames_of([wire]) == expected
+
+
+@pytest.mark.parametrize(("wire", "expected"), CASES.values(), ids=CASES)
+def test_how_the_network_cuts_the_bytes_does_not_matter(
+    wire: bytes, expected: list[tuple[str | None, bytes]]
+) -> None:
+    assert frames_of([wire[i : i + 1] for i in range(len(wire))]) == expected
+    for cut in range(len(wire)):
+        assert frames_of([wire[:cut], wire[cut:]]) == expected
+
+
+@given(st.lists(st.integers(0, 60), max_size=8).map(sorted))
+def test_any_cuts_give_the_same_frames(cuts: list[int]) -> None:
+    wire = b"".join(case[0] for name, case in CASES.items() if "mark" not in name)[:60] + b"\n\n"
+    edges = [0, *cuts, len(wire)]
+    assert frames_of([wire[a:b] for a, b in zip(edges, edges[1:], strict=False)]) == frames_of([wire])
+
+
+def test_a_frame_carries_itself_with_lf_line_ends() -> None:
+    decoder = FrameDecoder()
+    wire = b"event: x\r\ndata: 1\r\n\r\ndata:2\r\n\r\nevent: y\r\ndata: a\r\ndata: b\r\n\r\n"
+    assert [frame.raw for frame in decoder.feed(wire)] == [
+        b"event: x\ndata: 1\n\n",
+        b"data: 2\n\n",
+        b"event: y\ndata: a\ndata: b\n\n",
+    ]
+
+
+def test_a_frame_over_the_cap_is_a_violation_and_no_more_than_the_cap_is_held() -> None:
+    decoder = FrameDecoder(max_frame_bytes=100)
+    decoder.feed(b"data: " + b"x" * 80)
+    with pytest.raises(ProtocolViolation, match="longer than 100 bytes"):
+        decoder.feed(b"x" * 80)
+
+
+def test_the_cap_counts_from_the_last_frame() -> None:
+    decoder = FrameDecoder(max_frame_bytes=100)
+    for _ in range(10):
+        assert decoder.feed(b"data: " + b"x" * 60) == []
+        assert decoder.feed(b"\n\n") == [Frame(None, b"x" * 60, b"data: " + b"x" * 60 + b"\n\n")]
+
+
+def test_writing_and_reading_are_inverse() -> None:
+    wire = sse.encode("response.created", b"{}") + sse.data(b"1") + sse.DONE
+    assert frames_of([wire]) == [("response.created", b"{}"), (None, b"1"), (None, b"[DONE]")]

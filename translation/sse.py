@@ -1,0 +1,126 @@
+"""Server-sent events: bytes to frames and back. https://html.spec.whatwg.org/multipage/server-sent-events.html
+
+Reading accepts what servers really send: LF, CRLF or CR line ends, a byte order mark, comments, several `data:` lines,
+no space after the colon, frames cut anywhere. Writing is always LF.
+"""
+
+from typing import NamedTuple
+
+from translation.errors import ProtocolViolation
+
+DONE = b"data: [DONE]\n\n"
+"""The last frame of a stream, on both APIs."""
+
+DONE_PAYLOAD = b"[DONE]"
+
+KEEP_ALIVE = b": keep-alive\n\n"
+
+DEFAULT_MAX_FRAME_BYTES = 16 * 1024 * 1024
+
+_BOM = b"\xef\xbb\xbf"
+
+
+class Frame(NamedTuple):
+    """One event: its `event:` name if it had one, its joined `data:` lines, and itself as an LF frame."""
+
+    event: str | None
+    payload: bytes
+    raw: bytes
+
+
+def encode(event: str, payload: bytes) -> bytes:
+    """A named frame. `payload` is one line."""
+    return b"event: %s\ndata: %s\n\n" % (event.encode(), payload)
+
+
+def data(payload: bytes) -> bytes:
+    """An unnamed frame. `payload` is one line."""
+    return b"data: %s\n\n" % payload
+
+
+class FrameDecoder:
+    """Bytes in with `feed`, whole frames out; `finish` gives what an upstream left without its blank line.
+
+    Frames without data (comments, `id:`, `retry:`) are dropped. Raises ProtocolViolation when a frame grows over
+    `max_frame_bytes`; at most that much is held.
+    """
+
+    def __init__(self, max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES) -> None:
+        self._max = max_frame_bytes
+        self._held: list[bytes] = []
+        self._held_bytes = 0
+        self._at_start = True
+        self._swallow_lf = False
+
+    def feed(self, read: bytes) -> list[Frame]:
+        """Take one read; return the frames it completed, possibly none."""
+        if self._at_start or self._swallow_lf or b"\r" in read:
+            read = self._normalise(read)
+        # A blank line can only begin here or on the join with what is held: a long frame is scanned once.
+        held = self._held
+        if b"\n\n" not in read and not (held and read[:1] == b"\n" and held[-1][-1:] == b"\n"):
+            self._hold(read)
+            return []
+        if held:
+            held.append(read)
+            read = b"".join(held)
+            held.clear()
+            self._held_bytes = 0
+        *wholes, rest = read.split(b"\n\n")
+        if rest:
+            self._hold(rest)
+        return [frame for whole in wholes if (frame := _frame(whole)) is not None]
+
+    def finish(self) -> list[Frame]:
+        """The upstream closed. What it left counts as a frame, whole or cut: its payload will tell."""
+        rest = b"".join(self._held).rstrip(b"\n")
+        self._held.clear()
+        frame = _frame(rest)
+        return [] if frame is None else [frame]
+
+    def _hold(self, read: bytes) -> None:
+        self._held_bytes += len(read)
+        if self._held_bytes > self._max:
+            raise ProtocolViolation(f"an event of the stream is longer than {self._max} bytes")
+        if read:
+            self._held.append(read)
+
+    def _normalise(self, read: bytes) -> bytes:
+        if self._at_start:
+            # The mark is three bytes and may be cut; nothing else starts with its first byte.
+            head = b"".join(self._held) + read
+            if head and head != _BOM and _BOM.startswith(head):
+                self._held = [head]
+                return b""
+            self._held = []
+            self._held_bytes = 0
+            self._at_start = not head
+            read = head.removeprefix(_BOM)
+        if self._swallow_lf and read:
+            read = read.removeprefix(b"\n")
+            self._swallow_lf = False
+        if b"\r" in read:
+            self._swallow_lf = read.endswith(b"\r")
+            read = read.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        return read
+
+
+def _frame(lines: bytes) -> Frame | None:
+    if lines.startswith(b"data: ") and b"\n" not in lines:
+        return Frame(None, lines[6:], lines + b"\n\n")
+    event: str | None = None
+    payload: list[bytes] = []
+    for line in lines.split(b"\n"):
+        name, _, value = line.partition(b":")
+        value = value.removeprefix(b" ")
+        if name == b"data":
+            payload.append(value)
+        elif name == b"event":
+            event = value.decode("utf-8", "replace")
+    if not payload:
+        return None
+    joined = b"\n".join(payload)
+    if len(payload) == 1 and event is not None:
+        return Frame(event, joined, encode(event, joined))
+    raw = b"".join(b"data: %s\n" % line for line in payload)
+    return Frame(event, joined, (b"event: %s\n" % event.encode() if event else b"") + raw + b"\n")
