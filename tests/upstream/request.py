@@ -1,0 +1,32 @@
+"""What a client sent to the scripted upstream, as a test wants to look at it."""
+
+import asyncio
+import json
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(eq=False)
+class Request:
+    """One recorded request.
+
+    `headers` have lower-case names; `path` includes the query. `closed` is done once the connection that carried the
+    request has ended, whoever ended it, with the monotonic time at which it did.
+    """
+
+    method: str
+    path: str
+    headers: dict[str, str]
+    content: bytes
+    received_at: float
+    closed: asyncio.Future[float]
+
+    @property
+    def json(self) -> Any:
+        """The body, parsed; raises ValueError when it is not JSON."""
+        return json.loads(self.content)
+
+    @property
+    def streams(self) -> bool:
+        """Whether the body asks for a stream."""
+        return bool(self.content) and self.json.get("stream") is True
