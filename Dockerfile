@@ -1,0 +1,32 @@
+ARG PYTHON_VERSION=3.13
+
+FROM python:${PYTHON_VERSION}-slim AS build
+ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
+WORKDIR /src
+
+# Dependencies before sources: a change of code reuses this layer.
+COPY requirements/ requirements/
+RUN python -m venv /opt/gateway \
+    && /opt/gateway/bin/pip install --require-hashes -r requirements/runtime.txt
+
+# The build backend stays out of the image; its pin and hashes are those of the development lock.
+RUN sed -n '/^setuptools==/,/# via/p' requirements/dev.txt > build.txt \
+    && pip install --require-hashes -r build.txt
+
+COPY pyproject.toml README.md LICENSE ./
+COPY translation/ translation/
+COPY providers/ providers/
+COPY gateway/ gateway/
+RUN pip wheel --no-deps --no-build-isolation --wheel-dir wheels . \
+    && /opt/gateway/bin/pip install --no-deps wheels/*.whl
+
+FROM python:${PYTHON_VERSION}-slim
+RUN useradd --system --uid 10001 --user-group --no-create-home gateway
+COPY --from=build /opt/gateway /opt/gateway
+COPY deploy/config.yaml /etc/responses-gateway/config.yaml
+ENV PATH=/opt/gateway/bin:$PATH
+USER 10001:10001
+EXPOSE 8080
+HEALTHCHECK --interval=10s --timeout=3s --start-period=10s \
+    CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8080/healthz', timeout=2)"]
+CMD ["responses-gateway", "serve", "--host", "0.0.0.0", "--config", "/etc/responses-gateway/config.yaml"]

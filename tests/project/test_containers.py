@@ -1,0 +1,125 @@
+"""The image and the compose file, checked as far as a machine without a container engine can."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+BIN = Path(sysconfig.get_path("scripts"))
+COMPOSE = yaml.safe_load((ROOT / "compose.yaml").read_text())
+SECRETS = {"GATEWAY_KEY": "k", "POSTGRES_PASSWORD": "p"}
+
+
+class Step(NamedTuple):
+    instruction: str
+    argument: str
+
+
+def stages() -> list[list[Step]]:
+    """The Dockerfile's instructions by stage, each on one line."""
+    text = re.sub(r"^\s*#.*\n", "", (ROOT / "Dockerfile").read_text(), flags=re.MULTILINE)
+    lines = re.sub(r"\\\n\s*", "", text).splitlines()
+    steps = [Step(*line.split(maxsplit=1)) for line in lines if line.strip()]
+    starts = [number for number, step in enumerate(steps) if step.instruction == "FROM"]
+    return [steps[start:end] for start, end in zip(starts, [*starts[1:], len(steps)], strict=True)]
+
+
+def arguments(stage: list[Step], instruction: str) -> list[str]:
+    return [step.argument for step in stage if step.instruction == instruction]
+
+
+def run(*command: str | Path, **options: Any) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(command, capture_output=True, text=True, check=False, **options)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done
+
+
+def test_the_linter_has_nothing_to_say_about_the_dockerfile() -> None:
+    run(BIN / "hadolint", ROOT / "Dockerfile")
+
+
+@pytest.mark.timeout(300)
+def test_the_install_steps_of_the_image_work_in_a_clean_directory(tmp_path: Path) -> None:
+    """COPY and RUN of the build stage as written, with /src and /opt moved below a directory of the test."""
+    source, opt = tmp_path / "src", tmp_path / "opt"
+    run(sys.executable, "-m", "venv", tmp_path / "python")
+    environ = os.environ | {"PATH": f"{tmp_path / 'python/bin'}:{os.environ['PATH']}", "PIP_QUIET": "1"}
+    source.mkdir()
+    for step in stages()[0]:
+        if step.instruction == "COPY":
+            *names, target = step.argument.split()
+            for name in names:
+                copy(ROOT / name, source / target)
+        elif step.instruction == "RUN":
+            run("bash", "-euc", step.argument.replace("/opt/", f"{opt}/"), cwd=source, env=environ)
+
+    command = opt / "gateway/bin/responses-gateway"
+    assert "serve" in run(command, "--help", cwd=tmp_path).stdout
+    assert "setuptools" not in run(opt / "gateway/bin/python", "-m", "pip", "list", cwd=tmp_path).stdout
+
+
+def copy(origin: Path, target: Path) -> None:
+    if origin.is_dir():
+        shutil.copytree(origin, target, ignore=shutil.ignore_patterns("__pycache__"))
+    else:
+        shutil.copy(origin, target)
+
+
+def test_the_build_context_holds_what_is_copied_and_nothing_else() -> None:
+    admitted = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
+    copied = {
+        name
+        for stage in stages()
+        for argument in arguments(stage, "COPY")
+        if "--from" not in argument
+        for name in argument.split()[:-1]
+    }
+    assert copied == {name.removesuffix("*.txt") for name in admitted}
+
+
+def test_the_image_runs_the_documented_command_without_root_or_a_shell() -> None:
+    *_, final = stages()
+    (user,) = arguments(final, "USER")
+    assert all(part.isdigit() and int(part) > 0 for part in user.split(":"))
+    (command,) = arguments(final, "CMD")
+    assert json.loads(command)[:2] == ["responses-gateway", "serve"]
+    (health,) = arguments(final, "HEALTHCHECK")
+    assert json.loads(health[health.index("[") :])[0] == "python"
+
+
+def test_no_secret_has_a_default() -> None:
+    values = [value for service in COMPOSE["services"].values() for value in service["environment"].values()]
+    for name in SECRETS:
+        assert any(f"${{{name}:?" in str(value) for value in values), name
+
+
+def test_every_service_but_the_gateway_states_its_health() -> None:
+    """The gateway's own check is in its image."""
+    services = COMPOSE["services"]
+    assert {name for name, service in services.items() if "healthcheck" not in service} == {"gateway"}
+    assert services["gateway"]["depends_on"] == {"postgres": {"condition": "service_healthy"}}
+    assert {name for name, service in services.items() if "profiles" in service} == {"vllm"}
+
+
+def compose_command() -> list[str] | None:
+    for command in (["docker", "compose"], ["docker-compose"]):
+        if shutil.which(command[0]) and not subprocess.run([*command, "version"], capture_output=True).returncode:
+            return command
+    return None
+
+
+@pytest.mark.skipif(compose_command() is None, reason="no docker compose on this machine; .ci/run installs one")
+def test_docker_compose_accepts_the_file() -> None:
+    command = compose_command()
+    assert command is not None
+    done = run(*command, "--profile", "vllm", "config", cwd=ROOT, env=os.environ | SECRETS)
+    assert set(yaml.safe_load(done.stdout)["services"]) == {"gateway", "postgres", "vllm"}

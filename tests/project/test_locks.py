@@ -1,0 +1,62 @@
+"""The lock files: complete, pinned, hashed, and silent about where packages come from."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).parents[2]
+LOCKS = sorted((ROOT / "requirements").glob("*.txt"))
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+RUNTIME = PYPROJECT["project"]["dependencies"]
+DEV = PYPROJECT["dependency-groups"]["dev"]
+
+
+def requirements(lock: Path) -> list[str]:
+    """The logical lines of a lock: one requirement each, with its hashes."""
+    lines = [line for line in lock.read_text().splitlines() if not line.lstrip().startswith("#")]
+    return [line for line in "\n".join(lines).replace("\\\n", " ").splitlines() if line.strip()]
+
+
+def pins(lock: Path) -> dict[str, str]:
+    """Canonical name -> version of everything a lock installs."""
+    found: dict[str, str] = {}
+    for line in requirements(lock):
+        requirement = Requirement(line.split("--hash", 1)[0])
+        (specifier,) = requirement.specifier
+        assert specifier.operator == "==", line
+        found[canonicalize_name(requirement.name)] = specifier.version
+    return found
+
+
+@pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: lock.name)
+def test_every_requirement_carries_hashes(lock: Path) -> None:
+    for line in requirements(lock):
+        assert re.search(r"--hash=sha256:[0-9a-f]{64}(\s|$)", line), line
+
+
+@pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: lock.name)
+def test_no_lock_names_a_host_or_a_place_on_a_disk(lock: Path) -> None:
+    text = lock.read_text()
+    assert not re.search(r"://|index-url|trusted-host|find-links|@ file|\bwww\.|\.(org|com|net|io)\b", text)
+
+
+@pytest.mark.parametrize(
+    ("lock", "declared"),
+    [("runtime.txt", RUNTIME), ("dev.txt", RUNTIME + DEV)],
+    ids=["what the server needs", "what its developers need on top"],
+)
+def test_a_lock_covers_what_pyproject_declares(lock: str, declared: list[str]) -> None:
+    locked = pins(ROOT / "requirements" / lock)
+    for requirement in map(Requirement, declared):
+        version = locked.get(canonicalize_name(requirement.name))
+        assert version is not None, f"{requirement} is not in {lock}: run scripts/lock"
+        assert requirement.specifier.contains(version), f"{lock} pins {version}, pyproject asks for {requirement}"
+
+
+def test_developers_run_the_versions_that_users_run() -> None:
+    runtime, dev = pins(ROOT / "requirements/runtime.txt"), pins(ROOT / "requirements/dev.txt")
+    assert runtime.items() <= dev.items()
