@@ -1,0 +1,63 @@
+"""Pages written by hand that must not fall behind what they describe."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).parents[2]
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+RECORDS = sorted((ROOT / "docs/adr").glob("[0-9]*.md"))
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+
+
+def names(requirements: list[str]) -> set[str]:
+    return {canonicalize_name(Requirement(requirement).name) for requirement in requirements}
+
+
+@pytest.mark.parametrize(
+    ("heading", "declared"),
+    [
+        ("What the server needs", PYPROJECT["project"]["dependencies"]),
+        ("What its developers need on top", PYPROJECT["dependency-groups"]["dev"]),
+    ],
+)
+def test_every_dependency_has_its_reason(heading: str, declared: list[str]) -> None:
+    section = (ROOT / "docs/dependencies.md").read_text().split(f"## {heading}\n")[1].split("\n## ")[0]
+    reasons = dict(re.findall(r"^\| `([^`]+)` \| (\S.*) \|$", section, flags=re.MULTILINE))
+    assert {canonicalize_name(name) for name in reasons} == names(declared)
+
+
+def test_the_newest_entry_of_the_changelog_is_the_version_of_the_package() -> None:
+    versions = re.findall(r"^## \[([^\]]+)\]", (ROOT / "CHANGELOG.md").read_text(), flags=re.MULTILINE)
+    assert versions[0] == PYPROJECT["project"]["version"]
+
+
+def test_decisions_are_numbered_in_order_and_listed() -> None:
+    listed = re.findall(r"\]\((\d{4}-[a-z0-9-]+\.md)\)", (ROOT / "docs/adr/README.md").read_text())
+    assert listed == [record.name for record in RECORDS]
+    assert [record.name[:4] for record in RECORDS] == [f"{number:04}" for number in range(1, len(RECORDS) + 1)]
+
+
+@pytest.mark.parametrize("record", RECORDS, ids=lambda record: record.stem)
+def test_a_decision_has_its_five_parts(record: Path) -> None:
+    text = record.read_text()
+    assert re.match(rf"# {record.name[:4]} .+\n\nStatus: (proposed|accepted|superseded by \[\d{{4}}\])", text)
+    assert re.findall(r"^## (.+)$", text, flags=re.MULTILINE) == ["Context", "Decision", "Consequences", "Alternatives"]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_between_pages_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#\s]+)", page.read_text()):
+        if "://" not in target:
+            assert (page.parent / target).exists(), target
+
+
+@pytest.mark.parametrize("document", ["CONTRIBUTING.md", "README.md"])
+def test_every_make_target_a_page_names_exists(document: str) -> None:
+    targets = set(re.findall(r"^([a-z-]+):.*## ", (ROOT / "Makefile").read_text(), flags=re.MULTILINE))
+    named = set(re.findall(r"(?:`|^ {4}|^\$ )make ([a-z-]+)", (ROOT / document).read_text(), flags=re.MULTILINE))
+    assert named <= targets
