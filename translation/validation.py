@@ -102,7 +102,7 @@ def dotted(path: Iterable[str | int]) -> str:
 
 def _locate(error: ErrorDetails, body: object) -> tuple[str | int, ...]:
     """Where in the body an error is: pydantic's location without the steps that name members of unions."""
-    here = body
+    here: Any = body
     path: list[str | int] = []
     untagged = True
     *_, last = error["loc"] or ("",)
@@ -110,10 +110,12 @@ def _locate(error: ErrorDetails, body: object) -> tuple[str | int, ...]:
         if isinstance(here, dict) and untagged and step in (here.get("type"), here.get("role")):
             untagged = False
             continue
-        if (isinstance(here, list) and isinstance(step, int)) or (isinstance(here, dict) and step in here):
+        try:
             here = here[step]
-            path.append(step)
-            untagged = True
+        except (KeyError, TypeError):
+            continue
+        path.append(step)
+        untagged = True
     if error["type"] == "missing":
         path.append(last)
     elif error["type"].startswith("union_tag_") and isinstance(here, dict):
