@@ -1,0 +1,154 @@
+"""From plain values to checked settings: the environment filled in, and every problem found in one go."""
+
+import difflib
+import re
+import types
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeVar, Union, get_args, get_origin
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from gateway.config_file import ConfigError, Document, Problem, ValuePath
+from providers.config import is_loopback
+
+Model = TypeVar("Model", bound=BaseModel)
+
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+
+_READ_FROM_ENVIRONMENT = {"api_key_env": "api_key", "key_env": "key"}
+"""Key that names a variable -> key that gets its value."""
+
+_ADVICE = {
+    "missing": "is required",
+    "bool_type": "write true or false",
+    "bool_parsing": "write true or false",
+    "int_type": "write a whole number",
+    "int_parsing": "write a whole number",
+    "int_from_float": "write a whole number",
+    "float_type": "write a number",
+    "float_parsing": "write a number",
+    "string_type": "write text; in quotes, if it looks like a number or a date",
+    "dict_type": "write keys and values: {key: value}",
+    "model_type": "write keys and values: {key: value}",
+    "tuple_type": "write a list: [a, b]",
+    "frozen_set_type": "write a list: [a, b]",
+}
+"""Pydantic's error type -> what to write, where its own words would not help an operator."""
+
+
+def check(model: type[Model], document: Document, environ: Mapping[str, str], source: str) -> Model:
+    """The settings that `document` describes. Raises ConfigError with everything that is wrong with it."""
+    problems: list[Problem] = []
+    tree = _fill_in(document.tree, (), environ, problems)
+    try:
+        settings = model.model_validate(tree)
+    except ValidationError as error:
+        # A value that could not be read was replaced by a stand-in; what is wrong with that is not worth a line.
+        unread = {problem.path for problem in problems}
+        found = (_problem(model, details) for details in error.errors(include_url=False))
+        problems += (problem for problem in found if problem.path not in unread)
+    problems += _models_without_provider(tree)
+    problems += _open_to_the_network(tree)
+    if problems:
+        raise ConfigError(source, problems, document.lines)
+    return settings
+
+
+def _fill_in(value: Any, path: ValuePath, environ: Mapping[str, str], problems: list[Problem]) -> Any:
+    """A copy of the tree with `${NAME}` and the `*_env` keys read."""
+
+    def read(name: str, at: ValuePath) -> str:
+        if name not in environ:
+            problems.append(Problem(at, f"the environment variable {name} is not set; set it, or name another"))
+            return f"unset {name}"
+        return environ[name]
+
+    match value:
+        case str():
+            return _VARIABLE.sub(lambda found: read(found[1], path), value)
+        case list():
+            return [_fill_in(entry, (*path, number), environ, problems) for number, entry in enumerate(value)]
+        case dict():
+            filled = {key: _fill_in(entry, (*path, key), environ, problems) for key, entry in value.items()}
+            for key, target in _READ_FROM_ENVIRONMENT.items():
+                if not isinstance(name := filled.get(key), str):
+                    continue
+                if filled.get(target) is not None:
+                    problems.append(Problem((*path, key), f"write {key} or {target}, not both"))
+                filled[target] = read(name, (*path, key))
+            return filled
+    return value
+
+
+def _models_without_provider(tree: Mapping[str, Any]) -> Iterator[Problem]:
+    providers, models = _mapping(tree.get("providers")), _mapping(tree.get("models"))
+    for name, model in models.items():
+        match model:
+            case {"provider": str(provider)} if provider not in providers:
+                yield Problem(
+                    ("models", name, "provider"), f"there is no provider {provider!r}; {_one_of(provider, providers)}"
+                )
+
+
+def _open_to_the_network(tree: Mapping[str, Any]) -> Iterator[Problem]:
+    host = _mapping(tree.get("server")).get("host")
+    if isinstance(host, str) and not is_loopback(host) and not _mapping(tree.get("auth")).get("keys"):
+        yield Problem(
+            ("server", "host"), f"{host} can be reached by others: write auth.keys, or listen on 127.0.0.1 only"
+        )
+
+
+def _problem(model: type[BaseModel], details: ErrorDetails) -> Problem:
+    path: ValuePath = tuple(step for step in details["loc"] if step != "[key]")
+    kind, context = details["type"], details.get("ctx", {})
+    if kind == "extra_forbidden":
+        known = [key for key in _keys_at(model, path[:-1]) if key not in _mapping(details.get("input"))]
+        return Problem(path, f"unknown key; {_one_of(str(path[-1]), known)}")
+    if kind == "literal_error":
+        return Problem(path, f"write {context['expected']}, not {_shown(details['input'])}")
+    if kind in _ADVICE:
+        shown = "" if kind == "missing" else f", not {_shown(details['input'])}"
+        return Problem(path, _ADVICE[kind] + shown)
+    message = details["msg"].removeprefix("Input ").removeprefix("Value error, ")
+    return Problem(path, message)
+
+
+def _one_of(word: str, known: Mapping[str, Any] | list[str]) -> str:
+    near = difflib.get_close_matches(word, list(known), n=1)
+    if near:
+        return f"did you mean {near[0]}?"
+    return f"write one of {', '.join(known)}" if known else "there are none"
+
+
+def _keys_at(model: type[BaseModel], path: ValuePath) -> list[str]:
+    """The keys that may stand under `path`."""
+    annotation: Any = model
+    for step in path:
+        if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+            annotation = _without_none(annotation.model_fields[str(step)].annotation)
+        else:
+            annotation = _without_none(get_args(annotation)[-1 if get_origin(annotation) is dict else 0])
+    return list(annotation.model_fields)
+
+
+def _without_none(annotation: Any) -> Any:
+    if get_origin(annotation) in (Union, types.UnionType):
+        return next(option for option in get_args(annotation) if option is not type(None))
+    return annotation
+
+
+def _shown(value: Any) -> str:
+    """Enough of a value to find it; never a long one, and never the inside of a structure, which may hold a key."""
+    match value:
+        case None | bool():
+            return {None: "null", True: "true", False: "false"}[value]
+        case dict():
+            return "keys and values"
+        case list() | tuple():
+            return "a list"
+    return repr(value)[:40]
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,124 @@
+"""A YAML file as plain values, with the line every value stands on, and the words for what is wrong with it."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
+
+import yaml
+
+Step: TypeAlias = str | int
+ValuePath: TypeAlias = tuple[Step, ...]
+
+
+class Problem(NamedTuple):
+    """One thing to change in the configuration. `message` says what to write instead."""
+
+    path: ValuePath
+    message: str
+
+
+class ConfigError(Exception):
+    """The configuration cannot be used. Its text has one line per problem: file, line, dotted path, what to write."""
+
+    def __init__(self, source: str, problems: Iterable[Problem], lines: Mapping[ValuePath, int] | None = None) -> None:
+        lines = lines or {}
+        self.problems = tuple(sorted(problems, key=lambda problem: _line(problem.path, lines) or 0))
+        super().__init__("\n".join(_render(source, problem, lines) for problem in self.problems))
+
+
+class Document(NamedTuple):
+    """`lines` has the line, counted from 1, of every key and list entry."""
+
+    tree: dict[str, Any]
+    lines: Mapping[ValuePath, int]
+
+
+def read(path: Path) -> Document:
+    """The file's values. Raises ConfigError when it cannot be read, is not YAML or says a thing twice."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise ConfigError(str(path), [Problem((), "the file is not UTF-8 text")]) from None
+    except OSError as error:
+        raise ConfigError(str(path), [Problem((), f"cannot be read: {error.strerror}")]) from None
+    return parse_yaml(text, str(path))
+
+
+def parse_yaml(text: str, source: str) -> Document:
+    """The values of a YAML text; `source` is what errors call it. Raises ConfigError."""
+    loader = yaml.SafeLoader(text)
+    try:
+        node = loader.get_single_node()
+        if node is None:
+            return Document({}, {})
+        lines: dict[ValuePath, int] = {}
+        problems = list(_walk(node, (), lines, ()))
+        if problems:
+            raise ConfigError(source, problems, lines)
+        tree = loader.construct_document(node)
+    except yaml.MarkedYAMLError as error:
+        where = f"line {error.problem_mark.line + 1}: " if error.problem_mark else ""
+        raise ConfigError(source, [Problem((), f"{where}not YAML: {error.problem or error.context}")]) from None
+    except yaml.YAMLError as error:
+        raise ConfigError(source, [Problem((), f"not YAML: {str(error).splitlines()[0]}")]) from None
+    finally:
+        loader.dispose()
+    if not isinstance(tree, dict):
+        raise ConfigError(source, [Problem((), "the file must hold keys such as providers: and models:")])
+    return Document(tree, lines)
+
+
+def _walk(
+    node: yaml.Node, path: ValuePath, lines: dict[ValuePath, int], above: tuple[yaml.Node, ...]
+) -> Iterator[Problem]:
+    """Note where everything is; report duplicate keys, keys that are not text, and values that contain themselves."""
+    if node in above:
+        yield Problem(path, "this value contains itself")
+        return
+    match node:
+        case yaml.MappingNode():
+            first: dict[str, int] = {}
+            for key, value in node.value:
+                line = key.start_mark.line + 1
+                if key.tag == "tag:yaml.org,2002:merge":
+                    yield from _walk(value, path, {}, (*above, node))
+                    continue
+                inner = (*path, str(key.value))
+                if key.tag != "tag:yaml.org,2002:str":
+                    lines.setdefault(inner, line)
+                    yield Problem(inner, f"a key must be text; write '{key.value}' in quotes")
+                elif key.value in first:
+                    yield Problem(
+                        inner, f"written twice, on line {first[key.value]} and line {line}; keep one of the two"
+                    )
+                else:
+                    first[key.value] = line
+                    lines[inner] = line
+                    yield from _walk(value, inner, lines, (*above, node))
+        case yaml.SequenceNode():
+            for number, value in enumerate(node.value):
+                lines[(*path, number)] = value.start_mark.line + 1
+                yield from _walk(value, (*path, number), lines, (*above, node))
+
+
+def dotted(path: ValuePath) -> str:
+    """`auth.keys[0].models`; names that hold dots are quoted: `models."gpt-4.1".provider`."""
+    text = ""
+    for step in path:
+        if isinstance(step, int):
+            text += f"[{step}]"
+        else:
+            plain = step and all(character.isalnum() or character in "_-" for character in step)
+            text += ("." if text else "") + (step if plain else f'"{step}"')
+    return text
+
+
+def _line(path: ValuePath, lines: Mapping[ValuePath, int]) -> int | None:
+    """Where the value stands, or the nearest one around it that the file has."""
+    return next((lines[path[:end]] for end in range(len(path), 0, -1) if path[:end] in lines), None)
+
+
+def _render(source: str, problem: Problem, lines: Mapping[ValuePath, int]) -> str:
+    line = _line(problem.path, lines)
+    place = source if line is None else f"{source}:{line}"
+    return ": ".join(part for part in (place, dotted(problem.path), problem.message) if part)

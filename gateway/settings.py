@@ -1,0 +1,216 @@
+"""Everything an operator can set, and the only place that reads the environment."""
+
+import os
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
+from pydantic_core import PydanticCustomError
+
+from gateway import config_file
+from gateway.config_check import check
+from gateway.config_file import Document
+from providers.config import CapabilityOverrides, Number, ProviderConfig, Whole
+from providers.profiles import profile_for
+from translation.profile import ParsingFormat, Profile, ReplayReasoning, SystemMessages, ThinkingSwitch
+
+Name = Annotated[str, Field(min_length=1)]
+ReasoningField = Literal["reasoning_content", "reasoning"]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Cors(_Section):
+    """Which web pages may call the gateway from a browser."""
+
+    origins: tuple[Name, ...] = Field(
+        min_length=1, description="Origins such as `https://app.example.com`; `*` is every page."
+    )
+
+
+class Server(_Section):
+    """How the server listens and what it accepts."""
+
+    host: Name = Field(
+        default="127.0.0.1", description="The address to listen on. Others than this machine need `auth.keys`."
+    )
+    port: Whole = Field(default=8080, ge=0, le=65535, description="The port to listen on; 0 takes a free one.")
+    workers: Whole = Field(default=1, ge=1, le=256, description="Server processes that share the port.")
+    max_body_mb: Number = Field(default=32.0, gt=0, description="The largest request body, in MiB.")
+    max_json_depth: Whole = Field(default=200, ge=1, le=900, description="How deep a request's JSON may be nested.")
+    keepalive_s: Number = Field(
+        default=15.0, gt=0, description="Seconds of silence after which a stream gets a comment."
+    )
+    drain_s: Number = Field(
+        default=20.0, ge=0, description="Seconds that open streams get to finish once the server is told to stop."
+    )
+    cors: Cors | None = Field(default=None, description="Which web pages may call the gateway; none if left out.")
+    reasoning_fields: tuple[ReasoningField, ...] = Field(
+        default=("reasoning_content", "reasoning"),
+        description="Fields that carry the model's reasoning in chat replies: one, the other, both, or none (`[]`).",
+    )
+
+
+class Store(_Section):
+    """Where responses are kept."""
+
+    url: str | None = Field(
+        default=None, description="The database. This version keeps no state, so only `null` is accepted."
+    )
+    ttl_days: Number = Field(default=30.0, gt=0, description="How long a stored response is kept.")
+
+    @field_validator("url")
+    @classmethod
+    def _refuse_a_store(cls, url: str | None) -> None:
+        if url is not None:
+            raise PydanticCustomError("store", "this version keeps no state; write null")
+
+
+class Key(_Section):
+    """One key that clients may send."""
+
+    name: Name = Field(description="What the logs call whoever holds the key.")
+    key: Annotated[SecretStr, Field(min_length=1)] = Field(
+        description="The key itself; better read from the environment with `key_env`."
+    )
+    key_env: str | None = Field(default=None, description="The environment variable that holds the key.")
+    models: tuple[Name, ...] = Field(default=("*",), description="Names and patterns of the models it may use.")
+
+
+class Auth(_Section):
+    """Who may use the gateway. Without keys it is open, and listens on this machine only."""
+
+    keys: tuple[Key, ...] = Field(default=(), description="The keys that are accepted as bearer tokens.")
+
+    @field_validator("keys")
+    @classmethod
+    def _refuse_twins(cls, keys: tuple[Key, ...]) -> tuple[Key, ...]:
+        names, secrets = [key.name for key in keys], [key.key.get_secret_value() for key in keys]
+        if name := next((name for name in names if names.count(name) > 1), None):
+            raise PydanticCustomError("twins", "two keys are named {name}; give each its own name", {"name": name})
+        if name := next((key.name for key in keys if secrets.count(key.key.get_secret_value()) > 1), None):
+            raise PydanticCustomError("twins", "{name} has the same key as another; give each its own", {"name": name})
+        return keys
+
+
+class ModelConfig(_Section):
+    """What one model name, or every name that matches a pattern, stands for. A profile's fields keep their names."""
+
+    provider: Name = Field(description="The provider that serves it.")
+    model: Name | None = Field(default=None, description="What the upstream calls it; the asked name if left out.")
+    parsing_format: ParsingFormat | None = Field(
+        default=None,
+        description="`think_tags`: text between think tags is reasoning. `direct_response`: text is left alone.",
+    )
+    tool_parser: Literal["openai"] | None = Field(
+        default=None, description="How tool calls are read. Only `openai` so far: as the upstream reports them."
+    )
+    think_open: bool | None = Field(
+        default=None, description="The chat template writes the opening think tag, so replies start inside it."
+    )
+    system_messages: SystemMessages | None = Field(
+        default=None,
+        description="`merge_leading`: leading system and developer messages become one; `merge_all`: later ones too; "
+        "`keep`: as they came.",
+    )
+    developer_role: Literal["developer", "system", "user"] | None = Field(
+        default=None, description="The role a developer message is sent with."
+    )
+    replay_reasoning: ReplayReasoning | None = Field(
+        default=None,
+        description="The field past reasoning goes back in; `think_tags`: in the text; `none`: not at all.",
+    )
+    max_tokens_field: Literal["max_tokens", "max_completion_tokens"] | None = Field(
+        default=None, description="The chat field that limits the answer's length."
+    )
+    thinking_switch: ThinkingSwitch | None = Field(
+        default=None, description="How the request field `thinking` is said to the upstream."
+    )
+    effort_field: Literal["reasoning_effort", "reasoning", "none"] | None = Field(
+        default=None, description="The chat field that says how much to reason."
+    )
+    media_in_tool_messages: bool | None = Field(
+        default=None, description="The upstream reads images in tool messages; otherwise they follow in a user message."
+    )
+    extra_params: frozenset[Name] | None = Field(
+        default=None, description="Further request fields to pass on as they are, beside those of the provider's type."
+    )
+    strict: bool = Field(
+        False, description="Refuse whatever would be lost on the way, as if clients sent `x-gateway-strict: true`."
+    )
+    request_defaults: dict[str, Any] = Field(
+        default_factory=dict, description="Request fields for clients that leave them out, such as `temperature`."
+    )
+    capabilities: CapabilityOverrides = Field(
+        default=CapabilityOverrides(), description="What it can do, where that differs from its provider."
+    )
+
+    @field_validator("tool_parser", mode="before")
+    @classmethod
+    def _refuse_other_parsers(cls, name: Any) -> Any:
+        if isinstance(name, str) and name != "openai":
+            raise PydanticCustomError(
+                "tool_parser",
+                "{name} is not there yet: this version takes tool calls as the upstream reports them; write openai",
+                {"name": name},
+            )
+        return name
+
+
+PROFILE_FIELDS = tuple(Profile.__dataclass_fields__)
+
+
+class Settings(_Section):
+    """The whole configuration. `load` and `parse` make one; they check more than the fields can."""
+
+    server: Server = Field(default=Server(), description="How the server listens and what it accepts.")
+    store: Store = Field(default=Store(), description="Where responses are kept.")
+    auth: Auth = Field(default=Auth(), description="Who may use the gateway.")
+    providers: dict[Name, ProviderConfig] = Field(
+        default_factory=dict, description="The upstreams, each under a name of your choice."
+    )
+    models: dict[Name, ModelConfig] = Field(
+        default_factory=dict,
+        description="What clients may ask for: names, or patterns with `*` and `?`. The first match wins.",
+    )
+
+    def model_for(self, name: str) -> ModelConfig | None:
+        """The first entry whose name or pattern matches."""
+        return next((model for pattern, model in self.models.items() if fnmatchcase(name, pattern)), None)
+
+    def profile_for(self, model: ModelConfig) -> Profile:
+        """The habits of the model's provider with the model's own over them."""
+        overrides = {field: getattr(model, field) for field in PROFILE_FIELDS if getattr(model, field) is not None}
+        return profile_for(self.providers[model.provider].type, overrides)
+
+
+def load(path: Path, *, server: Mapping[str, Any] | None = None, environ: Mapping[str, str] | None = None) -> Settings:
+    """The settings in a YAML file, with `server` over its section of that name.
+
+    Raises ConfigError naming everything that is wrong.
+    """
+    return _check(config_file.read(path), server, environ, str(path))
+
+
+def parse(
+    tree: Mapping[str, Any],
+    *,
+    server: Mapping[str, Any] | None = None,
+    environ: Mapping[str, str] | None = None,
+    source: str = "settings",
+) -> Settings:
+    """The same for plain values, as a YAML file would hold them. `source` is what errors call them."""
+    return _check(Document(dict(tree), {}), server, environ, source)
+
+
+def _check(
+    document: Document, server: Mapping[str, Any] | None, environ: Mapping[str, str] | None, source: str
+) -> Settings:
+    section = document.tree.get("server")
+    if server and (section is None or isinstance(section, dict)):
+        document = Document({**document.tree, "server": {**(section or {}), **server}}, document.lines)
+    return check(Settings, document, os.environ if environ is None else environ, source)

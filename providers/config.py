@@ -1,0 +1,204 @@
+"""What an operator says about one upstream."""
+
+import ipaddress
+import re
+from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, field_validator, model_validator
+from pydantic_core import PydanticCustomError
+
+from providers.base import Dialect
+
+ProviderType: TypeAlias = Literal["openai_compatible", "openai", "openrouter", "vllm", "scripted"]
+
+
+class Kind(NamedTuple):
+    """What is known of a type of upstream before the operator says anything."""
+
+    base_url: str | None
+    dialects: tuple[Dialect, ...]
+    key_env: str | None = None
+    """The variable its key is usually in; only types that always want a key have one."""
+
+
+KINDS: dict[ProviderType, Kind] = {
+    "openai_compatible": Kind(None, ("chat",)),
+    "openai": Kind("https://api.openai.com/v1", ("chat", "responses"), "OPENAI_API_KEY"),
+    "openrouter": Kind("https://openrouter.ai/api/v1", ("chat",), "OPENROUTER_API_KEY"),
+    "vllm": Kind("http://localhost:8000/v1", ("chat",)),
+    "scripted": Kind(None, ()),
+}
+
+
+def _refuse_boolean(value: object) -> object:
+    if isinstance(value, bool):
+        raise PydanticCustomError("number_type", "write a number")
+    return value
+
+
+Whole: TypeAlias = Annotated[int, BeforeValidator(_refuse_boolean)]
+"""A whole number; unlike pydantic's `int` it is not `true`."""
+
+Number: TypeAlias = Annotated[float, BeforeValidator(_refuse_boolean)]
+
+
+class CapabilityOverrides(BaseModel):
+    """Facts about an upstream or a model that differ from what its type says. The same names as `Capabilities`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    streaming: bool | None = Field(default=None, description="It can stream.")
+    tools: bool | None = Field(default=None, description="It can call functions.")
+    parallel_tools: bool | None = Field(default=None, description="It can make several calls in one turn.")
+    tool_kinds: frozenset[str] | None = Field(
+        default=None, description="Kinds of tools its own dialect can say; others ride on functions."
+    )
+    hosted_tools: frozenset[str] | None = Field(default=None, description="Kinds of tools the upstream runs itself.")
+    images: bool | None = Field(default=None, description="It reads images.")
+    audio: bool | None = Field(default=None, description="It reads or writes audio.")
+    files: bool | None = Field(default=None, description="It reads files.")
+    reasoning: bool | None = Field(default=None, description="It can be asked to reason.")
+    json_schema: bool | None = Field(default=None, description="It can be held to a JSON schema.")
+    logprobs: bool | None = Field(default=None, description="It reports log probabilities.")
+    choices: bool | None = Field(
+        default=None, description="It can give several choices (`n`), where its reply is relayed."
+    )
+    max_context_window: Annotated[Whole, Field(ge=1)] | None = Field(
+        default=None, description="How many tokens fit, prompt and answer together."
+    )
+    models: bool | None = Field(default=None, description="It lists what it serves at `/models`.")
+    extensions: frozenset[str] | None = Field(
+        default=None, description="Request fields outside the API that it understands."
+    )
+
+    def given(self) -> dict[str, Any]:
+        """Only what the operator wrote, to go over `Capabilities` with `dataclasses.replace`."""
+        return {name: value for name, value in self if value is not None}
+
+
+class ProviderConfig(BaseModel):
+    """One upstream. `base_url` and `dialects` hold what applies: the type's own, where the operator gave none."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    type: ProviderType = Field(description="What kind of server it is.")
+    base_url: str | None = Field(
+        default=None,
+        description="Its address up to and including `/v1`. Known for `openai` and `openrouter`; "
+        "`http://localhost:8000/v1` for `vllm`; required for `openai_compatible`.",
+    )
+    api_key: SecretStr | None = Field(
+        default=None,
+        description="The key to send as a bearer token; better read from the environment with `api_key_env`. "
+        "May be missing for servers that want none; `openai` and `openrouter` need one unless they are on localhost.",
+    )
+    api_key_env: str | None = Field(default=None, description="The environment variable that holds the key.")
+    headers: dict[str, str] = Field(
+        default_factory=dict, description="Further headers for every request to it.", repr=False
+    )
+    dialects: tuple[Dialect, ...] = Field(
+        default=(),
+        description="APIs it speaks itself, so that requests to the same API are relayed. `[chat, responses]` for "
+        "`openai`, `[chat]` for the others.",
+    )
+    connect_s: Number = Field(default=5.0, gt=0, description="Seconds to get a connection.")
+    silence_s: Number = Field(default=120.0, gt=0, description="Seconds of silence after which a stream is given up.")
+    answer_s: Number = Field(default=600.0, gt=0, description="Seconds to wait for an answer that is not a stream.")
+    retries: Whole = Field(
+        default=2, ge=0, le=10, description="How often a connection that fails before the reply began is tried again."
+    )
+    max_line_mb: Number = Field(
+        default=16.0, gt=0, description="The longest line of a stream, or the longest whole answer, in MiB."
+    )
+    max_connections: Whole = Field(default=1000, ge=0, description="Connections open at a time; 0 is no limit.")
+    capabilities: CapabilityOverrides = Field(
+        default=CapabilityOverrides(),
+        description="What it can do, where that differs from its type. Requests it cannot honour are refused.",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_in_the_kind(cls, given: Any) -> Any:
+        if not isinstance(given, dict) or given.get("type") not in KINDS:
+            return given
+        kind = KINDS[given["type"]]
+        known = {"base_url": kind.base_url, "dialects": kind.dialects}
+        return {**given, **{name: value for name, value in known.items() if given.get(name) is None}}
+
+    @field_validator("base_url")
+    @classmethod
+    def _check_the_address(cls, url: str | None) -> str | None:
+        if url is None:
+            return None
+        url = url.rstrip("/")
+        if (wrong := _what_is_wrong_with(url)) is not None:
+            raise PydanticCustomError("base_url", "{wrong}", {"wrong": wrong})
+        return url
+
+    @field_validator("headers")
+    @classmethod
+    def _check_the_headers(cls, headers: dict[str, str]) -> dict[str, str]:
+        for name, value in headers.items():
+            if not _HEADER_NAME.fullmatch(name):
+                raise PydanticCustomError("headers", "{name} is not a header's name", {"name": repr(name)})
+            if any(ord(character) < 32 for character in value):
+                raise PydanticCustomError("headers", "the value of {name} holds a control character", {"name": name})
+        return headers
+
+    @model_validator(mode="after")
+    def _check_against_the_kind(self) -> "ProviderConfig":
+        if self.type == "scripted":
+            if self.base_url or self.dialects:
+                raise PydanticCustomError(
+                    "scripted", "a scripted provider has no upstream: leave base_url and dialects out"
+                )
+            return self
+        if self.base_url is None:
+            raise PydanticCustomError("base_url", "write base_url, the server's address up to and including /v1")
+        if not self.dialects:
+            raise PydanticCustomError("dialects", "write dialects: [chat], [responses] or both")
+        key_env = KINDS[self.type].key_env
+        if key_env and not self.key and not is_loopback(urlsplit(self.base_url).hostname or ""):
+            raise PydanticCustomError(
+                "key",
+                "{type} needs a key: write api_key_env: {key_env} and set that variable",
+                {"type": self.type, "key_env": key_env},
+            )
+        return self
+
+    @property
+    def key(self) -> str:
+        """The key in the clear, or nothing."""
+        return self.api_key.get_secret_value() if self.api_key else ""
+
+
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+
+
+def is_loopback(host: str) -> bool:
+    """Does this name or address always mean this very machine?"""
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _what_is_wrong_with(url: str) -> str | None:
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port
+    except ValueError:
+        return "this is not an address; write one like http://localhost:8000/v1"
+    if parts.scheme not in ("http", "https") or not host or re.search(r"\s", url):
+        return "write an address that begins with http:// or https://, like http://localhost:8000/v1"
+    if parts.username is not None or parts.password is not None:
+        return "write the key as api_key_env, not inside the address"
+    if parts.query or parts.fragment:
+        return "write the address without ? and #"
+    for path in ("/chat/completions", "/responses", "/models"):
+        if parts.path.endswith(path):
+            return f"write the address without {path}"
+    return None

@@ -1,0 +1,91 @@
+"""What each kind of upstream is used to; what a model says in the config goes over it."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from providers.config import ProviderType
+from translation.profile import DEFAULT_PROFILE, Profile
+
+_SAMPLING = frozenset({"top_k", "min_p", "repetition_penalty"})
+"""Outside OpenAI's APIs, and understood by every open server."""
+
+_OPENROUTER = _SAMPLING | {
+    "provider",
+    "models",
+    "route",
+    "transforms",
+    "plugins",
+    "preset",
+    "usage",
+    "top_a",
+    "include_reasoning",
+    "session_id",
+    "trace",
+}
+"""https://openrouter.ai/docs/api-reference/parameters"""
+
+_VLLM = _SAMPLING | {
+    "add_generation_prompt",
+    "add_special_tokens",
+    "allowed_token_ids",
+    "bad_words",
+    "cache_salt",
+    "chat_template",
+    "chat_template_kwargs",
+    "continue_final_message",
+    "documents",
+    "guided_choice",
+    "guided_decoding_backend",
+    "guided_grammar",
+    "guided_json",
+    "guided_regex",
+    "guided_whitespace_pattern",
+    "ignore_eos",
+    "include_reasoning",
+    "include_stop_str_in_output",
+    "kv_transfer_params",
+    "length_penalty",
+    "min_tokens",
+    "mm_processor_kwargs",
+    "priority",
+    "skip_special_tokens",
+    "spaces_between_special_tokens",
+    "stop_token_ids",
+    "structured_outputs",
+    "thinking_token_budget",
+    "truncate_prompt_tokens",
+    "use_beam_search",
+    "vllm_xargs",
+}
+"""vLLM's `ChatCompletionRequest`, without what asks for reply fields that a translated reply has no place for
+(`prompt_logprobs`, `return_token_ids`): those are reported as lost."""
+
+PROFILES: dict[ProviderType, Profile] = {
+    "openai": Profile(
+        system_messages="keep",
+        developer_role="developer",
+        replay_reasoning="none",
+        max_tokens_field="max_completion_tokens",
+    ),
+    "openrouter": Profile(
+        replay_reasoning="reasoning_details",
+        thinking_switch="reasoning_enabled",
+        effort_field="reasoning",
+        extra_params=_OPENROUTER,
+    ),
+    "vllm": Profile(
+        replay_reasoning="reasoning",
+        thinking_switch="chat_template_kwargs",
+        extra_params=_VLLM,
+    ),
+    "openai_compatible": Profile(extra_params=_SAMPLING | {"chat_template_kwargs"}),
+    "scripted": DEFAULT_PROFILE,
+}
+
+
+def profile_for(kind: ProviderType, overrides: Mapping[str, Any]) -> Profile:
+    """The kind's profile with one model's own values. `extra_params` adds to the kind's; everything else replaces."""
+    profile = PROFILES[kind]
+    extra_params = profile.extra_params | frozenset(overrides.get("extra_params", ()))
+    return replace(profile, **{**overrides, "extra_params": extra_params})
