@@ -1,0 +1,101 @@
+"""Past calls and their outputs in the shape the upstream is given them."""
+
+from collections.abc import Sequence
+
+import orjson
+
+from translation.json_types import Item
+from translation.loss import Loss
+from translation.tools import freeform
+from translation.tools.kinds import KINDS, OUTPUTS
+from translation.tools.names import Callee, Names
+
+_HOSTED = {
+    "web_search_call": "web_search",
+    "file_search_call": "file_search",
+    "code_interpreter_call": "code_interpreter",
+    "image_generation_call": "image_generation",
+    "mcp_list_tools": "mcp",
+    "mcp_call": "mcp",
+    "mcp_approval_request": "mcp",
+    "mcp_approval_response": "mcp",
+    "program": "programmatic_tool_calling",
+    "program_output": "programmatic_tool_calling",
+}
+"""Item type -> the hosted kind it comes from. Kinds may carry a version: web_search_preview_2025_03_11."""
+
+_KIND_OF_CALL = {kind.call: name for name, kind in reversed(KINDS.items())}
+
+
+def rewrite(items: Sequence[Item], native: frozenset[str], names: Names, losses: list[Loss]) -> Sequence[Item]:
+    """Items with calls as function calls and outputs as function call outputs; the same object when nothing changes.
+
+    Names of tools that are no longer declared are claimed here, so that a model that repeats a call is understood.
+    """
+    rewritten = [_rewritten(item, i, native, names, losses) for i, item in enumerate(items)]
+    if all(new is old for new, old in zip(rewritten, items, strict=True)):
+        return items
+    return [item for item in rewritten if item is not None]
+
+
+def _rewritten(item: Item, i: int, native: frozenset[str], names: Names, losses: list[Loss]) -> Item | None:
+    kind = item["type"]
+    if kind in ("function_call", "custom_tool_call"):
+        return _named_call(item, native, names)
+    if kind in _KIND_OF_CALL or kind in OUTPUTS or kind == "tool_search_output":
+        return _client_run(item, i, native, names, losses)
+    hosted = _HOSTED.get(kind)
+    if hosted is None or any(each.startswith(hosted) for each in native):
+        return item
+    losses.append(Loss(f"input[{i}]", f"{kind} left out"))
+    return None
+
+
+def _named_call(item: Item, native: frozenset[str], names: Names) -> Item:
+    freeform_call = item["type"] == "custom_tool_call"
+    kind = "custom" if freeform_call else "function"
+    namespace = None if "namespace" in native else item.get("namespace")
+    if kind in native and not namespace:
+        return item
+    wire = names.claim(Callee(kind, item["name"], namespace))
+    if kind in native:
+        renamed = {**item, "name": wire}
+        del renamed["namespace"]
+        return renamed
+    return _call(item, wire, freeform.wrap(item["input"]))
+
+
+def _client_run(item: Item, i: int, native: frozenset[str], names: Names, losses: list[Loss]) -> Item | None:
+    kind, output = OUTPUTS.get(item["type"], (_KIND_OF_CALL.get(item["type"], "tool_search"), None))
+    if kind == "computer" and names.wire(Callee("computer_use_preview", "computer_use_preview")):
+        kind = "computer_use_preview"
+    if kind in native:
+        return item
+    if kind == "tool_search" and (item.get("execution") == "server" or not item.get("call_id")):
+        losses.append(Loss(f"input[{i}]", f"{item['type']} left out"))
+        return None
+    if item["type"] == "tool_search_output":
+        return _output(item, _found(item, names))
+    if output is not None:
+        return _output(item, output(item))
+    return _call(item, names.claim(Callee(kind, kind)), orjson.dumps(KINDS[kind].arguments(item)).decode())
+
+
+def _call(item: Item, wire: str, arguments: str) -> Item:
+    return {"type": "function_call", "call_id": item["call_id"], "name": wire, "arguments": arguments}
+
+
+def _output(item: Item, output: object) -> Item:
+    # A local_shell_call_output has no call_id: its id is the call's.
+    return {"type": "function_call_output", "call_id": item.get("call_id") or item["id"], "output": output}
+
+
+def _found(item: Item, names: Names) -> str:
+    """The tools a search found, under the names they are called by; their schemas are among the turn's tools."""
+    found = []
+    for tool in item["tools"]:
+        namespace, tools = (tool["name"], tool["tools"]) if tool["type"] == "namespace" else (None, [tool])
+        for each in tools:
+            name = names.wire(Callee(each["type"], each["name"], namespace)) or each["name"]
+            found.append({"name": name, "description": each.get("description") or ""})
+    return orjson.dumps(found).decode()

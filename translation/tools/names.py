@@ -1,0 +1,79 @@
+"""The names tools have on the wire, where only flat functions exist, and what each stands for."""
+
+import re
+from hashlib import blake2s
+from typing import NamedTuple
+
+from translation.json_types import Json
+
+_LEGAL = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_ILLEGAL = re.compile(r"[^a-zA-Z0-9_-]")
+
+
+class Callee(NamedTuple):
+    """A tool as the client knows it. Kinds without names (shell, computer, …) are named after themselves."""
+
+    kind: str
+    name: str
+    namespace: str | None = None
+
+
+class Names:
+    """Wire name <-> callee.
+
+    A wire name depends on its callee and on the names claimed before it, so it stays the same from turn to turn.
+    """
+
+    def __init__(self) -> None:
+        self._wires: dict[Callee, str] = {}
+        self._callees: dict[str, Callee] = {}
+        self._tools: dict[Callee, Json] = {}
+        self._taken: set[str] = set()
+
+    def keep(self, callee: Callee) -> None:
+        """Let a plain function have its own name, whatever it looks like."""
+        self._wires[callee] = callee.name
+        self._taken.add(callee.name.casefold())
+
+    def claim(self, callee: Callee, tool: Json | None = None) -> str:
+        """The wire name of a callee, made up on the first call: `name`, `namespace__name`, or a hashed form of it."""
+        wire = self._wires.get(callee)
+        if wire is None:
+            wire = f"{callee.namespace}__{callee.name}" if callee.namespace else callee.name
+            if not _LEGAL.fullmatch(wire) or wire.casefold() in self._taken:
+                wire = _hashed(callee)
+            self._wires[callee] = wire
+            self._callees[wire] = callee
+            self._tools[callee] = tool or {}
+            self._taken.add(wire.casefold())
+        return wire
+
+    def wire(self, callee: Callee) -> str | None:
+        """The wire name of a callee that has one."""
+        return self._wires.get(callee)
+
+    def callee(self, wire: str) -> Callee | None:
+        """What a wire name stands for; `None` for a function under its own name."""
+        return self._callees.get(wire)
+
+    def tool(self, callee: Callee) -> Json:
+        """The tool object a callee was claimed with."""
+        return self._tools[callee]
+
+    def named(self, kind: str, name: str) -> list[Callee]:
+        """Every callee of that kind and name, in whichever namespace."""
+        return [callee for callee in self._wires if callee.kind == kind and callee.name == name]
+
+    def inside(self, namespace: str) -> list[Callee]:
+        """Every callee in a namespace."""
+        return [callee for callee in self._wires if callee.namespace == namespace]
+
+    def __bool__(self) -> bool:
+        """Whether any name stands for something else."""
+        return bool(self._callees)
+
+
+def _hashed(callee: Callee) -> str:
+    readable = _ILLEGAL.sub("_", "__".join(filter(None, (callee.namespace, callee.name))))
+    digest = blake2s("\0".join((callee.kind, callee.namespace or "", callee.name)).encode(), digest_size=8).hexdigest()
+    return f"{readable[:47]}_{digest}"
