@@ -1,0 +1,212 @@
+"""Events → Chat Completions chunks. In a run of deltas only the escaped text changes, so the rest is prepared once."""
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias, assert_never
+
+import orjson
+
+from translation import sse
+from translation.chat import reply
+from translation.events import (
+    Annotated,
+    Delta,
+    Event,
+    Failed,
+    Finished,
+    ItemEnded,
+    ItemStarted,
+    Noted,
+    Opaque,
+    PartEnded,
+    PartStarted,
+    Progressed,
+    Started,
+    Usage,
+)
+from translation.json_types import Json
+
+_Key: TypeAlias = tuple[int, int | None]
+"""The index of an item and of its part."""
+
+_HOLE = "\x00"
+"""Stands for the text while a run's frame is prepared."""
+
+
+class ChatEncoder:
+    """Writes one stream of `chat.completion.chunk` frames, from the role to `[DONE]`.
+
+    Takes batches that satisfy `translation.grammar`. Nothing is written before there is something to say, so an empty
+    return means that the reply may still become an error with a status of its own.
+    """
+
+    def __init__(
+        self,
+        *,
+        completion_id: str,
+        created: int,
+        model: str,
+        reasoning_fields: frozenset[str],
+        include_usage: bool,
+        legacy_functions: bool = False,
+    ) -> None:
+        self.usage: Usage | None = None
+        """The latest counts the upstream reported."""
+        self.outcome: Finished | Failed | None = None
+        self._identity: Json = {
+            "id": completion_id,
+            "object": "chat.completion.chunk",
+            "created": created,
+            "model": model,
+        }
+        self._reasoning_fields = sorted(reasoning_fields)
+        self._include_usage = include_usage
+        self._legacy = legacy_functions
+        self._opened = False
+        self._reasoned = False
+        self._item_types: list[str] = []
+        self._calls: dict[int, int] = {}
+        self._parts: dict[_Key, str | None] = {}
+        self._begun: set[_Key] = set()
+        self._runs: dict[_Key, tuple[bytes, ...]] = {}
+
+    def feed(self, batch: Sequence[Event]) -> bytes:
+        """The frames of one batch, whole; empty when the batch says nothing that chat can say."""
+        frames: list[bytes] = []
+        runs = self._runs
+        for event in batch:
+            match event:
+                case Delta():
+                    run = runs.get((event.index, event.part_index))
+                    if run is None or event.logprobs:
+                        self._delta(event, frames)
+                    else:
+                        frames.append(orjson.dumps(event.text).join(run))
+                case ItemStarted():
+                    self._start_item(event, frames)
+                case PartStarted():
+                    self._parts[event.index, event.part_index] = event.part.get("type", "")
+                case ItemEnded():
+                    self._end_item(event, frames)
+                case Annotated():
+                    if (cited := reply.citation(event.annotation)) is not None:
+                        self._say({"annotations": [cited]}, frames)
+                case Noted():
+                    self.usage = event.usage or self.usage
+                    if event.facts:
+                        self._identity |= reply.marks(event.facts)
+                        runs.clear()
+                case Finished():
+                    self._finish(event, frames)
+                case Failed():
+                    self._fail(event, frames)
+                case Started() | PartEnded() | Progressed() | Opaque():
+                    pass  # chat has no way to say these
+                case _:
+                    assert_never(event)
+        return b"".join(frames)
+
+    def _start_item(self, event: ItemStarted, frames: list[bytes]) -> None:
+        item = event.item
+        self._item_types.append(item["type"])
+        noun = reply.NOUNS.get((item["type"], None))
+        if noun is None:
+            return
+        self._calls[event.index] = len(self._calls)
+        text = item.get(noun) or ""
+        if text:
+            self._begun.add((event.index, None))
+        self._say(self._call(event.index, reply.call(item, text)), frames)
+
+    def _end_item(self, event: ItemEnded, frames: list[bytes]) -> None:
+        if event.item is None:
+            return
+        if not any(index == event.index for index, _ in self._begun):
+            for part_index, part_type, text in reply.texts(event.item):
+                self._parts[event.index, part_index] = part_type
+                self._delta(Delta(event.index, part_index, text), frames)
+        if self._reasoning_fields and event.item.get("details"):
+            self._say({"reasoning_details": event.item["details"]}, frames)
+
+    def _delta(self, event: Delta, frames: list[bytes]) -> None:
+        """A delta that begins a run, carries logprobs, or has no place in chat."""
+        key = (event.index, event.part_index)
+        part_type = None if event.part_index is None else self._parts[key]
+        noun = reply.NOUNS.get((self._item_types[event.index], part_type))
+        if noun is None or (noun == "reasoning" and not self._reasoning_fields):
+            self._runs[key] = ()
+            return
+        text = event.text
+        if noun == "reasoning":
+            if key not in self._begun and self._reasoned and reply.stands_apart(key, part_type):
+                text = reply.GAP + text
+            self._reasoned = True
+        self._begun.add(key)
+        self._open(frames, "" if noun == "content" else None)
+        if event.logprobs and noun in ("content", "refusal"):
+            logprobs: Json = {"content": None, "refusal": None, noun: event.logprobs}
+            frames.append(self._chunk({noun: text}, logprobs=logprobs))
+            return
+        run = self._runs[key] = self._prepare(self._fragment(noun, event.index))
+        frames.append(orjson.dumps(text).join(run))
+
+    def _fragment(self, noun: reply.Noun, index: int) -> Json:
+        """The delta of one noun, with a hole for its text."""
+        match noun:
+            case "content" | "refusal":
+                return {noun: _HOLE}
+            case "reasoning":
+                return dict.fromkeys(self._reasoning_fields, _HOLE)
+            case "arguments":
+                return self._call(index, {"function": {"arguments": _HOLE}})
+            case "input":
+                return self._call(index, {"custom": {"input": _HOLE}})
+            case _:
+                assert_never(noun)
+
+    def _call(self, index: int, call: Json) -> Json:
+        number = self._calls[index]
+        # The old shape holds one call; one more is better said in the new shape than not at all.
+        if self._legacy and number == 0 and "function" in call:
+            return {"function_call": call["function"]}
+        return {"tool_calls": [{"index": number, **call}]}
+
+    def _prepare(self, delta: Json) -> tuple[bytes, ...]:
+        """A frame cut at its holes: joined by an escaped text it is the frame that says this text."""
+        first, *middle, last = orjson.dumps(delta).split(orjson.dumps(_HOLE))
+        head = b'data: %s,"choices":[{"index":0,"delta":' % orjson.dumps(self._identity)[:-1]
+        tail = b',"logprobs":null,"finish_reason":null}]%s}\n\n' % (b',"usage":null' if self._include_usage else b"")
+        return (head + first, *middle, last + tail)
+
+    def _open(self, frames: list[bytes], content: str | None) -> None:
+        if not self._opened:
+            self._opened = True
+            frames.append(self._chunk({"role": "assistant", "content": content}))
+
+    def _say(self, delta: Json, frames: list[bytes]) -> None:
+        self._open(frames, None)
+        frames.append(self._chunk(delta))
+
+    def _chunk(
+        self, delta: Json, *, logprobs: Json | None = None, finish_reason: str | None = None, **more: Any
+    ) -> bytes:
+        choice = {"index": 0, "delta": delta, "logprobs": logprobs, "finish_reason": finish_reason}
+        usage = {"usage": None} if self._include_usage else {}
+        return sse.data(orjson.dumps({**self._identity, "choices": [choice], **usage, **more}))
+
+    def _finish(self, event: Finished, frames: list[bytes]) -> None:
+        self.outcome = event
+        self.usage = event.usage or self.usage
+        self._open(frames, "")
+        frames.append(
+            self._chunk({}, finish_reason=reply.finish_reason(event, called=bool(self._calls), legacy=self._legacy))
+        )
+        usage = reply.usage(self.usage)
+        if self._include_usage and usage is not None:
+            frames.append(sse.data(orjson.dumps({**self._identity, "choices": [], "usage": usage})))
+        frames.append(sse.DONE)
+
+    def _fail(self, event: Failed, frames: list[bytes]) -> None:
+        self.outcome = event
+        self.usage = event.usage or self.usage
+        frames.append(self._chunk({}, finish_reason="error", error=reply.error(event)))
+        frames.append(sse.DONE)

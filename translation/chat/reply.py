@@ -1,0 +1,123 @@
+"""What chat replies share, streamed or whole: nouns, finish reasons, usage, citations, errors."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal, TypeAlias
+
+from translation.channels import CHANNELS
+from translation.events import Failed, Finished, Usage
+from translation.json_types import Item, Json
+
+Noun: TypeAlias = Literal["content", "refusal", "reasoning", "arguments", "input"]
+
+NOUNS: dict[tuple[str, str | None], Noun] = {
+    ("message", "output_text"): "content",
+    ("message", "refusal"): "refusal",
+    ("reasoning", "reasoning_text"): "reasoning",
+    ("reasoning", "summary_text"): "reasoning",
+    ("function_call", None): "arguments",
+    ("custom_tool_call", None): "input",
+}
+"""(item type, part type or None for the item itself) -> what chat calls its text. Chat has no word for any other."""
+
+SERVICE_TIERS = frozenset({"auto", "default", "flex", "scale", "priority", "fast"})
+"""The closed set of the official SDK's types; the Responses API has more."""
+
+_FINISH_REASONS = {
+    "stop": "stop",
+    "tool_calls": "stop",
+    "other": "stop",
+    "length": "length",
+    "content_filter": "content_filter",
+}
+"""`tool_calls` only where calls were made (see `finish_reason`), and never for a reply that was cut."""
+
+_ERROR_TYPES = {"context_length_exceeded": "invalid_request_error", "rate_limited": "rate_limit_error"}
+
+
+GAP = "\n\n"
+
+
+def stands_apart(key: tuple[int, int | None], part_type: str | None) -> bool:
+    """Whether a reasoning part is set apart, by GAP, from reasoning before it.
+
+    Summaries are paragraphs. Raw reasoning that an upstream interleaves with text is one text, cut anywhere.
+    """
+    return bool(key[1]) or part_type == "summary_text"
+
+
+def texts(item: Item) -> Iterator[tuple[int | None, str | None, str]]:
+    """(part index, part type, text) of all that a whole item says in chat."""
+    own = NOUNS.get((item["type"], None))
+    if own is not None and item.get(own):
+        yield None, None, item[own]
+    parts = [*(item.get("summary") or ()), *(item.get("content") or ())]
+    for index, part in enumerate(parts):
+        channel = CHANNELS.get((item["type"], part.get("type")))
+        if channel is not None and part.get(channel.key):
+            yield index, part["type"], part[channel.key]
+
+
+def call(item: Item, text: str) -> Json:
+    """A call as chat says it, with this much of its arguments or input."""
+    kind, key = ("custom", "input") if item["type"] == "custom_tool_call" else ("function", "arguments")
+    return {"id": item["call_id"], "type": kind, kind: {"name": item["name"], key: text}}
+
+
+def citation(annotation: Json) -> Json | None:
+    """A citation as chat says it, or None: chat can cite nothing but URLs."""
+    if annotation.get("type") != "url_citation":
+        return None
+    return {"type": "url_citation", "url_citation": {key: annotation[key] for key in annotation if key != "type"}}
+
+
+def citations(item: Item) -> Iterator[Json]:
+    """All that a whole item cites, as far as chat can say it."""
+    for part in item.get("content") or ():
+        for annotation in part.get("annotations") or ():
+            if (cited := citation(annotation)) is not None:
+                yield cited
+
+
+def finish_reason(finished: Finished, *, called: bool, legacy: bool = False) -> str:
+    """Chat's word for how a turn ended; `legacy` for clients that sent `functions`."""
+    reason = _FINISH_REASONS[finished.reason]
+    if reason != "stop" or not called:
+        return reason
+    return "function_call" if legacy else "tool_calls"
+
+
+def usage(counts: Usage | None) -> Json | None:
+    """Chat's usage object, or None when the upstream did not report both directions: a count is never made up."""
+    if counts is None or counts.input is None or counts.output is None:
+        return None
+    spelled: Json = {
+        "prompt_tokens": counts.input,
+        "completion_tokens": counts.output,
+        "total_tokens": counts.input + counts.output,
+    }
+    prompt = {"cached_tokens": counts.cache_read, "cache_write_tokens": counts.cache_write}
+    if prompt := {key: count for key, count in prompt.items() if count is not None}:
+        spelled["prompt_tokens_details"] = prompt
+    if counts.reasoning is not None:
+        spelled["completion_tokens_details"] = {"reasoning_tokens": counts.reasoning}
+    return spelled
+
+
+def marks(facts: Mapping[str, Any]) -> Json:
+    """What a reply says about who made it: `service_tier` and `system_fingerprint`, where known and sayable."""
+    spelled: Json = {}
+    if facts.get("service_tier") in SERVICE_TIERS:
+        spelled["service_tier"] = facts["service_tier"]
+    if isinstance(facts.get("system_fingerprint"), str):
+        spelled["system_fingerprint"] = facts["system_fingerprint"]
+    return spelled
+
+
+def error(failed: Failed) -> Json:
+    """The `error` object of a stream that ended badly."""
+    return {
+        "message": failed.message,
+        "type": _ERROR_TYPES.get(failed.code, "server_error"),
+        "param": failed.param,
+        "code": failed.code,
+    }
