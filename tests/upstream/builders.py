@@ -90,26 +90,30 @@ def chat_sse(chunks: Iterable[Json], *, done: bool = True) -> Reply:
     return sse_reply(*map(data_frame, chunks), *([DONE] if done else []))
 
 
+def whole_chat(
+    content: str | None = None, *, finish_reason: str = "stop", usage: Json | None = None, **message: Any
+) -> Json:
+    """A whole chat completion; further arguments are fields of its message."""
+    choice = {
+        "index": 0,
+        "message": {"role": "assistant", "content": content, **message},
+        "finish_reason": finish_reason,
+    }
+    return {
+        "id": "chatcmpl-1",
+        "object": "chat.completion",
+        "created": CREATED,
+        "model": MODEL,
+        "choices": [choice],
+        "usage": CHAT_USAGE if usage is None else usage,
+    }
+
+
 def chat_json(
     content: str | None = None, *, finish_reason: str = "stop", usage: Json | None = None, **message: Any
 ) -> Reply:
-    """A whole chat completion; further arguments are fields of its message."""
-    return json_reply(
-        {
-            "id": "chatcmpl-1",
-            "object": "chat.completion",
-            "created": CREATED,
-            "model": MODEL,
-            "choices": [
-                {
-                    "index": 0,
-                    "message": {"role": "assistant", "content": content, **message},
-                    "finish_reason": finish_reason,
-                }
-            ],
-            "usage": CHAT_USAGE if usage is None else usage,
-        }
-    )
+    """A whole chat completion as a reply."""
+    return json_reply(whole_chat(content, finish_reason=finish_reason, usage=usage, **message))
 
 
 def text_chunks(*pieces: str, finish_reason: str = "stop", usage: Json | None = None) -> list[Json]:
