@@ -46,7 +46,7 @@ class Unwrapper:
                 return fragment
             case _Mode.OPENING:
                 return self._open(fragment)
-            case _Mode.TAIL | _Mode.OBJECT:
+            case _:
                 self._held.append(fragment)
                 return ""
 
@@ -63,7 +63,7 @@ class Unwrapper:
                 return _input_of(held)
             case _Mode.OPENING:
                 return held
-            case _Mode.STRING | _Mode.RAW:
+            case _:
                 return ""
 
     def _open(self, fragment: str) -> str:

@@ -96,6 +96,7 @@ def _found(item: Item, names: Names) -> str:
     for tool in item["tools"]:
         namespace, tools = (tool["name"], tool["tools"]) if tool["type"] == "namespace" else (None, [tool])
         for each in tools:
-            name = names.wire(Callee(each["type"], each["name"], namespace)) or each["name"]
+            own = each.get("name") or each["type"]
+            name = names.wire(Callee(each["type"], own, namespace)) or own
             found.append({"name": name, "description": each.get("description") or ""})
     return orjson.dumps(found).decode()
