@@ -1,0 +1,152 @@
+"""A Responses request body to a Turn."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from translation.errors import InvalidRequest, Unrepresentable
+from translation.json_types import Json
+from translation.loss import Loss
+from translation.responses import history
+from translation.turn import Turn
+
+_SAMPLING = (
+    "temperature",
+    "top_p",
+    "presence_penalty",
+    "frequency_penalty",
+    "seed",
+    "logit_bias",
+    "service_tier",
+    "metadata",
+    "user",
+    "safety_identifier",
+    "prompt_cache_key",
+    "prompt_cache_retention",
+    "store",
+)
+"""Parameters both APIs share, which go into the Turn as they are."""
+
+_LOGPROBS = "message.output_text.logprobs"
+
+_REASONING = ("effort", "summary", "max_tokens")
+
+_STATEFUL = {
+    "conversation": "Conversations are not stored here: send the whole history in 'input'.",
+    "prompt": "Prompt templates are not stored here: send their text in 'instructions' or 'input'.",
+    "background": "Responses are not stored here, so none can be fetched later: leave out 'background'.",
+    "moderation": "Nothing here moderates: leave out 'moderation'.",
+}
+"""Parameters only a server with state or a service of its own can honour -> what to tell who asks for them."""
+
+_LOST = ("context_management", "image", "access_programs", "prompt_cache_options", "max_tool_calls")
+"""Parameters that tune how an answer is made, never what it means, and that no upstream is told."""
+
+_DEFAULT_REASONING = {"context": "auto", "mode": "standard"}
+"""Keys of `reasoning` no upstream is told, and the value that asks for nothing special."""
+
+_TOLERATED = frozenset({"reasoning.encrypted_content", _LOGPROBS})
+"""Values of `include` without a loss: Codex always asks for the first, which is only kept for the next turn."""
+
+_KNOWN = frozenset(
+    {
+        *_SAMPLING,
+        *_STATEFUL,
+        *_LOST,
+        "client_metadata",  # Codex's own telemetry
+        "include",
+        "input",
+        "instructions",
+        "max_output_tokens",
+        "model",
+        "parallel_tool_calls",
+        "previous_response_id",
+        "reasoning",
+        "stop",
+        "stream",
+        "stream_options",
+        "text",
+        "thinking",
+        "tool_choice",
+        "tools",
+        "top_logprobs",
+        "truncation",
+    }
+)
+"""Every parameter read here; all others go through in `Turn.extra`."""
+
+
+def lift(body: Json) -> Turn:
+    """What a body that passed `schema.validate` asks for.
+
+    Raises InvalidRequest for what needs stored state: `previous_response_id`, `conversation`, `prompt`, `background`,
+    references to items. What has no meaning here but does not change the answer is in `Turn.lost`.
+    """
+    _refuse_state(body)
+    text = body.get("text") or {}
+    text_format = text.get("format")
+    items, tools = history.read(body["input"], body.get("tools") or ())
+    return Turn(
+        model=body["model"],
+        items=items,
+        instructions=body.get("instructions"),
+        tools=tools,
+        tool_choice=body.get("tool_choice"),
+        parallel_tool_calls=body.get("parallel_tool_calls"),
+        sampling=_sampling(body),
+        max_output_tokens=body.get("max_output_tokens"),
+        text_format=None if text_format is None or text_format["type"] == "text" else text_format,
+        verbosity=text.get("verbosity"),
+        reasoning=_reasoning(body.get("reasoning") or {}),
+        thinking=body.get("thinking"),
+        stream=bool(body.get("stream")),
+        extra={key: value for key, value in body.items() if key not in _KNOWN},
+        lost=list(_losses(body)),
+    )
+
+
+def _refuse_state(body: Json) -> None:
+    if (previous := body.get("previous_response_id")) is not None:
+        raise InvalidRequest(
+            f"Previous response with id '{previous}' not found: responses are not stored here.",
+            param="previous_response_id",
+            code="previous_response_not_found",
+        )
+    for param, message in _STATEFUL.items():
+        if body.get(param):
+            raise Unrepresentable(message, param=param)
+
+
+def _sampling(body: Json) -> dict[str, Any]:
+    sampling = {key: body[key] for key in _SAMPLING if body.get(key) is not None}
+    if stop := body.get("stop"):
+        sampling["stop"] = [stop] if isinstance(stop, str) else stop
+    if _LOGPROBS in (body.get("include") or ()):
+        sampling["logprobs"] = True
+        if body.get("top_logprobs") is not None:
+            sampling["top_logprobs"] = body["top_logprobs"]
+    return sampling
+
+
+def _reasoning(given: Json) -> Json | None:
+    reasoning = {key: given[key] for key in _REASONING if given.get(key) is not None}
+    if "summary" not in reasoning and (older := given.get("generate_summary")) is not None:
+        reasoning["summary"] = older
+    return reasoning or None
+
+
+def _losses(body: Json) -> Iterator[Loss]:
+    for param in _LOST:
+        if body.get(param):
+            yield Loss(param, "dropped")
+    for position, value in enumerate(body.get("include") or ()):
+        if value not in _TOLERATED:
+            yield Loss(f"include[{position}]", "dropped")
+    for name, default in _DEFAULT_REASONING.items():
+        if ((body.get("reasoning") or {}).get(name) or default) != default:
+            yield Loss(f"reasoning.{name}", "dropped")
+    if body.get("truncation") == "auto":
+        yield Loss("truncation", "dropped")
+    if body.get("top_logprobs") and _LOGPROBS not in (body.get("include") or ()):
+        yield Loss("top_logprobs", "not included")
+    if (body.get("stream_options") or {}).get("include_obfuscation"):
+        yield Loss("stream_options.include_obfuscation", "dropped")

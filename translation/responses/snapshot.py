@@ -1,0 +1,194 @@
+"""Adds events up to a response object: the reply without streaming, and what a stream's last event holds."""
+
+from collections.abc import Callable, Sequence
+from typing import assert_never
+
+from translation.collect import ItemState
+from translation.events import (
+    Annotated,
+    Delta,
+    Event,
+    Failed,
+    Finished,
+    ItemEnded,
+    ItemStarted,
+    Noted,
+    Opaque,
+    PartEnded,
+    PartStarted,
+    Progressed,
+    Started,
+    Usage,
+)
+from translation.json_types import Json
+from translation.responses import usage as usage_object
+
+_INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
+"""Finish reason -> `incomplete_details.reason`. Every other reason is a completed response."""
+
+_EFFECTIVE = ("reasoning", "temperature", "top_p")
+"""Parameters where a Responses upstream reads back what it used, which the client may not have chosen."""
+
+_SERVICE_TIERS = frozenset({"auto", "default", "flex", "scale", "priority", "fast", "ultrafast"})
+"""The tiers the API knows. Chat upstreams have others (Groq's `on_demand`), which strict clients refuse."""
+
+_ERROR_CODES = frozenset(
+    {
+        "server_error",
+        "rate_limit_exceeded",
+        "invalid_prompt",
+        "data_residency_mismatch",
+        "bio_policy",
+        "misalignment_policy_violation",
+        "vector_store_timeout",
+        "invalid_image",
+        "invalid_image_format",
+        "invalid_base64_image",
+        "invalid_image_url",
+        "image_too_large",
+        "image_too_small",
+        "image_parse_error",
+        "image_content_policy_violation",
+        "invalid_image_mode",
+        "image_file_too_large",
+        "unsupported_image_media_type",
+        "empty_image_file",
+        "failed_to_download_image",
+        "image_file_not_found",
+    }
+)
+"""`error.code` is a closed list to the official clients, which refuse the whole event over any other."""
+
+_ERROR_CODE_OF = {
+    "rate_limited": "rate_limit_exceeded",
+    "insufficient_quota": "rate_limit_exceeded",
+    "context_length_exceeded": "invalid_prompt",
+}
+"""Codes outside that list and the listed one they mean; all others are `server_error`."""
+
+_FAILING_ITEMS = frozenset({"web_search_call", "file_search_call", "image_generation_call"})
+"""Items that know no status `incomplete`: broken off, they have failed."""
+
+
+class Snapshot:
+    """A response as it grows. `head` is the object from `new_response`; `clock` gives epoch seconds.
+
+    Feed it batches that satisfy `translation.grammar`. `response` has its output, usage and final status after Finished
+    or Failed.
+    """
+
+    def __init__(self, head: Json, clock: Callable[[], int]) -> None:
+        self.response: Json = dict(head)
+        self.failed: Failed | None = None
+        self.items: list[ItemState] = []
+        self._clock = clock
+        self._usage: Usage | None = None
+
+    def feed(self, batch: Sequence[Event]) -> None:
+        """Take one batch."""
+        for event in batch:
+            self.apply(event)
+
+    def result(self) -> Json:
+        """The response object, for whoever collects replies of any dialect."""
+        return self.response
+
+    def apply(self, event: Event) -> None:
+        """Take one event."""
+        match event:
+            case Delta():
+                self.items[event.index].part(event.part_index).append(event.text, event.logprobs)
+            case Started():
+                self._merge(event.response or {})
+            case ItemStarted():
+                self.items.append(ItemState(event.item))
+            case PartStarted():
+                self.items[event.index].start_part(event.part)
+            case PartEnded():
+                self.items[event.index].end_part(event.part_index, event.part)
+            case ItemEnded():
+                self._end_item(event)
+            case Annotated():
+                self.items[event.index].part(event.part_index).annotations.append(event.annotation)
+            case Noted():
+                self._note(event)
+            case Progressed() | Opaque():
+                pass  # they leave nothing in an item: where they matter, ItemEnded carries the upstream's own
+            case Finished():
+                self._finish(event)
+            case Failed():
+                self._fail(event)
+            case _:
+                assert_never(event)
+
+    def _merge(self, upstream: Json) -> None:
+        """Keep what only a Responses upstream can know; what the client asked for and who answered stay ours."""
+        response = self.response
+        for key in upstream.keys() - response.keys():
+            response[key] = upstream[key]
+        for key in _EFFECTIVE:
+            used = upstream.get(key)
+            if isinstance(used, dict):
+                response[key] = response[key] | {name: value for name, value in used.items() if value is not None}
+            elif used is not None:
+                response[key] = used
+        self._set_service_tier(upstream.get("service_tier"))
+
+    def _note(self, event: Noted) -> None:
+        self._usage = event.usage or self._usage
+        if event.facts:
+            self._set_service_tier(event.facts.get("service_tier"))
+
+    def _set_service_tier(self, tier: object) -> None:
+        if tier in _SERVICE_TIERS:
+            self.response["service_tier"] = tier
+
+    def _end_item(self, event: ItemEnded) -> None:
+        state = self.items[event.index]
+        final = event.item
+        # GitHub Copilot gives an item a new id in every event; clients want one.
+        if final is not None and final.get("id") != state.start["id"]:
+            final = {**final, "id": state.start["id"]}
+        item = state.end(final, event.status)
+        # Clients parse arguments as JSON; some upstreams say nothing for a function without parameters.
+        if item["type"] == "function_call" and not item["arguments"] and item.get("status") != "incomplete":
+            state.end({**item, "arguments": "{}"}, event.status)
+
+    def _finish(self, event: Finished) -> None:
+        upstream = event.response or {}
+        self._merge(upstream)
+        self._usage = event.usage or self._usage
+        incomplete = event.reason in _INCOMPLETE or upstream.get("status") == "incomplete"
+        details = upstream.get("incomplete_details")
+        if event.reason in _INCOMPLETE:
+            details = {"reason": _INCOMPLETE[event.reason]}
+        self.response |= {
+            "status": "incomplete" if incomplete else "completed",
+            "completed_at": None if incomplete else self._clock(),
+            "incomplete_details": details if incomplete else None,
+            "output": [state.snapshot() for state in self.items],
+            "usage": usage_object.write(self._usage, upstream.get("usage")),
+        }
+
+    def _fail(self, event: Failed) -> None:
+        self.failed = event
+        self._usage = event.usage or self._usage
+        code = event.code if event.code in _ERROR_CODES else _ERROR_CODE_OF.get(event.code, "server_error")
+        error: Json = {"code": code, "message": event.message}
+        if code != event.code:
+            error["type"] = event.code
+        if event.param is not None:
+            error["param"] = event.param
+        self.response |= {
+            "status": "failed",
+            "error": error,
+            "output": [_broken_off(state) for state in self.items],
+            "usage": usage_object.write(self._usage),
+        }
+
+
+def _broken_off(state: ItemState) -> Json:
+    item = state.cut()
+    if item.get("status") == "incomplete" and item["type"] in _FAILING_ITEMS:
+        return {**item, "status": "failed"}
+    return item
