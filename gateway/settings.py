@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping
-from fnmatch import fnmatchcase
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -12,8 +12,8 @@ from pydantic_core import PydanticCustomError
 from gateway import config_file
 from gateway.config_check import check
 from gateway.config_file import Document
+from providers.base import Capabilities
 from providers.config import CapabilityOverrides, Number, ProviderConfig, Whole
-from providers.profiles import profile_for
 from translation.profile import ParsingFormat, Profile, ReplayReasoning, SystemMessages, ThinkingSwitch
 
 Name = Annotated[str, Field(min_length=1)]
@@ -160,8 +160,16 @@ class ModelConfig(_Section):
             )
         return name
 
+    def profile_overrides(self) -> dict[str, Any]:
+        """The fields of `Profile` that the operator wrote."""
+        return {name: value for name in _PROFILE_FIELDS if (value := getattr(self, name)) is not None}
 
-PROFILE_FIELDS = tuple(Profile.__dataclass_fields__)
+    def capabilities_over(self, provider: Capabilities) -> Capabilities:
+        """The provider's capabilities with the model's own over them."""
+        return replace(provider, **self.capabilities.given())
+
+
+_PROFILE_FIELDS = [field.name for field in fields(Profile)]
 
 
 class Settings(_Section):
@@ -177,15 +185,6 @@ class Settings(_Section):
         default_factory=dict,
         description="What clients may ask for: names, or patterns with `*` and `?`. The first match wins.",
     )
-
-    def model_for(self, name: str) -> ModelConfig | None:
-        """The first entry whose name or pattern matches."""
-        return next((model for pattern, model in self.models.items() if fnmatchcase(name, pattern)), None)
-
-    def profile_for(self, model: ModelConfig) -> Profile:
-        """The habits of the model's provider with the model's own over them."""
-        overrides = {field: getattr(model, field) for field in PROFILE_FIELDS if getattr(model, field) is not None}
-        return profile_for(self.providers[model.provider].type, overrides)
 
 
 def load(path: Path, *, server: Mapping[str, Any] | None = None, environ: Mapping[str, str] | None = None) -> Settings:

@@ -1,0 +1,138 @@
+"""Texts for a JSON schema's string keywords. Patterns are read, never run: a client could write one that never ends."""
+
+import re
+from collections.abc import Callable
+from re import _constants as codes  # type: ignore[attr-defined]
+from re import _parser  # type: ignore[attr-defined]
+from typing import Any
+
+LONGEST = 10_000
+"""Characters, or items of a list; a schema that asks for more is a mistake, or an attack."""
+
+
+class Unfillable(ValueError):
+    """No value is known for the schema; the text names the keyword."""
+
+
+def fill_text(*, shortest: int, longest: int, text_format: str | None, pattern: str | None) -> str:
+    """A text of that length, format and pattern. Raises Unfillable when none is known."""
+    if shortest > min(longest, LONGEST):
+        raise Unfillable(f"minLength is larger than {min(longest, LONGEST)}")
+    if pattern is not None:
+        text = _follow(pattern, shortest)
+    elif text_format in _FORMATS:
+        text = _FORMATS[text_format]
+    else:
+        text = _WORD[:longest].ljust(shortest, _WORD[-1])
+    if not shortest <= len(text) <= longest:
+        raise Unfillable(f"no text of that length is known for {'pattern' if pattern else 'format'}")
+    return text
+
+
+_WORD = "string"
+
+_FORMATS = {
+    "date-time": "1970-01-01T00:00:00Z",
+    "date": "1970-01-01",
+    "time": "00:00:00Z",
+    "duration": "PT0S",
+    "email": "user@example.com",
+    "idn-email": "user@example.com",
+    "hostname": "example.com",
+    "idn-hostname": "example.com",
+    "ipv4": "127.0.0.1",
+    "ipv6": "::1",
+    "uri": "https://example.com/",
+    "iri": "https://example.com/",
+    "uri-reference": "/",
+    "uuid": "00000000-0000-4000-8000-000000000000",
+    "json-pointer": "",
+    "regex": "",
+}
+
+
+def _follow(pattern: str, shortest: int) -> str:
+    try:
+        parsed = _parser.parse(pattern)
+    except (re.error, OverflowError, RecursionError):
+        raise Unfillable(f"pattern {pattern!r} is not understood") from None
+    text = _Writer(pattern, 0).write(parsed)
+    if len(text) < shortest:
+        text = _Writer(pattern, shortest - len(text)).write(parsed)
+    # Nothing forbids more before or after a pattern without anchors.
+    return text if pattern.endswith("$") else text.ljust(shortest, _WORD[-1])
+
+
+class _Writer:
+    """Writes what a parsed pattern asks for: the fewest repetitions, and `spare` more of whatever may be repeated."""
+
+    def __init__(self, pattern: str, spare: int) -> None:
+        self._pattern = pattern
+        self._spare = spare
+        self._groups: dict[int, str] = {}
+
+    def write(self, parsed: Any) -> str:
+        return "".join(self._token(code, argument) for code, argument in parsed)
+
+    def _token(self, code: Any, argument: Any) -> str:
+        if code is codes.LITERAL:
+            return chr(argument)
+        if code in (codes.ANY, codes.NOT_LITERAL, codes.IN):
+            return self._one_of(code, argument)
+        if code in (codes.MAX_REPEAT, codes.MIN_REPEAT, codes.POSSESSIVE_REPEAT):
+            return self._repeat(*argument)
+        if code is codes.SUBPATTERN:
+            self._groups[argument[0]] = text = self.write(argument[3])
+            return text
+        if code is codes.BRANCH:
+            return self.write(argument[1][0])
+        if code is codes.ATOMIC_GROUP:
+            return self.write(argument)
+        if code is codes.GROUPREF:
+            return self._groups[argument]
+        if code is codes.AT and argument in (codes.AT_BEGINNING, codes.AT_END, codes.AT_BEGINNING_STRING):
+            return ""
+        raise Unfillable(f"pattern {self._pattern!r} is not understood")
+
+    def _repeat(self, least: int, most: int, parsed: Any) -> str:
+        count = least + min(self._spare, int(most) - least)
+        self._spare -= count - least
+        text = self.write(parsed)
+        if len(text) * count > LONGEST:
+            raise Unfillable(f"pattern {self._pattern!r} asks for too much")
+        return text * count
+
+    def _one_of(self, code: Any, argument: Any) -> str:
+        for character in map(chr, _PREFERRED):
+            if code is codes.ANY or _admits(character, code, argument):
+                return character
+        raise Unfillable(f"pattern {self._pattern!r} is not understood")
+
+
+_PREFERRED = [*b"aA0", *range(0x20, 0x7F), *range(0xA0, 0x2000)]
+
+
+def _admits(character: str, code: Any, argument: Any) -> bool:
+    if code is codes.NOT_LITERAL:
+        return bool(ord(character) != argument)
+    negated = argument[0][0] is codes.NEGATE
+    members = argument[1:] if negated else argument
+    return negated != any(_is_member(character, kind, member) for kind, member in members)
+
+
+def _is_member(character: str, kind: Any, member: Any) -> bool:
+    if kind is codes.LITERAL:
+        return bool(ord(character) == member)
+    if kind is codes.RANGE:
+        return bool(member[0] <= ord(character) <= member[1])
+    return _CATEGORIES[str(member)](character)
+
+
+_CATEGORIES: dict[str, Callable[[str], bool]] = {
+    "CATEGORY_DIGIT": lambda character: character in "0123456789",
+    "CATEGORY_NOT_DIGIT": lambda character: character not in "0123456789",
+    "CATEGORY_SPACE": str.isspace,
+    "CATEGORY_NOT_SPACE": lambda character: not character.isspace(),
+    "CATEGORY_WORD": lambda character: character == "_" or (character.isalnum() and character.isascii()),
+    "CATEGORY_NOT_WORD": lambda character: character != "_" and not (character.isalnum() and character.isascii()),
+}
