@@ -31,6 +31,8 @@ _ADVICE = {
     "string_type": "write text; in quotes, if it looks like a number or a date",
     "dict_type": "write keys and values: {key: value}",
     "model_type": "write keys and values: {key: value}",
+    "too_short": "write at least one",
+    "string_too_short": "write at least one character",
     "tuple_type": "write a list: [a, b]",
     "frozen_set_type": "write a list: [a, b]",
 }
@@ -108,9 +110,9 @@ def _problem(model: type[BaseModel], details: ErrorDetails) -> Problem:
     if kind == "literal_error":
         return Problem(path, f"write {context['expected']}, not {_shown(details['input'])}")
     if kind in _ADVICE:
-        shown = "" if kind == "missing" else f", not {_shown(details['input'])}"
+        shown = f", not {_shown(details['input'])}" if kind.endswith(("_type", "_parsing", "_float")) else ""
         return Problem(path, _ADVICE[kind] + shown)
-    message = details["msg"].removeprefix("Input ").removeprefix("Value error, ")
+    message = details["msg"].removeprefix("Input ")
     return Problem(path, message)
 
 

@@ -1,5 +1,6 @@
 """Everything an operator can set, and the only place that reads the environment."""
 
+import asyncio
 import os
 from collections.abc import Mapping
 from dataclasses import fields, replace
@@ -80,19 +81,24 @@ class Key(_Section):
     key_env: str | None = Field(default=None, description="The environment variable that holds the key.")
     models: tuple[Name, ...] = Field(default=("*",), description="Names and patterns of the models it may use.")
 
+    @property
+    def secret(self) -> str:
+        """The key in the clear."""
+        return self.key.get_secret_value()
 
-class Auth(_Section):
-    """Who may use the gateway. Without keys it is open, and listens on this machine only."""
 
-    keys: tuple[Key, ...] = Field(default=(), description="The keys that are accepted as bearer tokens.")
+class AuthSettings(_Section):
+    """Who may use the gateway. Without this section it is open, and listens on this machine only."""
+
+    keys: tuple[Key, ...] = Field(min_length=1, description="The keys that are accepted as bearer tokens.")
 
     @field_validator("keys")
     @classmethod
     def _refuse_twins(cls, keys: tuple[Key, ...]) -> tuple[Key, ...]:
-        names, secrets = [key.name for key in keys], [key.key.get_secret_value() for key in keys]
+        names, secrets = [key.name for key in keys], [key.secret for key in keys]
         if name := next((name for name in names if names.count(name) > 1), None):
             raise PydanticCustomError("twins", "two keys are named {name}; give each its own name", {"name": name})
-        if name := next((key.name for key in keys if secrets.count(key.key.get_secret_value()) > 1), None):
+        if name := next((key.name for key in keys if secrets.count(key.secret) > 1), None):
             raise PydanticCustomError("twins", "{name} has the same key as another; give each its own", {"name": name})
         return keys
 
@@ -177,7 +183,7 @@ class Settings(_Section):
 
     server: Server = Field(default=Server(), description="How the server listens and what it accepts.")
     store: Store = Field(default=Store(), description="Where responses are kept.")
-    auth: Auth = Field(default=Auth(), description="Who may use the gateway.")
+    auth: AuthSettings | None = Field(default=None, description="Who may use the gateway; anyone if left out.")
     providers: dict[Name, ProviderConfig] = Field(
         default_factory=dict, description="The upstreams, each under a name of your choice."
     )
@@ -204,6 +210,14 @@ def parse(
 ) -> Settings:
     """The same for plain values, as a YAML file would hold them. `source` is what errors call them."""
     return _check(Document(dict(tree), {}), server, environ, source)
+
+
+def find(*, server: Mapping[str, Any] | None = None, environ: Mapping[str, str] | None = None) -> Settings:
+    """Settings for a machine without a file: made of the keys and servers it has. Takes half a second at most."""
+    from gateway.discovery import discover  # brings the HTTP client along, which a checked file does not need
+
+    environ = os.environ if environ is None else environ
+    return parse(asyncio.run(discover(environ)), server=server, environ=environ, source="without a config file")
 
 
 def _check(

@@ -1,0 +1,110 @@
+"""The command `responses-gateway`."""
+
+from dataclasses import fields
+from importlib import metadata
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import typer
+
+from gateway import settings as settings_of
+from gateway.config_file import ConfigError
+from gateway.settings import Settings
+
+app = typer.Typer(
+    name="responses-gateway",
+    help="OpenAI's Responses and Chat Completions APIs over whatever the model speaks.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+DEFAULT_CONFIG = Path("config.yaml")
+
+ConfigOption = Annotated[
+    Path | None, typer.Option("--config", help="The configuration; ./config.yaml if there is one, else what is found.")
+]
+
+
+def main() -> None:
+    """The console command. Exits with 2 when the configuration cannot be used."""
+    app()
+
+
+@app.callback(invoke_without_command=True)
+def _version(version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False) -> None:
+    if version:
+        typer.echo(f"responses-gateway {_installed_version()}")
+        raise typer.Exit
+
+
+@app.command()
+def serve(
+    config: ConfigOption = None,
+    host: Annotated[str | None, typer.Option(help="The address to listen on, over server.host.")] = None,
+    port: Annotated[
+        int | None, typer.Option(help="The port to listen on, over server.port; 0 takes a free one.")
+    ] = None,
+    workers: Annotated[int | None, typer.Option(help="Server processes, over server.workers.")] = None,
+) -> None:
+    """Serve until told to stop."""
+    given = {"host": host, "port": port, "workers": workers}
+    settings = _settings(config, {key: value for key, value in given.items() if value is not None})
+
+    from gateway import server
+
+    chosen = settings.server
+    server.serve(settings, host=chosen.host, port=chosen.port, workers=chosen.workers)
+
+
+@app.command()
+def models(config: ConfigOption = None) -> None:
+    """List what clients may ask for, who serves it, and what it can do."""
+    settings = _settings(config, {})
+
+    from gateway.table import table
+    from providers.registry import build
+
+    built = {name: build(name, provider) for name, provider in settings.providers.items()}
+    rows = [("MODEL", "PROVIDER", "UPSTREAM MODEL", "CAPABILITIES")]
+    for name, model in settings.models.items():
+        capabilities = model.capabilities_over(built[model.provider].capabilities)
+        able = [field.name for field in fields(capabilities) if getattr(capabilities, field.name) is True]
+        rows.append((name, model.provider, model.model or "the same", " ".join(able)))
+    typer.echo("\n".join(table(rows)))
+
+
+@app.command(name="check-config")
+def check_config(file: Annotated[Path, typer.Argument(help="The configuration to check.")]) -> None:
+    """Say whether a configuration can be used; if not, everything that is wrong with it."""
+    settings = _settings(file, {})
+    keys = settings.auth.keys if settings.auth else ()
+    counts = ((settings.providers, "provider"), (settings.models, "model"), (keys, "key"))
+    typer.echo(f"{file}: ok: {', '.join(_count(len(what), word) for what, word in counts)}")
+
+
+def _settings(config: Path | None, server: dict[str, Any]) -> Settings:
+    if config is None and DEFAULT_CONFIG.exists():
+        config = DEFAULT_CONFIG
+    try:
+        if config is not None:
+            return settings_of.load(config, server=server)
+        return settings_of.find(server=server)
+    except ConfigError as error:
+        _refuse(error)
+
+
+def _refuse(error: ConfigError) -> NoReturn:
+    typer.echo(str(error), err=True)
+    raise typer.Exit(2)
+
+
+def _installed_version() -> str:
+    try:
+        return metadata.version("responses-gateway")
+    except metadata.PackageNotFoundError:
+        return "(run from its source, not installed)"
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}{'' if number == 1 else 's'}"

@@ -1,0 +1,72 @@
+"""A configuration for those who wrote none: whatever keys and servers this machine has, and the demo model."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from providers.config import KINDS, ProviderConfig, ProviderType
+from providers.errors import ProviderError
+from providers.registry import build
+
+_PROBE_S = 0.5
+
+
+class Hosted(NamedTuple):
+    """A service that is there if its key is."""
+
+    kind: ProviderType
+    patterns: Sequence[str]
+    """Which names are its."""
+
+
+class Local(NamedTuple):
+    """A server that is there if it answers."""
+
+    name: str
+    kind: ProviderType
+    base_url: str
+
+
+HOSTED = (
+    Hosted("openai", ("gpt-*", "o1*", "o3*", "o4*", "chatgpt-*", "codex-*")),
+    Hosted("openrouter", ("*/*",)),
+)
+
+LOCAL = (
+    Local("vllm", "vllm", "http://localhost:8000/v1"),
+    Local("ollama", "openai_compatible", "http://localhost:11434/v1"),
+)
+
+
+async def discover(environ: Mapping[str, str], local: Sequence[Local] = LOCAL) -> dict[str, Any]:
+    """Settings in the form of a config file: the demo model, what local servers list, then what the keys open."""
+    providers: dict[str, Any] = {"demo": {"type": "scripted"}}
+    models: dict[str, Any] = {"demo": {"provider": "demo"}}
+    listings = await asyncio.gather(*(_list(server) for server in local))
+    for server, names in zip(local, listings, strict=True):
+        if names:
+            providers[server.name] = {"type": server.kind, "base_url": server.base_url}
+        for name in names:
+            models.setdefault(name, {"provider": server.name})
+    for service in HOSTED:
+        key_env = KINDS[service.kind].key_env
+        if key_env and environ.get(key_env):
+            providers[service.kind] = {"type": service.kind, "api_key_env": key_env}
+            for pattern in service.patterns:
+                models[pattern] = {"provider": service.kind}
+    return {"providers": providers, "models": models}
+
+
+async def _list(server: Local) -> Sequence[str]:
+    """The names the server serves; none if nothing answers there in time."""
+    config = ProviderConfig(type=server.kind, base_url=server.base_url, connect_s=_PROBE_S, retries=0)
+    provider = build(server.name, config)
+    try:
+        async with asyncio.timeout(_PROBE_S):
+            names = await provider.models()
+    except (ProviderError, TimeoutError):
+        return ()
+    finally:
+        await provider.aclose()
+    # A name is also a pattern in the settings, where these would stand for other characters.
+    return [name for name in names if not set("*?[") & set(name)]

@@ -1,0 +1,11 @@
+"""Columns of plain text, for terminals and for pipes."""
+
+from collections.abc import Sequence
+
+
+def table(rows: Sequence[Sequence[str]]) -> list[str]:
+    """One line per row, with every column but the last padded to its widest cell."""
+    if not rows:
+        return []
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
