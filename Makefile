@@ -33,7 +33,7 @@ check: setup ## format, lint, types, import rules; changes nothing
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/lint-imports
+	$(BIN)/lint-imports --no-logo
 
 fmt: setup ## format and fix what can be fixed
 	$(BIN)/ruff check --fix-only .

@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 
+from gateway.settings import load
+
 ROOT = Path(__file__).parents[2]
 BIN = Path(sysconfig.get_path("scripts"))
 COMPOSE = yaml.safe_load((ROOT / "compose.yaml").read_text())
@@ -108,6 +110,14 @@ def test_every_service_but_the_gateway_states_its_health() -> None:
     assert {name for name, service in services.items() if "healthcheck" not in service} == {"gateway"}
     assert services["gateway"]["depends_on"] == {"postgres": {"condition": "service_healthy"}}
     assert {name for name, service in services.items() if "profiles" in service} == {"vllm"}
+
+
+def test_the_gateway_accepts_the_config_it_is_shipped_with() -> None:
+    settings = load(ROOT / "deploy/config.yaml", environ=SECRETS)
+    assert settings.auth is not None
+    assert settings.providers["vllm"].base_url == "http://vllm:8000/v1"
+    grace = COMPOSE["services"]["gateway"]["stop_grace_period"]
+    assert int(grace.removesuffix("s")) > settings.server.drain_s
 
 
 def compose_command() -> list[str] | None:
