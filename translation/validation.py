@@ -1,7 +1,7 @@
 """Checks a request body against its schema, and says what is wrong with it in the words of the OpenAI API.
 
-Schemas are `TypedDict`s with `extra="allow"`, so a body is checked and never copied into other objects. They rely on:
-an object with a `type` or `role` is matched by a union that is discriminated by that key.
+Schemas are `TypedDict`s (unknown keys are no errors), and what pydantic makes of a body is thrown away: the body itself
+goes on. Schemas keep one rule: an object with a `type` or `role` is matched by a union discriminated by that key.
 """
 
 from collections.abc import Iterable, Sequence
@@ -41,9 +41,9 @@ _LIMITS = {
     "greater_than_equal": "it must be at least {ge:g}",
     "less_than_equal": "it must be at most {le:g}",
     "string_too_long": "at most {max_length} characters are allowed",
-    "string_too_short": "at least {min_length} characters are needed",
+    "string_too_short": "it must not be shorter than {min_length}",
     "too_long": "at most {max_length} entries are allowed",
-    "too_short": "at least {min_length} entries are needed",
+    "too_short": "it must not be shorter than {min_length}",
 }
 """pydantic's error type -> the rule in plain words; for types not listed pydantic's own words are used."""
 

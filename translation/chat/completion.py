@@ -11,7 +11,7 @@ _KEYS: dict[reply.Noun, str] = {"arguments": "function", "input": "custom"}
 
 
 class CompletionCollector:
-    """Collects one turn. Feed it batches that satisfy `translation.grammar`; read `completion` after Finished.
+    """Collects one turn. Feed it batches that satisfy `translation.grammar`; ask for the `result` after Finished.
 
     With `extensions` the completion has `extensions.reasoning_chunks` (texts) and `extensions.tool_call_chunks` (as
     in a stream's `delta.tool_calls`), each chunk as it came.
@@ -49,9 +49,8 @@ class CompletionCollector:
         """The latest counts the upstream reported."""
         return self._collector.usage
 
-    @property
-    def completion(self) -> Json:
-        """The whole reply. Only after Finished."""
+    def result(self) -> Json:
+        """The whole reply. Only after Finished; raises ValueError otherwise."""
         finished = self._collector.finished
         if finished is None:
             raise ValueError("the turn has not finished")

@@ -51,7 +51,8 @@ class ChatEncoder:
     ) -> None:
         self.usage: Usage | None = None
         """The latest counts the upstream reported."""
-        self.outcome: Finished | Failed | None = None
+        self.ended = False
+        """Whether `[DONE]` was written."""
         self._identity: Json = {
             "id": completion_id,
             "object": "chat.completion.chunk",
@@ -194,7 +195,7 @@ class ChatEncoder:
         return sse.data(orjson.dumps({**self._identity, "choices": [choice], **usage, **more}))
 
     def _finish(self, event: Finished, frames: list[bytes]) -> None:
-        self.outcome = event
+        self.ended = True
         self.usage = event.usage or self.usage
         self._open(frames, "")
         frames.append(
@@ -206,7 +207,7 @@ class ChatEncoder:
         frames.append(sse.DONE)
 
     def _fail(self, event: Failed, frames: list[bytes]) -> None:
-        self.outcome = event
+        self.ended = True
         self.usage = event.usage or self.usage
         frames.append(self._chunk({}, finish_reason="error", error=reply.error(event)))
         frames.append(sse.DONE)
