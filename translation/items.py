@@ -35,6 +35,17 @@ def function_call(item_id: str, *, call_id: str, name: str) -> Item:
     }
 
 
+def custom_tool_call(item_id: str, *, call_id: str, name: str) -> Item:
+    return {
+        "id": item_id,
+        "type": "custom_tool_call",
+        "status": "in_progress",
+        "call_id": call_id,
+        "name": name,
+        "input": "",
+    }
+
+
 def output_text() -> Json:
     return {"type": "output_text", "text": "", "annotations": [], "logprobs": []}
 

@@ -3,7 +3,7 @@
 from collections.abc import Hashable
 
 from translation import items
-from translation.events import Delta, Event, ItemEnded, ItemStarted, ItemStatus, PartEnded, PartStarted
+from translation.events import Annotated, Delta, Event, ItemEnded, ItemStarted, ItemStatus, PartEnded, PartStarted
 from translation.ids import NewId
 from translation.json_types import Item, Json
 
@@ -15,9 +15,12 @@ _BLOCKS = {
 }
 """Noun -> (item type, item constructor, part constructor)."""
 
+_CALLS = {"function_call": items.function_call, "custom_tool_call": items.custom_tool_call}
+"""Kind of call -> item constructor."""
+
 
 class ItemWriter:
-    """Numbers items from 0 in order of appearance. One block (message or reasoning) is open at a time; calls interleave.
+    """Numbers items from 0 as they appear. One block (message or reasoning) is open at a time; calls interleave.
 
     Every method returns the events it caused, in order.
     """
@@ -27,6 +30,7 @@ class ItemWriter:
         self._next = 0
         self._block: str | None = None
         self._block_item = ""
+        self._block_start: Item = {}
         self._index = -1
         self._part = -1
         self._calls: dict[Hashable, int] = {}
@@ -35,6 +39,11 @@ class ItemWriter:
     def open_calls(self) -> int:
         """How many calls are open."""
         return len(self._calls)
+
+    @property
+    def open_block(self) -> Item | None:
+        """The open message or reasoning item, as it was started."""
+        return None if self._block is None else self._block_start
 
     @property
     def started(self) -> int:
@@ -55,17 +64,28 @@ class ItemWriter:
             self._part += 1
         else:
             events += self.close_block()
-            self._index = self._open(new_item(self._new_id(items.ID_PREFIXES[item_type])), events)
+            self._block_start = new_item(self._new_id(items.ID_PREFIXES[item_type]))
+            self._index = self._open(self._block_start, events)
             self._part = 0
         self._block, self._block_item = noun, item_type
         events.append(PartStarted(self._index, self._part, new_part()))
         events.append(Delta(self._index, self._part, text, logprobs))
         return events
 
-    def call(self, key: Hashable, *, name: str, call_id: str, arguments: str = "") -> list[Event]:
-        """Open a function call under `key` (any hashable the decoder tells calls apart by), closing an open block."""
+    def annotate(self, annotation: Json) -> list[Event]:
+        """A citation on the open text; nothing where no text is open."""
+        return [Annotated(self._index, self._part, annotation)] if self._block == "text" else []
+
+    def call(
+        self, key: Hashable, *, name: str, call_id: str, arguments: str = "", kind: str = "function_call"
+    ) -> list[Event]:
+        """Open a call under `key` (any hashable the decoder tells calls apart by), closing an open block.
+
+        `kind` is the item type: `function_call` or `custom_tool_call`, whose input is written like arguments.
+        """
         events = self.close_block()
-        self._calls[key] = self._open(items.function_call(self._new_id("fc"), call_id=call_id, name=name), events)
+        item_id = self._new_id(items.ID_PREFIXES[kind])
+        self._calls[key] = self._open(_CALLS[kind](item_id, call_id=call_id, name=name), events)
         if arguments:
             events.append(Delta(self._calls[key], None, arguments))
         return events
@@ -81,12 +101,12 @@ class ItemWriter:
         events.append(ItemEnded(index, whole))
         return events
 
-    def close_block(self, status: ItemStatus = "completed") -> list[Event]:
-        """End the open message or reasoning item, if any."""
+    def close_block(self, status: ItemStatus = "completed", final: Item | None = None) -> list[Event]:
+        """End the open message or reasoning item, if any. `final` is its last form, if the deltas do not say it all."""
         if self._block is None:
             return []
         self._block, self._block_item = None, ""
-        return [PartEnded(self._index, self._part), ItemEnded(self._index, status=status)]
+        return [PartEnded(self._index, self._part), ItemEnded(self._index, final, status)]
 
     def close_call(self, key: Hashable, status: ItemStatus = "completed") -> list[Event]:
         """End one open call."""

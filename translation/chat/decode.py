@@ -1,0 +1,285 @@
+"""What a chat upstream says, as events: the chunks of a stream, or one whole completion."""
+
+from collections.abc import Sequence
+from enum import Enum, auto
+from typing import Any, Final
+
+from translation.chat.calls import CallReader
+from translation.chat.failures import BROKEN, failure_in
+from translation.chat.logprobs import read_logprobs
+from translation.chat.reasoning import ReasoningReader
+from translation.chat.usage import read_usage
+from translation.errors import ProtocolViolation
+from translation.events import (
+    Event,
+    Failed,
+    Finished,
+    FinishReason,
+    ItemStatus,
+    Noted,
+    Opaque,
+    Started,
+    Usage,
+)
+from translation.ids import NewId
+from translation.items import reasoning, reasoning_text, summary_text
+from translation.json_types import Item, Json
+from translation.parsers.edges import EdgeTrimmer
+from translation.parsers.think import ThinkParser
+from translation.profile import DEFAULT_PROFILE, Profile
+from translation.writer import ItemWriter
+
+FINISH_REASONS: Final[dict[str, FinishReason]] = {
+    "stop": "stop",
+    "tool_calls": "tool_calls",
+    "function_call": "tool_calls",
+    "length": "length",
+    "model_length": "length",  # Mistral
+    "content_filter": "content_filter",
+}
+"""Chat's word -> ours; a word that is not listed is `other`."""
+
+FACTS: Final = ("service_tier", "system_fingerprint")
+"""Keys of a chunk that are noted as facts."""
+
+_WHOLE: Final = "whole answer"
+"""Stands for a finish reason where a whole completion has none: nothing can have been cut."""
+
+
+class State(Enum):
+    WAITING = auto()  # nothing seen
+    STREAMING = auto()  # deltas flowing
+    DRAINING = auto()  # finish_reason seen; usage may still follow
+    ENDED = auto()
+
+
+class ChatDecoder:
+    """State machine: WAITING -> STREAMING -> DRAINING -> ENDED. No I/O, no clock, no ids of its own.
+
+    Feed it every chunk, then `finish`; a whole `chat.completion` is one chunk. Follows choice 0. What comes after the
+    end is ignored. Raises ProtocolViolation for what is no chat reply at all; odd replies are read as well as they can
+    be, and a reply that broke off ends in Failed.
+    """
+
+    def __init__(self, new_id: NewId, profile: Profile = DEFAULT_PROFILE) -> None:
+        self.state = State.WAITING
+        self.usage: Usage | None = None
+        """What was reported so far."""
+        self._new_id = new_id
+        self._profile = profile
+        self._writer = ItemWriter(new_id)
+        self._calls = CallReader(new_id, self._writer)
+        self._reasoning = ReasoningReader()
+        self._thought: list[tuple[str, str]] = []
+        self._edges = EdgeTrimmer()
+        self._think: ThinkParser | None = None
+        self._annotations: list[Json] = []
+        self._facts: Json = {}
+        self._reason: str | None = None
+
+    def feed(self, chunk: Json) -> list[Event]:
+        """Take one chunk; return what it means, possibly nothing."""
+        if self.state is State.ENDED:
+            return []
+        if not isinstance(chunk, dict):
+            raise ProtocolViolation("the upstream sent something that is not a JSON object")
+        if ("error" in chunk or chunk.get("object") == "error") and (failed := failure_in(chunk)):
+            return self._fail(failed)
+        choices = chunk.get("choices")
+        events: list[Event] = []
+        if self.state is State.WAITING:
+            if choices is None and "usage" not in chunk and chunk.get("object") != "chat.completion.chunk":
+                raise ProtocolViolation("the upstream sent a JSON object that is not a chat completion")
+            self.state = State.STREAMING
+            events.append(Started(model=chunk.get("model") or "", upstream_id=chunk.get("id")))
+        if usage := chunk.get("usage"):
+            events += self._count(usage)
+        for key in FACTS:
+            if (fact := chunk.get(key)) is not None and self._facts.get(key) != fact:
+                self._facts[key] = fact
+                events.append(Noted(facts={key: fact}))
+        for choice in choices or ():
+            if choice.get("index"):
+                continue  # asking for several choices is refused before it gets here
+            events += self._read_choice(choice)
+            if self.state is State.ENDED:
+                break
+        return events
+
+    def finish(self) -> list[Event]:
+        """The upstream said it is done, or closed. Without a finish reason that is a failure, not an answer."""
+        if self.state is State.ENDED:
+            return []
+        if self._reason is None:
+            return self._fail(Failed("upstream_truncated", "the upstream's reply broke off before it was finished"))
+        if self._calls.nameless:
+            return self._fail(Failed("upstream_garbled", "the upstream sent a tool call without a name"))
+        reason = self._finish_reason()
+        events = self._end_items("incomplete" if reason in ("length", "content_filter") else "completed")
+        self.state = State.ENDED
+        raw_reason = None if self._reason == _WHOLE else self._reason
+        return [*events, Finished(reason, raw_reason, self.usage)]
+
+    def _read_choice(self, choice: Json) -> list[Event]:
+        logprobs = read_logprobs(choice) if choice.get("logprobs") else None
+        delta = choice.get("delta")
+        # Some servers repeat the whole message at the end of a stream.
+        whole = delta is None and self._writer.started == 0 and choice.get("message") is not None
+        events = self._read_delta(choice["message"] if whole else delta or {}, logprobs, whole=whole)
+        if usage := choice.get("usage"):  # Moonshot
+            events += self._count(usage)
+        reason = choice.get("finish_reason") or (_WHOLE if whole else None)
+        if reason in BROKEN or choice.get("error"):
+            failed = failure_in(choice) or Failed("upstream_error", "the upstream broke off its reply")
+            return events + self._fail(failed)
+        if reason and self._reason is None:
+            self._reason = str(reason)
+            self.state = State.DRAINING
+        return events
+
+    def _read_delta(self, delta: Json, logprobs: list[Json] | None, *, whole: bool) -> list[Event]:
+        events: list[Event] = []
+        for noun, text in self._reasoning.feed(delta):
+            events += self._say(noun, text)
+        if content := delta.get("content"):
+            events += self._read_content(content, logprobs)
+        if refusal := delta.get("refusal"):
+            events += self._say("refusal", str(refusal), logprobs)
+        if annotations := delta.get("annotations"):
+            self._annotations += [_flat(each) for each in annotations if isinstance(each, dict)]
+        if self._annotations:
+            events += self._annotate()
+        calls = delta.get("tool_calls") or delta.get("function_call")
+        if calls:
+            self._edges.cut()
+            ended = self._end_reasoning()
+            events += [*ended, *self._calls.feed(calls, whole=whole)]
+        return events
+
+    def _read_content(self, content: Any, logprobs: list[Json] | None) -> list[Event]:
+        if isinstance(content, str):
+            return self._read_text(content, logprobs)
+        events: list[Event] = []
+        for part in content if isinstance(content, list) else [content]:
+            match part:
+                case str() | {"type": "text" | "output_text", "text": str()}:
+                    events += self._read_text(part if isinstance(part, str) else part["text"], logprobs)
+                case {"type": "thinking", "thinking": thinking}:  # Mistral
+                    if self._reasoning.claim("content"):
+                        events += self._say("reasoning", _text_of(thinking))
+                case {"type": "refusal", "refusal": str(refusal)}:
+                    events += self._say("refusal", refusal, logprobs)
+                case dict():
+                    events.append(Opaque("chat", part))
+                case _:
+                    events += self._read_text(_text_of(part), logprobs)
+        return events
+
+    def _read_text(self, text: str, logprobs: list[Json] | None) -> list[Event]:
+        if self._profile.parsing_format == "direct_response":
+            return self._say("text", text, logprobs)
+        if self._think is None:
+            # An upstream that takes reasoning out itself has taken the template's tag out with it.
+            self._think = ThinkParser(open_at_start=self._profile.think_open and not self._reasoning.begun)
+        return [event for noun, run in self._think.feed(text) for event in self._say(noun, run, logprobs)]
+
+    def _say(self, noun: str, text: str, logprobs: list[Json] | None = None) -> list[Event]:
+        text = self._edges.feed(noun, text)
+        if not text:
+            return []
+        events = self._calls.open_named()
+        if noun in ("reasoning", "summary"):
+            self._thought.append((noun, text))
+            return events + self._writer.block(noun, text)
+        if self._thought:
+            events += self._end_reasoning()
+        return events + self._writer.block(noun, text, logprobs)
+
+    def _annotate(self) -> list[Event]:
+        """Citations may come before the text they belong to."""
+        events = [event for each in self._annotations for event in self._writer.annotate(each)]
+        if events:
+            self._annotations = []
+        return events
+
+    def _end_reasoning(self, status: ItemStatus = "completed") -> list[Event]:
+        """Close open reasoning. Blocks the upstream needs back go in its item, or else in one of their own."""
+        thought, self._thought = self._thought, []
+        details = self._reasoning.take_details()
+        if thought and not details:
+            return self._writer.close_block(status)
+        if thought:
+            final = {**_whole_reasoning(self._writer.open_block or {}, thought), "details": details}
+            if status == "incomplete":
+                final["status"] = status
+            return self._writer.close_block(status, final)
+        return self._writer.item({**reasoning(self._new_id("rs")), "details": details}) if details else []
+
+    def _end_items(self, status: ItemStatus) -> list[Event]:
+        events: list[Event] = []
+        if self._think is not None:
+            for noun, run in self._think.finish():
+                events += self._say(noun, run)
+        events += self._annotate()
+        events += self._calls.close(truncated=status == "incomplete")
+        in_reasoning = bool(self._thought)
+        events += self._end_reasoning(status)
+        return [*events, *self._writer.close("completed" if in_reasoning else status)]
+
+    def _finish_reason(self) -> FinishReason:
+        """Upstreams say `stop` after calls, and `tool_calls` where none came."""
+        reason = "stop" if self._reason == _WHOLE else FINISH_REASONS.get(self._reason or "", "other")
+        if reason in ("stop", "tool_calls"):
+            return "tool_calls" if self._calls.made else "stop"
+        return reason
+
+    def _count(self, reported: Any) -> list[Event]:
+        if not isinstance(reported, dict):
+            return []
+        self.usage = read_usage(reported, self.usage)
+        return [Noted(usage=self.usage)]
+
+    def _fail(self, failed: Failed) -> list[Event]:
+        self.state = State.ENDED
+        failed.usage = self.usage
+        return [failed]
+
+
+def _text_of(content: Any) -> str:
+    """The text of content that should be a string and is a list of parts or a number."""
+    match content:
+        case str():
+            return content
+        case list():
+            return "".join(map(_text_of, content))
+        case {"text": str(text)}:
+            return text
+        case int() | float():
+            return str(content)
+        case _:
+            return ""
+
+
+def _whole_reasoning(start: Item, thought: Sequence[tuple[str, str]]) -> Item:
+    """The item with its parts, added up from (noun, text) runs."""
+    whole = {**start, "summary": [], "content": []}
+    runs: list[tuple[str, list[str]]] = []
+    for noun, text in thought:
+        if not runs or runs[-1][0] != noun:
+            runs.append((noun, []))
+        runs[-1][1].append(text)
+    for noun, texts in runs:
+        if noun == "summary":
+            whole["summary"].append({**summary_text(), "text": "".join(texts)})
+        else:
+            whole["content"].append({**reasoning_text(), "text": "".join(texts)})
+    return whole
+
+
+def _flat(annotation: Json) -> Json:
+    """Chat nests a citation under its type, Responses does not; there every field is required."""
+    kind = annotation.get("type")
+    nested = annotation.get(kind) if isinstance(kind, str) else None
+    if kind != "url_citation" or not isinstance(nested, dict):
+        return annotation
+    return {"type": kind, "url": "", "title": "", "start_index": 0, "end_index": 0, **nested}

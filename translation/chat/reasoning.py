@@ -1,0 +1,87 @@
+"""Reasoning as chat upstreams send it: one text in up to three fields, and blocks to be returned as they came."""
+
+from typing import Final
+
+from translation.json_types import Json
+
+_GROWING: Final = {"reasoning.text": "text", "reasoning.summary": "summary"}
+"""Type of a detail -> its key that streams in pieces. https://openrouter.ai/docs/use-cases/reasoning-tokens"""
+
+_NOUNS: Final = {"reasoning.text": "reasoning", "reasoning.summary": "summary"}
+
+FIELDS: Final = ("reasoning_content", "reasoning")
+"""`reasoning_content` is DeepSeek and llama.cpp, `reasoning` vLLM, Ollama and OpenRouter, which sends the same text in
+`reasoning_details`; some servers fill all of them."""
+
+
+class ReasoningReader:
+    """Deltas or messages in, `(noun, text)` runs out; the noun is `reasoning` or `summary`.
+
+    The first field that has text is the one that is read, to the end of the stream.
+    """
+
+    def __init__(self) -> None:
+        self._source: str | None = None
+        self._details: list[tuple[Json, list[str]]] = []
+
+    @property
+    def begun(self) -> bool:
+        """Whether any field has had reasoning."""
+        return self._source is not None
+
+    def claim(self, source: str) -> bool:
+        """Whether reasoning found in `source` is to be read: nothing else had any before."""
+        self._source = self._source or source
+        return self._source == source
+
+    def feed(self, delta: Json) -> list[tuple[str, str]]:
+        """The reasoning a delta or message adds."""
+        listed = delta.get("reasoning_details")
+        details = [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
+        for detail in details:
+            self._keep(detail)
+        runs = _runs(details)
+        if self._source is None:
+            self._source = _source(delta, runs)
+        if self._source == "reasoning_details":
+            return runs
+        text = delta.get(self._source) if self._source else None
+        return [("reasoning", text)] if isinstance(text, str) and text else []
+
+    def take_details(self) -> list[Json]:
+        """The `reasoning_details` since the last call, pieces put together, if the upstream needs them back.
+
+        It does when one is signed or encrypted; else the text says it all.
+        """
+        details = [
+            detail | {_GROWING[detail["type"]]: "".join(pieces)} if pieces else detail
+            for detail, pieces in self._details
+        ]
+        self._details = []
+        return details if any(detail.get("signature") or detail.get("data") for detail in details) else []
+
+    def _keep(self, detail: Json) -> None:
+        key = _GROWING.get(detail.get("type", ""))
+        piece = detail.get(key) if key else None
+        if self._details and key:
+            last, pieces = self._details[-1]
+            if (last.get("type"), last.get("index")) == (detail.get("type"), detail.get("index")):
+                last |= {name: value for name, value in detail.items() if value is not None}
+                pieces.append(piece or "")
+                return
+        self._details.append((dict(detail), [piece] if isinstance(piece, str) else []))
+
+
+def _runs(details: list[Json]) -> list[tuple[str, str]]:
+    found = ((_NOUNS[kind], detail.get(_GROWING[kind])) for detail in details if (kind := detail.get("type")) in _NOUNS)
+    return [(noun, text) for noun, text in found if isinstance(text, str) and text]
+
+
+def _source(delta: Json, runs: list[tuple[str, str]]) -> str | None:
+    # The plain field has a summary's text too, but not that it is one.
+    if any(noun == "summary" for noun, _ in runs):
+        return "reasoning_details"
+    for field in FIELDS:
+        if (text := delta.get(field)) and isinstance(text, str):
+            return field
+    return "reasoning_details" if runs else None

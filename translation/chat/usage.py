@@ -1,0 +1,53 @@
+"""Token counts as chat upstreams report them. They differ in where the details are."""
+
+from typing import Any, Final
+
+from translation.events import Usage
+from translation.json_types import Json
+
+_PATHS: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
+    "input": (("prompt_tokens",), ("input_tokens",)),
+    "output": (("completion_tokens",), ("output_tokens",)),
+    "cache_read": (
+        ("prompt_tokens_details", "cached_tokens"),
+        ("prompt_cache_hit_tokens",),  # DeepSeek
+        ("cached_tokens",),  # Moonshot
+        ("cache_read_input_tokens",),  # Anthropic's name, kept by some gateways
+    ),
+    "cache_write": (
+        ("prompt_tokens_details", "cache_write_tokens"),
+        ("prompt_tokens_details", "created_cache_tokens"),  # vLLM
+        ("cache_creation_input_tokens",),
+    ),
+    "reasoning": (("completion_tokens_details", "reasoning_tokens"), ("reasoning_tokens",)),
+}
+"""Field of Usage -> where upstreams put it; the first that is a number counts."""
+
+
+def read_usage(reported: Json, before: Usage | None = None) -> Usage:
+    """Make sense of a `usage` object, given what the same stream reported before it.
+
+    Counts never fall and are never negative, and no part is larger than its whole. `raw` is the object as it came.
+    """
+    counts = {name: _first(reported, paths) for name, paths in _PATHS.items()}
+    if before is not None:
+        for name, count in counts.items():
+            earlier = getattr(before, name)
+            counts[name] = earlier if count is None else max(count, earlier or 0)
+    for part, whole in (("cache_read", "input"), ("cache_write", "input"), ("reasoning", "output")):
+        counts[part] = _at_most(counts[part], counts[whole])
+    return Usage(**counts, raw=reported)
+
+
+def _first(reported: Json, paths: tuple[tuple[str, ...], ...]) -> int | None:
+    for path in paths:
+        found: Any = reported
+        for key in path:
+            found = found.get(key) if isinstance(found, dict) else None
+        if isinstance(found, int | float) and not isinstance(found, bool):
+            return max(int(found), 0)
+    return None
+
+
+def _at_most(part: int | None, whole: int | None) -> int | None:
+    return part if part is None or whole is None else min(part, whole)
