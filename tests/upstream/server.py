@@ -10,7 +10,7 @@ import time
 from collections import deque
 from contextlib import suppress
 from types import TracebackType
-from typing import Self
+from typing import Self, cast
 
 from .builders import json_reply
 from .request import Request
@@ -106,10 +106,9 @@ class _Connection(asyncio.Protocol):
         self._closed: asyncio.Future[float] = asyncio.get_running_loop().create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
+        self.transport = cast("asyncio.Transport", transport)  # uvloop's own has no common class with it
         # Writable then means that everything written is with the kernel.
-        transport.set_write_buffer_limits(high=0)
+        self.transport.set_write_buffer_limits(high=0)
         self._upstream.accepted += 1
         self._upstream._connections.add(self)
         task = self._upstream._tasks.create_task(self._serve())

@@ -1,0 +1,95 @@
+"""What the benchmark's upstream says, and what a client must have read in the end.
+
+A model name says how much and how fast: `bench-128` is 128 deltas at full speed, `bench-128-50ps` the same at 50 a
+second.
+"""
+
+import re
+from dataclasses import dataclass
+from functools import cache
+
+import orjson
+
+from tests.upstream.builders import (
+    DONE,
+    data_frame,
+    dump,
+    message_item,
+    named_frame,
+    response_snapshot,
+    text_chunks,
+    text_events,
+    whole_chat,
+)
+
+_NAME = re.compile(r"bench-(\d+)(?:-(\d+)ps)?")
+_STREAM_HEAD = (
+    b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncache-control: no-cache\r\n"
+    b"transfer-encoding: chunked\r\n\r\n"
+)
+
+
+@dataclass(frozen=True)
+class Model:
+    """An answer's length and pace; `per_second` 0 is as fast as it goes."""
+
+    deltas: int
+    per_second: int
+
+    @classmethod
+    def named(cls, name: str) -> "Model":
+        """Raises ValueError for a name that is not one of the benchmark's."""
+        if not (match := _NAME.fullmatch(name)):
+            raise ValueError(f"{name} is not bench-N or bench-N-Mps")
+        return cls(int(match[1]), int(match[2] or 0))
+
+    @property
+    def pieces(self) -> list[str]:
+        return [f" token{index:04}" for index in range(self.deltas)]
+
+    @property
+    def text(self) -> str:
+        return "".join(self.pieces)
+
+
+@cache
+def stream_writes(deltas: int, responses: bool) -> list[bytes]:
+    """A streamed reply, cut into the writes that put it on the wire: one a frame, each an HTTP chunk of its own."""
+    pieces = Model(deltas, 0).pieces
+    if responses:
+        events = enumerate(text_events(*pieces))
+        frames = [named_frame({"type": event["type"], "sequence_number": at, **event}) for at, event in events]
+    else:
+        frames = [data_frame(chunk) for chunk in text_chunks(*pieces)]
+    chunks = [b"%x\r\n%b\r\n" % (len(frame), frame) for frame in [*frames, DONE]]
+    return [_STREAM_HEAD + chunks[0], *chunks[1:-1], chunks[-1] + b"0\r\n\r\n"]
+
+
+@cache
+def whole_reply(deltas: int, responses: bool) -> bytes:
+    """The same answer as one JSON reply."""
+    text = Model(deltas, 0).text
+    body = dump(response_snapshot("completed", [message_item(text)]) if responses else whole_chat(text))
+    return b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body)
+
+
+FIRST_DELTA = b" token0000"
+"""Bytes that show that the first delta has arrived."""
+
+_DELTAS = {True: re.compile(rb'"delta":\s*"([^"]*)"'), False: re.compile(rb'"content":\s*"( token[^"]*)"')}
+_ENDS = {True: re.compile(rb'"response\.completed"'), False: re.compile(rb'"finish_reason":\s*"stop"')}
+
+
+def wrong(body: bytes, model: Model, *, responses: bool, streamed: bool) -> str | None:
+    """What is wrong with a reply's body as a client read it, or None: its whole text is compared."""
+    if not streamed:
+        answer = orjson.loads(body)
+        message = answer["output"][-1]["content"][0] if responses else answer["choices"][0]["message"]
+        text = message["text" if responses else "content"]
+        return None if text == model.text else f"the text is {text[:60]!r}…"
+    deltas = _DELTAS[responses].findall(body)
+    if b"".join(deltas) != model.text.encode():
+        return f"{len(deltas)} deltas came instead of {model.deltas}, in {body[:200]!r}…"
+    if not _ENDS[responses].search(body) or not body.endswith(b"data: [DONE]\n\n"):
+        return f"the end is {body[-200:]!r}"
+    return None

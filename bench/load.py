@@ -1,0 +1,184 @@
+"""The load generator: a bare protocol on uvloop that reads every answer to the end and compares its text.
+
+Run as a process with a Spec as JSON in its first argument. It warms up, prints `ready`, waits for a line on stdin,
+runs, and prints a Result as JSON. With `hold` it prints `holding` once every stream has begun, and lets go of all of
+them at the next line.
+"""
+
+import asyncio
+import json
+import sys
+from dataclasses import asdict, dataclass, field
+from time import perf_counter
+from typing import Any, cast
+
+import httptools
+import orjson
+import uvloop
+
+from bench.answers import FIRST_DELTA, Model, wrong
+
+_WARM_UP_MODEL = "bench-4"
+_MAX_WRONG = 5
+
+
+@dataclass(frozen=True)
+class Spec:
+    """What to ask, of whom, and how often. No request starts after `seconds`; those under way are read to the end."""
+
+    port: int
+    path: str
+    model: str
+    stream: bool
+    connections: int
+    seconds: float
+    hold: bool = False
+
+    @property
+    def responses(self) -> bool:
+        return self.path.endswith("/responses")
+
+
+@dataclass
+class Result:
+    """What was delivered. Times are in seconds."""
+
+    requests: int = 0
+    deltas: int = 0
+    elapsed: float = 0.0
+    first_deltas: list[float] = field(default_factory=list)
+    """Time from sending a request to the first delta of its answer, for each request."""
+    wrong: list[str] = field(default_factory=list)
+    """What was wrong with answers, the first few."""
+
+
+def request_bytes(spec: Spec, model: str) -> bytes:
+    question = "Say the tokens."
+    body: dict[str, Any] = {"model": model, "stream": spec.stream}
+    if spec.responses:
+        body |= {"input": question, "store": False}
+    else:
+        body["messages"] = [{"role": "user", "content": question}]
+    content = orjson.dumps(body)
+    head = (
+        f"POST {spec.path} HTTP/1.1\r\nhost: 127.0.0.1:{spec.port}\r\ncontent-type: application/json\r\n"
+        f"authorization: Bearer bench\r\ncontent-length: {len(content)}\r\n\r\n"
+    )
+    return head.encode() + content
+
+
+class Client(asyncio.Protocol):
+    """One connection that asks one question at a time."""
+
+    transport: asyncio.Transport
+
+    def __init__(self, spec: Spec, result: Result) -> None:
+        self._spec = spec
+        self.result = result
+        self._loop = asyncio.get_running_loop()
+        self._parser = httptools.HttpResponseParser(self)
+        self._answered: asyncio.Future[None] | None = None
+        self._model = Model.named(spec.model)
+        self._body: list[bytes] = []
+        self._sent_at = 0.0
+        self.begun = asyncio.Event()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast("asyncio.Transport", transport)  # uvloop's own has no common class with it
+
+    def data_received(self, data: bytes) -> None:
+        self._parser.feed_data(data)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._answered and not self._answered.done():
+            self._answered.set_exception(exc or ConnectionResetError("the server hung up"))
+
+    def on_body(self, body: bytes) -> None:
+        self._body.append(body)
+        if not self.begun.is_set() and FIRST_DELTA in body:
+            self.begun.set()
+            self.result.first_deltas.append(perf_counter() - self._sent_at)
+
+    def on_message_complete(self) -> None:
+        body = b"".join(self._body)
+        status = self._parser.get_status_code()
+        if status != 200:
+            fault: str | None = f"status {status}: {body[:200]!r}"
+        else:
+            fault = wrong(body, self._model, responses=self._spec.responses, streamed=self._spec.stream)
+        if fault and len(self.result.wrong) < _MAX_WRONG:
+            self.result.wrong.append(fault)
+        self.result.requests += 1
+        self.result.deltas += self._model.deltas
+        if self._answered and not self._answered.done():
+            self._answered.set_result(None)
+
+    async def ask(self, model: str) -> None:
+        """One question, answered to the end."""
+        self.send(model)
+        assert self._answered is not None
+        await self._answered
+
+    def send(self, model: str) -> None:
+        self._answered = self._loop.create_future()
+        self._model = Model.named(model)
+        self._body.clear()
+        self.begun.clear()
+        self._sent_at = perf_counter()
+        self.transport.write(request_bytes(self._spec, model))
+
+
+async def run(spec: Spec) -> Result:
+    loop = asyncio.get_running_loop()
+    warm_up, result = Result(), Result()
+    clients = [
+        (await loop.create_connection(lambda: Client(spec, warm_up), "127.0.0.1", spec.port))[1]
+        for _ in range(spec.connections)
+    ]
+    if not spec.hold:
+        await asyncio.gather(*(client.ask(_WARM_UP_MODEL) for client in clients))
+    await _turn("ready")
+    for client in clients:
+        client.result = result
+    started = perf_counter()
+    if spec.hold:
+        await _hold(spec, clients)
+    else:
+        pace = Model.named(spec.model).per_second
+        # Paced streams start evenly spread over one pause; started together, their deltas would arrive together.
+        spread = 1 / pace / len(clients) if pace else 0.0
+        await asyncio.gather(
+            *(
+                _ask_until(spec, client, started + at * spread, started + spec.seconds)
+                for at, client in enumerate(clients)
+            )
+        )
+    result.elapsed = perf_counter() - started
+    result.wrong += warm_up.wrong
+    for client in clients:
+        client.transport.abort()
+    return result
+
+
+async def _ask_until(spec: Spec, client: Client, start: float, deadline: float) -> None:
+    await asyncio.sleep(start - perf_counter())
+    await client.ask(spec.model)
+    while perf_counter() < deadline:
+        await client.ask(spec.model)
+
+
+async def _hold(spec: Spec, clients: list[Client]) -> None:
+    for client in clients:
+        client.send(spec.model)
+    await asyncio.gather(*(client.begun.wait() for client in clients))
+    await _turn("holding")
+
+
+async def _turn(word: str) -> None:
+    """Tell the process that started this one, and wait for its word."""
+    print(word, flush=True)
+    await asyncio.get_running_loop().run_in_executor(None, sys.stdin.readline)
+
+
+if __name__ == "__main__":
+    print(json.dumps(asdict(uvloop.run(run(Spec(**json.loads(sys.argv[1])))))), flush=True)

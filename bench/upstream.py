@@ -1,0 +1,79 @@
+"""The model server behind everything that is measured: prebuilt bytes on a bare protocol, as cheap as Python allows.
+
+One write a frame, one loop turn between two frames of a stream, so that streams interleave as they do on a busy engine.
+"""
+
+import asyncio
+from typing import cast
+
+import orjson
+import uvloop
+
+from bench.answers import Model, stream_writes, whole_reply
+from bench.processes import announce
+
+_MODELS = b'{"object":"list","data":[{"id":"bench-128","object":"model","created":0,"owned_by":"bench"}]}'
+_MODELS_REPLY = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b" % (
+    len(_MODELS),
+    _MODELS,
+)
+
+
+class Upstream(asyncio.Protocol):
+    """One connection: reads requests with a Content-Length, plays the answer their model name asks for."""
+
+    transport: asyncio.Transport
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._buffer = b""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast("asyncio.Transport", transport)  # uvloop's own has no common class with it
+
+    def data_received(self, data: bytes) -> None:
+        self._buffer += data
+        head, found, rest = self._buffer.partition(b"\r\n\r\n")
+        if not found:
+            return
+        _, named, length = head.lower().partition(b"\r\ncontent-length:")
+        size = int(length.split(b"\r\n", 1)[0]) if named else 0
+        if len(rest) >= size:
+            self._buffer = rest[size:]
+            self._answer(head, rest[:size])
+
+    def _answer(self, head: bytes, body: bytes) -> None:
+        if head.startswith(b"GET"):
+            self.transport.write(_MODELS_REPLY)
+            return
+        asked = orjson.loads(body)
+        model = Model.named(asked["model"])
+        responses = b"/responses" in head.split(b"\r\n", 1)[0]
+        if not asked.get("stream"):
+            self.transport.write(whole_reply(model.deltas, responses))
+        else:
+            pause = 1 / model.per_second if model.per_second else 0
+            self._play(stream_writes(model.deltas, responses), 0, pause, self._loop.time())
+
+    def _play(self, writes: list[bytes], at: int, pause: float, due: float) -> None:
+        if self.transport.is_closing():
+            return
+        self.transport.write(writes[at])
+        at += 1
+        if at == len(writes):
+            return
+        if pause:
+            due += pause
+            self._loop.call_at(due, self._play, writes, at, pause, due)
+        else:
+            self._loop.call_soon(self._play, writes, at, pause, due)
+
+
+async def serve() -> None:
+    server = await asyncio.get_running_loop().create_server(Upstream, "127.0.0.1", 0, backlog=1024)
+    announce(server.sockets[0].getsockname()[1])
+    await server.serve_forever()
+
+
+if __name__ == "__main__":
+    uvloop.run(serve())
