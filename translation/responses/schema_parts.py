@@ -1,0 +1,101 @@
+"""What messages and tool outputs are made of in a Responses request."""
+
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Literal, NotRequired, TypeAlias, TypeVar
+
+from pydantic import AfterValidator, Field, Tag
+from pydantic_core import PydanticCustomError
+from typing_extensions import TypedDict
+
+from translation.validation import by_key
+
+Status: TypeAlias = Literal["in_progress", "completed", "incomplete"]
+
+_PartT = TypeVar("_PartT", bound=Mapping[str, Any])
+
+
+def _has_one_of(*keys: str) -> Callable[[_PartT], _PartT]:
+    def require(part: _PartT) -> _PartT:
+        if all(part.get(key) is None for key in keys):
+            raise PydanticCustomError("one_of", "one of {keys} is needed", {"keys": ", ".join(keys)})
+        return part
+
+    return require
+
+
+class InputText(TypedDict):
+    type: Literal["input_text"]
+    text: str
+
+
+class InputImage(TypedDict):
+    type: Literal["input_image"]
+    image_url: NotRequired[str | None]
+    file_id: NotRequired[str | None]
+    detail: NotRequired[Literal["auto", "low", "high", "original"] | None]
+
+
+class InputFile(TypedDict):
+    type: Literal["input_file"]
+    file_data: NotRequired[str | None]
+    file_id: NotRequired[str | None]
+    file_url: NotRequired[str | None]
+    filename: NotRequired[str | None]
+    detail: NotRequired[Literal["auto", "low", "high"] | None]
+
+
+class Audio(TypedDict):
+    data: str
+    format: str
+
+
+class InputAudio(TypedDict):
+    type: Literal["input_audio"]
+    input_audio: Audio
+
+
+class OutputText(TypedDict):
+    """`annotations` are required by OpenAI and left out by clients that write assistant messages themselves."""
+
+    type: Literal["output_text"]
+    text: str
+    annotations: NotRequired[list[dict[str, Any]] | None]
+
+
+class Refusal(TypedDict):
+    type: Literal["refusal"]
+    refusal: str
+
+
+class SummaryText(TypedDict):
+    type: Literal["summary_text"]
+    text: str
+
+
+class ReasoningText(TypedDict):
+    type: Literal["reasoning_text"]
+    text: str
+
+
+_Text: TypeAlias = Annotated[InputText, Tag("input_text")]
+_Image: TypeAlias = Annotated[InputImage, AfterValidator(_has_one_of("image_url", "file_id")), Tag("input_image")]
+_File: TypeAlias = Annotated[
+    InputFile, AfterValidator(_has_one_of("file_data", "file_id", "file_url")), Tag("input_file")
+]
+
+_InputPart: TypeAlias = Annotated[_Text | _Image | _File | Annotated[InputAudio, Tag("input_audio")], by_key("type")]
+
+_AssistantPart: TypeAlias = Annotated[
+    Annotated[OutputText, Tag("output_text")] | Annotated[Refusal, Tag("refusal")] | _Text, by_key("type")
+]
+
+_OutputPart: TypeAlias = Annotated[_Text | _Image | _File, by_key("type")]
+
+InputContent: TypeAlias = str | Annotated[list[_InputPart], Field(fail_fast=True)]
+"""Of messages of users, developers and the system."""
+
+AssistantContent: TypeAlias = str | Annotated[list[_AssistantPart], Field(fail_fast=True)]
+"""Of messages of assistants. `input_text` is not the API's, but what clients write there by hand."""
+
+OutputContent: TypeAlias = str | Annotated[list[_OutputPart], Field(fail_fast=True)]
+"""Of a tool's answer."""

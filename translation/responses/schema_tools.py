@@ -1,0 +1,160 @@
+"""The tools a Responses request may offer, and how it may force one.
+
+Only what the gateway itself reads is checked. Kinds it does not know pass: planning leaves them out with a loss note or
+hands them to an upstream that runs them.
+"""
+
+from typing import Annotated, Any, Literal, NotRequired, TypeAlias
+
+from pydantic import Discriminator, Field, Tag
+from typing_extensions import TypedDict
+
+from translation.validation import by_key
+
+Name: TypeAlias = Annotated[str, Field(min_length=1)]
+
+
+def _by_known_type(*known: str) -> Discriminator:
+    """Discriminate by `type`; every type that is not `known` has the tag "other"."""
+
+    def choose(value: object) -> str | None:
+        chosen = value.get("type") if isinstance(value, dict) else None
+        if chosen is None or not isinstance(chosen, str):
+            return None
+        return chosen if chosen in known else "other"
+
+    choose.__name__ = "type"
+    return Discriminator(choose)
+
+
+class Other(TypedDict):
+    type: Name
+
+
+class Function(TypedDict):
+    type: Literal["function"]
+    name: Name
+    description: NotRequired[str | None]
+    parameters: NotRequired[dict[str, Any] | None]
+    strict: NotRequired[bool | None]
+
+
+class TextFormat(TypedDict):
+    type: Literal["text"]
+
+
+class Grammar(TypedDict):
+    type: Literal["grammar"]
+    definition: str
+    syntax: Literal["lark", "regex"]
+
+
+class Custom(TypedDict):
+    type: Literal["custom"]
+    name: Name
+    description: NotRequired[str | None]
+    format: NotRequired[
+        Annotated[Annotated[TextFormat, Tag("text")] | Annotated[Grammar, Tag("grammar")], by_key("type")] | None
+    ]
+
+
+class Namespace(TypedDict):
+    type: Literal["namespace"]
+    name: Name
+    description: NotRequired[str | None]
+    tools: list[
+        Annotated[
+            Annotated[Function, Tag("function")] | Annotated[Custom, Tag("custom")] | Annotated[Other, Tag("other")],
+            _by_known_type("function", "custom"),
+        ]
+    ]
+
+
+class FileSearch(TypedDict):
+    type: Literal["file_search"]
+    vector_store_ids: list[str]
+
+
+class Mcp(TypedDict):
+    type: Literal["mcp"]
+    server_label: Name
+    server_url: NotRequired[str | None]
+    connector_id: NotRequired[str | None]
+    headers: NotRequired[dict[str, str] | None]
+    authorization: NotRequired[str | None]
+
+
+class CodeInterpreter(TypedDict):
+    type: Literal["code_interpreter"]
+    container: str | dict[str, Any]
+
+
+class ComputerUsePreview(TypedDict):
+    type: Literal["computer_use_preview"]
+    display_width: int
+    display_height: int
+    environment: Literal["windows", "mac", "linux", "ubuntu", "browser"]
+
+
+class ToolSearch(TypedDict):
+    type: Literal["tool_search"]
+    execution: NotRequired[Literal["server", "client"] | None]
+    description: NotRequired[str | None]
+    parameters: NotRequired[dict[str, Any] | None]
+
+
+Tool: TypeAlias = Annotated[
+    Annotated[Function, Tag("function")]
+    | Annotated[Custom, Tag("custom")]
+    | Annotated[Namespace, Tag("namespace")]
+    | Annotated[FileSearch, Tag("file_search")]
+    | Annotated[Mcp, Tag("mcp")]
+    | Annotated[CodeInterpreter, Tag("code_interpreter")]
+    | Annotated[ComputerUsePreview, Tag("computer_use_preview")]
+    | Annotated[ToolSearch, Tag("tool_search")]
+    | Annotated[Other, Tag("other")],
+    _by_known_type(
+        "function",
+        "custom",
+        "namespace",
+        "file_search",
+        "mcp",
+        "code_interpreter",
+        "computer_use_preview",
+        "tool_search",
+    ),
+]
+
+
+Tools: TypeAlias = Annotated[list[Tool], Field(fail_fast=True)]
+
+
+class ChosenByName(TypedDict):
+    type: Literal["function", "custom"]
+    name: Name
+
+
+class ChosenServer(TypedDict):
+    type: Literal["mcp"]
+    server_label: Name
+    name: NotRequired[str | None]
+
+
+class AllowedTools(TypedDict):
+    type: Literal["allowed_tools"]
+    mode: Literal["auto", "required"]
+    tools: Annotated[list[Other], Field(min_length=1)]
+
+
+ToolChoice: TypeAlias = (
+    Literal["none", "auto", "required"]
+    | Annotated[
+        Annotated[ChosenByName, Tag("function")]
+        | Annotated[ChosenByName, Tag("custom")]
+        | Annotated[ChosenServer, Tag("mcp")]
+        | Annotated[AllowedTools, Tag("allowed_tools")]
+        | Annotated[Other, Tag("other")],
+        _by_known_type("function", "custom", "mcp", "allowed_tools"),
+    ]
+)
+"""Any other `type` names a tool that has no name of its own: `shell`, `apply_patch`, `web_search`, ..."""
