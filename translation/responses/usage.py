@@ -1,7 +1,26 @@
 """Token counts in the Responses API's shape."""
 
+from typing import Any
+
 from translation.events import Usage
 from translation.json_types import Json
+
+
+def read(reported: Json | None) -> Usage | None:
+    """An upstream's own `usage` object. No count is negative, and no part larger than its whole."""
+    if not reported:
+        return None
+    read_from = reported.get("input_tokens_details") or {}
+    written = reported.get("output_tokens_details") or {}
+    input_tokens, output_tokens = _count(reported.get("input_tokens")), _count(reported.get("output_tokens"))
+    return Usage(
+        input=input_tokens,
+        output=output_tokens,
+        cache_read=_at_most(_count(read_from.get("cached_tokens")), input_tokens),
+        cache_write=_at_most(_count(read_from.get("cache_write_tokens")), input_tokens),
+        reasoning=_at_most(_count(written.get("reasoning_tokens")), output_tokens),
+        raw=reported,
+    )
 
 
 def write(usage: Usage | None, upstream: Json | None = None) -> Json | None:
@@ -29,3 +48,13 @@ def write(usage: Usage | None, upstream: Json | None = None) -> Json | None:
         },
         "total_tokens": input_tokens + output_tokens,
     }
+
+
+def _count(reported: Any) -> int | None:
+    if isinstance(reported, bool) or not isinstance(reported, int | float):
+        return None
+    return max(int(reported), 0)
+
+
+def _at_most(part: int | None, whole: int | None) -> int | None:
+    return part if part is None or whole is None else min(part, whole)

@@ -1,0 +1,150 @@
+"""A Responses upstream's stream, or its whole response object, to events."""
+
+from collections.abc import Callable
+
+from translation.errors import ProtocolViolation
+from translation.events import Event, Failed, Finished, FinishReason, ItemStatus, Opaque, Progressed, Started, Usage
+from translation.ids import NewId
+from translation.json_types import Json
+from translation.profile import DEFAULT_PROFILE, Profile
+from translation.responses import usage
+from translation.responses.failures import failure_in
+from translation.responses.output import PLACES, OutputReader, Place
+
+_DELTAS: dict[str, Place] = {f"{name}.delta": place for name, place in PLACES.items()}
+_DONES: dict[str, Place] = {f"{name}.done": place for name, place in PLACES.items()}
+
+_REASONS: dict[str, FinishReason] = {"max_output_tokens": "length", "content_filter": "content_filter"}
+"""`incomplete_details.reason` -> finish reason."""
+
+_ADDRESS = frozenset({"type", "sequence_number", "item_id", "output_index"})
+"""Keys that say which event this is, not what it says."""
+
+
+class ResponsesDecoder:
+    """Feed it event objects, or one response object, then `finish`. Never raises for odd input.
+
+    Only an object that is neither raises ProtocolViolation. `usage` is known after the terminal event. A Responses
+    upstream reads its model's text itself, so the profile has no say here.
+    """
+
+    def __init__(self, new_id: NewId, _profile: Profile = DEFAULT_PROFILE) -> None:
+        self.usage: Usage | None = None
+        self._output = OutputReader(new_id)
+        self._started = False
+        self._ended = False
+        self._lifecycle: dict[str, Callable[[Json], list[Event]]] = {
+            "response.created": self._start,
+            "response.queued": self._start,
+            "response.in_progress": self._start,
+            "response.completed": self._finish,
+            "response.incomplete": self._finish,
+            "response.failed": self._finish,
+            "error": self._error,
+        }
+        output = self._output
+        self._structure: dict[str, Callable[[Json], list[Event]]] = {
+            "response.output_item.added": output.start_item,
+            "response.output_item.done": output.end_item,
+            "response.content_part.added": lambda chunk: output.start_part("content", chunk),
+            "response.content_part.done": lambda chunk: output.end_part("content", chunk),
+            # Some versions of vLLM call the parts of a reasoning item so.
+            "response.reasoning_part.added": lambda chunk: output.start_part("content", chunk),
+            "response.reasoning_part.done": lambda chunk: output.end_part("content", chunk),
+            "response.reasoning_summary_part.added": lambda chunk: output.start_part("summary", chunk),
+            "response.reasoning_summary_part.done": lambda chunk: output.end_part("summary", chunk),
+            "response.output_text.annotation.added": output.annotate,
+        }
+
+    def feed(self, chunk: Json) -> list[Event]:
+        """Take one event object, or a whole response; return what it means, possibly nothing."""
+        if self._ended:
+            return []
+        try:
+            kind = chunk.get("type")
+            place = _DELTAS.get(kind)  # type: ignore[arg-type]  # what is no text is in no table
+            if place is not None and self._started:
+                return self._output.delta(place, chunk)
+            return self._whole(chunk) if kind is None else self._read(str(kind), chunk)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise ProtocolViolation("the upstream sent an event that the Responses API does not know") from error
+
+    def finish(self) -> list[Event]:
+        """The upstream closed. Without a terminal event its answer is not one."""
+        if self._ended:
+            return []
+        return self._fail(
+            Failed("upstream_truncated", "the upstream closed its stream before the response was complete")
+        )
+
+    def _read(self, kind: str, chunk: Json) -> list[Event]:
+        if kind in self._lifecycle:
+            return self._lifecycle[kind](chunk)
+        return [*self._open({}), *self._read_output(kind, chunk)]
+
+    def _read_output(self, kind: str, chunk: Json) -> list[Event]:
+        if kind in self._structure:
+            return self._structure[kind](chunk)
+        if kind in _DELTAS:
+            return self._output.delta(_DELTAS[kind], chunk)
+        if kind in _DONES:
+            return self._output.end_text(_DONES[kind], chunk)
+        item = self._output.find(chunk)
+        if item is None:
+            return [Opaque("responses", chunk)]
+        noun, _, phase = kind.rpartition(".")
+        if item.open and noun == f"response.{item.type}":
+            extra = {key: said for key, said in chunk.items() if key not in _ADDRESS}
+            return [Progressed(item.index, phase, extra or None)]
+        return [Opaque("responses", chunk, item.index)]
+
+    def _whole(self, response: Json) -> list[Event]:
+        """An answer that is no stream."""
+        if "output" in response or response.get("object") == "response":
+            status = response.get("status")
+            if status in ("queued", "in_progress"):
+                return self._fail(Failed("upstream_truncated", f"the upstream answered with a response still {status}"))
+            return self._finish({"type": f"response.{status}", "response": response})
+        if response.get("error"):
+            return self._error(response)
+        raise ProtocolViolation("the upstream answered with something that is no response")
+
+    def _start(self, chunk: Json) -> list[Event]:
+        return self._open(chunk.get("response") or {})
+
+    def _open(self, response: Json) -> list[Event]:
+        if self._started:
+            return []
+        self._started = True
+        return [Started(response.get("model") or "", response.get("id"), response or None)]
+
+    def _finish(self, chunk: Json) -> list[Event]:
+        response = chunk.get("response") or {}
+        # vLLM 0.32 says `response.completed` of a response whose status is incomplete.
+        said = {chunk["type"].removeprefix("response."), response.get("status")}
+        if not said.isdisjoint(("failed", "cancelled")):
+            error = response.get("error") or ("the upstream cancelled the response" if "cancelled" in said else None)
+            return self._fail(failure_in(error, response))
+        events = self._open({key: response[key] for key in ("id", "model") if key in response})
+        reason: FinishReason = "stop"
+        raw_reason = "completed"
+        status: ItemStatus = "completed"
+        if "incomplete" in said:
+            status = "incomplete"
+            raw_reason = (response.get("incomplete_details") or {}).get("reason") or "incomplete"
+            reason = _REASONS.get(raw_reason, "other")
+        events += self._output.finish(response.get("output") or (), status)
+        if reason == "stop" and self._output.called:
+            reason = "tool_calls"
+        self._ended = True
+        self.usage = usage.read(response.get("usage"))
+        return [*events, Finished(reason, raw_reason, self.usage, response or None)]
+
+    def _error(self, chunk: Json) -> list[Event]:
+        # OpenAI's live stream nests the error, its documentation has it flat.
+        return self._fail(failure_in(chunk.get("error") or chunk))
+
+    def _fail(self, failed: Failed) -> list[Event]:
+        self._ended = True
+        self.usage = failed.usage
+        return [failed]

@@ -1,0 +1,45 @@
+"""How a Responses upstream says that it failed, named by meaning."""
+
+from typing import Any
+
+from translation.events import Failed
+from translation.json_types import Json
+from translation.overflow import is_context_overflow
+from translation.responses import usage
+
+_CODES = {
+    "insufficient_quota": "rate_limited",
+    "rate_limit_exceeded": "rate_limited",
+    "requests": "rate_limited",
+    "tokens": "rate_limited",
+    "too_many_requests": "rate_limited",
+    "overloaded": "upstream_overloaded",
+    "server_is_overloaded": "upstream_overloaded",
+    "slow_down": "upstream_overloaded",
+}
+"""An upstream's own code or type -> ours. Codes that are not listed stay: the API has a closed list of them."""
+
+_CREDENTIALS = frozenset({"authentication_error", "invalid_api_key", "permission_denied"})
+"""Codes about the gateway's own key, whose texts may quote it."""
+
+_NO_WORDS = "the upstream reported an error without saying which"
+
+
+def failure_in(error: Any, response: Json | None = None) -> Failed:
+    """What an `error` object means. `response` is the failed response it was in, which may have counted tokens."""
+    counted = usage.read((response or {}).get("usage"))
+    if not isinstance(error, dict):
+        return Failed("upstream_error", str(error or _NO_WORDS), usage=counted)
+    words = [word for word in (error.get("code"), error.get("type")) if isinstance(word, str) and word != "error"]
+    if not _CREDENTIALS.isdisjoint(words):
+        return Failed("upstream_unauthorized", "the upstream refused the gateway's own credentials", usage=counted)
+    message = str(error.get("message") or _NO_WORDS)
+    param = error.get("param")
+    return Failed(_code(message, words), message, param if isinstance(param, str) else None, counted)
+
+
+def _code(message: str, words: list[str]) -> str:
+    if is_context_overflow(message, words[0] if words else None):
+        return "context_length_exceeded"
+    known = next((_CODES[word] for word in words if word in _CODES), None)
+    return known or (words[0] if words else "upstream_error")
