@@ -1,0 +1,207 @@
+"""Items as chat messages: what Responses keeps apart, chat folds into one message per voice."""
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from translation.chat.lower_parts import lower_parts, lower_texts, shortest
+from translation.errors import InvalidRequest, Unrepresentable
+from translation.json_types import Item, Json
+from translation.loss import Loss
+from translation.profile import Profile
+
+_OUTPUTS: Final = ("function_call_output", "custom_tool_call_output")
+
+
+def lower_items(instructions: str | None, items: Sequence[Item], profile: Profile, losses: list[Loss]) -> list[Json]:
+    """The messages that say these items.
+
+    Calls, and the reasoning and text before them, become one assistant message; its tool messages follow it directly,
+    wherever the outputs stand. Raises InvalidRequest naming the id for a call without its output or an output without
+    its call, and Unrepresentable for an item chat has no word for.
+    """
+    writer = _Messages(items, profile, losses)
+    if instructions:
+        writer.add_system(instructions)
+    for index, item in enumerate(items):
+        kind = item.get("type", "")
+        write = _ITEMS.get(kind)
+        if write is None:
+            raise _unknown(kind, f"input[{index}]")
+        write(writer, index, item)
+    writer.settle()
+    return writer.messages
+
+
+class _Messages:
+    def __init__(self, items: Sequence[Item], profile: Profile, losses: list[Loss]) -> None:
+        self.messages: list[Json] = []
+        self._items = items
+        self._profile = profile
+        self._losses = losses
+        self._outputs: dict[str, list[int]] = defaultdict(list)
+        for index, item in enumerate(items):
+            if item.get("type") in _OUTPUTS:
+                self._outputs[item.get("call_id") or ""].append(index)
+        self._answered: set[int] = set()
+        self._calls: list[int] = []
+        """Items that are calls of the last message and wait for their outputs."""
+        self._assistant: Json | None = None
+        """The last message, while calls may still join it."""
+        self._thoughts: list[Item] = []
+        """Reasoning that waits for the message it led to."""
+
+    def add_system(self, text: str) -> None:
+        role = "developer" if self._profile.developer_role == "developer" else "system"
+        self._add_system(role, text)
+
+    def message(self, index: int, item: Item) -> None:
+        role, param = item["role"], f"input[{index}].content"
+        parts = item["content"]
+        if role == "assistant":
+            return self._add_assistant(lower_texts(parts, param, ""), any(part["type"] == "refusal" for part in parts))
+        self.settle()
+        if role == "developer":
+            role = self._profile.developer_role
+        if role == "user":
+            self.messages.append({"role": "user", "content": shortest(lower_parts(parts, param, self._losses))})
+        else:
+            self._add_system(role, lower_texts(parts, param, "\n"))
+        return None
+
+    def reasoning(self, _index: int, item: Item) -> None:
+        self._thoughts.append(item)
+
+    def call(self, index: int, item: Item) -> None:
+        if self._assistant is None:
+            self._assistant = {"role": "assistant"}
+            self.messages.append(self._assistant)
+        self._think()
+        if item["type"] == "function_call":
+            call = {"type": "function", "function": {"name": item["name"], "arguments": item["arguments"] or "{}"}}
+        else:
+            call = {"type": "custom", "custom": {"name": item["name"], "input": item["input"]}}
+        self._assistant.setdefault("tool_calls", []).append({"id": item["call_id"], **call})
+        self._calls.append(index)
+
+    def output(self, index: int, item: Item) -> None:
+        self.settle()
+        if index not in self._answered:
+            call_id = item.get("call_id")
+            raise InvalidRequest(
+                f"No tool call with the call_id {call_id!r} comes before this output.", param=f"input[{index}].call_id"
+            )
+
+    def settle(self) -> None:
+        """The assistant's turn is over: answer its calls before anything else is said."""
+        if self._thoughts and self._assistant is not None:
+            self._think()
+        elif self._thoughts:
+            self._losses.append(Loss("input", "reasoning dropped"))
+            self._thoughts = []
+        media: list[Json] = []
+        for answer in sorted(map(self._output_of, self._calls)):
+            self._add_tool(answer, media)
+        if media:
+            self.messages.append({"role": "user", "content": media})
+        self._calls = []
+        self._assistant = None
+
+    def _output_of(self, call: int) -> int:
+        call_id = self._items[call]["call_id"]
+        for index in self._outputs[call_id]:
+            if index > call and index not in self._answered:
+                self._answered.add(index)
+                return index
+        raise InvalidRequest(f"No output for the tool call {call_id!r} follows it.", param=f"input[{call}].call_id")
+
+    def _add_assistant(self, text: str, refused: bool) -> None:
+        if refused:
+            self._losses.append(Loss("input", "refusal as text"))
+        if self._calls and self._assistant is not None:
+            # Between a call and its output there is no room for a message.
+            said = self._assistant.get("content")
+            self._assistant["content"] = f"{said}\n\n{text}" if said else text
+        else:
+            self._assistant = {"role": "assistant", "content": text}
+            self.messages.append(self._assistant)
+        self._think()
+
+    def _add_system(self, role: str, text: str) -> None:
+        first = self.messages[0] if self.messages else None
+        if self._profile.system_messages == "keep" or first is None:
+            self.messages.append({"role": role, "content": text})
+        elif first["role"] in _SYSTEM and (len(self.messages) == 1 or self._profile.system_messages == "merge_all"):
+            first["content"] = f"{first['content']}\n\n{text}"
+            if len(self.messages) > 1:
+                self._losses.append(Loss("input", "system messages merged"))
+        elif self._profile.system_messages == "merge_all":
+            self.messages.insert(0, {"role": role, "content": text})
+            self._losses.append(Loss("input", "system messages merged"))
+        else:
+            self.messages.append({"role": role, "content": text})
+
+    def _add_tool(self, index: int, media: list[Json]) -> None:
+        """A tool message; `media` collects what it cannot hold."""
+        item = self._items[index]
+        output, call_id = item["output"], item["call_id"]
+        if isinstance(output, str):
+            content: str | list[Json] = output
+        else:
+            parts = lower_parts(output, f"input[{index}].output", self._losses)
+            texts = [part["text"] for part in parts if part["type"] == "text"]
+            others = [part for part in parts if part["type"] != "text"]
+            if others and self._profile.media_in_tool_messages:
+                content = parts
+            elif others:
+                content = "\n".join([*texts, "(The media of this output are in the next user message.)"])
+                media += [{"type": "text", "text": f"Media from the output of tool call {call_id}:"}, *others]
+                self._losses.append(Loss("input", "tool media moved to a user message"))
+            else:
+                content = "\n".join(texts)
+        self.messages.append({"role": "tool", "tool_call_id": call_id, "content": content})
+
+    def _think(self) -> None:
+        """Give the assistant message the reasoning that led to it, in the field the upstream wants it back in."""
+        thoughts, self._thoughts = self._thoughts, []
+        message = self._assistant
+        if not thoughts or message is None:
+            return
+        field = self._profile.replay_reasoning
+        details = [detail for item in thoughts for detail in item.get("details") or ()]
+        text = "\n\n".join(filter(None, map(_reasoning_text, thoughts)))
+        if field == "reasoning_details" and details:
+            message["reasoning_details"] = [*message.get("reasoning_details", ()), *details]
+        elif field == "none" or not text:
+            self._losses.append(Loss("input", "reasoning dropped"))
+        elif field == "think_tags":
+            message["content"] = f"<think>\n{text}\n</think>\n\n{message.get('content', '')}"
+        else:
+            plain = "reasoning" if field == "reasoning_details" else field
+            message[plain] = f"{message[plain]}\n\n{text}" if plain in message else text
+
+
+_SYSTEM: Final = ("system", "developer")
+
+
+def _reasoning_text(item: Item) -> str:
+    """The reasoning itself, else its summary."""
+    texts = [part["text"] for part in item.get("content") or () if part.get("type") == "reasoning_text"]
+    return "".join(texts) or "\n\n".join(part["text"] for part in item.get("summary") or ())
+
+
+def _unknown(kind: str, param: str) -> InvalidRequest:
+    if kind == "item_reference":
+        return InvalidRequest("Items are not stored here: send the item itself, not a reference.", param=param)
+    return Unrepresentable(f"this model's API has no items of type {kind!r}", param=param)
+
+
+_ITEMS: Final[Mapping[str, Callable[[_Messages, int, Item], None]]] = {
+    "message": _Messages.message,
+    "reasoning": _Messages.reasoning,
+    "function_call": _Messages.call,
+    "custom_tool_call": _Messages.call,
+    "function_call_output": _Messages.output,
+    "custom_tool_call_output": _Messages.output,
+}
+"""Item type -> how it is said. What is not listed is refused by name."""

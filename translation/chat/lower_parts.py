@@ -1,0 +1,119 @@
+"""Content parts in chat's form. Media stay media, text files become text, nothing becomes base64 in a prompt."""
+
+import binascii
+from base64 import b64decode
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+from urllib.parse import unquote_to_bytes
+
+from translation.errors import InvalidRequest, Unrepresentable
+from translation.json_types import Json
+from translation.loss import Loss
+
+_TEXT_TYPES: Final = frozenset(
+    {
+        "application/javascript",
+        "application/json",
+        "application/toml",
+        "application/x-ndjson",
+        "application/x-sh",
+        "application/xml",
+        "application/yaml",
+    }
+)
+"""Media types that are text and do not say so; `text/*` and `…+json`, `…+xml` do."""
+
+
+def lower_parts(parts: Sequence[Json], param: str, losses: list[Loss]) -> list[Json]:
+    """User content. Raises Unrepresentable for a part chat has no word for, naming its place under `param`."""
+    return [_lower(part, f"{param}[{index}]", losses) for index, part in enumerate(parts)]
+
+
+def lower_texts(parts: Sequence[Json], param: str, separator: str) -> str:
+    """Content of a role that can only hold text, as one string. Raises Unrepresentable for anything else."""
+    texts: list[str] = []
+    for index, part in enumerate(parts):
+        kind = part.get("type", "")
+        if kind not in TEXTS:
+            raise Unrepresentable(f"a message of this role can only hold text, not {kind!r}", param=f"{param}[{index}]")
+        texts.append(part.get(TEXTS[kind]) or "")
+    return separator.join(texts)
+
+
+TEXTS: Final = {"input_text": "text", "output_text": "text", "text": "text", "refusal": "refusal"}
+"""Type of a part -> the key its text is under."""
+
+
+def shortest(parts: Sequence[Json]) -> str | list[Json]:
+    """A string where that says it all: many chat templates take nothing else."""
+    if not parts:
+        return ""
+    return parts[0]["text"] if len(parts) == 1 and parts[0]["type"] == "text" else list(parts)
+
+
+def _lower(part: Json, param: str, losses: list[Loss]) -> Json:
+    kind = part.get("type", "")
+    if kind not in _PARTS:
+        raise Unrepresentable(f"this model's API has no content of type {kind!r}", param=param)
+    return _PARTS[kind](part, param, losses)
+
+
+def _text(part: Json, _param: str, _losses: list[Loss]) -> Json:
+    return {"type": "text", "text": part.get(TEXTS[part["type"]]) or ""}
+
+
+def _image(part: Json, param: str, losses: list[Loss]) -> Json:
+    url = part.get("image_url")
+    if not url:
+        raise Unrepresentable("images are not stored here: send image_url, not file_id", param=f"{param}.file_id")
+    image = {"url": url}
+    if detail := part.get("detail"):
+        image["detail"] = detail
+        if detail == "original":
+            image["detail"] = "high"
+            losses.append(Loss(f"{param}.detail", "original as high"))
+    return {"type": "image_url", "image_url": image}
+
+
+def _audio(part: Json, _param: str, _losses: list[Loss]) -> Json:
+    return {"type": "input_audio", "input_audio": part["input_audio"]}
+
+
+def _file(part: Json, param: str, _losses: list[Loss]) -> Json:
+    for key in ("file_id", "file_url"):
+        if part.get(key):
+            raise Unrepresentable(
+                f"files are neither stored nor fetched here: send file_data, not {key}", param=f"{param}.{key}"
+            )
+    source = part.get("file_data") or ""
+    text = _text_of(source, f"{param}.file_data")
+    if text is None:
+        named = {"filename": part["filename"]} if part.get("filename") else {}
+        return {"type": "file", "file": {"file_data": source, **named}}
+    return {"type": "text", "text": f"{part['filename']}:\n{text}" if part.get("filename") else text}
+
+
+def _text_of(source: str, param: str) -> str | None:
+    """The text in a data URL that holds text; `None` for any other."""
+    header, comma, payload = source.partition(",")
+    if not comma or not header.startswith("data:"):
+        return None
+    media_type, *options = header.removeprefix("data:").lower().split(";")
+    if not (media_type.startswith("text/") or media_type in _TEXT_TYPES or media_type.endswith(("+json", "+xml"))):
+        return None
+    try:
+        content = b64decode(payload, validate=True) if "base64" in options else unquote_to_bytes(payload)
+        return content.decode("utf-8-sig")
+    except (binascii.Error, UnicodeDecodeError):
+        raise InvalidRequest("This is not UTF-8 text as its data URL says.", param=param) from None
+
+
+_PARTS: Final[Mapping[str, Callable[[Json, str, list[Loss]], Json]]] = {
+    "input_text": _text,
+    "output_text": _text,
+    "text": _text,
+    "refusal": _text,
+    "input_image": _image,
+    "input_audio": _audio,
+    "input_file": _file,
+}

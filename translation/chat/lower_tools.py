@@ -1,0 +1,79 @@
+"""Tools and the choice among them in chat's nested form."""
+
+import re
+from collections.abc import Sequence
+from typing import Any, Final
+
+from translation.errors import InvalidRequest, Unrepresentable
+from translation.json_types import Json
+from translation.loss import Loss
+
+_NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+
+_KEYS: Final = {
+    "function": ("name", "description", "parameters", "strict"),
+    "custom": ("name", "description", "format"),
+}
+"""Kind of tool -> the keys chat has for it; the tool's own object is under its kind."""
+
+
+def lower_tools(tools: Sequence[Json], choice: str | Json | None, parallel: bool | None, losses: list[Loss]) -> Json:
+    """`tools`, `tool_choice` and `parallel_tool_calls` as far as they are to be sent; nothing without tools.
+
+    `allowed_tools` leaves the other tools out, which is what it means to an upstream that does not know it. Raises
+    InvalidRequest for a bad name or a choice of a tool that is not there, Unrepresentable for kinds chat does not have.
+    """
+    if isinstance(choice, dict) and choice.get("type") == "allowed_tools":
+        tools = _allowed(tools, choice.get("tools") or ())
+        choice = choice.get("mode") or "auto"
+        losses.append(Loss("tool_choice", "allowed_tools filtered"))
+    if not tools:
+        if choice not in (None, "auto", "none"):
+            raise InvalidRequest("tool_choice asks for a tool, but there are no tools.", param="tool_choice")
+        return {}
+    body: Json = {"tools": [_tool(tool, f"tools[{index}]", losses) for index, tool in enumerate(tools)]}
+    if choice is not None:
+        body["tool_choice"] = choice if isinstance(choice, str) else _named(choice, tools)
+    if parallel is not None:
+        body["parallel_tool_calls"] = parallel
+    return body
+
+
+def _tool(tool: Json, param: str, losses: list[Loss]) -> Json:
+    kind = tool.get("type", "")
+    if kind not in _KEYS:
+        raise Unrepresentable(f"this model's API has no tools of type {kind!r}", param=param)
+    name = tool.get("name")
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise InvalidRequest(
+            f"Invalid tool name {name!r}: use 1 to 64 letters, digits, underscores and dashes.", param=f"{param}.name"
+        )
+    keys = _KEYS[kind]
+    losses += [Loss(f"tools.{key}", "dropped") for key, value in tool.items() if value and key not in ("type", *keys)]
+    said = {key: tool[key] for key in keys if tool.get(key) is not None}
+    if said.get("format", {}).get("type") == "grammar":
+        grammar = {key: value for key, value in said["format"].items() if key != "type"}
+        said["format"] = {"type": "grammar", "grammar": grammar}
+    return {"type": kind, kind: said}
+
+
+def _named(choice: Json, tools: Sequence[Json]) -> Json:
+    kind = choice.get("type", "")
+    if kind not in _KEYS:
+        raise Unrepresentable(f"this model's API cannot be told to use {kind!r}", param="tool_choice")
+    if not any(_is(tool, choice) for tool in tools):
+        raise InvalidRequest(f"tool_choice names {choice.get('name')!r}, which is not in tools.", param="tool_choice")
+    return {"type": kind, kind: {"name": choice["name"]}}
+
+
+def _allowed(tools: Sequence[Json], allowed: Sequence[Any]) -> list[Json]:
+    for choice in allowed:
+        if not any(_is(tool, choice) for tool in tools):
+            raise InvalidRequest(
+                f"tool_choice allows {choice.get('name')!r}, which is not in tools.", param="tool_choice.tools"
+            )
+    return [tool for tool in tools if any(_is(tool, choice) for choice in allowed)]
+
+
+def _is(tool: Json, choice: Json) -> bool:
+    return (tool.get("type"), tool.get("name")) == (choice.get("type"), choice.get("name"))
