@@ -61,7 +61,7 @@ class CompletionCollector:
             "index": 0,
             "message": message,
             "logprobs": _logprobs(items),
-            "finish_reason": reply.finish_reason(finished, called=called, legacy=self._legacy),
+            **reply.ending(finished, called=called, legacy=self._legacy),
         }
         completion = {**self._identity, **reply.marks(self._collector.facts), "choices": [choice]}
         if (usage := reply.usage(self.usage)) is not None:

@@ -1,7 +1,7 @@
 """Events → Chat Completions chunks. In a run of deltas only the escaped text changes, so the rest is prepared once."""
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias, assert_never
+from typing import TypeAlias, assert_never
 
 import orjson
 
@@ -93,8 +93,9 @@ class ChatEncoder:
                         self._say({"annotations": [cited]}, frames)
                 case Noted():
                     self.usage = event.usage or self.usage
-                    if event.facts:
-                        self._identity |= reply.marks(event.facts)
+                    marks = reply.marks(event.facts or {})
+                    if not marks.items() <= self._identity.items():
+                        self._identity |= marks
                         runs.clear()
                 case Finished():
                     self._finish(event, frames)
@@ -187,10 +188,8 @@ class ChatEncoder:
         self._open(frames, None)
         frames.append(self._chunk(delta))
 
-    def _chunk(
-        self, delta: Json, *, logprobs: Json | None = None, finish_reason: str | None = None, **more: Any
-    ) -> bytes:
-        choice = {"index": 0, "delta": delta, "logprobs": logprobs, "finish_reason": finish_reason}
+    def _chunk(self, delta: Json, *, logprobs: Json | None = None, ending: Json | None = None, **more: Json) -> bytes:
+        choice = {"index": 0, "delta": delta, "logprobs": logprobs, **(ending or {"finish_reason": None})}
         usage = {"usage": None} if self._include_usage else {}
         return sse.data(orjson.dumps({**self._identity, "choices": [choice], **usage, **more}))
 
@@ -198,9 +197,8 @@ class ChatEncoder:
         self.ended = True
         self.usage = event.usage or self.usage
         self._open(frames, "")
-        frames.append(
-            self._chunk({}, finish_reason=reply.finish_reason(event, called=bool(self._calls), legacy=self._legacy))
-        )
+        ending = reply.ending(event, called=bool(self._calls), legacy=self._legacy)
+        frames.append(self._chunk({}, ending=ending))
         usage = reply.usage(self.usage)
         if self._include_usage and usage is not None:
             frames.append(sse.data(orjson.dumps({**self._identity, "choices": [], "usage": usage})))
@@ -209,5 +207,5 @@ class ChatEncoder:
     def _fail(self, event: Failed, frames: list[bytes]) -> None:
         self.ended = True
         self.usage = event.usage or self.usage
-        frames.append(self._chunk({}, finish_reason="error", error=reply.error(event)))
+        frames.append(self._chunk({}, ending={"finish_reason": "error"}, error=reply.error(event)))
         frames.append(sse.DONE)

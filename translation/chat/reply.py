@@ -29,7 +29,7 @@ _FINISH_REASONS = {
     "length": "length",
     "content_filter": "content_filter",
 }
-"""`tool_calls` only where calls were made (see `finish_reason`), and never for a reply that was cut."""
+"""`tool_calls` only where calls were made (see `ending`), and never for a reply that was cut."""
 
 _ERROR_TYPES = {"context_length_exceeded": "invalid_request_error", "rate_limited": "rate_limit_error"}
 
@@ -78,12 +78,17 @@ def citations(item: Item) -> Iterator[Json]:
                 yield cited
 
 
-def finish_reason(finished: Finished, *, called: bool, legacy: bool = False) -> str:
-    """Chat's word for how a turn ended; `legacy` for clients that sent `functions`."""
+def ending(finished: Finished, *, called: bool, legacy: bool) -> Json:
+    """A choice's `finish_reason`; `legacy` for clients that sent `functions`.
+
+    A reason chat has no word for is said beside it in the upstream's own, under OpenRouter's name for that.
+    """
     reason = _FINISH_REASONS[finished.reason]
-    if reason != "stop" or not called:
-        return reason
-    return "function_call" if legacy else "tool_calls"
+    if reason == "stop" and called:
+        reason = "function_call" if legacy else "tool_calls"
+    if finished.reason == "other" and finished.raw_reason:
+        return {"finish_reason": reason, "native_finish_reason": finished.raw_reason}
+    return {"finish_reason": reason}
 
 
 def usage(counts: Usage | None) -> Json | None:
