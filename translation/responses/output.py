@@ -281,7 +281,7 @@ def _end(text: _Text, part: Json | None) -> list[Event]:
 
 
 def _position(chunk: Json) -> int:
-    position: int = chunk.get("content_index", chunk.get("summary_index", 0))
+    position: int = chunk["summary_index"] if "summary_index" in chunk else chunk.get("content_index", 0)
     return position
 
 

@@ -1,0 +1,161 @@
+"""Turns as request bodies of a Responses upstream."""
+
+from typing import Any
+
+import pytest
+
+from translation.errors import Unrepresentable
+from translation.json_types import Item, Json
+from translation.loss import Loss
+from translation.lowered import Lowered
+from translation.profile import DEFAULT_PROFILE, Profile
+from translation.responses.lower import lower
+from translation.turn import Turn
+
+USER: Item = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "hi"}]}
+FUNCTION: Json = {"type": "function", "name": "f", "parameters": {"type": "object"}, "strict": True}
+BARE: Json = {"model": "m", "input": [USER], "store": False, "stream": True}
+
+
+def lowered(profile: Profile = DEFAULT_PROFILE, **asked: Any) -> Lowered:
+    return lower(Turn(**{"model": "m", "items": [USER], **asked}), profile)
+
+
+BODIES: dict[str, tuple[Json, Json]] = {
+    "nothing but a message": ({}, {}),
+    "no stream": ({"stream": False}, {"stream": False}),
+    "instructions": ({"instructions": "Be brief."}, {"instructions": "Be brief."}),
+    "tools": (
+        {"tools": [FUNCTION], "tool_choice": "auto", "parallel_tool_calls": False},
+        {"tools": [FUNCTION], "tool_choice": "auto", "parallel_tool_calls": False},
+    ),
+    "a function without parameters has none": (
+        {"tools": [{"type": "function", "name": "f"}, {"type": "web_search"}]},
+        {
+            "tools": [
+                {"type": "function", "name": "f", "parameters": {"type": "object", "properties": {}}},
+                {"type": "web_search"},
+            ]
+        },
+    ),
+    "nothing about tools without tools": ({"tools": [], "tool_choice": "auto", "parallel_tool_calls": True}, {}),
+    "sampling": (
+        {"sampling": {"temperature": 0.0, "top_p": 0.5, "user": "u", "metadata": {"a": "b"}, "store": True, "n": 1}},
+        {"temperature": 0.0, "top_p": 0.5, "user": "u", "metadata": {"a": "b"}},
+    ),
+    "log probabilities": (
+        {"sampling": {"logprobs": True, "top_logprobs": 3}},
+        {"include": ["message.output_text.logprobs"], "top_logprobs": 3},
+    ),
+    "no log probabilities": ({"sampling": {"logprobs": False, "top_logprobs": 3}}, {}),
+    "the length": ({"max_output_tokens": 100}, {"max_output_tokens": 100}),
+    "structured output": (
+        {"text_format": {"type": "json_object"}, "verbosity": "low"},
+        {"text": {"format": {"type": "json_object"}, "verbosity": "low"}},
+    ),
+    "reasoning": (
+        {"reasoning": {"effort": "low", "summary": "auto"}},
+        {"reasoning": {"effort": "low", "summary": "auto"}},
+    ),
+}
+
+
+@pytest.mark.parametrize(("asked", "expected"), BODIES.values(), ids=BODIES)
+def test_what_a_turn_asks_for_is_said(asked: Json, expected: Json) -> None:
+    assert lowered(**asked) == Lowered({**BARE, **expected}, [])
+
+
+LOSSES: dict[str, tuple[Json, Json, list[Loss]]] = {
+    "penalties and seed": (
+        {"sampling": {"presence_penalty": 1.0, "frequency_penalty": 0.0, "seed": 7}},
+        {},
+        [Loss("presence_penalty", "dropped"), Loss("seed", "dropped")],
+    ),
+    "fewer tokens than the upstream accepts": (
+        {"max_output_tokens": 1},
+        {"max_output_tokens": 16},
+        [Loss("max_output_tokens", "raised to 16")],
+    ),
+    "a reasoning budget": ({"reasoning": {"max_tokens": 5}}, {}, [Loss("reasoning.max_tokens", "dropped")]),
+    "the thinking switch": ({"thinking": False}, {}, [Loss("thinking", "dropped")]),
+    "unknown parameters": ({"extra": {"top_k": 3}}, {}, [Loss("top_k", "dropped")]),
+}
+
+
+@pytest.mark.parametrize(("asked", "expected", "losses"), LOSSES.values(), ids=LOSSES)
+def test_what_has_no_word_is_reported(asked: Json, expected: Json, losses: list[Loss]) -> None:
+    assert lowered(**asked) == Lowered({**BARE, **expected}, losses)
+
+
+@pytest.mark.parametrize(("param", "said"), [("stop", ["x"]), ("logit_bias", {"5": -100}), ("n", 2)])
+def test_what_would_change_the_answer_is_refused(param: str, said: Any) -> None:
+    with pytest.raises(Unrepresentable) as refused:
+        lowered(sampling={param: said})
+    assert refused.value.param == param
+
+
+def test_a_profile_can_know_more_words() -> None:
+    profile = Profile(
+        extra_params=frozenset({"seed", "stop", "top_k"}),
+        thinking_switch="chat_template_kwargs",
+    )
+    result = lowered(profile, sampling={"seed": 7, "stop": ["x"]}, extra={"top_k": 3}, thinking=False)
+    said = {"seed": 7, "stop": ["x"], "top_k": 3, "chat_template_kwargs": {"enable_thinking": False}}
+    assert result == Lowered({**BARE, **said}, [])
+
+
+OTHERS: Json = {"id": "x_1", "status": "completed", "unheard_of": 1}
+
+ITEMS: dict[str, tuple[Item, Item]] = {
+    "messages lose their ids": ({**OTHERS, **USER}, USER),
+    "assistant text has annotations": (
+        {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "a", "logprobs": []}]},
+        {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "a", "annotations": []}]},
+    ),
+    "phases and refusals stay": (
+        {
+            "type": "message",
+            "role": "assistant",
+            "phase": "final_answer",
+            "content": [{"type": "refusal", "refusal": "no"}],
+        },
+        {
+            "type": "message",
+            "role": "assistant",
+            "phase": "final_answer",
+            "content": [{"type": "refusal", "refusal": "no"}],
+        },
+    ),
+    "calls": (
+        {**OTHERS, "type": "function_call", "call_id": "c", "name": "f", "arguments": "", "namespace": None},
+        {"type": "function_call", "call_id": "c", "name": "f", "arguments": ""},
+    ),
+    "outputs": (
+        {**OTHERS, "type": "function_call_output", "call_id": "c", "output": [{"type": "input_text", "text": "a"}]},
+        {"type": "function_call_output", "call_id": "c", "output": [{"type": "input_text", "text": "a"}]},
+    ),
+    "custom calls": (
+        {**OTHERS, "type": "custom_tool_call", "call_id": "c", "name": "f", "input": "x"},
+        {"type": "custom_tool_call", "call_id": "c", "name": "f", "input": "x"},
+    ),
+    "sealed reasoning keeps its id": (
+        {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "e", "details": [], "content": None},
+        {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "e"},
+    ),
+    "what the upstream ran itself stays as it is": (
+        {"type": "web_search_call", "id": "ws_1", "status": "completed", "action": {"type": "search", "query": "a"}},
+        {"type": "web_search_call", "id": "ws_1", "status": "completed", "action": {"type": "search", "query": "a"}},
+    ),
+}
+
+
+@pytest.mark.parametrize(("item", "expected"), ITEMS.values(), ids=ITEMS)
+def test_items_go_back_with_the_keys_the_upstream_knows(item: Item, expected: Item) -> None:
+    before = repr(item)
+    assert lowered(items=[item]) == Lowered({**BARE, "input": [expected]}, [])
+    assert repr(item) == before
+
+
+def test_reasoning_the_upstream_did_not_seal_is_left_out() -> None:
+    foreign = {"type": "reasoning", "summary": [], "content": [{"type": "reasoning_text", "text": "hm"}]}
+    assert lowered(items=[foreign, USER]) == Lowered(BARE, [Loss("input[0]", "reasoning dropped")])

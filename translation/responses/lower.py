@@ -1,0 +1,149 @@
+"""A Turn to the request body of a Responses upstream."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from translation.errors import Unrepresentable
+from translation.json_types import Item, Json
+from translation.loss import Loss
+from translation.lowered import Lowered
+from translation.profile import Profile
+from translation.turn import Turn
+
+_SAMPLING = (
+    "temperature",
+    "top_p",
+    "service_tier",
+    "metadata",
+    "user",
+    "safety_identifier",
+    "prompt_cache_key",
+    "prompt_cache_retention",
+)
+"""Parameters that go out as they are."""
+
+_WORDLESS = ("presence_penalty", "frequency_penalty", "seed")
+"""Parameters of chat the Responses API has no word for, and an answer survives without."""
+
+_MEANINGFUL = {
+    "stop": "stop sequences",
+    "logit_bias": "token biases",
+}
+"""Parameters of chat the Responses API has no word for, and whose loss would change the answer."""
+
+_LOGPROBS = "message.output_text.logprobs"
+
+_MIN_OUTPUT_TOKENS = 16
+"""OpenAI refuses less."""
+
+_KEYS: dict[str, tuple[str, ...]] = {
+    "message": ("type", "role", "content", "phase"),
+    "function_call": ("type", "call_id", "name", "arguments", "namespace"),
+    "function_call_output": ("type", "call_id", "output"),
+    "custom_tool_call": ("type", "call_id", "name", "input", "namespace"),
+    "custom_tool_call_output": ("type", "call_id", "output"),
+    "reasoning": ("type", "id", "summary", "encrypted_content"),
+}
+"""Item type -> the keys that go back. Ids do not: with `store: false` the upstream knows none, and refuses them.
+
+A sealed reasoning item keeps its id, which is the upstream's own. Types that are not listed go as they are.
+"""
+
+
+def lower(turn: Turn, profile: Profile) -> Lowered:
+    """The body for `POST /responses`. Raises Unrepresentable, naming the parameter, for what it has no word for.
+
+    Nothing is stored upstream: `store` is false whatever the client asked of the gateway.
+    """
+    losses: list[Loss] = []
+    body: Json = {"model": turn.model, "input": list(_items(turn, losses)), "store": False, "stream": turn.stream}
+    if turn.instructions is not None:
+        body["instructions"] = turn.instructions
+    body |= _tools(turn)
+    body |= _sampling(turn, profile, losses)
+    if turn.max_output_tokens is not None:
+        body["max_output_tokens"] = max(turn.max_output_tokens, _MIN_OUTPUT_TOKENS)
+        if turn.max_output_tokens < _MIN_OUTPUT_TOKENS:
+            losses.append(Loss("max_output_tokens", f"raised to {_MIN_OUTPUT_TOKENS}"))
+    if text := _given(format=turn.text_format, verbosity=turn.verbosity):
+        body["text"] = text
+    body |= _reasoning(turn, profile, losses)
+    for key, said in turn.extra.items():
+        if key in profile.extra_params:
+            body[key] = said
+        else:
+            losses.append(Loss(key, "dropped"))
+    return Lowered(body, losses)
+
+
+def _items(turn: Turn, losses: list[Loss]) -> Iterator[Item]:
+    for i, item in enumerate(turn.items):
+        kind = item["type"]
+        if kind == "reasoning" and not item.get("encrypted_content"):
+            # The upstream accepts only reasoning it sealed itself.
+            losses.append(Loss(f"input[{i}]", "reasoning dropped"))
+            continue
+        keys = _KEYS.get(kind)
+        lowered = item if keys is None else {key: item[key] for key in keys if item.get(key) is not None}
+        if kind == "message":
+            lowered["content"] = [_part(part) for part in item["content"]]
+        yield lowered
+
+
+def _part(part: Json) -> Json:
+    match part["type"]:
+        case "output_text":
+            return {"type": "output_text", "text": part["text"], "annotations": part.get("annotations") or []}
+        case _:
+            return part
+
+
+def _tools(turn: Turn) -> Json:
+    if not turn.tools:
+        return {}
+    tools = [_function(tool) if tool["type"] == "function" else tool for tool in turn.tools]
+    return _given(tools=tools, tool_choice=turn.tool_choice, parallel_tool_calls=turn.parallel_tool_calls)
+
+
+def _function(tool: Json) -> Json:
+    # Chat may leave the parameters out, which means there are none; the Responses API requires the key.
+    return tool if tool.get("parameters") is not None else {**tool, "parameters": {"type": "object", "properties": {}}}
+
+
+def _sampling(turn: Turn, profile: Profile, losses: list[Loss]) -> Json:
+    asked = turn.sampling
+    if (asked.get("n") or 1) > 1:
+        raise Unrepresentable("the Responses API gives one choice per request: send n requests instead", param="n")
+    body = {key: asked[key] for key in _SAMPLING if key in asked}
+    for key in (*_WORDLESS, *_MEANINGFUL):
+        if not asked.get(key):
+            continue
+        if key in profile.extra_params:
+            body[key] = asked[key]
+        elif key in _MEANINGFUL:
+            raise Unrepresentable(f"the Responses API has no {_MEANINGFUL[key]}: leave out {key!r}", param=key)
+        else:
+            losses.append(Loss(key, "dropped"))
+    if asked.get("logprobs"):
+        body["include"] = [_LOGPROBS]
+        body |= _given(top_logprobs=asked.get("top_logprobs"))
+    return body
+
+
+def _reasoning(turn: Turn, profile: Profile, losses: list[Loss]) -> Json:
+    body: Json = {}
+    asked = turn.reasoning or {}
+    if said := _given(effort=asked.get("effort"), summary=asked.get("summary")):
+        body["reasoning"] = said
+    if asked.get("max_tokens") is not None:
+        losses.append(Loss("reasoning.max_tokens", "dropped"))
+    if turn.thinking is not None:
+        if profile.thinking_switch == "chat_template_kwargs":
+            body["chat_template_kwargs"] = {"enable_thinking": turn.thinking}
+        else:
+            losses.append(Loss("thinking", "dropped"))
+    return body
+
+
+def _given(**values: Any) -> Json:
+    return {key: value for key, value in values.items() if value is not None}
