@@ -48,8 +48,8 @@ def check(model: type[Model], document: Document, environ: Mapping[str, str], so
     except ValidationError as error:
         # A value that could not be read was replaced by a stand-in; what is wrong with that is not worth a line.
         unread = {problem.path for problem in problems}
-        found = (_problem(model, details) for details in error.errors(include_url=False))
-        problems += (problem for problem in found if problem.path not in unread)
+        found = [_problem(model, details) for details in _own_errors(error)]
+        problems += [problem for problem in found if problem.path not in unread]
     problems += _models_without_provider(tree)
     problems += _open_to_the_network(tree)
     if problems:
@@ -101,12 +101,18 @@ def _open_to_the_network(tree: Mapping[str, Any]) -> Iterator[Problem]:
         )
 
 
+def _own_errors(error: ValidationError) -> list[ErrorDetails]:
+    """Without the lists that pydantic calls too short because their entries are wrong."""
+    errors = error.errors(include_url=False)
+    inside = {details["loc"][:end] for details in errors for end in range(len(details["loc"]))}
+    return [details for details in errors if details["type"] != "too_short" or details["loc"] not in inside]
+
+
 def _problem(model: type[BaseModel], details: ErrorDetails) -> Problem:
     path: ValuePath = tuple(step for step in details["loc"] if step != "[key]")
     kind, context = details["type"], details.get("ctx", {})
     if kind == "extra_forbidden":
-        known = [key for key in _keys_at(model, path[:-1]) if key not in _mapping(details.get("input"))]
-        return Problem(path, f"unknown key; {_one_of(str(path[-1]), known)}")
+        return Problem(path, f"unknown key; {_one_of(str(path[-1]), _keys_at(model, path[:-1]))}")
     if kind == "literal_error":
         return Problem(path, f"write {context['expected']}, not {_shown(details['input'])}")
     if kind in _ADVICE:
@@ -117,7 +123,7 @@ def _problem(model: type[BaseModel], details: ErrorDetails) -> Problem:
 
 
 def _one_of(word: str, known: Mapping[str, Any] | list[str]) -> str:
-    near = difflib.get_close_matches(word, list(known), n=1)
+    near = difflib.get_close_matches(word, list(known), n=1, cutoff=0.7)
     if near:
         return f"did you mean {near[0]}?"
     return f"write one of {', '.join(known)}" if known else "there are none"

@@ -46,8 +46,8 @@ def read(path: Path) -> Document:
 
 def parse_yaml(text: str, source: str) -> Document:
     """The values of a YAML text; `source` is what errors call it. Raises ConfigError."""
-    loader = yaml.SafeLoader(text)
     try:
+        loader = yaml.SafeLoader(text)
         node = loader.get_single_node()
         if node is None:
             return Document({}, {})
@@ -61,8 +61,6 @@ def parse_yaml(text: str, source: str) -> Document:
         raise ConfigError(source, [Problem((), f"{where}not YAML: {error.problem or error.context}")]) from None
     except yaml.YAMLError as error:
         raise ConfigError(source, [Problem((), f"not YAML: {str(error).splitlines()[0]}")]) from None
-    finally:
-        loader.dispose()
     if not isinstance(tree, dict):
         raise ConfigError(source, [Problem((), "the file must hold keys such as providers: and models:")])
     return Document(tree, lines)

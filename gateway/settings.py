@@ -76,7 +76,7 @@ class Key(_Section):
 
     name: Name = Field(description="What the logs call whoever holds the key.")
     key: Annotated[SecretStr, Field(min_length=1)] = Field(
-        description="The key itself; better read from the environment with `key_env`."
+        description="The key itself; with `key_env` it is read from the environment instead."
     )
     key_env: str | None = Field(default=None, description="The environment variable that holds the key.")
     models: tuple[Name, ...] = Field(default=("*",), description="Names and patterns of the models it may use.")
@@ -104,7 +104,10 @@ class AuthSettings(_Section):
 
 
 class ModelConfig(_Section):
-    """What one model name, or every name that matches a pattern, stands for. A profile's fields keep their names."""
+    """What one model name, or every name that matches a pattern, stands for.
+
+    The fields of `Profile` have the names they have there.
+    """
 
     provider: Name = Field(description="The provider that serves it.")
     model: Name | None = Field(default=None, description="What the upstream calls it; the asked name if left out.")

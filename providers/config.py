@@ -44,7 +44,10 @@ Number: TypeAlias = Annotated[float, BeforeValidator(_refuse_boolean)]
 
 
 class CapabilityOverrides(BaseModel):
-    """Facts about an upstream or a model that differ from what its type says. The same names as `Capabilities`."""
+    """Facts about an upstream or a model that differ from what its type says.
+
+    The names are those of `Capabilities`.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -78,7 +81,10 @@ class CapabilityOverrides(BaseModel):
 
 
 class ProviderConfig(BaseModel):
-    """One upstream. `base_url` and `dialects` hold what applies: the type's own, where the operator gave none."""
+    """One upstream.
+
+    `base_url` and `dialects` hold what applies: the type's own, where the operator gave none.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

@@ -1,0 +1,23 @@
+"""providers/profiles.py"""
+
+from providers.config import KINDS
+from providers.profiles import PROFILES, profile_for
+
+
+def test_every_type_of_upstream_has_a_profile() -> None:
+    assert PROFILES.keys() == KINDS.keys()
+
+
+def test_a_models_own_fields_replace_the_types() -> None:
+    profile = profile_for("vllm", {"replay_reasoning": "none", "think_open": True})
+    assert (profile.replay_reasoning, profile.think_open) == ("none", True)
+    assert profile.thinking_switch == PROFILES["vllm"].thinking_switch
+
+
+def test_a_models_extra_params_are_added_to_the_types() -> None:
+    extra_params = profile_for("openrouter", {"extra_params": frozenset({"mine"})}).extra_params
+    assert extra_params == PROFILES["openrouter"].extra_params | {"mine"}
+
+
+def test_openrouters_routing_fields_are_passed_on() -> None:
+    assert {"provider", "route", "transforms", "models"} <= PROFILES["openrouter"].extra_params
