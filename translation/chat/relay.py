@@ -1,0 +1,251 @@
+"""Chat to a client from an upstream that speaks chat itself: frames leave as they came, and few are opened."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import orjson
+
+from translation import sse
+from translation.chat import reply
+from translation.chat.failures import BROKEN, failure_in
+from translation.chat.usage import read_usage
+from translation.errors import ProtocolViolation
+from translation.events import Failed, Usage
+from translation.json_types import Json
+
+_CONTENT: Final = (
+    "content",
+    "reasoning_content",
+    "reasoning",
+    "reasoning_details",
+    "refusal",
+    "tool_calls",
+    "function_call",
+    "audio",
+)
+"""Keys of a delta that say something a retry would say again."""
+
+_UNFINISHED: Final = b'"finish_reason":null'
+
+
+class ChatRelay:
+    """Bytes of the upstream's stream in, whole LF frames out, ending in exactly one `[DONE]`.
+
+    `model` replaces the name in every chunk, `None` leaves the upstream's. Reasoning is said in `reasoning_fields` and
+    in no other field. Usage is always asked for upstream: the chunk with nothing else is left out unless the client
+    wants it (`include_usage`). With `choices` asked for, the stream is whole once each has a finish reason.
+
+    A stream that breaks off, says it failed, or is not chat sets `failed`. After content that closes the stream: a
+    chunk with `finish_reason: "error"` and an `error` object, then `[DONE]`. Before any, nothing more is written,
+    because the reply can still become an error with a status of its own; `fail` writes the closing frames if it cannot.
+    """
+
+    def __init__(
+        self,
+        *,
+        model: str | None,
+        reasoning_fields: frozenset[str],
+        include_usage: bool,
+        max_line_bytes: int = sse.DEFAULT_MAX_FRAME_BYTES,
+        choices: int = 1,
+    ) -> None:
+        self.has_content = False
+        """Whether something a retry would repeat has been passed on, a regular end included."""
+        self.failed: Failed | None = None
+        self.usage: Usage | None = None
+        self._model = model
+        self._fields = reasoning_fields
+        self._include_usage = include_usage
+        self._choices = choices
+        self._frames = sse.FrameDecoder(max_line_bytes)
+        self._finished: set[int] = set()
+        self._said_done = False
+        self._ended = False
+        self._identity: Json = {"id": "", "object": "chat.completion.chunk", "created": 0, "model": model or ""}
+        self._renaming: tuple[bytes, bytes] | None = None
+
+    def feed(self, read: bytes) -> bytes:
+        """Take one upstream read, return the frames to send, possibly none."""
+        if self._stopped:
+            return b""
+        try:
+            frames = self._frames.feed(read)
+        except ProtocolViolation as violation:
+            return self._stop(Failed("upstream_garbled", str(violation)))
+        return self._pass_on(frames)
+
+    def finish(self) -> bytes:
+        """The upstream closed: what is left to send."""
+        if self._stopped:
+            return b""
+        rest = self._pass_on(self._frames.finish(), last=True)
+        return rest if self._stopped else rest + self._end()
+
+    def fail(self, failed: Failed) -> bytes:
+        """The frames that end the stream now, in failure; empty when it has ended already."""
+        if self._ended:
+            return b""
+        self.failed = self.failed or failed
+        self._ended = True
+        chunk = {
+            **self._identity,
+            "choices": [{"index": 0, "delta": {}, "finish_reason": "error"}],
+            "error": reply.error(self.failed),
+        }
+        return sse.data(orjson.dumps(chunk)) + sse.DONE
+
+    @property
+    def _stopped(self) -> bool:
+        return self._ended or self.failed is not None
+
+    def _pass_on(self, frames: Sequence[sse.Frame], *, last: bool = False) -> bytes:
+        out: list[bytes] = []
+        for frame in frames:
+            if frame.payload == sse.DONE_PAYLOAD:
+                self._said_done = True
+                continue
+            try:
+                passed = self._forward(frame)
+            except (ProtocolViolation, orjson.JSONDecodeError, UnicodeDecodeError) as error:
+                out.append(self._stop(_garbled(error, last=last)))
+                break
+            out.append(passed)
+            if self._stopped:
+                break
+        if self._said_done and not self._stopped:
+            out.append(self._end())
+        return b"".join(out)
+
+    def _forward(self, frame: sse.Frame) -> bytes:
+        payload = frame.payload
+        if self._said_done and b'"usage"' not in payload:
+            return b""
+        if not self.has_content or not self._is_plain(payload):
+            return self._open(frame)
+        payload.decode()  # orjson would have found bytes that are not UTF-8
+        if self._renaming is None:
+            return frame.raw
+        theirs, ours = self._renaming
+        return frame.raw.replace(theirs, ours, 1) if theirs in payload else self._open(frame)
+
+    def _is_plain(self, payload: bytes) -> bool:
+        """Whether a frame can only be a delta in the middle. A quote inside JSON text is escaped, so keys are what they
+        look like; servers that space their JSON differently just have every frame opened."""
+        return (
+            _UNFINISHED in payload
+            and b'"finish_reason":"' not in payload
+            and b'"error"' not in payload
+            and (b'"usage"' not in payload or b'"usage":null' in payload)
+            and b'"reasoning' not in payload
+            and payload[:1] == b"{"
+            and payload[-1:] == b"}"
+        )
+
+    def _open(self, frame: sse.Frame) -> bytes:
+        chunk = orjson.loads(frame.payload)
+        if not isinstance(chunk, dict):
+            raise ProtocolViolation("an event of the upstream's stream is not a JSON object")
+        if failed := failure_in(chunk):
+            return self._stop(failed)
+        choices = chunk.get("choices")
+        usage = chunk.get("usage")
+        if not isinstance(choices, list):
+            if not usage and not self.has_content and chunk.get("object") != "chat.completion.chunk":
+                raise ProtocolViolation("the upstream's stream is not a chat completion")
+            choices = []
+        if isinstance(usage, dict):
+            self.usage = read_usage(usage, self.usage)
+            if not choices and not self._include_usage:
+                return b""
+        changed = self._rename(chunk)
+        for choice in choices:
+            if not isinstance(choice, dict):
+                raise ProtocolViolation("a choice of the upstream's stream is not a JSON object")
+            if choice.get("finish_reason") in BROKEN or choice.get("error"):
+                return self._stop(failure_in(choice) or Failed("upstream_error", "the upstream broke off its reply"))
+            changed |= self._read_choice(choice)
+        return sse.data(orjson.dumps(chunk)) if changed else frame.raw
+
+    def _read_choice(self, choice: Json) -> bool:
+        """Note what a choice says; whether it was changed."""
+        delta = choice.get("delta")
+        if choice.get("finish_reason"):
+            self._finished.add(choice.get("index") or 0)
+            self.has_content = True
+        if not isinstance(delta, dict):
+            return False
+        self.has_content = self.has_content or any(delta.get(key) for key in _CONTENT)
+        return say_reasoning(delta, self._fields)
+
+    def _rename(self, chunk: Json) -> bool:
+        """Learn who is speaking and how the frames say it; give the chunk our name for the model."""
+        theirs = chunk.get("model")
+        self._identity |= {key: chunk[key] for key in ("id", "created", "model") if chunk.get(key)}
+        if self._model is None or theirs == self._model:
+            return False
+        self._identity["model"] = self._model
+        chunk["model"] = self._model
+        self._renaming = (b'"model":' + orjson.dumps(theirs), b'"model":' + orjson.dumps(self._model))
+        return True
+
+    def _stop(self, failed: Failed) -> bytes:
+        self.failed = failed
+        failed.usage = self.usage
+        return self.fail(failed) if self.has_content else b""
+
+    def _end(self) -> bytes:
+        if len(self._finished) < self._choices:
+            return self._stop(Failed("upstream_truncated", "the upstream's reply broke off before it was finished"))
+        self._ended = True
+        return sse.DONE
+
+
+def relay_completion(answer: Json, *, model: str | None, reasoning_fields: frozenset[str]) -> Json:
+    """A whole completion as the upstream sent it, under our name for the model, reasoning in `reasoning_fields` only.
+
+    Raises ProtocolViolation for anything that is not a completion. The answer given is not changed.
+    """
+    choices = answer.get("choices")
+    if (
+        not isinstance(choices, list)
+        or not choices
+        or not all(isinstance(_message(choice), dict) for choice in choices)
+    ):
+        raise ProtocolViolation("the upstream's answer is not a chat completion")
+    relayed = {**answer, "choices": [{**choice, "message": dict(choice["message"])} for choice in choices]}
+    for choice in relayed["choices"]:
+        say_reasoning(choice["message"], reasoning_fields)
+    if model is not None:
+        relayed["model"] = model
+    return relayed
+
+
+def say_reasoning(message: Json, fields: frozenset[str]) -> bool:
+    """Put a delta's or message's reasoning in these fields and in no other; whether that changed anything.
+
+    `reasoning_details` are kept beside them, for clients that send them back, and go only where no field is wanted.
+    """
+    before = {key: message[key] for key in ("reasoning_content", "reasoning") if key in message}
+    text = before.get("reasoning_content") or before.get("reasoning")
+    wanted = dict.fromkeys(sorted(fields), text) if text else {}
+    said = {key: value for key, value in before.items() if value}
+    hidden = not fields and message.get("reasoning_details")
+    if said == wanted and not hidden:
+        return False
+    for key in before:
+        del message[key]
+    message |= wanted
+    if hidden:
+        del message["reasoning_details"]
+    return True
+
+
+def _message(choice: Any) -> Any:
+    return choice.get("message") if isinstance(choice, dict) else None
+
+
+def _garbled(error: Exception, *, last: bool) -> Failed:
+    if last:  # the upstream closed in the middle of it
+        return Failed("upstream_truncated", "the upstream's reply broke off before it was finished")
+    words = str(error) if isinstance(error, ProtocolViolation) else "an event of the upstream's stream is not JSON"
+    return Failed("upstream_garbled", words)
