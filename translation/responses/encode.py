@@ -168,7 +168,7 @@ class ResponsesEncoder:
             frames = self._end_text(text, part)
             frames.append(self._frame(f"{_kind_of(text.state.start).name}.done", {**text.address, "part": part}))
             return frames
-        if part["type"] == "function_call" and not part["arguments"]:
+        if part["type"] == "function_call" and not part.get("arguments"):
             return []  # whether they become "{}" depends on how the item ends
         return self._end_text(text, part)
 
@@ -189,7 +189,7 @@ class ResponsesEncoder:
         if text.channel.name == _OUTPUT_TEXT:
             fields["logprobs"] = whole.get("logprobs") or []
         elif text.channel.name == _FUNCTION_ARGUMENTS:
-            fields["name"] = whole["name"]
+            fields["name"] = whole.get("name")
         frames.append(self._frame(f"{text.channel.name}.done", fields))
         return frames
 

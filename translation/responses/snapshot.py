@@ -26,8 +26,8 @@ from translation.responses import usage as usage_object
 _INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
 """Finish reason -> `incomplete_details.reason`. Every other reason is a completed response."""
 
-_EFFECTIVE = ("reasoning", "temperature", "top_p")
-"""Parameters where a Responses upstream reads back what it used, which the client may not have chosen."""
+_EFFECTIVE = ("temperature", "top_p")
+"""Numbers where a Responses upstream reads back what it used, which the client may not have chosen."""
 
 _SERVICE_TIERS = frozenset({"auto", "default", "flex", "scale", "priority", "fast", "ultrafast"})
 """The tiers the API knows. Chat upstreams have others (Groq's `on_demand`), which strict clients refuse."""
@@ -127,11 +127,12 @@ class Snapshot:
         for key in upstream.keys() - response.keys():
             response[key] = upstream[key]
         for key in _EFFECTIVE:
-            used = upstream.get(key)
-            if isinstance(used, dict):
-                response[key] = response[key] | {name: value for name, value in used.items() if value is not None}
-            elif used is not None:
+            if isinstance(used := upstream.get(key), int | float):
                 response[key] = used
+        if isinstance(reasoning := upstream.get("reasoning"), dict):
+            response["reasoning"] = response["reasoning"] | {
+                key: value for key, value in reasoning.items() if value is not None
+            }
         self._set_service_tier(upstream.get("service_tier"))
 
     def _note(self, event: Noted) -> None:
@@ -140,7 +141,7 @@ class Snapshot:
             self._set_service_tier(event.facts.get("service_tier"))
 
     def _set_service_tier(self, tier: object) -> None:
-        if tier in _SERVICE_TIERS:
+        if isinstance(tier, str) and tier in _SERVICE_TIERS:
             self.response["service_tier"] = tier
 
     def _end_item(self, event: ItemEnded) -> None:
@@ -151,7 +152,7 @@ class Snapshot:
             final = {**final, "id": state.start["id"]}
         item = state.end(final, event.status)
         # Clients parse arguments as JSON; some upstreams say nothing for a function without parameters.
-        if item["type"] == "function_call" and not item["arguments"] and item.get("status") != "incomplete":
+        if item["type"] == "function_call" and not item.get("arguments") and item.get("status") != "incomplete":
             state.end({**item, "arguments": "{}"}, event.status)
 
     def _finish(self, event: Finished) -> None:
