@@ -1,0 +1,174 @@
+"""A Responses upstream's stream to a Responses client: the same frames, watched."""
+
+import orjson
+
+from translation import sse
+from translation.errors import ProtocolViolation
+from translation.events import Failed, Usage
+from translation.json_types import Json
+from translation.responses import usage
+from translation.responses.failures import failure_in
+from translation.responses.snapshot import Snapshot
+from translation.sse import DEFAULT_MAX_FRAME_BYTES, DONE_PAYLOAD, Frame, FrameDecoder
+
+_BEGINNINGS = frozenset({"response.created", "response.queued", "response.in_progress"})
+_ENDS = frozenset({"response.completed", "response.incomplete", "response.failed"})
+_OPENED = _BEGINNINGS | _ENDS
+
+_UNANNOUNCED: Json = {
+    "id": "resp_unknown",
+    "object": "response",
+    "created_at": 0,
+    "model": "",
+    "parallel_tool_calls": True,
+    "tool_choice": "auto",
+    "tools": [],
+}
+"""What is known of a response whose upstream never said it had begun one."""
+
+_TRUNCATED = Failed("upstream_truncated", "the upstream closed its stream before the response was complete")
+_GARBLED = Failed("upstream_garbled", "the upstream sent an event that is not JSON of the Responses API")
+
+
+class ResponsesRelay:
+    """Reads in, whole LF frames out, ending in exactly one terminal event and [DONE].
+
+    Only lifecycle frames are opened, a handful per stream: they carry the model's name, which is ours to say, and the
+    last one the whole response. Every other frame leaves as it came, known or not; one without an `event:` line gets
+    it. `model` is the name the client knows; `None` leaves the upstream's. Raises ProtocolViolation for a frame over
+    `max_line_bytes`.
+    """
+
+    def __init__(self, *, model: str | None, max_line_bytes: int = DEFAULT_MAX_FRAME_BYTES) -> None:
+        self.has_content = False
+        """Whether anything of the answer went out: from then on the request cannot be sent again."""
+        self.failed: Failed | None = None
+        self.response: Json | None = None
+        """The latest snapshot; after the end, the finished response."""
+        self.usage: Usage | None = None
+        self._model = model
+        self._frames = FrameDecoder(max_line_bytes)
+        self._last = b""
+        self._count = 0
+        self._ended = False
+
+    def feed(self, read: bytes) -> bytes:
+        """Take one read; return the frames it completed, possibly none."""
+        return b"".join([self._forward(frame) for frame in self._frames.feed(read)])
+
+    def finish(self) -> bytes:
+        """The upstream closed. Without a terminal event the client is told that the response failed."""
+        frames = b"".join([self._forward(frame) for frame in self._frames.finish() if _is_json(frame.payload)])
+        return frames + self.fail(_TRUNCATED)
+
+    def fail(self, failed: Failed) -> bytes:
+        """The closing frames after a failure here or on the way; nothing when the stream has ended.
+
+        An `error` event the upstream sent before says more than how its connection went down after it.
+        """
+        if self._ended:
+            return b""
+        self.failed = self.failed or failed
+        snapshot = Snapshot(self.response or {**_UNANNOUNCED, "model": self._model or ""}, clock=int)
+        snapshot.apply(self.failed)
+        event = {
+            "type": "response.failed",
+            "sequence_number": self._next_number(),
+            "response": snapshot.response,
+        }
+        return self._end(event)
+
+    def _forward(self, frame: Frame) -> bytes:
+        if self._ended:
+            return b""
+        name = frame.event
+        if name is not None and name.startswith("response.") and name not in _OPENED and _is_whole(frame.payload):
+            self.has_content = True
+            self._count += 1
+            self._last = frame.payload
+            return frame.raw
+        if frame.payload == DONE_PAYLOAD:
+            return self.fail(_TRUNCATED)
+        try:
+            event = orjson.loads(frame.payload)
+            return self._forward_opened(event["type"], event, frame)
+        except (orjson.JSONDecodeError, AttributeError, KeyError, TypeError):
+            return self.fail(_GARBLED)
+
+    def _forward_opened(self, event_type: str, event: Json, frame: Frame) -> bytes:
+        if event_type == "error":
+            # Held back: the terminal event says it too, and official clients raise at the first of the two.
+            self.failed = failure_in(event.get("error") or event)
+            return b""
+        if event_type in _OPENED:
+            response = event["response"]
+            if not isinstance(response, dict):
+                return self.fail(_GARBLED)
+            if self._model is not None:
+                response["model"] = self._model
+            self.response = response
+            if event_type in _ENDS:
+                return self._forward_end(event, response)
+            frame_out = sse.encode(event_type, orjson.dumps(event))
+        else:
+            self.has_content = self.has_content or event_type.startswith("response.")
+            frame_out = frame.raw if frame.event == event_type else sse.encode(event_type, frame.payload)
+        self._count += 1
+        self._last = frame.payload
+        return frame_out
+
+    def _forward_end(self, event: Json, response: Json) -> bytes:
+        self.usage = usage.read(response.get("usage"))
+        # vLLM 0.32 says `response.completed` of a response whose status is incomplete.
+        said = f"response.{response.get('status')}"
+        event["type"] = said if said in _ENDS else event["type"]
+        if event["type"] == "response.failed":
+            failed = failure_in(response.get("error"), response)
+            if failed.code == "upstream_unauthorized":
+                response["error"] = {"code": "server_error", "message": failed.message}
+            self.failed = failed
+        return self._end(event)
+
+    def _end(self, event: Json) -> bytes:
+        self._ended = True
+        self.response = event["response"]
+        return sse.encode(event["type"], orjson.dumps(event)) + sse.DONE
+
+    def _next_number(self) -> int:
+        """Upstreams count from 0 without gaps; where one does not, its last number counts."""
+        try:
+            return int(orjson.loads(self._last)["sequence_number"]) + 1
+        except (orjson.JSONDecodeError, KeyError, TypeError, ValueError):
+            return self._count
+
+
+def relay_response(body: Json, *, model: str | None) -> Json:
+    """A whole response object for the client, under the name it knows the model by.
+
+    Raises ProtocolViolation when it is none. A failed response is one: its status says so.
+    """
+    if not isinstance(body, dict) or not isinstance(body.get("output"), list):
+        raise ProtocolViolation("the upstream answered with something that is no response")
+    return body if model is None else {**body, "model": model}
+
+
+def _is_whole(payload: bytes) -> bool:
+    """Whether it looks like one JSON object in good UTF-8; reading it would cost more than relaying it."""
+    return payload[:1] == b"{" and payload[-1:] == b"}" and (payload.isascii() or _is_utf8(payload))
+
+
+def _is_utf8(payload: bytes) -> bool:
+    try:
+        payload.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _is_json(payload: bytes) -> bool:
+    """What an upstream leaves when it closes may be a whole event, or half of one."""
+    try:
+        orjson.loads(payload)
+    except orjson.JSONDecodeError:
+        return False
+    return True
