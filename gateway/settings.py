@@ -149,7 +149,8 @@ class ModelConfig(_Section):
         default=None, description="Further request fields to pass on as they are, beside those of the provider's type."
     )
     strict: bool = Field(
-        False, description="Refuse whatever would be lost on the way, as if clients sent `x-gateway-strict: true`."
+        default=False,
+        description="Refuse whatever would be lost on the way, as if clients sent `x-gateway-strict: true`.",
     )
     request_defaults: dict[str, Any] = Field(
         default_factory=dict, description="Request fields for clients that leave them out, such as `temperature`."

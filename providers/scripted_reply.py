@@ -54,7 +54,8 @@ def _reasoning(turn: Turn, call: Call | None, results: Sequence[str]) -> str:
         plan = "I will report what the tool returned."
     else:
         plan = "I will repeat it."
-    return f"The user wrote {len(_last_user_text(turn.items).split())} words. {plan}"
+    words = len(_last_user_text(turn.items).split())
+    return f"The user wrote {words} {'word' if words == 1 else 'words'}. {plan}"
 
 
 def _text(turn: Turn, results: Sequence[str]) -> str:
