@@ -1,0 +1,33 @@
+"""Recordings of real upstreams and, beside each, the events they are understood as: one event per line."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import orjson
+
+from translation.events import Event
+from translation.json_types import Json
+from translation.sse import DONE_PAYLOAD, FrameDecoder
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+
+
+def recordings(dialect: str) -> list[Path]:
+    """Every recorded stream of a dialect."""
+    return sorted((GOLDEN / dialect).glob("*.sse"))
+
+
+def chunks_of(wire: bytes) -> list[Json]:
+    """The JSON of every frame before [DONE]."""
+    decoder = FrameDecoder()
+    payloads = [frame.payload for frame in [*decoder.feed(wire), *decoder.finish()]]
+    return [orjson.loads(payload) for payload in payloads if payload != DONE_PAYLOAD]
+
+
+def check_events(recording: Path, events: Sequence[Event], *, update: bool) -> None:
+    """Compare with the file beside the recording; with `update` write it instead (`pytest --update-golden`)."""
+    understood = "".join(f"{event}\n" for event in events)
+    expected = recording.with_suffix(".events")
+    if update:
+        expected.write_text(understood)
+    assert understood == expected.read_text()
