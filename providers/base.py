@@ -67,8 +67,8 @@ class Exchange(Protocol):
     def batches(self) -> AsyncGenerator[Batch, None]:
         """Send it; the events of each upstream read, ending in Finished or Failed.
 
-        Raises ProviderError while nothing has been yielded; yields Failed after that. Closing the generator closes the
-        upstream connection. Call it once.
+        Raises ProviderError, also in the middle: a reply that broke off raises instead of ending. Closing the generator
+        closes the upstream connection. Call it once.
         """
         ...
 

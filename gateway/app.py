@@ -1,0 +1,70 @@
+"""Assembly: settings and providers in, ASGI application out. No globals."""
+
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI
+from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import Request
+from starlette.responses import Response
+
+from gateway import errors
+from gateway.answers import error_answer
+from gateway.edge import Edge
+from gateway.guard import ClientLeft, Drain
+from gateway.routes.chat import chat_routes
+from gateway.routes.health import health_routes
+from gateway.routes.models import models_routes
+from gateway.routes.responses import responses_routes
+from gateway.service import Service
+from gateway.settings import Settings
+from providers.base import Provider
+from providers.errors import ProviderError
+from providers.registry import build
+from translation.errors import TranslationError
+
+
+def create_app(settings: Settings, drain: Drain, providers: Mapping[str, Provider] | None = None) -> FastAPI:
+    """The application. `providers` replaces the configured ones by name; all are closed when the application stops."""
+    built = {name: build(name, config) for name, config in settings.providers.items()} | dict(providers or {})
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncGenerator[None, None]:
+        yield
+        for provider in built.values():
+            await provider.aclose()
+
+    app = FastAPI(title="responses-gateway", lifespan=lifespan, docs_url=None, redoc_url=None, redirect_slashes=False)
+    service = Service(settings, built, drain)
+    for router in (responses_routes(service), chat_routes(service), models_routes(service), health_routes(drain)):
+        app.include_router(router)
+    for kind in (errors.GatewayError, ProviderError, TranslationError, ClientLeft, Exception):
+        app.add_exception_handler(kind, _answer_failure)
+    app.add_exception_handler(HTTPException, _answer_routing_failure)
+    if settings.server.cors is not None:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=list(settings.server.cors.origins),
+            allow_methods=["*"],
+            allow_headers=["*"],
+            expose_headers=["x-request-id", "x-gateway-loss"],
+        )
+    app.add_middleware(Edge)
+    return app
+
+
+async def _answer_failure(request: Request, error: Exception) -> Response:
+    if isinstance(error, ClientLeft):
+        return Response(status_code=499)
+    return error_answer(error)
+
+
+async def _answer_routing_failure(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    where = f"{request.method} {request.url.path}"
+    if error.status_code == 404:
+        return error_answer(errors.NotFound(f"there is no {where}"))
+    if error.status_code == 405:
+        return error_answer(errors.MethodNotAllowed(f"there is no {where}", headers=error.headers))
+    return error_answer(errors.NotJson(str(error.detail)))

@@ -1,0 +1,82 @@
+"""A request's body: read under a cap and a deadline, parsed, refused early when it is not one JSON object."""
+
+import asyncio
+from typing import Any
+
+import orjson
+from starlette.requests import Request
+from starlette.types import Receive
+
+from gateway.errors import BodyTooLarge, BodyTooSlow, NotJson, UnsupportedEncoding
+from gateway.guard import ClientLeft
+from translation.json_types import Json
+
+
+async def read_json(request: Request, *, max_bytes: int, max_depth: int, deadline_s: float) -> Json:
+    """The body as one JSON object. Raises the GatewayErrors named in the import list, or ClientLeft."""
+    headers = request.headers
+    if (encoding := headers.get("content-encoding", "identity").lower()) != "identity":
+        raise UnsupportedEncoding(f"the body is encoded as {encoding!r}: send it without content-encoding")
+    if (declared := headers.get("content-length", "")).isdigit() and int(declared) > max_bytes:
+        raise _too_large(max_bytes)
+    try:
+        async with asyncio.timeout(deadline_s):
+            body = await _read(request.receive, max_bytes)
+    except TimeoutError:
+        raise BodyTooSlow(f"the body did not arrive within {deadline_s:g} s") from None
+    return parse(body, max_depth=max_depth)
+
+
+def parse(body: bytes, *, max_depth: int) -> Json:
+    """Raises NotJson, saying where the text stops being JSON."""
+    if not body:
+        raise NotJson("the body is empty: send a JSON object")
+    try:
+        parsed = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        # orjson refuses very deep nesting by itself, in words of its own.
+        if "recursion" in error.msg:
+            raise NotJson(f"the body is nested deeper than {max_depth} levels") from None
+        raise NotJson(f"the body is not valid JSON: {error.msg} at byte {error.pos}") from None
+    if not isinstance(parsed, dict):
+        raise NotJson("the body must be a JSON object")
+    # Fewer brackets than levels allowed: nothing to walk.
+    if body.count(b"[") + body.count(b"{") > max_depth and _deeper_than(parsed, max_depth):
+        raise NotJson(f"the body is nested deeper than {max_depth} levels")
+    return parsed
+
+
+async def _read(receive: Receive, max_bytes: int) -> bytes:
+    chunks: list[bytes] = []
+    size = 0
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientLeft
+        chunk = message.get("body", b"")
+        size += len(chunk)
+        if size > max_bytes:
+            raise _too_large(max_bytes)
+        chunks.append(chunk)
+        if not message.get("more_body", False):
+            return b"".join(chunks)
+
+
+def _too_large(max_bytes: int) -> BodyTooLarge:
+    return BodyTooLarge(
+        f"the body is larger than {max_bytes // (1024 * 1024)} MB (server.max_body_mb)", headers={"connection": "close"}
+    )
+
+
+def _deeper_than(root: Any, limit: int) -> bool:
+    level: list[Any] = [root]
+    for _ in range(limit):
+        level = [
+            child
+            for node in level
+            for child in (node.values() if isinstance(node, dict) else node)
+            if isinstance(child, dict | list)
+        ]
+        if not level:
+            return False
+    return True

@@ -1,0 +1,59 @@
+"""Holds a turn against what the upstream can do, before anything is sent."""
+
+from collections.abc import Iterator, Sequence
+
+from providers.base import Capabilities, Dialect
+from translation.errors import Unrepresentable
+from translation.json_types import Item, Json
+from translation.loss import Loss
+from translation.turn import Turn
+
+_MEDIA = {"input_image": "images", "input_audio": "audio", "input_file": "files"}
+"""Part type -> the capability it needs."""
+
+_NAMES: dict[str, dict[Dialect, str]] = {
+    "text_format": {"responses": "text.format", "chat": "response_format"},
+    "logprobs": {"responses": "include", "chat": "logprobs"},
+    "effort": {"responses": "reasoning.effort", "chat": "reasoning_effort"},
+    "items": {"responses": "input", "chat": "messages"},
+}
+"""Where a field of Turn stands in the client's own request."""
+
+
+def check(turn: Turn, capabilities: Capabilities, dialect: Dialect, *, relayed: bool) -> list[Loss]:
+    """Losses the answer survives. Raises Unrepresentable, naming the client's parameter, for what it would not.
+
+    `dialect` is the endpoint's; `relayed`: the body goes to the upstream as the client wrote it.
+    """
+    for needed, param, what in _needs(turn, dialect):
+        if not getattr(capabilities, needed):
+            raise Unrepresentable(f"the model's upstream does not support {what}; leave out {param}", param=param)
+    if not (relayed and capabilities.choices) and (turn.sampling.get("n") or 1) > 1:
+        raise Unrepresentable("this model gives one choice per request: send n requests instead", param="n")
+    losses: list[Loss] = []
+    if turn.parallel_tool_calls and turn.tools and not capabilities.parallel_tools:
+        losses.append(Loss("parallel_tool_calls", "dropped"))
+    if turn.reasoning and turn.reasoning.get("effort") not in (None, "none") and not capabilities.reasoning:
+        losses.append(Loss(_NAMES["effort"][dialect], "dropped"))
+    return losses
+
+
+def _needs(turn: Turn, dialect: Dialect) -> Iterator[tuple[str, str, str]]:
+    """(capability, the client's parameter, what it asks for in words)."""
+    if turn.stream:
+        yield "streaming", "stream", "streaming"
+    if turn.tools and turn.tool_choice != "none":
+        yield "tools", "tools", "tools"
+    if turn.text_format and turn.text_format.get("type") != "text":
+        yield "json_schema", _NAMES["text_format"][dialect], "structured output"
+    if turn.sampling.get("logprobs"):
+        yield "logprobs", _NAMES["logprobs"][dialect], "log probabilities"
+    for index, item in enumerate(turn.items):
+        for part in _parts(item):
+            if needed := _MEDIA.get(part.get("type", "")):
+                yield needed, f"{_NAMES['items'][dialect]}[{index}]", needed
+
+
+def _parts(item: Item) -> Sequence[Json]:
+    parts = item.get("content") if item["type"] == "message" else item.get("output")
+    return [part for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []

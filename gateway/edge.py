@@ -1,0 +1,50 @@
+"""What wraps every request: its id, one log line, and protocols that are not served."""
+
+import time
+from secrets import token_hex
+
+import structlog
+from starlette.datastructures import MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+_log = structlog.get_logger("gateway.access")
+
+_MAX_ID_CHARS = 128
+
+
+class Edge:
+    """ASGI middleware. Takes a plain `x-request-id` from the client or makes one; every reply carries it."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request_id = _given_id(scope) or f"req_{token_hex(16)}"
+        began = time.perf_counter()
+        status = 0
+
+        async def send_with_id(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                MutableHeaders(raw=message["headers"])["x-request-id"] = request_id
+            await send(message)
+
+        structlog.contextvars.bind_contextvars(request_id=request_id)
+        try:
+            await self._app(scope, receive, send_with_id)
+        finally:
+            elapsed_ms = round((time.perf_counter() - began) * 1000, 1)
+            _log.info("request", method=scope["method"], path=scope["path"], status=status, ms=elapsed_ms)
+            structlog.contextvars.unbind_contextvars("request_id")
+
+
+def _given_id(scope: Scope) -> str | None:
+    for name, value in scope["headers"]:
+        if name == b"x-request-id":
+            text: str = value.decode("latin-1")
+            return text if 0 < len(text) <= _MAX_ID_CHARS and text.isascii() and text.isprintable() else None
+    return None

@@ -1,0 +1,129 @@
+"""The two APIs as data: what validates, lifts, encodes, collects and relays each."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from gateway.wires import Encoder, Relay
+from providers.base import Batch, Dialect
+from translation.chat import relay as chat_relay
+from translation.chat.completion import CompletionCollector
+from translation.chat.encode import ChatEncoder
+from translation.chat.lift import lift as lift_chat
+from translation.chat.schema import validate as validate_chat
+from translation.events import Failed
+from translation.json_types import Json
+from translation.responses import relay as responses_relay
+from translation.responses.encode import ResponsesEncoder
+from translation.responses.lift import lift as lift_responses
+from translation.responses.resource import new_response
+from translation.responses.schema import validate as validate_responses
+from translation.responses.snapshot import Snapshot
+from translation.turn import Turn
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """What one reply says of itself: its id, its time in epoch seconds, the model name the client asked for."""
+
+    id: str
+    created: int
+    model: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Presentation:
+    """How replies look, from the settings. `relay_model`: the name a relay reports; None leaves the upstream's."""
+
+    reasoning_fields: frozenset[str]
+    max_frame_bytes: int
+    clock: Callable[[], int]
+    relay_model: str | None = None
+
+
+class Collector(Protocol):
+    """Events to one finished JSON reply."""
+
+    @property
+    def failed(self) -> Failed | None: ...
+    def feed(self, batch: Batch, /) -> None: ...
+    def result(self) -> Json: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    """One API. The callables take the client's body first."""
+
+    dialect: Dialect
+    id_prefix: str
+    validate: Callable[[Json], None]
+    lift: Callable[[Json], Turn]
+    encoder: Callable[[Json, Identity, Presentation], Encoder]
+    collector: Callable[[Json, Identity, Presentation], Collector]
+    relay: Callable[[Json, Presentation], Relay]
+    relay_answer: Callable[[Json, Json, Presentation], Json]
+    """(the client's body, the upstream's answer, presentation) -> the answer for the client."""
+
+
+def _include_usage(body: Json) -> bool:
+    return bool((body.get("stream_options") or {}).get("include_usage"))
+
+
+def _head(body: Json, identity: Identity) -> Json:
+    return new_response(body, response_id=identity.id, created_at=identity.created, model=identity.model)
+
+
+def _chat_encoder(body: Json, identity: Identity, presentation: Presentation) -> ChatEncoder:
+    return ChatEncoder(
+        completion_id=identity.id,
+        created=identity.created,
+        model=identity.model,
+        reasoning_fields=presentation.reasoning_fields,
+        include_usage=_include_usage(body),
+    )
+
+
+def _chat_collector(body: Json, identity: Identity, presentation: Presentation) -> CompletionCollector:
+    return CompletionCollector(
+        completion_id=identity.id,
+        created=identity.created,
+        model=identity.model,
+        reasoning_fields=presentation.reasoning_fields,
+        extensions=bool(body.get("extensions")),
+    )
+
+
+def _chat_relay(body: Json, presentation: Presentation) -> chat_relay.ChatRelay:
+    return chat_relay.ChatRelay(
+        model=presentation.relay_model,
+        reasoning_fields=presentation.reasoning_fields,
+        include_usage=_include_usage(body),
+        max_line_bytes=presentation.max_frame_bytes,
+    )
+
+
+CHAT = Endpoint(
+    dialect="chat",
+    id_prefix="chatcmpl",
+    validate=validate_chat,
+    lift=lift_chat,
+    encoder=_chat_encoder,
+    collector=_chat_collector,
+    relay=_chat_relay,
+    relay_answer=lambda _, answer, presentation: chat_relay.relay_completion(
+        answer, model=presentation.relay_model, reasoning_fields=presentation.reasoning_fields
+    ),
+)
+
+RESPONSES = Endpoint(
+    dialect="responses",
+    id_prefix="resp",
+    validate=validate_responses,
+    lift=lift_responses,
+    encoder=lambda body, identity, presentation: ResponsesEncoder(_head(body, identity), presentation.clock),
+    collector=lambda body, identity, presentation: Snapshot(_head(body, identity), presentation.clock),
+    relay=lambda _, presentation: responses_relay.ResponsesRelay(
+        model=presentation.relay_model, max_line_bytes=presentation.max_frame_bytes
+    ),
+    relay_answer=lambda _, answer, presentation: responses_relay.relay_response(answer, model=presentation.relay_model),
+)

@@ -1,0 +1,85 @@
+"""Ends a request's work when its client leaves or the server stops, wherever that work is waiting."""
+
+import asyncio
+from types import TracebackType
+
+from starlette.types import Receive
+
+from gateway.errors import ShuttingDown
+
+
+class ClientLeft(Exception):
+    """Nobody is there to read the answer."""
+
+
+class Drain:
+    """The requests in flight of one server process, and whether the time to finish them is over."""
+
+    def __init__(self) -> None:
+        self._guards: set[Guard] = set()
+        self.begun = False
+        self.expired = False
+
+    def __len__(self) -> int:
+        return len(self._guards)
+
+    def add(self, guard: "Guard") -> None:
+        self._guards.add(guard)
+        if self.expired:
+            guard.interrupt(ShuttingDown())
+
+    def discard(self, guard: "Guard") -> None:
+        self._guards.discard(guard)
+
+    def begin(self) -> None:
+        """No new requests are wanted; those in flight may finish."""
+        self.begun = True
+
+    def expire(self) -> None:
+        """Interrupt everything still running with ShuttingDown."""
+        self.expired = True
+        for guard in list(self._guards):
+            guard.interrupt(ShuttingDown())
+
+
+class Guard:
+    """`async with Guard(receive, drain):` raises ClientLeft or ShuttingDown out of the block when either happens.
+
+    Works as `asyncio.timeout` does: the block is cancelled at its next await, and the cancellation becomes the named
+    exception. The request's body must have been read: from then on `receive` only reports that the client left.
+    """
+
+    def __init__(self, receive: Receive, drain: Drain) -> None:
+        self._receive = receive
+        self._drain = drain
+        self._reason: Exception | None = None
+        self._task: asyncio.Task[object]
+        self._watch: asyncio.Task[None]
+
+    async def __aenter__(self) -> "Guard":
+        task = asyncio.current_task()
+        assert task is not None
+        self._task = task
+        self._watch = asyncio.get_running_loop().create_task(self._watch_client())
+        self._drain.add(self)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._drain.discard(self)
+        self._watch.cancel()
+        reason, self._reason = self._reason, None
+        if reason is not None and self._task.uncancel() == 0 and kind is asyncio.CancelledError:
+            raise reason from None
+
+    def interrupt(self, reason: Exception) -> None:
+        """Raise `reason` out of the block. The first one counts."""
+        if self._reason is None:
+            self._reason = reason
+            self._task.cancel()
+
+    async def _watch_client(self) -> None:
+        while (await self._receive())["type"] != "http.disconnect":
+            continue
+        self.interrupt(ClientLeft())

@@ -1,0 +1,69 @@
+"""Route and request to a plan: relay, translate, or a named refusal. Nothing is sent before this is done."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from gateway.capabilities import check
+from gateway.endpoints import Endpoint
+from gateway.resolve import Route
+from gateway.wires import CallMapping
+from providers.base import Exchange, RelayExchange
+from translation.chat.relay_request import relay_body
+from translation.errors import Unrepresentable
+from translation.json_types import Json
+from translation.loss import Loss
+from translation.tools.bridge import bridge
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Relayed:
+    """The upstream gets the client's body, its reply leaves as it came."""
+
+    exchange: RelayExchange
+    losses: Sequence[Loss]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Translated:
+    """The upstream gets a turn in its own dialect; `calls` maps its function calls back to the client's tools."""
+
+    exchange: Exchange
+    calls: CallMapping | None
+    losses: Sequence[Loss]
+
+
+def make_plan(endpoint: Endpoint, body: Json, route: Route, *, strict: bool) -> Relayed | Translated:
+    """`body` is valid. Raises InvalidRequest, or in strict mode Unrepresentable for the first loss."""
+    plan = _relay(endpoint, body, route) if _may_relay(endpoint, body, route) else _translate(endpoint, body, route)
+    if plan.losses and (strict or route.strict):
+        lost = "; ".join(map(str, plan.losses))
+        message = f"strict mode, and the model's upstream cannot honour the whole request: {lost}"
+        raise Unrepresentable(message, param=plan.losses[0].param)
+    return plan
+
+
+def _may_relay(endpoint: Endpoint, body: Json, route: Route) -> bool:
+    """The upstream speaks the endpoint's dialect, and nothing in the request is ours to do."""
+    if endpoint.dialect not in route.capabilities.dialects or route.profile.parsing_format != "direct_response":
+        return False
+    if body.get("thinking") is not None or body.get("extensions"):
+        return False
+    if endpoint.dialect == "responses":
+        return (body.get("reasoning") or {}).get("max_tokens") is None
+    return all(tool.get("type") in route.capabilities.tool_kinds for tool in body.get("tools") or ())
+
+
+def _relay(endpoint: Endpoint, body: Json, route: Route) -> Relayed:
+    if endpoint.dialect == "responses":
+        return Relayed(exchange=route.provider.relay("responses", {**body, "model": route.upstream_model}), losses=())
+    losses = check(endpoint.lift(body), route.capabilities, "chat", relayed=True)
+    upstream_body, more = relay_body(body, route.profile, model=route.upstream_model)
+    return Relayed(exchange=route.provider.relay("chat", upstream_body), losses=[*losses, *more])
+
+
+def _translate(endpoint: Endpoint, body: Json, route: Route) -> Translated:
+    turn = replace(endpoint.lift(body), model=route.upstream_model, stream=bool(body.get("stream")))
+    losses = [*turn.lost, *check(turn, route.capabilities, endpoint.dialect, relayed=False)]
+    bridged = bridge(turn, kinds=route.capabilities.tool_kinds, hosted=route.capabilities.hosted_tools)
+    exchange = route.provider.prepare(bridged.turn, route.profile)
+    return Translated(exchange=exchange, calls=bridged.calls, losses=[*losses, *bridged.losses, *exchange.losses])

@@ -1,0 +1,65 @@
+"""A model name to the upstream that serves it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Any
+
+from gateway.errors import UnknownModel
+from gateway.settings import ModelConfig, Settings
+from providers.base import Capabilities, Provider
+from providers.profiles import profile_for
+from translation.profile import Profile
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """Where a request for `name` goes, and how that model is spoken to."""
+
+    name: str
+    provider: Provider
+    capabilities: Capabilities
+    upstream_model: str
+    profile: Profile
+    strict: bool
+    request_defaults: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Resolver:
+    """The configured models, in order; the first whose pattern matches wins."""
+
+    def __init__(self, settings: Settings, providers: Mapping[str, Provider]) -> None:
+        self._rows = [_Row(pattern, model, settings, providers) for pattern, model in settings.models.items()]
+
+    def resolve(self, name: str, allowed: Sequence[str] = ("*",)) -> Route:
+        """Raises UnknownModel, the same for a name nobody serves and one outside `allowed` patterns."""
+        if any(fnmatchcase(name, pattern) for pattern in allowed):
+            for row in self._rows:
+                if fnmatchcase(name, row.pattern):
+                    return row.route(name)
+        raise UnknownModel(f"the model {name!r} does not exist: GET /v1/models lists those that do", param="model")
+
+    def rows(self) -> "Sequence[_Row]":
+        return self._rows
+
+
+class _Row:
+    def __init__(self, pattern: str, model: ModelConfig, settings: Settings, providers: Mapping[str, Provider]) -> None:
+        self.pattern = pattern
+        self.provider = providers[model.provider]
+        self.is_exact = not any(mark in pattern for mark in "*?[")
+        self._model = model
+        kind = settings.providers[model.provider].type
+        self._profile = profile_for(kind, model.profile_overrides())
+        self._capabilities = model.capabilities_over(self.provider.capabilities)
+
+    def route(self, name: str) -> Route:
+        return Route(
+            name=name,
+            provider=self.provider,
+            capabilities=self._capabilities,
+            upstream_model=self._model.model or name,
+            profile=self._profile,
+            strict=self._model.strict,
+            request_defaults=self._model.request_defaults,
+        )

@@ -1,0 +1,1 @@
+"""HTTP routes: a handler reads what it needs, asks the service, and answers."""

@@ -1,0 +1,21 @@
+"""POST /v1/chat/completions."""
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from gateway.endpoints import CHAT
+from gateway.routes.request_docs import json_request
+from gateway.service import Service
+from translation.chat.schema import REQUEST_SCHEMA
+
+
+def chat_routes(service: Service) -> APIRouter:
+    router = APIRouter(tags=["Chat Completions"])
+
+    @router.post("/v1/chat/completions", openapi_extra=json_request(REQUEST_SCHEMA))
+    async def create_completion(request: Request) -> Response:
+        """Create a chat completion: one JSON object, or chunks with `stream: true`."""
+        return await service.answer(CHAT, request)
+
+    return router

@@ -1,0 +1,25 @@
+"""GET /v1/models, GET /v1/models/{id}."""
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from gateway.answers import json_answer
+from gateway.service import Service
+
+
+def models_routes(service: Service) -> APIRouter:
+    router = APIRouter(tags=["Models"])
+
+    @router.get("/v1/models")
+    async def list_models(request: Request) -> Response:
+        """The models this server serves, and for patterns in its config those their upstreams list."""
+        models = await service.catalogue.models(service.authenticate(request))
+        return json_answer({"object": "list", "data": models})
+
+    @router.get("/v1/models/{model:path}")
+    async def get_model(model: str, request: Request) -> Response:
+        """One model."""
+        return json_answer(service.catalogue.model(model, service.authenticate(request)))
+
+    return router

@@ -1,0 +1,30 @@
+"""POST /v1/responses."""
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from gateway.endpoints import RESPONSES
+from gateway.errors import MethodNotAllowed, UpgradeRequired
+from gateway.routes.request_docs import json_request
+from gateway.service import Service
+from translation.responses.schema import REQUEST_SCHEMA
+
+
+def responses_routes(service: Service) -> APIRouter:
+    router = APIRouter(tags=["Responses"])
+
+    @router.post("/v1/responses", openapi_extra=json_request(REQUEST_SCHEMA))
+    async def create_response(request: Request) -> Response:
+        """Create a response: one JSON object, or an event stream with `stream: true`."""
+        return await service.answer(RESPONSES, request)
+
+    @router.get("/v1/responses", include_in_schema=False)
+    async def open_websocket(request: Request) -> Response:
+        # 426 makes Codex go on over HTTP at once; any other refusal costs it seven tries.
+        if request.headers.get("upgrade", "").lower() == "websocket":
+            headers = {"upgrade": "HTTP/1.1", "connection": "close"}
+            raise UpgradeRequired("there is no WebSocket transport: send POST /v1/responses", headers=headers)
+        raise MethodNotAllowed("send POST /v1/responses", headers={"allow": "POST"})
+
+    return router

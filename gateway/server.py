@@ -1,0 +1,97 @@
+"""Runs the application: sockets, worker processes, and an orderly end."""
+
+import asyncio
+import socket
+import sys
+from collections.abc import Callable, Mapping
+from functools import partial
+
+import uvicorn
+
+from gateway.app import create_app
+from gateway.banner import banner
+from gateway.guard import Drain
+from gateway.logs import configure_logs
+from gateway.settings import Settings
+from gateway.workers import WorkerPool
+from providers.base import Provider
+
+_CLOSE_S = 5
+"""After draining: for the last frames to leave and connections to close."""
+
+
+class GatewayServer(uvicorn.Server):
+    """A uvicorn server that lets open requests finish for `drain_s` and then ends each in its own words."""
+
+    def __init__(self, config: uvicorn.Config, drain: Drain, drain_s: float, on_ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._drain = drain
+        self._drain_s = drain_s
+        self._on_ready = on_ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets=sockets)
+        if self.started:
+            self._on_ready()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._drain.begin()
+        expiry = asyncio.get_running_loop().call_later(self._drain_s, self._drain.expire)
+        await super().shutdown(sockets=sockets)
+        expiry.cancel()
+
+
+def serve(settings: Settings, *, host: str, port: int, workers: int) -> None:
+    """Serve until SIGTERM or SIGINT; prints `listening on http://H:P` once requests are answered."""
+    listener = _bind(host, port)
+    bound_host, bound_port = listener.getsockname()[:2]
+    url = f"http://[{bound_host}]:{bound_port}" if ":" in bound_host else f"http://{bound_host}:{bound_port}"
+
+    def announce() -> None:
+        sys.stdout.write(f"listening on {url}\n{banner(settings, url)}\n")
+        sys.stdout.flush()
+
+    if workers == 1:
+        run_worker(settings, listener, announce)
+    elif not WorkerPool(partial(run_worker, settings), listener, workers).run(announce):
+        sys.exit(1)
+
+
+def run_worker(settings: Settings, listener: socket.socket, on_ready: Callable[[], None]) -> None:
+    """One server process, until it is told to stop."""
+    configure_logs()
+    server = make_server(settings, on_ready)
+    server.run(sockets=[listener])
+    if not server.started:
+        sys.exit(1)
+
+
+def make_server(
+    settings: Settings, on_ready: Callable[[], None], providers: Mapping[str, Provider] | None = None
+) -> GatewayServer:
+    """A server that has not started; `providers` replaces configured ones by name."""
+    drain = Drain()
+    config = uvicorn.Config(
+        create_app(settings, drain, providers),
+        log_config=None,
+        access_log=False,
+        ws="none",
+        lifespan="on",
+        server_header=False,
+        timeout_graceful_shutdown=int(settings.server.drain_s) + _CLOSE_S,
+    )
+    return GatewayServer(config, drain, settings.server.drain_s, on_ready)
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+    except OSError as error:
+        listener.close()
+        sys.stderr.write(f"cannot listen on {host}:{port}: {error.strerror}\n")
+        sys.exit(1)
+    listener.set_inheritable(True)
+    return listener

@@ -1,0 +1,128 @@
+"""A request's path in order: check, route, plan, run, answer."""
+
+import time
+from collections.abc import Callable, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass
+from functools import partial
+
+import structlog
+from starlette.requests import Request
+from starlette.responses import Response
+
+from gateway.answers import json_answer
+from gateway.auth import Authenticator
+from gateway.body import read_json
+from gateway.catalogue import Catalogue
+from gateway.endpoints import Endpoint, Identity, Presentation
+from gateway.errors import TurnFailed
+from gateway.guard import Drain, Guard
+from gateway.plan import Relayed, Translated, make_plan
+from gateway.resolve import Resolver, Route
+from gateway.settings import Settings
+from gateway.streaming import EventStream, Wire
+from gateway.wires import RelayedWire, TranslatedWire
+from providers.base import Provider
+from providers.new_id import new_id
+from translation.errors import InvalidRequest
+from translation.json_types import Json
+from translation.sse import DEFAULT_MAX_FRAME_BYTES
+
+_log = structlog.get_logger(__name__)
+
+_BODY_DEADLINE_S = 60.0
+_MB = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One response being produced: the client's body, who serves it, and how."""
+
+    endpoint: Endpoint
+    body: Json
+    identity: Identity
+    presentation: Presentation
+    plan: Relayed | Translated
+
+    def wire(self) -> Wire:
+        """The response as a stream."""
+        match self.plan:
+            case Relayed(exchange=exchange):
+                return RelayedWire(exchange, self.endpoint.relay(self.body, self.presentation))
+            case Translated(exchange=translated, calls=calls):
+                encoder = self.endpoint.encoder(self.body, self.identity, self.presentation)
+                return TranslatedWire(translated, calls, encoder)
+
+    async def result(self) -> Json:
+        """The response whole: the stream, collected. Raises TurnFailed and ProviderError."""
+        match self.plan:
+            case Relayed(exchange=exchange):
+                answer = await exchange.answer()
+                return self.endpoint.relay_answer(self.body, answer.body, self.presentation)
+            case Translated(exchange=translated, calls=calls):
+                collector = self.endpoint.collector(self.body, self.identity, self.presentation)
+                async with aclosing(translated.batches()) as batches:
+                    async for batch in batches:
+                        collector.feed(batch if calls is None else calls.feed(batch))
+                if collector.failed is not None:
+                    raise TurnFailed(collector.failed)
+                return collector.result()
+
+    def headers(self) -> dict[str, str]:
+        """What the request lost, for the client to read."""
+        losses = ", ".join(dict.fromkeys(map(str, self.plan.losses)))
+        return {"x-gateway-loss": losses.encode("ascii", "replace").decode()} if losses else {}
+
+
+class Service:
+    """What a route may ask for. One per server process."""
+
+    def __init__(self, settings: Settings, providers: Mapping[str, Provider], drain: Drain) -> None:
+        self._settings = settings
+        self._drain = drain
+        self._authenticator = Authenticator(settings.auth)
+        self._resolver = Resolver(settings, providers)
+        self._clock: Callable[[], int] = lambda: int(time.time())
+        self._reasoning_fields = frozenset(settings.server.reasoning_fields)
+        self.catalogue = Catalogue(self._resolver)
+        self._read = partial(
+            read_json,
+            max_bytes=int(settings.server.max_body_mb * _MB),
+            max_depth=settings.server.max_json_depth,
+            deadline_s=_BODY_DEADLINE_S,
+        )
+
+    async def answer(self, endpoint: Endpoint, request: Request) -> Response:
+        """The reply to one create request, streamed or whole. Raises what `gateway/errors.py` has rows for."""
+        principal = self._authenticator.authenticate(request.headers)
+        body = await self._read(request)
+        run = self.start(endpoint, body, principal.models, strict=request.headers.get("x-gateway-strict") == "true")
+        if body.get("stream"):
+            keepalive_s = self._settings.server.keepalive_s
+            return EventStream(run.wire(), self._drain, keepalive_s=keepalive_s, headers=run.headers())
+        async with Guard(request.receive, self._drain):
+            return json_answer(await run.result(), headers=run.headers())
+
+    def start(self, endpoint: Endpoint, body: Json, allowed: tuple[str, ...], *, strict: bool) -> Run:
+        """Check, route and plan a body; nothing is sent. Raises InvalidRequest, UnknownModel."""
+        endpoint.validate(body)
+        if not body.get("model"):
+            raise InvalidRequest("model is required", param="model", code="missing_required_parameter")
+        route = self._resolver.resolve(body["model"], allowed)
+        if route.request_defaults:
+            body = {**route.request_defaults, **body}
+        plan = make_plan(endpoint, body, route, strict=strict)
+        identity = Identity(id=new_id(endpoint.id_prefix), created=self._clock(), model=route.name)
+        return Run(endpoint, body, identity, self._presentation(route), plan)
+
+    def authenticate(self, request: Request) -> tuple[str, ...]:
+        """The model patterns this request's key may use. Raises NotAuthenticated."""
+        return self._authenticator.authenticate(request.headers).models
+
+    def _presentation(self, route: Route) -> Presentation:
+        return Presentation(
+            reasoning_fields=self._reasoning_fields,
+            max_frame_bytes=DEFAULT_MAX_FRAME_BYTES,
+            clock=self._clock,
+            relay_model=None if route.name == route.upstream_model else route.name,
+        )

@@ -1,0 +1,131 @@
+"""Event streams as ASGI responses: a real status until the first content, keep-alives, one terminal event always."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from typing import Protocol
+
+import structlog
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from gateway.errors import GatewayError
+from gateway.guard import ClientLeft, Drain, Guard
+from providers.errors import ProviderError
+from translation.errors import TranslationError
+from translation.sse import KEEP_ALIVE
+
+_log = structlog.get_logger(__name__)
+
+_HEADERS = {
+    "content-type": "text/event-stream; charset=utf-8",
+    "cache-control": "no-cache, no-transform",
+    "x-accel-buffering": "no",
+}
+
+
+class Wire(Protocol):
+    """One response on its way out, as bytes."""
+
+    @property
+    def has_content(self) -> bool:
+        """Whether something a retry would repeat has been yielded: text, a call, an item, a regular end."""
+        ...
+
+    def frames(self) -> AsyncGenerator[bytes, None]:
+        """Whole LF frames, one `bytes` per upstream read. May raise; closing it closes the upstream connection."""
+        ...
+
+    def fail(self, error: Exception) -> bytes:
+        """The frames that end the stream now, in failure; empty when it has ended already."""
+        ...
+
+
+class EventStream(Response):
+    """Sends a Wire.
+
+    Nothing is promised before the upstream has said something: until the first content, or `keepalive_s` of waiting,
+    a failure is raised and becomes a status code. After that it becomes the stream's last event. A slow reader holds
+    the upstream back: each batch is sent before the next is read.
+    """
+
+    def __init__(self, wire: Wire, drain: Drain, *, keepalive_s: float, headers: Mapping[str, str]) -> None:
+        self.status_code = 200
+        self.background = None
+        self.init_headers({**_HEADERS, **headers})
+        self._wire = wire
+        self._drain = drain
+        self._keepalive_s = keepalive_s
+        self._held: list[bytes] = []
+        self._unsent = b""
+        self._started = False
+        self._last_sent = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+        self._beat_task: asyncio.Task[None] | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self._send = send
+        self._loop = asyncio.get_running_loop()
+        self._last_sent = self._loop.time()
+        if self._keepalive_s:
+            self._timer = self._loop.call_later(self._keepalive_s, self._tick)
+        try:
+            async with Guard(receive, self._drain):
+                await self._pump()
+        except ClientLeft:
+            _log.info("client_left", started=self._started)
+            return
+        except (GatewayError, ProviderError, TranslationError) as error:
+            await self._fail(error)
+        except Exception as error:
+            _log.exception("stream_failed")
+            await self._fail(error)
+        finally:
+            if self._timer is not None:
+                self._timer.cancel()
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _pump(self) -> None:
+        async with aclosing(self._wire.frames()) as frames:
+            async for frame in frames:
+                if self._started:
+                    await self._write(frame)
+                    continue
+                self._held.append(frame)
+                if self._wire.has_content:
+                    await self._start()
+        await self._start()
+
+    async def _start(self) -> None:
+        """Commit to status 200 and send what was held back."""
+        if self._started:
+            return
+        self._started = True
+        await self._send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+        held, self._held = b"".join(self._held), []
+        await self._write(held)
+
+    async def _write(self, frames: bytes) -> None:
+        if not frames:
+            return
+        self._unsent = frames
+        await self._send({"type": "http.response.body", "body": frames, "more_body": True})
+        self._unsent = b""
+        self._last_sent = self._loop.time()
+
+    async def _fail(self, error: Exception) -> None:
+        if not self._started:
+            raise error
+        await self._write(self._unsent + self._wire.fail(error))
+
+    def _tick(self) -> None:
+        """Runs when a silence may have lasted `keepalive_s`; re-arms itself."""
+        idle_s = self._loop.time() - self._last_sent
+        if idle_s >= self._keepalive_s * 0.999 and not self._unsent:
+            self._beat_task = self._loop.create_task(self._beat())
+            idle_s = 0.0
+        self._timer = self._loop.call_later(max(self._keepalive_s - idle_s, 0.001), self._tick)
+
+    async def _beat(self) -> None:
+        await self._start()
+        await self._write(KEEP_ALIVE)

@@ -1,0 +1,71 @@
+"""Several server processes on one listening socket: started, watched, replaced when they die, stopped together."""
+
+import multiprocessing
+import signal
+import socket
+import threading
+from collections.abc import Callable
+from multiprocessing.process import BaseProcess
+from multiprocessing.synchronize import Semaphore
+from types import FrameType
+from typing import TypeAlias
+
+import structlog
+
+Work: TypeAlias = Callable[[socket.socket, Callable[[], None]], None]
+"""What a process does: serve a socket until SIGTERM, and say when it is ready. It must be picklable."""
+
+_log = structlog.get_logger(__name__)
+
+_WATCH_S = 0.5
+_RESTARTS = 10
+"""Deaths in all after which the server gives up: a worker that cannot live is not helped by another."""
+
+
+class WorkerPool:
+    """`run` blocks until SIGTERM or SIGINT and returns whether the workers stopped in good order."""
+
+    def __init__(self, work: Work, listener: socket.socket, count: int) -> None:
+        self._context = multiprocessing.get_context("spawn")
+        self._work = work
+        self._listener = listener
+        self._count = count
+        self._stopping = threading.Event()
+        self._workers: list[BaseProcess] = []
+
+    def run(self, on_ready: Callable[[], None]) -> bool:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._stop)
+        ready = self._context.Semaphore(0)
+        self._workers = [self._start(ready.release) for _ in range(self._count)]
+        threading.Thread(target=self._announce, args=(ready, on_ready), daemon=True).start()
+        deaths = 0
+        while not self._stopping.wait(_WATCH_S):
+            for place, worker in enumerate(self._workers):
+                if worker.is_alive() or self._stopping.is_set():
+                    continue
+                deaths += 1
+                _log.error("worker_died", pid=worker.pid, exit_code=worker.exitcode)
+                if deaths > _RESTARTS:
+                    self._stopping.set()
+                    break
+                self._workers[place] = self._start(ready.release)
+        for worker in self._workers:
+            if worker.is_alive():
+                worker.terminate()
+        for worker in self._workers:
+            worker.join()
+        return deaths <= _RESTARTS
+
+    def _start(self, ready: Callable[[], None]) -> BaseProcess:
+        worker = self._context.Process(target=self._work, args=(self._listener, ready))
+        worker.start()
+        return worker
+
+    def _announce(self, ready: Semaphore, on_ready: Callable[[], None]) -> None:
+        for _ in range(self._count):
+            ready.acquire()
+        on_ready()
+
+    def _stop(self, _number: int, _frame: FrameType | None) -> None:
+        self._stopping.set()

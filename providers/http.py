@@ -1,0 +1,256 @@
+"""The only code that talks HTTP to upstreams, and the only code that names its failures."""
+
+import asyncio
+import re
+from collections.abc import AsyncGenerator, Mapping
+from typing import NoReturn
+
+import aiohttp
+import httpx
+import orjson
+from httpx_aiohttp import AiohttpTransport
+
+from providers.config import ProviderConfig
+from providers.errors import (
+    ContextLengthExceeded,
+    ProviderError,
+    UpstreamBroken,
+    UpstreamGarbled,
+    UpstreamModelNotFound,
+    UpstreamOverloaded,
+    UpstreamRateLimited,
+    UpstreamRejected,
+    UpstreamTimeout,
+    UpstreamUnauthorized,
+    UpstreamUnreachable,
+)
+from translation.json_types import Json
+from translation.overflow import is_context_overflow
+
+_MAX_ERROR_BYTES = 64 * 1024
+_RETRY_DELAY_S = 0.1
+
+_REJECTIONS: dict[int, type[UpstreamRejected]] = {
+    401: UpstreamUnauthorized,
+    403: UpstreamUnauthorized,
+    404: UpstreamModelNotFound,
+    429: UpstreamRateLimited,
+    503: UpstreamOverloaded,
+    529: UpstreamOverloaded,
+}
+
+_PASSED_ON = ("retry-after", "retry-after-ms", "x-should-retry")
+"""Headers of an error answer that help the client wait; the official SDKs obey them."""
+
+
+class Reply:
+    """An upstream's answer with a good status. `content_type` is its media type in lower case, without parameters."""
+
+    def __init__(self, upstream: "Upstream", response: httpx.Response, *, silence_s: float) -> None:
+        self._upstream = upstream
+        self._response = response
+        self._silence_s = silence_s
+        self.content_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+    async def reads(self) -> AsyncGenerator[bytes, None]:
+        """The body as it arrives. Raises UpstreamTimeout when no whole line comes for `silence_s`, UpstreamBroken."""
+        clock = asyncio.get_running_loop().time
+        last_line = clock()
+        try:
+            async for read in self._response.aiter_bytes():
+                # A drip of bytes that never ends a line is silence too.
+                if b"\n" in read:
+                    last_line = clock()
+                elif clock() - last_line > self._silence_s:
+                    raise UpstreamTimeout(
+                        f"the upstream sent no whole line for {self._silence_s:g} s", provider=self._upstream.name
+                    )
+                if read:
+                    yield read
+        except _HTTP_FAILURES as failure:
+            self._upstream.raise_named(failure, begun=True)
+        finally:
+            await self.aclose()
+
+    async def body(self, limit: int) -> bytes:
+        """The whole body. Raises UpstreamGarbled when it is longer than `limit` bytes."""
+        chunks: list[bytes] = []
+        size = 0
+        try:
+            async for read in self._response.aiter_bytes():
+                size += len(read)
+                if size > limit:
+                    raise UpstreamGarbled(f"the answer is longer than {limit} bytes", provider=self._upstream.name)
+                chunks.append(read)
+        except _HTTP_FAILURES as failure:
+            self._upstream.raise_named(failure, begun=True)
+        finally:
+            await self.aclose()
+        return b"".join(chunks)
+
+    async def aclose(self) -> None:
+        """Give the connection back, or close it if the body was not read to its end."""
+        try:
+            await self._response.aclose()
+        except _HTTP_FAILURES:
+            return  # it is closed either way
+
+
+class Upstream:
+    """One configured server: its address, credentials, deadlines and pooled connections."""
+
+    def __init__(
+        self, name: str, config: ProviderConfig, base_url: str, client: httpx.AsyncClient | None = None
+    ) -> None:
+        self.name = name
+        self._config = config
+        self._base_url = base_url.rstrip("/")
+        self._key = config.api_key.get_secret_value() if config.api_key else ""
+        headers = {"content-type": "application/json", "accept-encoding": "identity", **config.headers}
+        if self._key:
+            headers["authorization"] = f"Bearer {self._key}"
+        self._headers = headers
+        self._client = client or httpx.AsyncClient(transport=_transport(config), follow_redirects=False)
+        self._stream_timeout = httpx.Timeout(None, connect=config.connect_s, read=config.silence_s)
+        self._answer_timeout = httpx.Timeout(None, connect=config.connect_s, read=config.answer_s)
+
+    @property
+    def max_frame_bytes(self) -> int:
+        return int(self._config.max_line_mb * 1024 * 1024)
+
+    async def post(self, path: str, body: Json, *, stream: bool) -> Reply:
+        """Send a JSON body; the reply, once its status is good. Raises ProviderError.
+
+        A connection that could not be made, or broke before the reply began, is tried again `retries` times.
+        """
+        timeout = self._stream_timeout if stream else self._answer_timeout
+        accept = "text/event-stream" if stream else "application/json"
+        request = self._client.build_request(
+            "POST",
+            self._base_url + path,
+            content=orjson.dumps(body),
+            headers={**self._headers, "accept": accept},
+            timeout=timeout,
+        )
+        return await self._send(request)
+
+    async def get(self, path: str) -> Json:
+        """A JSON object. Raises ProviderError."""
+        request = self._client.build_request(
+            "GET", self._base_url + path, headers=self._headers, timeout=httpx.Timeout(self._config.connect_s)
+        )
+        body = await (await self._send(request)).body(self.max_frame_bytes)
+        return self.parse(body)
+
+    def parse(self, body: bytes) -> Json:
+        """A JSON object, or UpstreamGarbled."""
+        try:
+            parsed = orjson.loads(body)
+        except orjson.JSONDecodeError as error:
+            raise UpstreamGarbled("the upstream's answer is not JSON", provider=self.name) from error
+        if not isinstance(parsed, dict):
+            raise UpstreamGarbled("the upstream's answer is not a JSON object", provider=self.name)
+        return parsed
+
+    async def aclose(self) -> None:
+        await self._client.aclose()
+
+    async def _send(self, request: httpx.Request) -> Reply:
+        response = await self._connect(request)
+        if response.status_code < 300:
+            silence_s = request.extensions["timeout"]["read"]
+            return Reply(self, response, silence_s=silence_s)
+        try:
+            body = bytearray()
+            async for read in response.aiter_bytes():
+                body += read
+                if len(body) > _MAX_ERROR_BYTES:
+                    break
+        except _HTTP_FAILURES:
+            body.clear()  # the status says enough
+        finally:
+            await response.aclose()
+        raise self._rejection(response.status_code, response.headers, bytes(body))
+
+    async def _connect(self, request: httpx.Request) -> httpx.Response:
+        for attempt in range(self._config.retries + 1):
+            try:
+                return await self._client.send(request, stream=True)
+            except _HTTP_FAILURES as failure:
+                if isinstance(failure, httpx.ReadTimeout) or attempt == self._config.retries:
+                    self.raise_named(failure, begun=False)
+                await asyncio.sleep(_RETRY_DELAY_S * 2**attempt)
+        raise AssertionError("unreachable")
+
+    def raise_named(self, failure: Exception, *, begun: bool) -> NoReturn:
+        """Raise what a transport failure means. `begun`: the reply had started."""
+        if isinstance(failure, httpx.ReadTimeout | aiohttp.SocketTimeoutError):
+            raise UpstreamTimeout("the upstream went silent", provider=self.name) from failure
+        if begun:
+            raise UpstreamBroken("the upstream broke off its answer", provider=self.name) from failure
+        raise UpstreamUnreachable("the upstream cannot be reached", provider=self.name) from failure
+
+    def rejection_in(self, answer: Json) -> ProviderError | None:
+        """The error a good status hides: an error object where an answer was due."""
+        error = answer.get("error")
+        if not error:
+            return None
+        status = error.get("code") if isinstance(error, dict) else None
+        return self._rejection(status if isinstance(status, int) and status >= 400 else 502, {}, orjson.dumps(answer))
+
+    def _rejection(self, status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
+        error = _error_object(body)
+        message = self.scrub(str(error.get("message") or f"the upstream answered with status {status}"))
+        code = _text(error.get("code"))
+        kind = _REJECTIONS.get(status, UpstreamRejected)
+        if status in (400, 413, 422, 500) and is_context_overflow(message, code or _text(error.get("type"))):
+            kind = ContextLengthExceeded
+        return kind(
+            message,
+            provider=self.name,
+            status=status,
+            code=code,
+            kind=_text(error.get("type")),
+            param=_text(error.get("param")),
+            headers={name: headers[name] for name in _PASSED_ON if name in headers},
+        )
+
+    def scrub(self, message: str) -> str:
+        """The upstream's words without its key, addresses or anything that looks like a credential."""
+        if self._key:
+            message = message.replace(self._key, "[key]")
+        return _SECRETS.sub("[hidden]", message)[:2000]
+
+
+_SECRETS = re.compile(r"(?:https?|wss?)://\S+|\b(?:sk|pk|rk|key|gsk|xai)-[\w*.-]{6,}|Bearer\s+\S+")
+
+_HTTP_FAILURES = (httpx.TransportError, httpx.StreamError, httpx.DecodingError, aiohttp.ClientError, OSError)
+"""Everything the transport may raise: httpx's own, and aiohttp's where its httpx adapter has no name for them."""
+
+
+def _transport(config: ProviderConfig) -> httpx.AsyncBaseTransport:
+    def session() -> aiohttp.ClientSession:
+        connector = aiohttp.TCPConnector(limit=config.max_connections, keepalive_timeout=30)
+        return aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar(), auto_decompress=False)
+
+    return AiohttpTransport(client=session)
+
+
+def _error_object(body: bytes) -> Json:
+    """The error as servers write it: {error: {...}}, {error: "text"}, {message: ...}, {detail: ...}."""
+    try:
+        parsed = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return {}
+    if isinstance(parsed, list) and parsed:
+        parsed = parsed[0]
+    if not isinstance(parsed, dict):
+        return {}
+    error = parsed.get("error", parsed)
+    if isinstance(error, dict):
+        return error if "message" in error or "detail" not in error else {**error, "message": error["detail"]}
+    return {"message": error}
+
+
+def _text(value: object) -> str | None:
+    return str(value) if isinstance(value, str | int) and not isinstance(value, bool) else None

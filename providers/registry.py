@@ -1,0 +1,75 @@
+"""Kind of upstream -> its facts: a row for one that speaks chat or Responses, a file and a row for anything else."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from providers.base import Capabilities, Dialect, Provider
+from providers.config import ProviderConfig, ProviderType
+from providers.http import Upstream
+from providers.scripted import ScriptedProvider
+from providers.wire import WireProvider
+
+_CHAT = Capabilities(
+    streaming=True,
+    tools=True,
+    parallel_tools=True,
+    images=True,
+    audio=True,
+    files=True,
+    reasoning=True,
+    json_schema=True,
+    logprobs=True,
+    choices=True,
+    models=True,
+)
+"""What a chat server is trusted to answer for itself: it refuses in its own words what it cannot do."""
+
+_CLIENT_RUN = frozenset({"custom", "namespace", "shell", "local_shell", "apply_patch", "tool_search", "computer"})
+_HOSTED = frozenset(
+    {
+        "web_search",
+        "web_search_2025_08_26",
+        "web_search_preview",
+        "web_search_preview_2025_03_11",
+        "file_search",
+        "code_interpreter",
+        "image_generation",
+        "mcp",
+        "computer_use_preview",
+        "programmatic_tool_calling",
+    }
+)
+
+CAPABILITIES: dict[ProviderType, Capabilities] = {
+    "openai": replace(_CHAT, tool_kinds=frozenset({"function", "custom"})),
+    "openrouter": _CHAT,
+    "vllm": _CHAT,
+    "openai_compatible": _CHAT,
+}
+
+
+def _wire(name: str, config: ProviderConfig) -> Provider:
+    assert config.base_url is not None
+    dialects = frozenset(config.dialects)
+    capabilities = CAPABILITIES[config.type]
+    # Turns are said in chat where both are spoken: it is the one of the two that every parameter of a chat client fits.
+    dialect: Dialect = "chat" if "chat" in dialects else "responses"
+    if dialect == "responses":
+        kinds = capabilities.tool_kinds | _CLIENT_RUN
+        capabilities = replace(capabilities, tool_kinds=kinds, hosted_tools=_HOSTED, audio=False, choices=False)
+    capabilities = replace(capabilities, dialects=dialects, **config.capabilities.given())
+    return WireProvider(Upstream(name, config, config.base_url), capabilities, dialect)
+
+
+BUILDERS: dict[ProviderType, Callable[[str, ProviderConfig], Provider]] = {
+    "openai": _wire,
+    "openrouter": _wire,
+    "vllm": _wire,
+    "openai_compatible": _wire,
+    "scripted": ScriptedProvider,
+}
+
+
+def build(name: str, config: ProviderConfig) -> Provider:
+    """The adapter for one configured upstream. Opens no connection."""
+    return BUILDERS[config.type](name, config)

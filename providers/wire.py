@@ -1,0 +1,219 @@
+"""A provider for any upstream that speaks chat or Responses over HTTP: facts in, adapter out."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import aclosing
+from typing import NamedTuple, Protocol
+
+import orjson
+
+from providers.base import Answer, Batch, Capabilities, Dialect
+from providers.errors import ProviderError, UpstreamGarbled
+from providers.http import Reply, Upstream
+from providers.new_id import new_id
+from translation.chat.decode import ChatDecoder
+from translation.chat.lower import lower as lower_to_chat
+from translation.errors import ProtocolViolation
+from translation.events import Event, Failed, Usage
+from translation.ids import NewId
+from translation.json_types import Json
+from translation.loss import Loss
+from translation.lowered import Lowered
+from translation.profile import Profile
+from translation.responses.decode import ResponsesDecoder
+from translation.responses.lower import lower as lower_to_responses
+from translation.sse import DONE_PAYLOAD, Frame, FrameDecoder
+from translation.turn import Turn
+
+_AFTER_DONE_S = 0.25
+"""How long a stream may go on after its [DONE]: enough for a late usage chunk and for the connection to be reusable."""
+
+
+class Decoder(Protocol):
+    """Chunks, or one whole answer, to events."""
+
+    @property
+    def usage(self) -> Usage | None: ...
+    def feed(self, chunk: Json) -> list[Event]: ...
+    def finish(self) -> list[Event]: ...
+
+
+class Spoken(NamedTuple):
+    """How one dialect is spoken over HTTP."""
+
+    path: str
+    lower: Callable[[Turn, Profile], Lowered]
+    decoder: Callable[[NewId, Profile], Decoder]
+
+
+SPOKEN: dict[Dialect, Spoken] = {
+    "chat": Spoken("/chat/completions", lower_to_chat, ChatDecoder),
+    "responses": Spoken("/responses", lower_to_responses, ResponsesDecoder),
+}
+
+
+class WireProvider:
+    """One configured upstream. Turns go out in `dialect`; relays in any dialect of its capabilities."""
+
+    def __init__(self, upstream: Upstream, capabilities: Capabilities, dialect: Dialect) -> None:
+        self._upstream = upstream
+        self._capabilities = capabilities
+        self._spoken = SPOKEN[dialect]
+
+    @property
+    def name(self) -> str:
+        return self._upstream.name
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return self._capabilities
+
+    def prepare(self, turn: Turn, profile: Profile) -> "WireExchange":
+        body, losses = self._spoken.lower(turn, profile)
+        decoder = self._spoken.decoder(new_id, profile)
+        return WireExchange(self._upstream, self._spoken.path, body, losses, decoder, stream=turn.stream)
+
+    def relay(self, dialect: Dialect, body: Json) -> "WireRelay":
+        return WireRelay(self._upstream, SPOKEN[dialect].path, body)
+
+    async def models(self) -> Sequence[str]:
+        if not self._capabilities.models:
+            return []
+        rows = (await self._upstream.get("/models")).get("data")
+        if not isinstance(rows, list):
+            raise UpstreamGarbled("the upstream's list of models has no data", provider=self.name)
+        return [row["id"] for row in rows if isinstance(row, dict) and isinstance(row.get("id"), str)]
+
+    async def aclose(self) -> None:
+        await self._upstream.aclose()
+
+
+class WireExchange:
+    """One lowered turn: `batches()` sends it."""
+
+    def __init__(
+        self, upstream: Upstream, path: str, body: Json, losses: Sequence[Loss], decoder: Decoder, *, stream: bool
+    ) -> None:
+        self.losses = losses
+        self._upstream = upstream
+        self._path = path
+        self._body = body
+        self._decoder = decoder
+        self._stream = stream
+
+    async def batches(self) -> AsyncGenerator[Batch, None]:
+        reply = await self._upstream.post(self._path, self._body, stream=self._stream)
+        if _is_json(reply, asked_for_stream=self._stream):
+            answer = self._upstream.parse(await reply.body(self._upstream.max_frame_bytes))
+            yield [*self._decode(answer), *self._decoder.finish()]
+            return
+        frames = FrameDecoder(self._upstream.max_frame_bytes)
+        async with aclosing(reply.reads()) as reads:
+            async for read in reads:
+                batch, done = self._decode_frames(self._frames(frames, read))
+                if done:
+                    late = [] if self._decoder.usage else await _after_done(reads, frames)
+                    yield [*batch, *self._decode_late(late), *self._decoder.finish()]
+                    await _exhaust(reads)
+                    return
+                if batch:
+                    yield batch
+                    if isinstance(batch[-1], Failed):
+                        return
+        yield self._finish(frames)
+
+    def _frames(self, frames: FrameDecoder, read: bytes) -> list[Frame]:
+        try:
+            return frames.feed(read)
+        except ProtocolViolation as violation:
+            raise UpstreamGarbled(str(violation), provider=self._upstream.name) from violation
+
+    def _decode_frames(self, frames: Sequence[Frame]) -> tuple[list[Event], bool]:
+        """The events of whole frames, and whether [DONE] was among them."""
+        batch: list[Event] = []
+        for frame in frames:
+            if frame.payload == DONE_PAYLOAD:
+                return batch, True
+            try:
+                chunk = orjson.loads(frame.payload)
+            except orjson.JSONDecodeError as error:
+                raise UpstreamGarbled(
+                    "an event of the upstream's stream is not JSON", provider=self._upstream.name
+                ) from error
+            batch += self._decode(chunk)
+        return batch, False
+
+    def _decode(self, chunk: Json) -> list[Event]:
+        try:
+            return self._decoder.feed(chunk)
+        except (ProtocolViolation, AttributeError, KeyError, TypeError, ValueError) as error:
+            raise UpstreamGarbled(
+                "the upstream's answer is not its own protocol", provider=self._upstream.name
+            ) from error
+
+    def _decode_late(self, frames: Sequence[Frame]) -> list[Event]:
+        """After [DONE] only usage still counts."""
+        return [event for frame in frames if b'"usage"' in frame.payload for event in self._decode_frames([frame])[0]]
+
+    def _finish(self, frames: FrameDecoder) -> Batch:
+        """The upstream closed without [DONE]. What it left is a last whole frame, or one that was cut."""
+        try:
+            batch, _ = self._decode_frames(frames.finish())
+        except UpstreamGarbled:
+            batch = []  # cut: finishing says what that means
+        return [*batch, *self._decoder.finish()]
+
+
+class WireRelay:
+    """One body in the upstream's own dialect."""
+
+    def __init__(self, upstream: Upstream, path: str, body: Json) -> None:
+        self._upstream = upstream
+        self._path = path
+        self._body = body
+
+    async def reads(self) -> AsyncGenerator[bytes, None]:
+        reply = await self._upstream.post(self._path, self._body, stream=True)
+        if _is_json(reply, asked_for_stream=True):
+            answer = self._upstream.parse(await reply.body(self._upstream.max_frame_bytes))
+            message = "the upstream answered a request for a stream with one JSON object"
+            raise self._upstream.rejection_in(answer) or UpstreamGarbled(message, provider=self._upstream.name)
+        async with aclosing(reply.reads()) as reads:
+            async for read in reads:
+                yield read
+                if b"data: [DONE]" in read:
+                    await _exhaust(reads)
+                    return
+
+    async def answer(self) -> Answer:
+        reply = await self._upstream.post(self._path, self._body, stream=False)
+        return Answer(self._upstream.parse(await reply.body(self._upstream.max_frame_bytes)))
+
+
+def _is_json(reply: Reply, *, asked_for_stream: bool) -> bool:
+    """What came, whatever was asked for; an upstream that does not say sent what it was asked for."""
+    if reply.content_type == "text/event-stream":
+        return False
+    return reply.content_type.endswith("json") or not asked_for_stream
+
+
+async def _after_done(reads: AsyncIterator[bytes], frames: FrameDecoder) -> list[Frame]:
+    """Frames that still come after [DONE], within a short time."""
+    late: list[Frame] = []
+    try:
+        async with asyncio.timeout(_AFTER_DONE_S):
+            async for read in reads:
+                late += frames.feed(read)
+    except (TimeoutError, ProviderError, ProtocolViolation):
+        return late  # the answer was whole before this
+    return late
+
+
+async def _exhaust(reads: AsyncIterator[bytes]) -> None:
+    """Read to the end of the body, so that the connection can be used again."""
+    try:
+        async with asyncio.timeout(_AFTER_DONE_S):
+            async for _ in reads:
+                continue
+    except (TimeoutError, ProviderError):
+        return  # the answer was whole before this

@@ -1,0 +1,112 @@
+"""The gateway on a real socket, in this process or as the command its users run."""
+
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from gateway import settings as settings_of
+from gateway.server import make_server
+from providers.base import Provider
+
+READY_S = 30.0
+
+
+class Gateway:
+    """A server of this process, in a thread with an event loop of its own. `url` has no path."""
+
+    def __init__(self, url: str, stop: Callable[[], None], stopped: threading.Event) -> None:
+        self.url = url
+        self.begin_stop = stop
+        self.stopped = stopped
+
+    @property
+    def v1(self) -> str:
+        return f"{self.url}/v1"
+
+
+@contextmanager
+def serving(config: Mapping[str, Any], providers: Mapping[str, Provider] | None = None) -> Iterator[Gateway]:
+    """Serve a configuration, as its file would be parsed; `providers` replaces configured ones by name."""
+    settings = settings_of.parse(config, environ={})
+    listener = socket.create_server(("127.0.0.1", 0))
+    ready, stopped = threading.Event(), threading.Event()
+    server = make_server(settings, ready.set, providers=providers)
+
+    def run() -> None:
+        try:
+            server.run(sockets=[listener])
+        finally:
+            stopped.set()
+
+    def stop() -> None:
+        server.should_exit = True
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    if not ready.wait(READY_S):
+        raise RuntimeError("the gateway did not start")
+    try:
+        yield Gateway(f"http://127.0.0.1:{listener.getsockname()[1]}", stop, stopped)
+    finally:
+        stop()
+        thread.join(READY_S)
+        listener.close()
+
+
+class Command:
+    """`responses-gateway serve` as a process of its own."""
+
+    def __init__(self, process: subprocess.Popen[str], url: str, log: Path) -> None:
+        self.process = process
+        self.url = url
+        self.log = log
+
+    @property
+    def v1(self) -> str:
+        return f"{self.url}/v1"
+
+
+@contextmanager
+def command(
+    config: Mapping[str, Any], folder: Path, *arguments: str, env: Mapping[str, str] | None = None
+) -> Iterator[Command]:
+    """Start the command on a free port and wait for its `listening on` line; ended by SIGTERM if still running."""
+    file = folder / "config.yaml"
+    file.write_text(yaml.safe_dump(dict(config)))
+    log = folder / "gateway.log"
+    with log.open("w") as stderr:
+        process = subprocess.Popen(
+            [
+                str(Path(sys.executable).with_name("responses-gateway")),
+                "serve",
+                "--config",
+                str(file),
+                "--port",
+                "0",
+                *arguments,
+            ],
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            text=True,
+            cwd=folder,
+            env={**os.environ, **(env or {})},
+        )
+    assert process.stdout is not None
+    try:
+        line = process.stdout.readline()
+        if not line.startswith("listening on "):
+            raise RuntimeError(f"the gateway did not start: {log.read_text()}")
+        yield Command(process, line.removeprefix("listening on ").strip(), log)
+    finally:
+        if process.poll() is None:
+            process.terminate()
+        process.wait(READY_S)
+        process.stdout.close()

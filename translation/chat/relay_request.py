@@ -1,0 +1,51 @@
+"""The few things a chat body needs changed before a chat upstream gets it as it is."""
+
+from translation.json_types import Json
+from translation.loss import Loss
+from translation.lowered import Lowered
+from translation.profile import Profile
+
+_REASONING_FIELDS = ("reasoning_content", "reasoning", "reasoning_details")
+_LIMITS = ("max_tokens", "max_completion_tokens")
+
+
+def relay_body(body: Json, profile: Profile, *, model: str) -> Lowered:
+    """`body` with the upstream's model name, its word for the output limit and for developers, past reasoning in the
+    field it wants, usage asked for on every stream, and no empty `tools`. The body given is not changed."""
+    relayed = {name: value for name, value in body.items() if value is not None}
+    relayed["model"] = model
+    losses: list[Loss] = []
+    relayed["messages"] = [_message(message, profile, losses) for message in body["messages"]]
+    _rename_limit(relayed, profile)
+    if not relayed.get("tools"):
+        for name in ("tools", "tool_choice", "parallel_tool_calls"):
+            relayed.pop(name, None)
+    if relayed.get("stream"):
+        relayed["stream_options"] = {**(body.get("stream_options") or {}), "include_usage": True}
+    return Lowered(relayed, list(dict.fromkeys(losses)))
+
+
+def _rename_limit(relayed: Json, profile: Profile) -> None:
+    given = [name for name in _LIMITS if name in relayed]
+    if given and profile.max_tokens_field not in given:
+        relayed[profile.max_tokens_field] = relayed.pop(given[0])
+
+
+def _message(message: Json, profile: Profile, losses: list[Loss]) -> Json:
+    role = message.get("role")
+    if role == "developer" and profile.developer_role != "developer":
+        return {**message, "role": profile.developer_role}
+    if role != "assistant" or not any(name in message for name in _REASONING_FIELDS):
+        return message
+    kept = {name: value for name, value in message.items() if name not in _REASONING_FIELDS}
+    wanted = profile.replay_reasoning
+    text = message.get("reasoning_content") or message.get("reasoning")
+    if wanted == "reasoning_details" and message.get("reasoning_details"):
+        kept["reasoning_details"] = message["reasoning_details"]
+    elif wanted in ("reasoning_content", "reasoning") and text:
+        kept[wanted] = text
+    elif wanted == "reasoning_details" and text:
+        kept["reasoning"] = text
+    elif text or message.get("reasoning_details"):
+        losses.append(Loss("messages.reasoning_content", "dropped"))
+    return kept

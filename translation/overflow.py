@@ -1,0 +1,25 @@
+"""Recognises the many ways upstreams say that a prompt does not fit the model's context."""
+
+import re
+
+_CODES = frozenset(
+    {"context_length_exceeded", "exceed_context_size_error", "request_too_large", "string_above_max_length"}
+)
+
+_TEXTS = re.compile(
+    r"maximum context length"
+    r"|context[ _](?:length|window|size|limit)[^.]{0,40}(?:exceed|too|larg|small|overflow)"
+    r"|(?:exceed|larger than|longer than|over)[^.]{0,60}(?:context|max(?:imum)?[ _](?:model[ _])?(?:length|tokens|len))"
+    r"|longer than the maximum model length"
+    r"|prompt is too long"
+    r"|input (?:is )?too long"
+    r"|too many (?:input |prompt )?tokens"
+    r"|(?:input|prompt)[^.]{0,40}exceed[^.]{0,40}tokens?",
+    re.IGNORECASE,
+)
+"""Seen in OpenAI, vLLM, llama.cpp, Anthropic, Gemini, Mistral, Ollama and OpenRouter error texts."""
+
+
+def is_context_overflow(message: str, code: str | None = None) -> bool:
+    """Whether an upstream's error text or code means: the prompt is longer than the context."""
+    return code in _CODES or _TEXTS.search(message) is not None
