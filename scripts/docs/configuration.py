@@ -1,0 +1,94 @@
+"""docs/configuration.md, from the settings' own fields and descriptions."""
+
+import types
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+import orjson
+from pydantic import BaseModel, SecretStr
+from pydantic.fields import FieldInfo
+
+from gateway.settings import Settings
+from scripts.docs.markdown import page, table
+
+_INTRODUCTION = """\
+# Configuration
+
+Generated from the settings by `make docs`.
+
+One YAML file: `responses-gateway serve --config FILE`. Without `--config` it is `config.yaml` in the working directory;
+if there is none, the server looks for `OPENAI_API_KEY`, `OPENROUTER_API_KEY`, a vLLM on `localhost:8000` and an Ollama on
+`localhost:11434`, and serves what it finds beside the demo model. `config.example.yaml` shows every key.
+
+`${NAME}` in any value is replaced by the environment variable of that name, and keys that end in `_env` name a variable
+that holds the value. A mistake stops the start, with the file, the line, the dotted path and what to write instead;
+`responses-gateway check-config FILE` reports all of them without starting."""
+
+_NAMES: dict[Any, str] = {
+    str: "text",
+    SecretStr: "text",
+    int: "whole number",
+    float: "number",
+    bool: "true or false",
+    Any: "anything",
+}
+
+
+def configuration() -> str:
+    return page(_INTRODUCTION, *_sections(Settings, "", {}))
+
+
+def _sections(model: type[BaseModel], path: str, written: dict[type[BaseModel], str]) -> Iterator[str]:
+    """The model's table, then those of the models in it. `written`: where each model's table is already."""
+    if path:
+        yield f"## {path}"
+    if model in written:
+        yield f"The same keys as under `{written[model]}`."
+        return
+    written[model] = path
+    if path:
+        yield (model.__doc__ or "").split("\n\n")[0]
+    fields = model.model_fields.items()
+    rows = [(f"`{name}`", _words(field.annotation), _default(field), field.description or "") for name, field in fields]
+    yield table(["key", "value", "default", "meaning"], rows)
+    for name, field in fields:
+        for inner, suffix in _models_in(field.annotation):
+            yield from _sections(inner, f"{path}.{name}{suffix}".lstrip("."), written)
+
+
+def _models_in(annotation: Any) -> Iterator[tuple[type[BaseModel], str]]:
+    """(model, what its path has after the field's name)."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation, ""
+        return
+    suffix = {dict: ".NAME", tuple: "[]"}.get(get_origin(annotation), "")
+    for argument in get_args(annotation):
+        for model, inner in _models_in(argument):
+            yield model, suffix + inner
+
+
+def _words(annotation: Any) -> str:
+    """What to write, in words."""
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return _words(arguments[0])
+    if origin in (Union, types.UnionType):
+        return " or ".join(_words(option) for option in arguments if option is not type(None))
+    if origin is Literal:
+        return " or ".join(f"`{option}`" for option in arguments)
+    if origin is dict:
+        return f"keys with {_words(arguments[1])}" if not list(_models_in(annotation)) else "names with keys below"
+    if origin in (tuple, frozenset):
+        return f"list of {_words(arguments[0])}"
+    return _NAMES.get(annotation, "keys below")
+
+
+def _default(field: FieldInfo) -> str:
+    if field.is_required():
+        return "required"
+    value = field.get_default(call_default_factory=True, validated_data={})
+    if isinstance(value, BaseModel) or value is None:
+        return ""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return f"`{orjson.dumps(value).decode().replace(',', ', ')}`"

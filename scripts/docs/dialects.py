@@ -1,0 +1,123 @@
+"""docs/dialects.md, from the tables that the translators work by."""
+
+from collections.abc import Iterator
+from dataclasses import fields
+
+from providers.config import KINDS
+from providers.profiles import PROFILES
+from scripts.docs.markdown import code, page, table
+from scripts.docs.parameters import chat_parameters, responses_parameters
+from translation.channels import CHANNELS
+from translation.chat.decode import FINISH_REASONS
+from translation.chat.reply import NOUNS
+from translation.profile import Profile
+from translation.tools.kinds import KINDS as TOOL_KINDS
+
+_INTRODUCTION = """\
+# Dialects
+
+Generated from the translators' own tables by `make docs`.
+
+A dialect is a wire format. The gateway speaks two, to clients and to upstreams: Chat Completions (`chat`) and Responses
+(`responses`). Where the upstream speaks the dialect of the request, the request is relayed and the reply leaves as it
+came. Otherwise the request becomes a turn, which is said in the upstream's dialect, and the reply becomes events, which
+are written in the client's."""
+
+_PARAMETERS = """\
+What a parameter becomes when it is translated, by type of upstream and the dialect it is asked in:
+
+- `same`: the upstream gets it under the same name; another name is the upstream's.
+- `lost`: the upstream is not told, and the reply says so in `x-gateway-loss`. With `x-gateway-strict: true` it is a 400.
+- `refused`: a 400 that names the parameter.
+- `-`: nothing for an upstream to know.
+
+Keys that neither API has are passed on where the profile lists them, and lost elsewhere."""
+
+_TOOLS = """\
+Upstreams that speak chat know functions only. These ride on functions and come back as their own items. So do `custom`
+tools, whose one argument is a text, and the tools of a `namespace`."""
+
+
+def dialects() -> str:
+    return page(
+        _INTRODUCTION,
+        "## Types of upstream",
+        table(["type", "dialects", "address", "key"], _kinds()),
+        "## Profiles",
+        "How each type of upstream is spoken to. Every field can be set per model, see "
+        "[configuration](configuration.md#modelsname).",
+        table(["field", *(f"`{kind}`" for kind in PROFILES)], _profiles()),
+        *(f"`{kind}` is passed these, as they are: {code(sorted(profile.extra_params))}."
+          for kind, profile in PROFILES.items() if profile.extra_params),
+        "## What a model says",
+        "Text of an item, or of a part of it, and what carries it on the wire.",
+        table(["item", "part", "responses", "chat"], _channels()),
+        "## Why it stopped",
+        table(["chat upstream", "responses", "chat"], _reasons()),
+        "Any other word is a completed response; the word itself is kept.",
+        "## Tools that clients run",
+        _TOOLS,
+        table(["tool", "comes back as"], _tool_kinds()),
+        "## Parameters of Chat Completions",
+        _PARAMETERS,
+        chat_parameters(),
+        "## Parameters of Responses",
+        "Read like the table above.",
+        responses_parameters(),
+    )  # fmt: skip
+
+
+def _kinds() -> Iterator[list[str]]:
+    for name, kind in KINDS.items():
+        yield [
+            f"`{name}`",
+            code(kind.dialects) or "none: it has no upstream",
+            f"`{kind.base_url}`" if kind.base_url else "" if name == "scripted" else "required",
+            f"required, usually in `{kind.key_env}`" if kind.key_env else "",
+        ]
+
+
+def _profiles() -> Iterator[list[str]]:
+    for field in fields(Profile):
+        if field.name != "extra_params":
+            values = (str(getattr(profile, field.name)) for profile in PROFILES.values())
+            yield [
+                f"`{field.name}`",
+                *(value.lower() if value in ("True", "False") else f"`{value}`" for value in values),
+            ]
+
+
+_CHAT_FIELDS = {
+    "content": "`content`",
+    "refusal": "`refusal`",
+    "reasoning": "`reasoning_content`, `reasoning`",
+    "arguments": "`tool_calls[].function.arguments`",
+    "input": "`tool_calls[].custom.input`",
+}
+
+
+def _channels() -> Iterator[list[str]]:
+    for (item, part), channel in CHANNELS.items():
+        noun = NOUNS.get((item, part))
+        yield [
+            f"`{item}`",
+            f"`{part}`" if part else "",
+            f"`{channel.name}.delta`, `.done`",
+            _CHAT_FIELDS[noun] if noun else "not said",
+        ]
+
+
+_STATUSES = {
+    "length": "`incomplete`: `max_output_tokens`",
+    "content_filter": "`incomplete`: `content_filter`",
+}
+
+
+def _reasons() -> Iterator[list[str]]:
+    for word, reason in FINISH_REASONS.items():
+        yield [f"`{word}`", _STATUSES.get(reason, "`completed`"), f"`{reason}`"]
+
+
+def _tool_kinds() -> Iterator[list[str]]:
+    for name, kind in TOOL_KINDS.items():
+        yield [f"`{name}`", f"`{kind.call}`"]
