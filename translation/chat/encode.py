@@ -65,6 +65,9 @@ class ChatEncoder:
         self._opened = False
         self._reasoned = False
         self._item_types: list[str] = []
+        self._called = False
+        # The old shape holds one call. One more is better said in the new shape than not at all.
+        self._legacy_call: int | None = None
         self._calls: dict[int, int] = {}
         self._parts: dict[_Key, str | None] = {}
         self._begun: set[_Key] = set()
@@ -113,7 +116,11 @@ class ChatEncoder:
         noun = reply.NOUNS.get((item["type"], None))
         if noun is None:
             return
-        self._calls[event.index] = len(self._calls)
+        if self._legacy and not self._called and noun == "arguments":
+            self._legacy_call = event.index
+        else:
+            self._calls[event.index] = len(self._calls)
+        self._called = True
         text = item.get(noun) or ""
         if text:
             self._begun.add((event.index, None))
@@ -166,11 +173,9 @@ class ChatEncoder:
                 assert_never(noun)
 
     def _call(self, index: int, call: Json) -> Json:
-        number = self._calls[index]
-        # The old shape holds one call; one more is better said in the new shape than not at all.
-        if self._legacy and number == 0 and "function" in call:
+        if index == self._legacy_call:
             return {"function_call": call["function"]}
-        return {"tool_calls": [{"index": number, **call}]}
+        return {"tool_calls": [{"index": self._calls[index], **call}]}
 
     def _prepare(self, delta: Json) -> tuple[bytes, ...]:
         """A frame cut at its holes: joined by an escaped text it is the frame that says this text."""
@@ -197,7 +202,7 @@ class ChatEncoder:
         self.ended = True
         self.usage = event.usage or self.usage
         self._open(frames, "")
-        ending = reply.ending(event, called=bool(self._calls), legacy=self._legacy)
+        ending = reply.ending(event, called=self._called, legacy=self._legacy)
         frames.append(self._chunk({}, ending=ending))
         usage = reply.usage(self.usage)
         if self._include_usage and usage is not None:
