@@ -126,7 +126,7 @@ class WireExchange:
         try:
             return frames.feed(read)
         except ProtocolViolation as violation:
-            raise UpstreamGarbled(str(violation), provider=self._upstream.name) from violation
+            raise self._garbled(str(violation)) from violation
 
     def _decode_frames(self, frames: Sequence[Frame]) -> tuple[list[Event], bool]:
         """The events of whole frames, and whether [DONE] was among them."""
@@ -137,9 +137,7 @@ class WireExchange:
             try:
                 chunk = orjson.loads(frame.payload)
             except orjson.JSONDecodeError as error:
-                raise UpstreamGarbled(
-                    "an event of the upstream's stream is not JSON", provider=self._upstream.name
-                ) from error
+                raise self._garbled("an event of the upstream's stream is not JSON") from error
             batch += self._decode(chunk)
         return batch, False
 
@@ -147,9 +145,10 @@ class WireExchange:
         try:
             return self._decoder.feed(chunk)
         except (ProtocolViolation, AttributeError, KeyError, TypeError, ValueError) as error:
-            raise UpstreamGarbled(
-                "the upstream's answer is not its own protocol", provider=self._upstream.name
-            ) from error
+            raise self._garbled("the upstream's answer is not its own protocol") from error
+
+    def _garbled(self, message: str) -> UpstreamGarbled:
+        return UpstreamGarbled(message, provider=self._upstream.name)
 
     def _decode_late(self, frames: Sequence[Frame]) -> list[Event]:
         """After [DONE] only usage still counts."""

@@ -29,7 +29,7 @@ class Profile:
     """How `thinking: true|false` is said: vLLM's and llama.cpp's `chat_template_kwargs.enable_thinking`, OpenRouter's
     `reasoning.enabled`, or not at all (a loss)."""
     effort_field: Literal["reasoning_effort", "reasoning", "none"] = "reasoning_effort"
-    """Chat field for `reasoning.effort`: the flat `reasoning_effort`, or OpenRouter's `reasoning: {effort, max_tokens}`."""
+    """Chat field for `reasoning.effort`: flat `reasoning_effort`, or OpenRouter's `reasoning: {effort, max_tokens}`."""
     media_in_tool_messages: bool = False
     """The upstream reads images in tool messages; otherwise they move to a user message after the tool messages."""
     extra_params: frozenset[str] = frozenset()

@@ -13,11 +13,12 @@ class Turn:
     """What a model is asked, whichever endpoint the request came in by.
 
     `items` are Responses input items in full form: every item has `type`; every message has a list of parts.
-    `tools` are Responses tool objects (flat functions, custom, namespace, hosted, ...) and `tool_choice` has the Responses
-    shape. `sampling` holds the scalar parameters both APIs share, under these names and only when given (never null):
-    temperature, top_p, presence_penalty, frequency_penalty, seed, stop (list), logit_bias, logprobs (bool), top_logprobs,
-    n, service_tier, metadata, user, safety_identifier, prompt_cache_key, prompt_cache_retention, store.
-    `extra` holds every top-level key the endpoint does not know, as the client wrote it. `lost` is what lifting dropped.
+    `tools` are Responses tool objects (flat functions, custom, namespace, hosted, ...) and `tool_choice` has the
+    Responses shape. `sampling` holds the scalar parameters both APIs share, under these names and only when given
+    (never null): temperature, top_p, presence_penalty, frequency_penalty, seed, stop (list), logit_bias,
+    logprobs (bool), top_logprobs, n, service_tier, metadata, user, safety_identifier, prompt_cache_key,
+    prompt_cache_retention, store. `extra` holds every top-level key the endpoint does not know, as the client wrote
+    it. `lost` is what lifting dropped.
     """
 
     model: str
