@@ -40,6 +40,7 @@ class ResponsesDecoder:
             "response.completed": self._finish,
             "response.incomplete": self._finish,
             "response.failed": self._finish,
+            "response.cancelled": self._finish,
             "error": self._error,
         }
         output = self._output

@@ -191,7 +191,7 @@ class OutputReader:
         if not start.get("id"):
             start["id"] = self._new_id(items.ID_PREFIXES.get(item["type"], "item"))
         channel = CHANNELS.get((item["type"], None))
-        if channel is not None:
+        if channel is not None and start.setdefault(channel.key, ""):
             start[channel.key] = ""
         for within in ("content", "summary"):
             if start.get(within):
@@ -237,9 +237,10 @@ class OutputReader:
                 events += _end(text, part)
         for text in item.texts.values():
             events += _end(text, None)
-        if item.own.key is not None and item.own.open:
-            events += [*_rest(item.own, final or {}), PartEnded(item.index, None)]
-            item.own.open = False
+        events += _rest(item.own, final or {})
+        if item.own.said and item.own.open:
+            events.append(PartEnded(item.index, None))
+        item.own.open = False
         if final is not None:
             status = "incomplete" if final.get("status") == "incomplete" else "completed"
         events.append(ItemEnded(item.index, None if final is None else _trimmed(final), status))
