@@ -18,7 +18,7 @@ from tests.unit.chat_replies import (
 )
 from translation.chat.completion import CompletionCollector
 from translation.chat.encode import ChatEncoder
-from translation.events import Delta, Event, Finished, Started
+from translation.events import Delta, Event, Failed, Finished, Started
 from translation.json_types import Json
 
 BOTH = frozenset({"reasoning", "reasoning_content"})
@@ -186,7 +186,7 @@ def test_logprobs_ride_on_their_delta() -> None:
 def test_a_failure_is_the_last_chunk(include_usage: bool, usage: Json) -> None:
     *_, last = stream(turn(text(0, "a")[:3], end=FAILED), include_usage=include_usage)
     choice = {"index": 0, "delta": {}, "logprobs": None, "finish_reason": "error"}
-    error = {"message": "slow down", "type": "rate_limit_error", "param": "p", "code": "rate_limited"}
+    error = {"message": "slow down", "type": "rate_limit_error", "param": "p", "code": "rate_limit_exceeded"}
     assert last == {**HEAD, "choices": [choice], **usage, "error": error}
 
 
@@ -210,3 +210,8 @@ def test_a_model_name_cannot_break_a_frame() -> None:
     chunks = read_stream(odd.feed(turn(text(0, "\x00", "a"))))
     assert {chunk["model"] for chunk in chunks} == {'"\x00"\n%s'}
     assert accumulate(chunks)["message"]["content"] == "\x00a"
+
+
+def test_an_error_without_a_better_name_keeps_its_code() -> None:
+    *_, last = stream(turn(end=Failed("upstream_truncated", "gone")))
+    assert last["error"] == {"message": "gone", "type": "server_error", "param": None, "code": "upstream_truncated"}

@@ -31,7 +31,14 @@ _FINISH_REASONS = {
 }
 """`tool_calls` only where calls were made (see `ending`), and never for a reply that was cut."""
 
-_ERROR_TYPES = {"context_length_exceeded": "invalid_request_error", "rate_limited": "rate_limit_error"}
+_ERRORS = {
+    "context_length_exceeded": ("invalid_request_error", "context_length_exceeded"),
+    "insufficient_quota": ("insufficient_quota", "insufficient_quota"),
+    "invalid_prompt": ("invalid_request_error", "invalid_prompt"),
+    "rate_limit_exceeded": ("rate_limit_error", "rate_limit_exceeded"),
+    "rate_limited": ("rate_limit_error", "rate_limit_exceeded"),
+}
+"""Code of a Failed event -> type and code as OpenAI writes them; any other is a `server_error` under its own code."""
 
 
 GAP = "\n\n"
@@ -120,9 +127,5 @@ def marks(facts: Mapping[str, Any]) -> Json:
 
 def error(failed: Failed) -> Json:
     """The `error` object of a stream that ended badly."""
-    return {
-        "message": failed.message,
-        "type": _ERROR_TYPES.get(failed.code, "server_error"),
-        "param": failed.param,
-        "code": failed.code,
-    }
+    kind, code = _ERRORS.get(failed.code, ("server_error", failed.code))
+    return {"message": failed.message, "type": kind, "param": failed.param, "code": code}
