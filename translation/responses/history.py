@@ -3,17 +3,8 @@
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from translation.errors import InvalidRequest, Unrepresentable
+from translation.errors import Unrepresentable
 from translation.json_types import Item, Json
-
-_CALL_OF = {
-    "function_call_output": "function_call",
-    "custom_tool_call_output": "custom_tool_call",
-    "shell_call_output": "shell_call",
-    "apply_patch_call_output": "apply_patch_call",
-    "computer_call_output": "computer_call",
-}
-"""Output item -> the call it answers, by `call_id`. Source: OpenAI refuses an output whose call it cannot find."""
 
 _TOOL_HOLDERS = frozenset({"additional_tools", "tool_search_output"})
 """Items that bring tools, callable from then on. Source: Codex sends all its tools this way to some models."""
@@ -27,37 +18,24 @@ class History(NamedTuple):
 
 
 def read(given: str | Sequence[Json], tools: Sequence[Json]) -> History:
-    """A validated request's `input` and `tools`. Raises InvalidRequest naming the item that cannot be used."""
+    """A validated request's `input` and `tools`. Raises Unrepresentable for a reference to an item."""
     if isinstance(given, str):
         return History([_message({"role": "user", "content": given})], tools)
     items: list[Item] = []
     found: list[Json] = []
-    calls: set[tuple[str, str]] = set()
     for position, item in enumerate(given):
         kind = item.get("type") or ("message" if "role" in item else "item_reference")
         if kind == "item_reference":
             raise Unrepresentable(
-                f"Item '{item['id']}' is only referred to, and no items are stored here: send the item itself.",
+                f"Item '{item['id']:.80}' is only referred to, and no items are stored here: send the item itself.",
                 param=f"input[{position}]",
             )
         if kind in _TOOL_HOLDERS:
             found += item["tools"]
         if kind == "additional_tools":
             continue
-        if call_id := item.get("call_id"):
-            _match_call(kind, call_id, calls, position)
         items.append(_message(item) if kind == "message" else item)
     return History(items, _merge([*tools], found) if found else tools)
-
-
-def _match_call(kind: str, call_id: str, calls: set[tuple[str, str]], position: int) -> None:
-    call = _CALL_OF.get(kind)
-    if call is None:
-        calls.add((kind, call_id))
-    elif (call, call_id) not in calls:
-        raise InvalidRequest(
-            f"No {call} with call_id '{call_id}' comes before this {kind}.", param=f"input[{position}].call_id"
-        )
 
 
 def _message(item: Json) -> Item:

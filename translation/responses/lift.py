@@ -7,6 +7,7 @@ from translation.errors import InvalidRequest, Unrepresentable
 from translation.json_types import Json
 from translation.loss import Loss
 from translation.responses import history
+from translation.responses.schema import FIELDS
 from translation.turn import Turn
 
 _SAMPLING = (
@@ -47,33 +48,6 @@ _DEFAULT_REASONING = {"context": "auto", "mode": "standard"}
 _TOLERATED = frozenset({"reasoning.encrypted_content", _LOGPROBS})
 """Values of `include` without a loss: Codex always asks for the first, which is only kept for the next turn."""
 
-_KNOWN = frozenset(
-    {
-        *_SAMPLING,
-        *_STATEFUL,
-        *_LOST,
-        "client_metadata",  # Codex's own telemetry
-        "include",
-        "input",
-        "instructions",
-        "max_output_tokens",
-        "model",
-        "parallel_tool_calls",
-        "previous_response_id",
-        "reasoning",
-        "stop",
-        "stream",
-        "stream_options",
-        "text",
-        "thinking",
-        "tool_choice",
-        "tools",
-        "top_logprobs",
-        "truncation",
-    }
-)
-"""Every parameter read here; all others go through in `Turn.extra`."""
-
 
 def lift(body: Json) -> Turn:
     """What a body that passed `schema.validate` asks for.
@@ -99,7 +73,7 @@ def lift(body: Json) -> Turn:
         reasoning=_reasoning(body.get("reasoning") or {}),
         thinking=body.get("thinking"),
         stream=bool(body.get("stream")),
-        extra={key: value for key, value in body.items() if key not in _KNOWN},
+        extra={key: value for key, value in body.items() if key not in FIELDS and value is not None},
         lost=list(_losses(body)),
     )
 
@@ -107,7 +81,7 @@ def lift(body: Json) -> Turn:
 def _refuse_state(body: Json) -> None:
     if (previous := body.get("previous_response_id")) is not None:
         raise InvalidRequest(
-            f"Previous response with id '{previous}' not found: responses are not stored here.",
+            f"Previous response with id '{previous:.80}' not found: responses are not stored here.",
             param="previous_response_id",
             code="previous_response_not_found",
         )

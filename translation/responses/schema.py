@@ -152,6 +152,10 @@ class Request(TypedDict):
     user: NotRequired[str | None]
 
 
+FIELDS = frozenset(Request.__annotations__)
+"""Every parameter the endpoint knows."""
+
+
 def validate(body: Json) -> None:
     """Raise InvalidRequest for the first field that is malformed. See `translation.validation.check`."""
     check(_adapter(), body)
