@@ -312,6 +312,7 @@ def test_a_call_cannot_be_required_when_no_tool_is_left() -> None:
     with pytest.raises(InvalidRequest):
         bridged(WEB, tool_choice="required")
     assert bridged(WEB, tool_choice="auto").turn.tool_choice == "auto"
+    assert bridged(WEB, tool_choice={**ALLOWED, "tools": [WEB]}).turn.tool_choice == "none"
 
 
 def test_choices_the_upstream_understands_stay_as_they_are() -> None:

@@ -8,6 +8,9 @@ import pytest
 from openai.types.responses import ResponseOutputItem
 from pydantic import TypeAdapter
 
+from tests.unit.driving import counting_ids, decode
+from tests.unit.responses_order import check_stream
+from translation.chat.decode import ChatDecoder
 from translation.collect import Collector
 from translation.events import (
     Delta,
@@ -25,6 +28,8 @@ from translation.events import (
 from translation.grammar import Grammar
 from translation.items import function_call
 from translation.json_types import Item, Json
+from translation.responses.encode import ResponsesEncoder
+from translation.responses.resource import new_response
 from translation.tools.bridge import bridge
 from translation.tools.calls import Calls
 from translation.turn import Turn
@@ -310,3 +315,28 @@ def test_an_id_without_a_prefix_gets_one() -> None:
     [event] = calls().feed([ItemStarted(0, started)])
     assert isinstance(event, ItemStarted)
     assert event.item["id"] == "ctc_7"
+
+
+def test_a_chat_stream_of_bridged_calls_is_a_stream_of_the_api() -> None:
+    def called(index: int, name: str | None, arguments: str) -> Json:
+        identity = {"id": f"call_{index}", "type": "function"} if name else {}
+        function = {"name": name, "arguments": arguments} if name else {"arguments": arguments}
+        delta = {"tool_calls": [{"index": index, **identity, "function": function}]}
+        return {"id": "c", "model": "m", "choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
+
+    chunks = [
+        called(0, "shell", '{"commands":'),
+        called(1, "exec", '{"input":"print('),
+        called(0, None, '["ls"]}'),
+        called(1, None, '1)"}'),
+        called(2, "mcp__adder__add", '{"a":1}'),
+        {"id": "c", "model": "m", "choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]},
+    ]
+    head = new_response({"model": "m", "input": "hi"}, response_id="resp_1", created_at=100, model="m")
+    encoder = ResponsesEncoder(head, lambda: 105)
+    events = check_stream(encoder.feed(calls().feed(decode(ChatDecoder(counting_ids()), chunks))))
+    output = events[-1]["response"]["output"]
+    assert [item["type"] for item in output] == ["shell_call", "custom_tool_call", "function_call"]
+    assert output[0]["action"] == {"commands": ["ls"]}
+    assert output[1]["input"] == "print(1)"
+    assert (output[2]["name"], output[2]["namespace"]) == ("add", "mcp__adder")

@@ -57,7 +57,9 @@ def bridge(turn: Turn, *, kinds: frozenset[str], hosted: frozenset[str]) -> Brid
             names.keep(tool.callee)
     tools = [_said(tool, native, names, losses) for tool in carried]
     items = rewrite(turn.items, native, names, losses)
-    tool_choice = choose(turn.tool_choice, native, names, losses) if tools else _without_tools(turn)
+    tool_choice = choose(turn.tool_choice, native, names, losses)
+    if tool_choice == "required" and not tools:
+        raise InvalidRequest("tool_choice requires a call, but no tool is left to call", param="tool_choice")
     if tool_choice is turn.tool_choice and items is turn.items and _same(tools, turn.tools):
         return Bridged(turn, None, ())
     bridged = replace(turn, tools=tools, items=items, tool_choice=tool_choice)
@@ -125,11 +127,3 @@ def _freeform_description(tool: Json) -> str:
         case {"type": "grammar", "syntax": syntax, "definition": definition}:
             paragraphs.append(f"`input` must match this {syntax} grammar:\n{definition}")
     return "\n\n".join(filter(None, paragraphs))
-
-
-def _without_tools(turn: Turn) -> str | Json | None:
-    if isinstance(turn.tool_choice, dict) or turn.tool_choice == "required":
-        raise InvalidRequest(
-            "tool_choice forces a tool call, but no tool is left that this model can be given", param="tool_choice"
-        )
-    return turn.tool_choice
