@@ -66,7 +66,7 @@ def test_the_install_steps_of_the_image_work_in_a_clean_directory(tmp_path: Path
 
     command = opt / "gateway/bin/responses-gateway"
     assert "serve" in run(command, "--help", cwd=tmp_path).stdout
-    assert "setuptools" not in run(opt / "gateway/bin/python", "-m", "pip", "list", cwd=tmp_path).stdout
+    run(opt / "gateway/bin/python", "-m", "pip", "check", cwd=tmp_path)
 
 
 def copy(origin: Path, target: Path) -> None:
