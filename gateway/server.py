@@ -1,6 +1,7 @@
 """Runs the application: sockets, worker processes, and an orderly end."""
 
 import asyncio
+import signal
 import socket
 import sys
 from collections.abc import Callable, Mapping
@@ -60,6 +61,9 @@ def serve(settings: Settings, *, host: str, port: int, workers: int) -> None:
 def run_worker(settings: Settings, listener: socket.socket, on_ready: Callable[[], None]) -> None:
     """One server process, until it is told to stop."""
     configure_logs()
+    # uvicorn raises the signal once more when it has drained, and stopping when told to is no failure.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: sys.exit(0))
     server = make_server(settings, on_ready)
     server.run(sockets=[listener])
     if not server.started:

@@ -5,6 +5,7 @@ import signal
 import socket
 import threading
 from collections.abc import Callable
+from functools import partial
 from multiprocessing.process import BaseProcess
 from multiprocessing.synchronize import Semaphore
 from types import FrameType
@@ -37,7 +38,8 @@ class WorkerPool:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._stop)
         ready = self._context.Semaphore(0)
-        self._workers = [self._start(ready.release) for _ in range(self._count)]
+        say_ready = partial(_release, ready)
+        self._workers = [self._start(say_ready) for _ in range(self._count)]
         threading.Thread(target=self._announce, args=(ready, on_ready), daemon=True).start()
         deaths = 0
         while not self._stopping.wait(_WATCH_S):
@@ -49,7 +51,7 @@ class WorkerPool:
                 if deaths > _RESTARTS:
                     self._stopping.set()
                     break
-                self._workers[place] = self._start(ready.release)
+                self._workers[place] = self._start(say_ready)
         for worker in self._workers:
             if worker.is_alive():
                 worker.terminate()
@@ -69,3 +71,8 @@ class WorkerPool:
 
     def _stop(self, _number: int, _frame: FrameType | None) -> None:
         self._stopping.set()
+
+
+def _release(ready: Semaphore) -> None:
+    """The semaphore's own method cannot be sent to another process; the semaphore can."""
+    ready.release()

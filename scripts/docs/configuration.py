@@ -17,8 +17,8 @@ _INTRODUCTION = """\
 Generated from the settings by `make docs`.
 
 One YAML file: `responses-gateway serve --config FILE`. Without `--config` it is `config.yaml` in the working directory;
-if there is none, the server looks for `OPENAI_API_KEY`, `OPENROUTER_API_KEY`, a vLLM on `localhost:8000` and an Ollama on
-`localhost:11434`, and serves what it finds beside the demo model. `config.example.yaml` shows every key.
+if there is none, the server looks for `OPENAI_API_KEY`, `OPENROUTER_API_KEY`, a vLLM on `localhost:8000` and an Ollama
+on `localhost:11434`, and serves what it finds beside the demo model. `config.example.yaml` shows every key.
 
 `${NAME}` in any value is replaced by the environment variable of that name, and keys that end in `_env` name a variable
 that holds the value. A mistake stops the start, with the file, the line, the dotted path and what to write instead;

@@ -27,7 +27,7 @@ _PARAMETERS = """\
 What a parameter becomes when it is translated, by type of upstream and the dialect it is asked in:
 
 - `same`: the upstream gets it under the same name; another name is the upstream's.
-- `lost`: the upstream is not told, and the reply says so in `x-gateway-loss`. With `x-gateway-strict: true` it is a 400.
+- `lost`: the upstream is not told, and the reply says so in `x-gateway-loss`. With `x-gateway-strict: true`, a 400.
 - `refused`: a 400 that names the parameter.
 - `-`: nothing for an upstream to know.
 

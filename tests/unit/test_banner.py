@@ -1,0 +1,55 @@
+"""gateway/banner.py: what a person reads when the server listens."""
+
+from typing import Any
+
+import pytest
+
+from gateway.banner import banner
+from gateway.settings import parse
+
+URL = "http://127.0.0.1:8080"
+
+
+def banner_of(models: dict[str, str], **more: Any) -> str:
+    providers = {"demo": {"type": "scripted"}, "local": {"type": "vllm"}}
+    tree = {"providers": providers, "models": {name: {"provider": kind} for name, kind in models.items()}, **more}
+    return banner(parse(tree, environ={"TEAM_KEY": "s3cret"}), URL)
+
+
+def test_it_lists_the_models_and_who_serves_them() -> None:
+    assert banner_of({"qwen3": "local", "demo": "demo", "*": "local"}).splitlines()[1:4] == [
+        "qwen3  local",
+        "demo   demo",
+        "*      local",
+    ]
+
+
+def test_a_long_list_is_cut() -> None:
+    text = banner_of({f"m{number}": "local" for number in range(30)})
+    assert "and 10 more" in text
+    assert "m20" not in text
+
+
+CURLS: dict[str, tuple[dict[str, str], str]] = {
+    "the demo model where there is one": ({"a": "local", "demo": "demo"}, '{"model": "demo", "input": "Hello"}'),
+    "else the first name": ({"*": "local", "a": "local", "b": "local"}, '{"model": "a", "input": "Hello"}'),
+    "the list where there are only patterns": ({"*": "local"}, f"curl {URL}/v1/models"),
+    "a name that a shell would read is passed over": ({"it's": "local", "b": "local"}, '"model": "b"'),
+    "nothing to call": ({}, f"curl {URL}/v1/models"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("models", "call"), CURLS.values(), ids=CURLS)
+def test_the_curl_calls_a_model_that_is_there(models: dict[str, str], call: str) -> None:
+    assert call in banner_of(models)
+
+
+def test_the_curl_names_the_variable_with_the_key_and_never_the_key() -> None:
+    text = banner_of({"demo": "demo"}, auth={"keys": [{"name": "a", "key_env": "TEAM_KEY"}]})
+    assert '-H "Authorization: Bearer $TEAM_KEY"' in text
+    assert "s3cret" not in text
+
+
+def test_a_key_without_a_variable_is_left_to_the_reader() -> None:
+    text = banner_of({"*": "local"}, auth={"keys": [{"name": "a", "key": "s3cret"}]})
+    assert f'curl {URL}/v1/models -H "Authorization: Bearer $KEY"' in text

@@ -1,0 +1,136 @@
+"""gateway/cli.py: the command and its exit codes."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+import pytest
+import yaml
+from typer.testing import CliRunner, Result
+
+from gateway import cli
+from gateway.settings import Settings
+from tests.serving import command
+
+CONFIG = {
+    "auth": {"keys": [{"name": "a", "key": "k"}]},
+    "providers": {"demo": {"type": "scripted", "capabilities": {"images": False}}, "local": {"type": "vllm"}},
+    "models": {"demo": {"provider": "demo"}, "qwen": {"provider": "local", "model": "Qwen/Qwen3-0.6B"}},
+}
+
+
+@pytest.fixture
+def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file in the working directory that nothing finds by itself."""
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "gateway.yaml"
+    file.write_text(yaml.safe_dump(CONFIG))
+    return file
+
+
+@pytest.fixture
+def served(monkeypatch: pytest.MonkeyPatch) -> list[Settings]:
+    """What the server was started with, instead of starting one."""
+    calls: list[Settings] = []
+
+    def serve(settings: Settings, *, host: str, port: int, workers: int) -> None:
+        assert (host, port, workers) == (settings.server.host, settings.server.port, settings.server.workers)
+        calls.append(settings)
+
+    monkeypatch.setattr("gateway.server.serve", serve)
+    return calls
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(cli.app, arguments)
+
+
+def test_a_good_configuration_is_ok_and_summed_up(config: Path) -> None:
+    done = run("check-config", str(config))
+    assert (done.exit_code, done.stdout) == (0, f"{config}: ok: 2 providers, 2 models, 1 key\n")
+
+
+@pytest.mark.parametrize("words", [["check-config"], ["models", "--config"], ["serve", "--config"]])
+def test_a_bad_configuration_is_told_on_stderr_with_exit_code_2(words: list[str], config: Path) -> None:
+    config.write_text("server: {prot: 1}\nmodles: {}\n")
+    done = run(*words, str(config))
+    assert done.exit_code == 2
+    assert done.stdout == ""
+    assert done.stderr.splitlines() == [
+        f"{config}:1: server.prot: unknown key; did you mean port?",
+        f"{config}:2: modles: unknown key; did you mean models?",
+    ]
+
+
+def test_models_are_listed_with_provider_upstream_name_and_capabilities(config: Path) -> None:
+    head, demo, qwen = run("models", "--config", str(config)).stdout.splitlines()
+    assert head.split("  ")[0] == "MODEL"
+    assert demo.split()[:4] == ["demo", "demo", "the", "same"]
+    assert "tools" in demo
+    assert "images" not in demo
+    assert qwen.split()[:3] == ["qwen", "local", "Qwen/Qwen3-0.6B"]
+
+
+def test_serve_passes_the_settings_on_with_what_the_command_line_says(config: Path, served: list[Settings]) -> None:
+    assert run("serve", "--config", str(config), "--host", "0.0.0.0", "--port", "0", "--workers", "3").exit_code == 0
+    (settings,) = served
+    assert (settings.server.host, settings.server.port, settings.server.workers) == ("0.0.0.0", 0, 3)
+    assert list(settings.models) == ["demo", "qwen"]
+
+
+def test_serve_takes_config_yaml_from_the_working_directory(config: Path, served: list[Settings]) -> None:
+    config.rename("config.yaml")
+    assert run("serve").exit_code == 0
+    assert list(served[0].models) == ["demo", "qwen"]
+
+
+def test_serve_without_any_file_serves_what_it_finds(
+    config: Path, served: list[Settings], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    assert run("serve", "--port", "0").exit_code == 0
+    (settings,) = served
+    assert settings.server.port == 0
+    assert settings.models["demo"].provider == "demo"
+    assert settings.models["gpt-*"].provider == "openai"
+
+
+def test_serve_without_a_file_does_not_open_to_the_network(config: Path, served: list[Settings]) -> None:
+    done = run("serve", "--host", "0.0.0.0")
+    assert (done.exit_code, served) == (2, [])
+    assert "without a config file: server.host: 0.0.0.0 can be reached by others" in done.stderr
+
+
+def test_a_file_that_is_not_there_is_a_bad_configuration(config: Path) -> None:
+    done = run("check-config", "nowhere.yaml")
+    assert (done.exit_code, done.stderr) == (2, "nowhere.yaml: cannot be read: No such file or directory\n")
+
+
+def test_the_version_is_printed() -> None:
+    done = run("--version")
+    assert done.exit_code == 0
+    assert done.stdout.startswith("responses-gateway ")
+
+
+def test_checking_a_file_needs_neither_server_nor_http_client(config: Path) -> None:
+    source = (
+        "import sys; from gateway.cli import app; app(['check-config', sys.argv[1]], standalone_mode=False); "
+        "print({'aiohttp', 'fastapi', 'httpx', 'uvicorn'} & sys.modules.keys())"
+    )
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([sys.executable, "-c", source, str(config)], capture_output=True, text=True, env=environ)
+    assert done.stdout.splitlines()[-1] == "set()", done.stderr
+
+
+@pytest.mark.parametrize(("number", "workers"), [(signal.SIGTERM, "1"), (signal.SIGINT, "1"), (signal.SIGTERM, "2")])
+def test_the_command_serves_says_where_and_stops_when_told(
+    number: signal.Signals, workers: str, tmp_path: Path
+) -> None:
+    with command(CONFIG, tmp_path, "--workers", workers) as gateway:
+        assert httpx.get(f"{gateway.url}/healthz").status_code == 200
+        gateway.process.send_signal(number)
+        assert gateway.process.wait(20) == 0
+        assert "Traceback" not in gateway.log.read_text()

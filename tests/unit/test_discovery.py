@@ -1,0 +1,87 @@
+"""gateway/discovery.py: what a machine without a config file serves."""
+
+import pytest
+
+from gateway.discovery import Local, discover
+from gateway.settings import parse
+from tests.upstream import ScriptedUpstream, closed_port, error_reply, json_reply, silence
+
+KEYS = {"OPENAI_API_KEY": "a", "OPENROUTER_API_KEY": "b"}
+
+
+def listing(*names: str) -> dict[str, object]:
+    return {"object": "list", "data": [{"id": name, "object": "model"} for name in names]}
+
+
+@pytest.mark.anyio
+async def test_the_demo_model_is_always_there() -> None:
+    assert await discover({}, ()) == {
+        "providers": {"demo": {"type": "scripted"}},
+        "models": {"demo": {"provider": "demo"}},
+    }
+
+
+@pytest.mark.anyio
+async def test_keys_open_their_services_by_the_names_of_their_models() -> None:
+    settings = parse(await discover(KEYS, ()), environ=KEYS)
+    assert settings.providers["openai"].key == "a"
+    assert settings.providers["openrouter"].key == "b"
+    patterns = {name: model.provider for name, model in settings.models.items()}
+    assert patterns["gpt-*"] == "openai"
+    assert patterns["*/*"] == "openrouter"
+
+
+@pytest.mark.anyio
+async def test_an_empty_key_is_no_key() -> None:
+    assert "openai" not in (await discover({"OPENAI_API_KEY": ""}, ()))["providers"]
+
+
+@pytest.mark.anyio
+async def test_a_local_server_is_served_by_the_names_it_lists() -> None:
+    async with ScriptedUpstream() as upstream:
+        upstream.on("/models", json_reply(listing("qwen3:8b", "Qwen/Qwen3-0.6B")))
+        tree = await discover(KEYS, [Local("ollama", "openai_compatible", upstream.url)])
+    settings = parse(tree, environ=KEYS)
+    assert settings.providers["ollama"].base_url == upstream.url
+    assert list(settings.models)[:3] == ["demo", "qwen3:8b", "Qwen/Qwen3-0.6B"]
+    assert settings.models["Qwen/Qwen3-0.6B"].provider == "ollama"
+
+
+@pytest.mark.anyio
+async def test_the_first_to_list_a_name_serves_it_and_nobody_takes_the_demo() -> None:
+    async with ScriptedUpstream() as one, ScriptedUpstream() as other:
+        one.on("/models", json_reply(listing("demo", "a")))
+        other.on("/models", json_reply(listing("a", "b")))
+        tree = await discover({}, [Local("one", "vllm", one.url), Local("other", "openai_compatible", other.url)])
+    assert {name: model["provider"] for name, model in tree["models"].items()} == {
+        "demo": "demo",
+        "a": "one",
+        "b": "other",
+    }
+
+
+@pytest.mark.anyio
+async def test_a_name_that_would_be_a_pattern_is_left_out() -> None:
+    async with ScriptedUpstream() as upstream:
+        upstream.on("/models", json_reply(listing("a*", "b?", "c[1]", "d")))
+        tree = await discover({}, [Local("vllm", "vllm", upstream.url)])
+    assert list(tree["models"]) == ["demo", "d"]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    "script",
+    [silence, error_reply(401, "no"), json_reply({"models": []}), json_reply(listing())],
+    ids=["silence", "an error", "another kind of list", "an empty list"],
+)
+async def test_a_server_that_lists_nothing_in_time_is_not_there(script: object) -> None:
+    async with ScriptedUpstream() as upstream:
+        upstream.on("/models", script)  # type: ignore[arg-type]
+        tree = await discover({}, [Local("vllm", "vllm", upstream.url)])
+    assert list(tree["providers"]) == ["demo"]
+
+
+@pytest.mark.anyio
+async def test_nobody_listening_is_nobody_there() -> None:
+    tree = await discover({}, [Local("vllm", "vllm", f"http://127.0.0.1:{closed_port()}/v1")])
+    assert list(tree["providers"]) == ["demo"]

@@ -1,0 +1,21 @@
+"""The generated pages say what the code says."""
+
+import pytest
+
+from scripts.docs import PAGES, ROOT
+from scripts.docs.parameters import CHAT, RESPONSES
+from translation.chat.schema import FIELDS
+from translation.responses.schema import Request
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_a_generated_page_is_up_to_date(path: str) -> None:
+    assert (ROOT / path).read_text() == PAGES[path](), "run `make docs`"
+
+
+def test_every_parameter_of_chat_completions_has_a_row() -> None:
+    assert FIELDS - {"model", "messages"} == CHAT.keys()
+
+
+def test_every_parameter_of_responses_has_a_row() -> None:
+    assert Request.__annotations__.keys() - {"model", "input"} == RESPONSES.keys()
