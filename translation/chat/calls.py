@@ -133,7 +133,7 @@ def _continues(call: _Call, fragment: _Fragment) -> bool:
     A new call always says its name. Some upstreams number every call 0, some repeat the name in each fragment, some
     change the id in the middle: what the call has so far decides.
     """
-    if not fragment.name:
+    if not (fragment.name and call.name):
         return True
     other_id = fragment.id is not None and call.id is not None and fragment.id != call.id
     if call.custom or not call.texts:

@@ -98,7 +98,7 @@ class ChatDecoder:
             if (fact := chunk.get(key)) is not None and self._facts.get(key) != fact:
                 self._facts[key] = fact
                 events.append(Noted(facts={key: fact}))
-        for choice in choices or ():
+        for choice in _objects(choices or []):
             if choice.get("index"):
                 continue  # asking for several choices is refused before it gets here
             events += self._read_choice(choice)
@@ -125,7 +125,8 @@ class ChatDecoder:
         delta = choice.get("delta")
         # Some servers repeat the whole message at the end of a stream.
         whole = delta is None and self._writer.started == 0 and choice.get("message") is not None
-        events = self._read_delta(choice["message"] if whole else delta or {}, logprobs, whole=whole)
+        (said,) = _objects([choice["message"] if whole else delta or {}])
+        events = self._read_delta(said, logprobs, whole=whole)
         if usage := choice.get("usage"):  # Moonshot
             events += self._count(usage)
         reason = choice.get("finish_reason") or (_WHOLE if whole else None)
@@ -145,7 +146,7 @@ class ChatDecoder:
             events += self._read_content(content, logprobs)
         if refusal := delta.get("refusal"):
             events += self._say("refusal", str(refusal), logprobs)
-        if annotations := delta.get("annotations"):
+        if isinstance(annotations := delta.get("annotations"), list):
             self._annotations += [_flat(each) for each in annotations if isinstance(each, dict)]
         if self._annotations:
             events += self._annotate()
@@ -243,6 +244,12 @@ class ChatDecoder:
         self.state = State.ENDED
         failed.usage = self.usage
         return [failed]
+
+
+def _objects(values: Any) -> list[Json]:
+    if not isinstance(values, list) or not all(isinstance(value, dict) for value in values):
+        raise ProtocolViolation("the upstream sent a choice that is not a JSON object")
+    return values
 
 
 def _text_of(content: Any) -> str:

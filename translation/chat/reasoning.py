@@ -61,19 +61,26 @@ class ReasoningReader:
         return details if any(detail.get("signature") or detail.get("data") for detail in details) else []
 
     def _keep(self, detail: Json) -> None:
-        key = _GROWING.get(detail.get("type", ""))
-        piece = detail.get(key) if key else None
-        if self._details and key:
-            last, pieces = self._details[-1]
-            if (last.get("type"), last.get("index")) == (detail.get("type"), detail.get("index")):
-                last |= {name: value for name, value in detail.items() if value is not None}
-                pieces.append(piece or "")
-                return
-        self._details.append((dict(detail), [piece] if isinstance(piece, str) else []))
+        key = _text_key(detail)
+        if key is None:
+            self._details.append((detail, []))
+            return
+        last, pieces = self._details[-1] if self._details else ({}, [])
+        if (last.get("type"), last.get("index")) != (detail["type"], detail.get("index")):
+            last, pieces = {}, []
+            self._details.append((last, pieces))
+        last |= {name: value for name, value in detail.items() if value is not None}
+        if isinstance(piece := detail.get(key), str):
+            pieces.append(piece)
+
+
+def _text_key(detail: Json) -> str | None:
+    kind = detail.get("type")
+    return _GROWING.get(kind) if isinstance(kind, str) else None
 
 
 def _runs(details: list[Json]) -> list[tuple[str, str]]:
-    found = ((_NOUNS[kind], detail.get(_GROWING[kind])) for detail in details if (kind := detail.get("type")) in _NOUNS)
+    found = ((_NOUNS[detail["type"]], detail.get(key)) for detail in details if (key := _text_key(detail)))
     return [(noun, text) for noun, text in found if isinstance(text, str) and text]
 
 

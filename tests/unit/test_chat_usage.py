@@ -1,0 +1,70 @@
+"""Token counts, wherever an upstream puts them."""
+
+import pytest
+
+from translation.chat.usage import read_usage
+from translation.events import Usage
+from translation.json_types import Json
+
+CASES: dict[str, tuple[Json, Usage]] = {
+    "the plain form": (
+        {"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 7},
+        Usage(input=5, output=2),
+    ),
+    "all details of the plain form": (
+        {
+            "prompt_tokens": 9,
+            "completion_tokens": 8,
+            "prompt_tokens_details": {"cached_tokens": 3, "cache_write_tokens": 4},
+            "completion_tokens_details": {"reasoning_tokens": 5},
+        },
+        Usage(input=9, output=8, cache_read=3, cache_write=4, reasoning=5),
+    ),
+    "vLLM's word for cache writes": (
+        {"prompt_tokens": 9, "prompt_tokens_details": {"cached_tokens": 0, "created_cache_tokens": 4}},
+        Usage(input=9, cache_read=0, cache_write=4),
+    ),
+    "DeepSeek's word for cache hits": (
+        {"prompt_tokens": 9, "prompt_cache_hit_tokens": 4, "prompt_cache_miss_tokens": 5},
+        Usage(input=9, cache_read=4),
+    ),
+    "the words of the Responses API": ({"input_tokens": 5, "output_tokens": 2}, Usage(input=5, output=2)),
+    "details that are null": (
+        {"prompt_tokens": 5, "completion_tokens": 2, "prompt_tokens_details": None},
+        Usage(input=5, output=2),
+    ),
+    "negative counts": ({"prompt_tokens": -5, "completion_tokens": -1}, Usage(input=0, output=0)),
+    "more cached than read": (
+        {"prompt_tokens": 5, "prompt_tokens_details": {"cached_tokens": 9, "cache_write_tokens": 9}},
+        Usage(input=5, cache_read=5, cache_write=5),
+    ),
+    "more reasoning than output": (
+        {"completion_tokens": 5, "completion_tokens_details": {"reasoning_tokens": 9}},
+        Usage(output=5, reasoning=5),
+    ),
+    "counts that are no numbers": (
+        {"prompt_tokens": True, "completion_tokens": "7", "prompt_tokens_details": {"cached_tokens": None}},
+        Usage(),
+    ),
+    "counts with a fraction": ({"prompt_tokens": 5.0}, Usage(input=5)),
+    "details without their whole": ({"prompt_tokens_details": {"cached_tokens": 3}}, Usage(cache_read=3)),
+    "nothing": ({}, Usage()),
+}
+
+
+@pytest.mark.parametrize(("reported", "usage"), CASES.values(), ids=CASES)
+def test_usage_is_read_in_every_spelling(reported: Json, usage: Usage) -> None:
+    usage.raw = reported
+    assert read_usage(reported) == usage
+
+
+def test_counts_never_fall() -> None:
+    before = read_usage({"prompt_tokens": 9, "completion_tokens": 4})
+    after = read_usage({"prompt_tokens": 7, "completion_tokens": 5}, before)
+    assert (after.input, after.output) == (9, 5)
+
+
+def test_counts_that_are_not_repeated_are_kept() -> None:
+    before = read_usage({"prompt_tokens": 9, "prompt_tokens_details": {"cached_tokens": 3}})
+    after = read_usage({"completion_tokens": 5}, before)
+    assert (after.input, after.output, after.cache_read) == (9, 5, 3)
