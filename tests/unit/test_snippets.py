@@ -1,0 +1,111 @@
+"""What the pages tell a reader to type works: every fenced block is loaded, compiled or run against a server."""
+
+import ast
+import importlib.util
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+import yaml
+
+from gateway.settings import Settings, parse
+from tests.serving import Gateway, serving
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+
+_FENCE = re.compile(r"^( *)```(\w+)\n(.*?)^\1```$", flags=re.MULTILINE | re.DOTALL)
+_VARIABLES = re.compile(r"\$\{(\w+)\}|_env: *(\w+)")
+_ADDRESS = re.compile(r"http://(?:127\.0\.0\.1|localhost):8080")
+_SHELLS = {"bash", "sh", "console", "shell"}
+
+
+class Snippet(NamedTuple):
+    """One fenced block; `place` is `README.md:12`."""
+
+    place: str
+    language: str
+    text: str
+
+
+def snippets() -> Iterator[Snippet]:
+    for page in PAGES:
+        text = page.read_text()
+        for found in _FENCE.finditer(text):
+            line = text.count("\n", 0, found.start()) + 1
+            block = re.sub(rf"^{found[1]}", "", found[3], flags=re.MULTILINE)
+            yield Snippet(f"{page.relative_to(ROOT)}:{line}", found[2], block)
+
+
+SNIPPETS = list(snippets())
+
+
+def written_in(*languages: str) -> pytest.MarkDecorator:
+    chosen = [snippet for snippet in SNIPPETS if snippet.language in languages]
+    return pytest.mark.parametrize("snippet", chosen, ids=lambda snippet: snippet.place)
+
+
+@pytest.fixture(scope="module")
+def gateway() -> Iterator[Gateway]:
+    """A server that answers for every model name and knows no key."""
+    models = {"demo": {"provider": "demo"}, "*": {"provider": "demo"}}
+    with serving({"providers": {"demo": {"type": "scripted"}}, "models": models}) as running:
+        yield running
+
+
+@written_in("yaml", "yml")
+def test_yaml_is_read_and_configuration_is_valid(snippet: Snippet) -> None:
+    tree = yaml.safe_load(snippet.text)
+    if isinstance(tree, dict) and tree.keys() <= Settings.model_fields.keys():
+        names = {name for pair in _VARIABLES.findall(snippet.text) for name in pair if name}
+        # A page may show models without repeating the providers they name.
+        named = [model.get("provider") for model in tree.get("models", {}).values()]
+        providers = {name: {"type": "scripted"} for name in named} | tree.get("providers", {})
+        parse({**tree, "providers": providers}, environ={name: f"value of {name}" for name in names})
+
+
+@written_in("json")
+def test_json_is_json(snippet: Snippet) -> None:
+    json.loads(snippet.text)
+
+
+@written_in("python")
+def test_python_runs_against_a_server(snippet: Snippet, gateway: Gateway, tmp_path: Path) -> None:
+    source = _ADDRESS.sub(gateway.url, snippet.text)
+    if not all(importlib.util.find_spec(package) for package in _imports(ast.parse(source))):
+        return  # a client that is not a dependency of this project: it compiles, more cannot be said here
+    script = tmp_path / "snippet.py"
+    script.write_text(source)
+    _run([sys.executable, str(script)], tmp_path)
+
+
+@written_in(*_SHELLS)
+def test_shell_commands_are_well_formed_and_curls_succeed(snippet: Snippet, gateway: Gateway, tmp_path: Path) -> None:
+    script = re.sub(r"^\$ ", "", snippet.text, flags=re.MULTILINE)
+    _run(["bash", "-n", "-c", script], tmp_path)
+    for command in re.sub(r"\\\n\s*", " ", script).splitlines():
+        if command.startswith("curl "):
+            call = _ADDRESS.sub(gateway.url, command).replace("curl ", "curl -sS --fail-with-body --max-time 30 ", 1)
+            _run(["bash", "-euo", "pipefail", "-c", call], tmp_path)
+
+
+@written_in(*_SHELLS)
+def test_the_make_targets_there_are(snippet: Snippet) -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE))
+    assert set(re.findall(r"^(?:\$ )?make ([a-z-]+)", snippet.text, flags=re.MULTILINE)) <= targets
+
+
+def _imports(tree: ast.Module) -> set[str]:
+    names = [alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names]
+    names += [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    return {name.partition(".")[0] for name in names}
+
+
+def _run(command: list[str], folder: Path) -> None:
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stdout + done.stderr
