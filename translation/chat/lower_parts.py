@@ -1,6 +1,5 @@
 """Content parts in chat's form. Media stay media, text files become text, nothing becomes base64 in a prompt."""
 
-import binascii
 from base64 import b64decode
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
@@ -104,7 +103,7 @@ def _text_of(source: str, param: str) -> str | None:
     try:
         content = b64decode(payload, validate=True) if "base64" in options else unquote_to_bytes(payload)
         return content.decode("utf-8-sig")
-    except (binascii.Error, UnicodeDecodeError):
+    except ValueError:
         raise InvalidRequest("This is not UTF-8 text as its data URL says.", param=param) from None
 
 
