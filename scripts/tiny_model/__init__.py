@@ -1,0 +1,1 @@
+"""Trains the tiny reasoning model that the integration tests put behind the gateway (README.md)."""
