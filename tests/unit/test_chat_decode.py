@@ -105,6 +105,10 @@ CASES: dict[str, tuple[list[Json], list[Event]]] = {
         ],
         [STARTED, *reasoning(0, "hm"), *message(1, "yes"), STOP],
     ),
+    "reasoning sent again in another field is left out": (
+        [thought("hm", "reasoning"), thought("hm", "reasoning_content"), said("yes"), chunk(finish="stop")],
+        [STARTED, *reasoning(0, "hm"), *message(1, "yes"), STOP],
+    ),
     "line breaks around reasoning are dropped, inside it they stay": (
         [
             thought("\nI", "reasoning"),
@@ -219,6 +223,26 @@ CASES: dict[str, tuple[list[Json], list[Event]]] = {
             chunk(finish="stop"),
         ],
         [STARTED, Noted(facts={"service_tier": "flex"}), Noted(facts={"system_fingerprint": "fp"}), STOP],
+    ),
+    "a fact beside text is noted": (
+        [said("y"), said("e") | {"service_tier": "flex"}, said("s") | {"service_tier": "flex"}, chunk(finish="stop")],
+        [
+            STARTED,
+            *message(0, "y")[:-2],
+            Noted(facts={"service_tier": "flex"}),
+            *message(0, "e", "s")[2:],
+            STOP,
+        ],
+    ),
+    "usage and an error beside text are not overlooked": (
+        [said("y"), said("e") | {"usage": USAGE}, said("s") | {"error": "boom"}],
+        [
+            STARTED,
+            *message(0, "y")[:-2],
+            Noted(usage=COUNTS),
+            Delta(0, 0, "e"),
+            Failed("upstream_error", "boom", usage=COUNTS),
+        ],
     ),
     "only the first choice is followed": (
         [
@@ -570,7 +594,7 @@ def _without_ids(item: Item) -> Item:
     return {key: value for key, value in item.items() if key not in ("id", "call_id")}
 
 
-ODD = st.sampled_from(
+ODD: st.SearchStrategy[Any] = st.sampled_from(
     [
         None,
         True,

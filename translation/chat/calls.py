@@ -73,6 +73,8 @@ class CallReader:
 
     def open_named(self) -> list[Event]:
         """Open the calls that have said nothing but their name: something else follows them."""
+        if not self._calls:
+            return []
         return [event for call in self._calls if not call.opened and call.name for event in self._open(call)]
 
     def close(self, *, truncated: bool) -> list[Event]:

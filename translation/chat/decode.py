@@ -7,7 +7,7 @@ from typing import Any, Final
 from translation.chat.calls import CallReader
 from translation.chat.failures import BROKEN, failure_in
 from translation.chat.logprobs import read_logprobs
-from translation.chat.reasoning import ReasoningReader
+from translation.chat.reasoning import FIELDS, ReasoningReader
 from translation.chat.usage import read_usage
 from translation.errors import ProtocolViolation
 from translation.events import (
@@ -41,6 +41,8 @@ FINISH_REASONS: Final[dict[str, FinishReason]] = {
 
 FACTS: Final = ("service_tier", "system_fingerprint")
 """Keys of a chunk that are noted as facts."""
+
+_TEXT_FIELDS: Final = frozenset({"content", *FIELDS})
 
 _WHOLE: Final = "whole answer"
 """Stands for a finish reason where a whole completion has none: nothing can have been cut."""
@@ -83,6 +85,13 @@ class ChatDecoder:
             return []
         if not isinstance(chunk, dict):
             raise ProtocolViolation("the upstream sent something that is not a JSON object")
+        if self.state is State.STREAMING and (said := _only_text(chunk, self._facts)) is not None:
+            field, text = said
+            if field == "content":
+                return self._read_text(text, None)
+            if self._reasoning.claim(field):
+                return self._say("reasoning", text)
+            return []
         if ("error" in chunk or chunk.get("object") == "error") and (failed := failure_in(chunk)):
             return self._fail(failed)
         choices = chunk.get("choices")
@@ -98,7 +107,11 @@ class ChatDecoder:
             if (fact := chunk.get(key)) is not None and self._facts.get(key) != fact:
                 self._facts[key] = fact
                 events.append(Noted(facts={key: fact}))
-        for choice in _objects(choices or []):
+        if not isinstance(choices, list | None):
+            raise ProtocolViolation("the upstream sent choices that are not a list")
+        for choice in choices or ():
+            if not isinstance(choice, dict):
+                raise ProtocolViolation("the upstream sent a choice that is not a JSON object")
             if choice.get("index"):
                 continue  # asking for several choices is refused before it gets here
             events += self._read_choice(choice)
@@ -125,16 +138,18 @@ class ChatDecoder:
         delta = choice.get("delta")
         # Some servers repeat the whole message at the end of a stream.
         whole = delta is None and self._writer.started == 0 and choice.get("message") is not None
-        (said,) = _objects([choice["message"] if whole else delta or {}])
+        said = choice["message"] if whole else delta or {}
+        if not isinstance(said, dict):
+            raise ProtocolViolation("the upstream sent a delta that is not a JSON object")
         events = self._read_delta(said, logprobs, whole=whole)
         if usage := choice.get("usage"):  # Moonshot
             events += self._count(usage)
-        reason = choice.get("finish_reason") or (_WHOLE if whole else None)
+        reason = str(choice.get("finish_reason") or (_WHOLE if whole else ""))
         if reason in BROKEN or choice.get("error"):
             failed = failure_in(choice) or Failed("upstream_error", "the upstream broke off its reply")
             return events + self._fail(failed)
         if reason and self._reason is None:
-            self._reason = str(reason)
+            self._reason = reason
             self.state = State.DRAINING
         return events
 
@@ -246,10 +261,25 @@ class ChatDecoder:
         return [failed]
 
 
-def _objects(values: Any) -> list[Json]:
-    if not isinstance(values, list) or not all(isinstance(value, dict) for value in values):
-        raise ProtocolViolation("the upstream sent a choice that is not a JSON object")
-    return values
+def _only_text(chunk: Json, facts: Json) -> tuple[str, str] | None:
+    """(field, text) of a chunk that says nothing new but one text: nine in ten, so they are not looked at in full."""
+    choices = chunk.get("choices")
+    if not isinstance(choices, list) or len(choices) != 1 or not isinstance(choice := choices[0], dict):
+        return None
+    delta = choice.get("delta")
+    if not isinstance(delta, dict) or len(delta) != 1:
+        return None
+    ((field, text),) = delta.items()
+    if field not in _TEXT_FIELDS or not isinstance(text, str):
+        return None
+    if choice.get("finish_reason") or choice.get("index") or choice.get("logprobs"):
+        return None
+    if choice.get("error") or chunk.get("error") or choice.get("usage") or chunk.get("usage"):
+        return None
+    for key in FACTS:
+        if (fact := chunk.get(key)) is not None and fact != facts.get(key):
+            return None
+    return field, text
 
 
 def _text_of(content: Any) -> str:

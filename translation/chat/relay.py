@@ -25,6 +25,12 @@ _CONTENT: Final = (
 )
 """Keys of a delta that say something a retry would say again."""
 
+_OTHER_REASONING: Final = {
+    frozenset({"reasoning"}): b'"reasoning_content"',
+    frozenset({"reasoning_content"}): b'"reasoning":',
+}
+"""Fields that are wanted -> the key that has to go; for other wishes every chunk with reasoning is looked at."""
+
 _UNFINISHED: Final = b'"finish_reason":null'
 
 
@@ -55,6 +61,7 @@ class ChatRelay:
         self.usage: Usage | None = None
         self._model = model
         self._fields = reasoning_fields
+        self._other_reasoning = _OTHER_REASONING.get(reasoning_fields, b'"reasoning')
         self._include_usage = include_usage
         self._choices = choices
         self._frames = sse.FrameDecoder(max_line_bytes)
@@ -136,7 +143,7 @@ class ChatRelay:
             and b'"finish_reason":"' not in payload
             and b'"error"' not in payload
             and (b'"usage"' not in payload or b'"usage":null' in payload)
-            and b'"reasoning' not in payload
+            and self._other_reasoning not in payload
             and payload[:1] == b"{"
             and payload[-1:] == b"}"
         )

@@ -17,7 +17,8 @@ class EdgeTrimmer:
         """What of the next piece of `noun` can be said now, possibly nothing."""
         if noun in ("reasoning", "summary"):
             return self._reasoning(text)
-        self.cut()
+        if self._inside:
+            self.cut()
         if self._after:
             text = text.lstrip("\r\n")
             self._after = not text
