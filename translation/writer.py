@@ -36,11 +36,6 @@ class ItemWriter:
         self._calls: dict[Hashable, int] = {}
 
     @property
-    def open_calls(self) -> int:
-        """How many calls are open."""
-        return len(self._calls)
-
-    @property
     def open_block(self) -> Item | None:
         """The open message or reasoning item, as it was started."""
         return None if self._block is None else self._block_start

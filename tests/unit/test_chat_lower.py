@@ -8,6 +8,7 @@ from openai.types.chat import ChatCompletionToolChoiceOptionParam, ChatCompletio
 from openai.types.chat.completion_create_params import CompletionCreateParams
 from pydantic import TypeAdapter
 
+from translation.chat.lift import lift
 from translation.chat.lower import lower
 from translation.errors import InvalidRequest, Unrepresentable
 from translation.json_types import Json
@@ -266,3 +267,57 @@ def test_what_chat_cannot_say_is_refused_by_name(
     with pytest.raises(error) as refused:
         lower(replace(TURN, **asked), DEFAULT_PROFILE)
     assert refused.value.param == param
+
+
+ROUND_TRIPS: dict[str, Json] = {
+    "a conversation with calls": {
+        "model": "m",
+        "messages": [
+            {"role": "system", "content": "be brief"},
+            {
+                "role": "user",
+                "content": [{"type": "text", "text": "a"}, {"type": "image_url", "image_url": {"url": "u"}}],
+            },
+            {
+                "role": "assistant",
+                "content": "let me see",
+                "reasoning_content": "hm",
+                "tool_calls": [
+                    {"id": "x", "type": "function", "function": {"name": "f", "arguments": "{}"}},
+                    {"id": "y", "type": "custom", "custom": {"name": "p", "input": "in"}},
+                ],
+            },
+            {"role": "tool", "tool_call_id": "x", "content": "1"},
+            {"role": "tool", "tool_call_id": "y", "content": "2"},
+            {"role": "assistant", "content": "done"},
+            {"role": "user", "content": "thanks"},
+        ],
+        "tools": [CHAT_F, CHAT_P],
+        "tool_choice": {"type": "function", "function": {"name": "f"}},
+        "parallel_tool_calls": True,
+    },
+    "all parameters": {
+        "model": "m",
+        "messages": [{"role": "user", "content": "hi"}],
+        "temperature": 0,
+        "top_p": 1,
+        "seed": 7,
+        "stop": ["x", "y"],
+        "logprobs": True,
+        "top_logprobs": 2,
+        "max_tokens": 9,
+        "response_format": {"type": "json_schema", "json_schema": {"name": "n", "schema": SCHEMA, "strict": True}},
+        "verbosity": "low",
+        "reasoning_effort": "high",
+        "user": "u",
+        "stream": True,
+        "stream_options": {"include_usage": True},
+    },
+}
+
+
+@pytest.mark.parametrize("body", ROUND_TRIPS.values(), ids=ROUND_TRIPS)
+def test_a_chat_request_comes_out_as_it_went_in(body: Json) -> None:
+    lowered = lower(lift(body), DEFAULT_PROFILE)
+    assert lowered.body == body
+    assert lowered.losses == ()
