@@ -20,7 +20,10 @@ CASES: dict[str, tuple[bytes, list[tuple[str | None, bytes]]]] = {
     "named frames": (b"event: x\ndata: 1\n\nevent: y\ndata: 2\n\n", [("x", b"1"), ("y", b"2")]),
     "CRLF": (b"event: x\r\ndata: 1\r\n\r\ndata: 2\r\n\r\n", [("x", b"1"), (None, b"2")]),
     "lone CR": (b"event: x\rdata: 1\r\rdata: 2\r\r", [("x", b"1"), (None, b"2")]),
-    "mixed line ends": (b"event: x\r\ndata: 1\n\ndata: 2\r\r\ndata: 3\n\r\n", [("x", b"1"), (None, b"2"), (None, b"3")]),
+    "mixed line ends": (
+        b"event: x\r\ndata: 1\n\ndata: 2\r\r\ndata: 3\n\r\n",
+        [("x", b"1"), (None, b"2"), (None, b"3")],
+    ),
     "a byte order mark": (b"\xef\xbb\xbfdata: 1\n\n", [(None, b"1")]),
     "comments and other fields are dropped": (b": hi\n\nid: 7\nretry: 3\ndata: 1\n\n: bye\n\n", [(None, b"1")]),
     "several data lines are one payload": (b"data: a\ndata: b\n\n", [(None, b"a\nb")]),
@@ -40,9 +43,7 @@ def test_bytes_become_frames(wire: bytes, expected: list[tuple[str | None, bytes
 
 
 @pytest.mark.parametrize(("wire", "expected"), CASES.values(), ids=CASES)
-def test_how_the_network_cuts_the_bytes_does_not_matter(
-    wire: bytes, expected: list[tuple[str | None, bytes]]
-) -> None:
+def test_how_the_network_cuts_the_bytes_does_not_matter(wire: bytes, expected: list[tuple[str | None, bytes]]) -> None:
     assert frames_of([wire[i : i + 1] for i in range(len(wire))]) == expected
     for cut in range(len(wire)):
         assert frames_of([wire[:cut], wire[cut:]]) == expected
