@@ -1,6 +1,7 @@
 """The official SDK against the demo model, over a socket."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from openai import NotFoundError, OpenAI
@@ -44,19 +45,18 @@ def test_the_stream_helper_adds_up_to_the_final_response(client: OpenAI) -> None
 
 
 def test_a_tool_loop_ends_with_the_tools_result(client: OpenAI) -> None:
-    tools = [{"type": "function", "name": "add", "parameters": ADD, "strict": True}]
+    tools: list[Any] = [{"type": "function", "name": "add", "parameters": ADD, "strict": True}]
     first = client.responses.create(model="demo", input="Add.", tools=tools)
     call = first.output[-1]
     assert call.type == "function_call"
     output = {"type": "function_call_output", "call_id": call.call_id, "output": "forty-two"}
-    second = client.responses.create(
-        model="demo", tools=tools, input=[{"role": "user", "content": "Add."}, call.model_dump(), output]
-    )
+    history: list[Any] = [{"role": "user", "content": "Add."}, call.model_dump(), output]
+    second = client.responses.create(model="demo", tools=tools, input=history)
     assert "forty-two" in second.output_text
 
 
 def test_a_chat_completion_has_text_and_the_stream_the_same(client: OpenAI) -> None:
-    messages = [{"role": "user", "content": "Hello there"}]
+    messages: list[Any] = [{"role": "user", "content": "Hello there"}]
     whole = client.chat.completions.create(model="demo", messages=messages)
     chunks = client.chat.completions.create(model="demo", messages=messages, stream=True)
     text = "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)

@@ -1,5 +1,7 @@
 """Bytes to frames: whatever the line ends, wherever the network cuts."""
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -53,7 +55,7 @@ def test_how_the_network_cuts_the_bytes_does_not_matter(wire: bytes, expected: l
 def test_any_cuts_give_the_same_frames(cuts: list[int]) -> None:
     wire = b"".join(case[0] for name, case in CASES.items() if "mark" not in name)[:60] + b"\n\n"
     edges = [0, *cuts, len(wire)]
-    assert frames_of([wire[a:b] for a, b in zip(edges, edges[1:], strict=False)]) == frames_of([wire])
+    assert frames_of([wire[a:b] for a, b in pairwise(edges)]) == frames_of([wire])
 
 
 def test_a_frame_carries_itself_with_lf_line_ends() -> None:
