@@ -1,0 +1,145 @@
+"""Real inference engines with the tiny model, each a process of its own on a free port."""
+
+import os
+import re
+import socket
+import subprocess
+import sys
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import httpx
+
+ROOT = Path(__file__).parents[2]
+CONTEXT = 4096
+"""Tokens that prompt and answer together may have."""
+
+_READY_S = 300.0
+_STOP_S = 30.0
+
+_VLLM_FLAGS = [
+    *("--reasoning-parser", "qwen3", "--tool-call-parser", "hermes", "--enable-auto-tool-choice"),
+    *("--dtype", "float32", "--enforce-eager", "--max-model-len", str(CONTEXT), "--max-num-seqs", "16"),
+    *("--block-size", "32", "--kv-cache-memory-bytes", str(256 << 20), "--enable-prompt-tokens-details"),
+]
+_VLLM_ENVIRONMENT = {
+    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+    "TORCHDYNAMO_DISABLE": "1",
+    "HF_HUB_OFFLINE": "1",
+    "VLLM_NO_USAGE_STATS": "1",
+    "DO_NOT_TRACK": "1",
+}
+
+
+class Load(NamedTuple):
+    """What an engine says of its work."""
+
+    running: int
+    tokens: int
+    """Of the latest request, or ever generated, whichever the engine counts."""
+
+
+class Engine(ABC):
+    """A running server."""
+
+    kind: str
+    """The provider type that speaks to it."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+
+    @abstractmethod
+    def load(self) -> Load: ...
+
+
+class Llama(Engine):
+    kind = "openai_compatible"
+
+    def load(self) -> Load:
+        (slot,) = httpx.get(f"{self.url}/slots").json()
+        return Load(slot["is_processing"], slot["n_prompt_tokens"])
+
+
+class Vllm(Engine):
+    kind = "vllm"
+
+    def load(self) -> Load:
+        metrics = httpx.get(f"{self.url}/metrics").text
+        return Load(_metric(metrics, "vllm:num_requests_running"), _metric(metrics, "vllm:generation_tokens_total"))
+
+
+@contextmanager
+def llama(log: Path) -> Iterator[Engine]:
+    """llama.cpp's own HTTP server."""
+    command = [sys.executable, "-u", str(Path(__file__).with_name("llama_server.py"))]
+    with _started([*command, str(ROOT / "models/tiny-reasoner.gguf")], r"^(http://\S+)$", log) as (url,):
+        yield Llama(url)
+
+
+@contextmanager
+def vllm(python: str, log: Path) -> Iterator[Engine]:
+    """vLLM's own HTTP server, from an environment it is installed in."""
+    port = str(_free_port())
+    command = [python, "-m", "vllm.entrypoints.openai.api_server", "--host", "127.0.0.1", "--port", port]
+    model = ["--model", str(ROOT / "models/tiny-reasoner"), "--served-model-name", "tiny"]
+    ready = r"Application startup complete"
+    with _started([*command, *model, *_VLLM_FLAGS], ready, log, _VLLM_ENVIRONMENT):
+        yield Vllm(f"http://127.0.0.1:{port}")
+
+
+@contextmanager
+def _started(
+    command: Sequence[str], ready: str, log: Path, environment: Mapping[str, str] | None = None
+) -> Iterator[Sequence[str]]:
+    """The groups of the line that says the server is ready; what it writes goes to `log`. Ended by SIGTERM."""
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        env={**os.environ, **(environment or {})},
+    )
+    found: list[re.Match[str]] = []
+    settled = threading.Event()
+
+    def copy_lines() -> None:
+        assert process.stdout is not None
+        with process.stdout, log.open("w") as copy:
+            for line in process.stdout:
+                copy.write(line)
+                copy.flush()
+                if not found and (match := re.search(ready, line)):
+                    found.append(match)
+                    settled.set()
+        settled.set()
+
+    reader = threading.Thread(target=copy_lines, daemon=True)
+    reader.start()
+    try:
+        settled.wait(_READY_S)
+        if not found:
+            raise RuntimeError(f"{command[0]} did not get ready:\n{log.read_text()[-4000:]}")
+        yield found[0].groups()
+    finally:
+        process.terminate()
+        try:
+            process.wait(_STOP_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        reader.join(_STOP_S)
+
+
+def _metric(metrics: str, name: str) -> int:
+    (value,) = re.findall(rf"^{name}{{.*}} (\S+)$", metrics, re.MULTILINE)
+    return int(float(value))
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
