@@ -2,13 +2,11 @@
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, Mapping
-from typing import NoReturn
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from typing import NoReturn, cast
 
-import aiohttp
 import httpx
 import orjson
-from httpx_aiohttp import AiohttpTransport
 
 from providers.config import ProviderConfig
 from providers.errors import (
@@ -24,6 +22,7 @@ from providers.errors import (
     UpstreamUnauthorized,
     UpstreamUnreachable,
 )
+from providers.transport import PooledTransport
 from translation.json_types import Json
 from translation.overflow import is_context_overflow
 
@@ -51,13 +50,18 @@ class Reply:
         self._response = response
         self._silence_s = silence_s
         self.content_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+        # Compression is not asked for; httpx undoes it where it comes all the same.
+        plain = response.headers.get("content-encoding", "identity") == "identity"
+        self._pieces: AsyncIterator[bytes] = aiter(
+            cast("httpx.AsyncByteStream", response.stream) if plain else response.aiter_bytes()
+        )
 
     async def reads(self) -> AsyncGenerator[bytes, None]:
         """The body as it arrives. Raises UpstreamTimeout when no whole line comes for `silence_s`, UpstreamBroken."""
         clock = asyncio.get_running_loop().time
         last_line = clock()
         try:
-            async for read in self._response.aiter_bytes():
+            async for read in self._pieces:
                 # A drip of bytes that never ends a line is silence too.
                 if b"\n" in read:
                     last_line = clock()
@@ -77,7 +81,7 @@ class Reply:
         chunks: list[bytes] = []
         size = 0
         try:
-            async for read in self._response.aiter_bytes():
+            async for read in self._pieces:
                 size += len(read)
                 if size > limit:
                     raise UpstreamGarbled(f"the answer is longer than {limit} bytes", provider=self._upstream.name)
@@ -100,7 +104,7 @@ class Upstream:
     """One configured server: its address, credentials, deadlines and pooled connections."""
 
     def __init__(
-        self, name: str, config: ProviderConfig, base_url: str, client: httpx.AsyncClient | None = None
+        self, name: str, config: ProviderConfig, base_url: str, transport: httpx.AsyncBaseTransport | None = None
     ) -> None:
         self.name = name
         self._config = config
@@ -110,9 +114,9 @@ class Upstream:
         if self._key:
             headers["authorization"] = f"Bearer {self._key}"
         self._headers = headers
-        self._client = client or httpx.AsyncClient(transport=_transport(config), follow_redirects=False)
-        self._stream_timeout = httpx.Timeout(None, connect=config.connect_s, read=config.silence_s)
-        self._answer_timeout = httpx.Timeout(None, connect=config.connect_s, read=config.answer_s)
+        # Not through httpx.AsyncClient: redirects, cookies and proxies are not wanted here, and cost half of a request.
+        self._transport = transport or PooledTransport(max_connections=config.max_connections)
+        self._urls: dict[str, httpx.URL] = {}
 
     @property
     def max_frame_bytes(self) -> int:
@@ -123,24 +127,24 @@ class Upstream:
 
         A connection that could not be made, or broke before the reply began, is tried again `retries` times.
         """
-        timeout = self._stream_timeout if stream else self._answer_timeout
+        read_s = self._config.silence_s if stream else self._config.answer_s
         accept = "text/event-stream" if stream else "application/json"
-        request = self._client.build_request(
-            "POST",
-            self._base_url + path,
-            content=orjson.dumps(body),
-            headers={**self._headers, "accept": accept},
-            timeout=timeout,
-        )
-        return await self._send(request)
+        return await self._send(self._request("POST", path, accept, read_s, orjson.dumps(body)))
 
     async def get(self, path: str) -> Json:
         """A JSON object. Raises ProviderError."""
-        request = self._client.build_request(
-            "GET", self._base_url + path, headers=self._headers, timeout=httpx.Timeout(self._config.connect_s)
-        )
+        request = self._request("GET", path, "application/json", self._config.connect_s, b"")
         body = await (await self._send(request)).body(self.max_frame_bytes)
         return self.parse(body)
+
+    def _request(self, method: str, path: str, accept: str, read_s: float, content: bytes) -> httpx.Request:
+        url = self._urls.get(path)
+        if url is None:
+            url = self._urls[path] = httpx.URL(self._base_url + path)
+        connect_s = self._config.connect_s
+        timeout = {"connect": connect_s, "read": read_s, "write": None, "pool": connect_s}
+        headers = {**self._headers, "accept": accept}
+        return httpx.Request(method, url, headers=headers, content=content, extensions={"timeout": timeout})
 
     def parse(self, body: bytes) -> Json:
         """A JSON object, or UpstreamGarbled."""
@@ -153,7 +157,7 @@ class Upstream:
         return parsed
 
     async def aclose(self) -> None:
-        await self._client.aclose()
+        await self._transport.aclose()
 
     async def _send(self, request: httpx.Request) -> Reply:
         response = await self._connect(request)
@@ -175,7 +179,7 @@ class Upstream:
     async def _connect(self, request: httpx.Request) -> httpx.Response:
         for attempt in range(self._config.retries + 1):
             try:
-                return await self._client.send(request, stream=True)
+                return await self._transport.handle_async_request(request)
             except _HTTP_FAILURES as failure:
                 if isinstance(failure, httpx.ReadTimeout) or attempt == self._config.retries:
                     self.raise_named(failure, begun=False)
@@ -184,7 +188,7 @@ class Upstream:
 
     def raise_named(self, failure: Exception, *, begun: bool) -> NoReturn:
         """Raise what a transport failure means. `begun`: the reply had started."""
-        if isinstance(failure, httpx.ReadTimeout | aiohttp.SocketTimeoutError):
+        if isinstance(failure, httpx.ReadTimeout):
             raise UpstreamTimeout("the upstream went silent", provider=self.name) from failure
         if begun:
             raise UpstreamBroken("the upstream broke off its answer", provider=self.name) from failure
@@ -224,16 +228,8 @@ class Upstream:
 
 _SECRETS = re.compile(r"(?:https?|wss?)://\S+|\b(?:sk|pk|rk|key|gsk|xai)-[\w*.-]{6,}|Bearer\s+\S+")
 
-_HTTP_FAILURES = (httpx.TransportError, httpx.StreamError, httpx.DecodingError, aiohttp.ClientError, OSError)
-"""Everything the transport may raise: httpx's own, and aiohttp's where its httpx adapter has no name for them."""
-
-
-def _transport(config: ProviderConfig) -> httpx.AsyncBaseTransport:
-    def session() -> aiohttp.ClientSession:
-        connector = aiohttp.TCPConnector(limit=config.max_connections, keepalive_timeout=30)
-        return aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar(), auto_decompress=False)
-
-    return AiohttpTransport(client=session)
+_HTTP_FAILURES = (httpx.TransportError, httpx.StreamError, httpx.DecodingError)
+"""Everything a transport may raise."""
 
 
 def _error_object(body: bytes) -> Json:

@@ -1,0 +1,205 @@
+"""One HTTP/1.1 connection: a request out, a reply in, as it comes."""
+
+import asyncio
+from typing import NamedTuple, cast
+
+import httptools
+import httpx
+
+_HIGH_WATER = 256 * 1024
+"""Bytes of a body that wait unread before the socket is left alone, so that a slow reader holds its upstream back."""
+
+_MAX_HEAD_BYTES = 256 * 1024
+
+
+class Origin(NamedTuple):
+    """Where connections go; those to one origin are interchangeable."""
+
+    scheme: str
+    host: str
+    port: int
+
+
+class Head(NamedTuple):
+    """The start of a reply."""
+
+    status: int
+    headers: list[tuple[bytes, bytes]]
+
+
+class Connection(asyncio.Protocol):
+    """Call `send`, then `read` until None; then, while `reusable`, send again. Raises httpx's exceptions."""
+
+    def __init__(self) -> None:
+        self.idle_since = 0.0
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport
+        self._waiter: asyncio.Future[None] | None = None
+        self._closed = False
+        self._in_use = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._reset()
+
+    def _reset(self) -> None:
+        self._parser = httptools.HttpResponseParser(self)
+        self._status = 0
+        self._headers: list[tuple[bytes, bytes]] = []
+        self._head_bytes = 0
+        self._head_whole = False
+        self._whole = False
+        self._until_close = False
+        self._pieces: list[bytes] = []
+        self._held = 0
+        self._paused = False
+        self._failure: Exception | None = None
+
+    @property
+    def reusable(self) -> bool:
+        """Whether the reply is read to its end and the server keeps the connection open."""
+        return self._whole and not self._pieces and not self._closed and self._failure is None and self._keeps_alive
+
+    async def send(self, head: bytes, body: bytes, read_timeout: float | None) -> Head:
+        """Write a request and wait for the head of its reply."""
+        if self._head_whole:
+            self._reset()
+        self._in_use = True
+        self._keeps_alive = True
+        self._read_timeout = read_timeout
+        if self._closed:
+            raise httpx.RemoteProtocolError("the server closed the connection")
+        self._transport.write(head + body)
+        while not self._head_whole:
+            await self._wait()
+        return Head(self._status, self._headers)
+
+    async def read(self) -> bytes | None:
+        """What has come of the body since the last read, at least a byte; None at its end."""
+        while not self._pieces:
+            if self._whole:
+                return None
+            await self._wait()
+        pieces = self._pieces
+        piece = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        self._pieces = []
+        self._held = 0
+        if self._paused and not self._closed:
+            self._paused = False
+            self._transport.resume_reading()
+        return piece
+
+    def close(self) -> None:
+        """Hang up now, whatever is still on its way."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if not self._closed:
+            self._closed = True
+            self._transport.abort()
+
+    async def _wait(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+        self._waiter = self._loop.create_future()
+        if self._read_timeout is not None:
+            self._waiting_since = self._loop.time()
+            if self._timer is None:
+                self._timer = self._loop.call_later(self._read_timeout, self._check_silence)
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
+        if self._failure is not None and not self._pieces and not self._whole:
+            raise self._failure
+
+    def _check_silence(self) -> None:
+        """One timer for all waits of a connection: it asks how long the present one lasts and sets itself again."""
+        self._timer = None
+        if self._waiter is None or self._read_timeout is None:
+            return
+        left = self._waiting_since + self._read_timeout - self._loop.time()
+        if left > 0:
+            self._timer = self._loop.call_later(left, self._check_silence)
+        else:
+            self._fail(httpx.ReadTimeout("nothing came in time"))
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def _fail(self, failure: Exception) -> None:
+        if self._failure is None:
+            self._failure = failure
+        self._wake()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's own has no common class with it
+
+    def data_received(self, data: bytes) -> None:
+        if self._whole or not self._in_use:
+            # Nobody asked: what comes next could be taken for the answer to another request.
+            self.close()
+            return
+        try:
+            self._parser.feed_data(data)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
+            if not self._whole:
+                self._fail(httpx.RemoteProtocolError(f"not HTTP: {error}"))
+            self._keeps_alive = False
+            self._closed = True
+            self._transport.abort()
+        if self._held > _HIGH_WATER and not self._paused and not self._closed:
+            self._paused = True
+            self._transport.pause_reading()
+        self._wake()
+
+    def eof_received(self) -> bool:
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._closed = True
+        if self._head_whole and not self._whole and self._until_close and exc is None:
+            self._whole = True
+        if not self._whole:
+            begun = "in the middle of its reply" if self._head_whole else "before its reply"
+            self._fail(httpx.ReadError(f"the server closed the connection {begun}"))
+        self._wake()
+
+    def on_message_begin(self) -> None:
+        if self._whole:
+            raise httptools.HttpParserError("a second reply")
+
+    def on_status(self, status: bytes) -> None:
+        self._count(len(status))
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._count(len(name) + len(value))
+        self._headers.append((name, value))
+
+    def on_headers_complete(self) -> None:
+        status = self._parser.get_status_code()
+        if status < 200:
+            self._headers = []
+            return
+        self._status = status
+        names = {name.lower() for name, _ in self._headers}
+        self._until_close = b"content-length" not in names and b"transfer-encoding" not in names
+        self._head_whole = True
+
+    def on_body(self, body: bytes) -> None:
+        self._pieces.append(body)
+        self._held += len(body)
+
+    def on_message_complete(self) -> None:
+        if not self._head_whole:
+            return
+        self._whole = True
+        self._in_use = False
+        self._keeps_alive = self._parser.should_keep_alive() and not self._until_close
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _count(self, size: int) -> None:
+        self._head_bytes += size
+        if self._head_bytes > _MAX_HEAD_BYTES:
+            raise httptools.HttpParserError("the head of the reply is too long")
