@@ -2,16 +2,20 @@
 
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 
 from fastapi import FastAPI
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import ASGIApp
 
 from gateway import errors
 from gateway.answers import error_answer
+from gateway.direct import Direct
 from gateway.edge import Edge
+from gateway.endpoints import CHAT, RESPONSES
 from gateway.guard import ClientLeft, Drain
 from gateway.routes.chat import chat_routes
 from gateway.routes.health import health_routes
@@ -25,7 +29,7 @@ from providers.registry import build
 from translation.errors import TranslationError
 
 
-def create_app(settings: Settings, drain: Drain, providers: Mapping[str, Provider] | None = None) -> FastAPI:
+def create_app(settings: Settings, drain: Drain, providers: Mapping[str, Provider] | None = None) -> ASGIApp:
     """The application. `providers` replaces the configured ones by name; all are closed when the application stops."""
     built = {name: build(name, config) for name, config in settings.providers.items()} | dict(providers or {})
 
@@ -42,16 +46,24 @@ def create_app(settings: Settings, drain: Drain, providers: Mapping[str, Provide
     for kind in (errors.GatewayError, ProviderError, TranslationError, ClientLeft, Exception):
         app.add_exception_handler(kind, _answer_failure)
     app.add_exception_handler(HTTPException, _answer_routing_failure)
-    if settings.server.cors is not None:
-        app.add_middleware(
-            CORSMiddleware,
+    direct = Direct(
+        app,
+        {
+            "/v1/responses": partial(service.answer, RESPONSES),
+            "/v1/chat/completions": partial(service.answer, CHAT),
+        },
+    )
+    if settings.server.cors is None:
+        return Edge(direct)
+    return Edge(
+        CORSMiddleware(
+            direct,
             allow_origins=list(settings.server.cors.origins),
             allow_methods=["*"],
             allow_headers=["*"],
             expose_headers=["x-request-id", "x-gateway-loss"],
         )
-    app.add_middleware(Edge)
-    return app
+    )
 
 
 async def _answer_failure(request: Request, error: Exception) -> Response:

@@ -4,7 +4,6 @@ import time
 from secrets import token_hex
 
 import structlog
-from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 _log = structlog.get_logger("gateway.access")
@@ -30,7 +29,7 @@ class Edge:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                MutableHeaders(raw=message["headers"])["x-request-id"] = request_id
+                message["headers"] = [*message["headers"], (b"x-request-id", request_id.encode())]
             await send(message)
 
         structlog.contextvars.bind_contextvars(request_id=request_id)

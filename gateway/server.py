@@ -82,6 +82,7 @@ def make_server(
         ws="none",
         lifespan="on",
         server_header=False,
+        proxy_headers=False,
         timeout_graceful_shutdown=int(settings.server.drain_s) + _CLOSE_S,
     )
     return GatewayServer(config, drain, settings.server.drain_s, on_ready)
