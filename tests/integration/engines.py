@@ -6,9 +6,9 @@ import socket
 import subprocess
 import sys
 import threading
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -39,37 +39,25 @@ class Load(NamedTuple):
     """What an engine says of its work."""
 
     running: int
-    tokens: int
-    """Of the latest request, or ever generated, whichever the engine counts."""
+    """Requests it is answering."""
+    steps: int
+    """Forward passes or tokens since its start; with one request at a time they are the same but for the prompt."""
 
 
-class Engine(ABC):
+@dataclass(frozen=True)
+class Engine:
     """A running server."""
 
     kind: str
     """The provider type that speaks to it."""
-
-    def __init__(self, url: str) -> None:
-        self.url = url
-
-    @abstractmethod
-    def load(self) -> Load: ...
-
-
-class Llama(Engine):
-    kind = "openai_compatible"
-
-    def load(self) -> Load:
-        (slot,) = httpx.get(f"{self.url}/slots").json()
-        return Load(slot["is_processing"], slot["n_prompt_tokens"])
-
-
-class Vllm(Engine):
-    kind = "vllm"
+    url: str
+    running: str
+    steps: str
+    """The names of its two metrics that make a Load."""
 
     def load(self) -> Load:
         metrics = httpx.get(f"{self.url}/metrics").text
-        return Load(_metric(metrics, "vllm:num_requests_running"), _metric(metrics, "vllm:generation_tokens_total"))
+        return Load(_metric(metrics, self.running), _metric(metrics, self.steps))
 
 
 @contextmanager
@@ -77,7 +65,7 @@ def llama(log: Path) -> Iterator[Engine]:
     """llama.cpp's own HTTP server."""
     command = [sys.executable, "-u", str(Path(__file__).with_name("llama_server.py"))]
     with _started([*command, str(ROOT / "models/tiny-reasoner.gguf")], r"^(http://\S+)$", log) as (url,):
-        yield Llama(url)
+        yield Engine("openai_compatible", url, "llamacpp:requests_processing", "llamacpp:n_decode_total")
 
 
 @contextmanager
@@ -88,7 +76,7 @@ def vllm(python: str, log: Path) -> Iterator[Engine]:
     model = ["--model", str(ROOT / "models/tiny-reasoner"), "--served-model-name", "tiny"]
     ready = r"Application startup complete"
     with _started([*command, *model, *_VLLM_FLAGS], ready, log, _VLLM_ENVIRONMENT):
-        yield Vllm(f"http://127.0.0.1:{port}")
+        yield Engine("vllm", f"http://127.0.0.1:{port}", "vllm:num_requests_running", "vllm:generation_tokens_total")
 
 
 @contextmanager
@@ -136,7 +124,7 @@ def _started(
 
 
 def _metric(metrics: str, name: str) -> int:
-    (value,) = re.findall(rf"^{name}{{.*}} (\S+)$", metrics, re.MULTILINE)
+    (value,) = re.findall(rf"^{name}(?:{{.*}})? (\S+)$", metrics, re.MULTILINE)
     return int(float(value))
 
 

@@ -16,7 +16,7 @@ def serve(model: str) -> None:
     params.n_ctx = 4096
     params.n_parallel = 1
     params.use_jinja = True
-    params.endpoint_slots = True
+    params.endpoint_metrics = True
     params.cpuparams.n_threads = 1
     params.cpuparams_batch.n_threads = 1
     server = xllamacpp.Server(params)

@@ -127,11 +127,11 @@ def test_an_unknown_model_is_not_found(api: Api) -> None:
 @pytest.mark.parametrize("kind", [ResponsesApi, ChatApi], ids=["responses", "chat"])
 def test_a_client_that_leaves_frees_the_engine(kind: Any, client: OpenAI, engine: Engine) -> None:
     api = kind(client, streaming=True)
-    before = engine.load().tokens
+    before = engine.load().steps
     with closing(api.start(user("Never stop."))) as stream:
         assert len(list(islice(stream, 5))) == 5
     deadline = time.monotonic() + FREED_S
     while (load := engine.load()).running:
         assert time.monotonic() < deadline, "the engine is still at work"
-    assert load.tokens - before < CONTEXT / 2, "the engine went on to the end"
+    assert load.steps - before < CONTEXT / 2, "the engine went on to the end"
     assert api.ask(user("Hi")).text == "Hello! How can I help you today?"
