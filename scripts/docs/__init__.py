@@ -5,10 +5,17 @@ from pathlib import Path
 
 from scripts.docs.configuration import configuration
 from scripts.docs.dialects import dialects
+from scripts.docs.errors import errors
+from scripts.docs.providers import providers
 
 ROOT = Path(__file__).parents[2]
 
-PAGES: dict[str, Callable[[], str]] = {"docs/configuration.md": configuration, "docs/dialects.md": dialects}
+PAGES: dict[str, Callable[[], str]] = {
+    "docs/configuration.md": configuration,
+    "docs/dialects.md": dialects,
+    "docs/errors.md": errors,
+    "docs/providers.md": providers,
+}
 """Path below the root -> what writes the page."""
 
 

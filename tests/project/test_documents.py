@@ -3,10 +3,13 @@
 import re
 import tomllib
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+
+from translation.events import Event
 
 ROOT = Path(__file__).parents[2]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -61,3 +64,15 @@ def test_every_make_target_a_page_names_exists(document: str) -> None:
     targets = set(re.findall(r"^([a-z-]+):.*## ", (ROOT / "Makefile").read_text(), flags=re.MULTILINE))
     named = set(re.findall(r"(?:`|^ {4}|^\$ )make ([a-z-]+)", (ROOT / document).read_text(), flags=re.MULTILINE))
     assert named <= targets
+
+
+@pytest.mark.parametrize("document", ["ARCHITECTURE.md", "CONTRIBUTING.md"])
+def test_every_file_a_page_names_exists(document: str) -> None:
+    named = re.findall(r"`([a-z_]+/[\w./-]*)`", (ROOT / document).read_text())
+    assert [path for path in named if not (ROOT / path).exists()] == []
+
+
+def test_the_architecture_has_a_row_for_every_event() -> None:
+    section = (ROOT / "ARCHITECTURE.md").read_text().split("## Two values in the middle\n")[1].split("\n## ")[0]
+    rows = set(re.findall(r"^\| `(\w+)` \|", section, flags=re.MULTILINE))
+    assert rows == {event.__name__ for event in get_args(Event)}

@@ -1,0 +1,86 @@
+"""docs/errors.md, from the gateway's error table and the trees of exceptions beside it."""
+
+import re
+from collections.abc import Iterator
+from types import ModuleType
+
+from gateway import errors as gateway
+from gateway.errors import ANSWERS, FAILURES, REJECTED, Answer
+from providers import errors as providers
+from scripts.docs.markdown import page, table
+from translation import errors as translation
+
+_INTRODUCTION = """\
+# Errors
+
+Generated from the error table by `make docs`.
+
+Every failure has the same four keys on both APIs, never FastAPI's `detail`, never a stack trace, never an upstream's key
+or address. `param` is the dotted path of the field that is wrong. Every reply carries `x-request-id`, which the log has
+too.
+
+```json
+{"error": {"message": "model is required", "type": "invalid_request_error", "param": "model", "code": "missing_required_parameter"}}
+```
+
+As long as the upstream has said nothing, a stream's failure is a status code like any other. After the first content it is
+the stream's last event, with the same code and message: `response.failed` on Responses, and on Chat Completions a chunk with
+`finish_reason: "error"` and an `error` object. Then `data: [DONE]`. A stream that ends without one of its terminal events
+was cut on its way to the client."""  # noqa: E501
+
+_OWN = """\
+The message says more than the table, except where the table quotes it. `retry-after`, `retry-after-ms` and
+`x-should-retry` of an upstream's error are passed on. A malformed request may have a code that says more than
+`invalid_value`: `invalid_type`, `missing_required_parameter`, `previous_response_not_found` and the like."""
+
+_REJECTED = """\
+The status an upstream refuses with, where the table above has no row for it. The message is the upstream's own, without
+keys and addresses."""
+
+_FAILURES = """\
+Failures that an upstream reports inside a good reply, by its code. Any other code is a 502 with that code."""
+
+_MEANINGS = re.compile(r"^ +(\w+) {2,}(\S.*?)(?: {2,}retryable)?$", re.MULTILINE)
+"""A line of the tree at the head of a module of exceptions."""
+
+
+def errors() -> str:
+    return page(
+        _INTRODUCTION,
+        "## What can go wrong",
+        _OWN,
+        table(["status", "type", "code", "what"], _answers()),
+        "## What upstreams refuse",
+        _REJECTED,
+        table(["upstream's status", "status", "type", "code"], _rejected()),
+        "## What upstreams report",
+        _FAILURES,
+        table(["upstream's code", "status", "type", "code"], _failures()),
+    )
+
+
+def _answers() -> Iterator[list[str]]:
+    meanings = {**_tree(gateway), **_tree(translation)}
+    meanings |= {name: f"upstream: {what}" for name, what in _tree(providers).items()}
+    for kind, answer in sorted(ANSWERS.items(), key=lambda row: row[1].status):
+        yield [*_cells(answer), f'"{answer.tell}"' if answer.tell else meanings[kind.__name__]]
+
+
+def _tree(module: ModuleType) -> dict[str, str]:
+    return dict(_MEANINGS.findall(module.__doc__ or ""))
+
+
+def _rejected() -> Iterator[list[str]]:
+    for status, answer in REJECTED.items():
+        yield [str(status), *_cells(answer)]
+    yield ["any other 4xx", *_cells(REJECTED[400])]
+    yield ["anything else", *_cells(ANSWERS[providers.UpstreamRejected])]
+
+
+def _failures() -> Iterator[list[str]]:
+    for code, answer in FAILURES.items():
+        yield [f"`{code}`", *_cells(answer)]
+
+
+def _cells(answer: Answer) -> list[str]:
+    return [str(answer.status), f"`{answer.type}`", f"`{answer.code}`" if answer.code else "none"]
