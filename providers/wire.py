@@ -22,11 +22,15 @@ from translation.lowered import Lowered
 from translation.profile import Profile
 from translation.responses.decode import ResponsesDecoder
 from translation.responses.lower import lower as lower_to_responses
-from translation.sse import DONE_PAYLOAD, Frame, FrameDecoder
+from translation.sse import DONE_PAYLOAD, FrameDecoder
 from translation.turn import Turn
 
 _AFTER_DONE_S = 0.25
 """How long a stream may go on after its [DONE]: enough for a late usage chunk and for the connection to be reusable."""
+
+
+_NOT_THE_PROTOCOL = (ProtocolViolation, AttributeError, KeyError, TypeError, ValueError)
+"""What decoding raises when values are not of the types the protocol says."""
 
 
 class Decoder(Protocol):
@@ -35,6 +39,7 @@ class Decoder(Protocol):
     @property
     def usage(self) -> Usage | None: ...
     def feed(self, chunk: Json) -> list[Event]: ...
+    def read(self, payload: bytes) -> list[Event]: ...
     def finish(self) -> list[Event]: ...
 
 
@@ -105,62 +110,71 @@ class WireExchange:
         reply = await self._upstream.post(self._path, self._body, stream=self._stream)
         if _is_json(reply, asked_for_stream=self._stream):
             answer = self._upstream.parse(await reply.body(self._upstream.max_frame_bytes))
-            yield [*self._decode(answer), *self._decoder.finish()]
+            yield self._scrubbed(self._decode_whole(answer))
             return
         frames = FrameDecoder(self._upstream.max_frame_bytes)
         async with aclosing(reply.reads()) as reads:
             async for read in reads:
-                batch, done = self._decode_frames(self._frames(frames, read))
+                batch, done = self._read(frames, read)
                 if done:
                     late = [] if self._decoder.usage else await _after_done(reads, frames)
-                    yield [*batch, *self._decode_late(late), *self._decoder.finish()]
+                    yield self._scrubbed([*batch, *self._decode_late(late), *self._decoder.finish()])
                     await _exhaust(reads)
                     return
                 if batch:
-                    yield batch
+                    yield self._scrubbed(batch)
                     if isinstance(batch[-1], Failed):
                         return
-        yield self._finish(frames)
+        yield self._scrubbed(self._finish(frames))
 
-    def _frames(self, frames: FrameDecoder, read: bytes) -> list[Frame]:
+    def _read(self, frames: FrameDecoder, read: bytes) -> tuple[list[Event], bool]:
+        """The events of one read, and whether [DONE] was in it."""
         try:
-            return frames.feed(read)
+            payloads = frames.payloads(read)
         except ProtocolViolation as violation:
             raise self._garbled(str(violation)) from violation
+        return self._decode(payloads)
 
-    def _decode_frames(self, frames: Sequence[Frame]) -> tuple[list[Event], bool]:
-        """The events of whole frames, and whether [DONE] was among them."""
+    def _decode(self, payloads: Sequence[bytes]) -> tuple[list[Event], bool]:
+        decode = self._decoder.read
         batch: list[Event] = []
-        for frame in frames:
-            if frame.payload == DONE_PAYLOAD:
-                return batch, True
-            try:
-                chunk = orjson.loads(frame.payload)
-            except orjson.JSONDecodeError as error:
-                raise self._garbled("an event of the upstream's stream is not JSON") from error
-            batch += self._decode(chunk)
+        try:
+            for payload in payloads:
+                if payload == DONE_PAYLOAD:
+                    return batch, True
+                batch += decode(payload)
+        except orjson.JSONDecodeError as error:
+            raise self._garbled("an event of the upstream's stream is not JSON") from error
+        except _NOT_THE_PROTOCOL as error:
+            raise self._garbled("the upstream's answer is not its own protocol") from error
         return batch, False
 
-    def _decode(self, chunk: Json) -> list[Event]:
+    def _decode_whole(self, answer: Json) -> list[Event]:
         try:
-            return self._decoder.feed(chunk)
-        except (ProtocolViolation, AttributeError, KeyError, TypeError, ValueError) as error:
+            return [*self._decoder.feed(answer), *self._decoder.finish()]
+        except _NOT_THE_PROTOCOL as error:
             raise self._garbled("the upstream's answer is not its own protocol") from error
 
-    def _garbled(self, message: str) -> UpstreamGarbled:
-        return UpstreamGarbled(message, provider=self._upstream.name)
-
-    def _decode_late(self, frames: Sequence[Frame]) -> list[Event]:
+    def _decode_late(self, payloads: Sequence[bytes]) -> list[Event]:
         """After [DONE] only usage still counts."""
-        return [event for frame in frames if b'"usage"' in frame.payload for event in self._decode_frames([frame])[0]]
+        return self._decode([payload for payload in payloads if b'"usage"' in payload])[0]
 
-    def _finish(self, frames: FrameDecoder) -> Batch:
+    def _finish(self, frames: FrameDecoder) -> list[Event]:
         """The upstream closed without [DONE]. What it left is a last whole frame, or one that was cut."""
         try:
-            batch, _ = self._decode_frames(frames.finish())
+            batch, _ = self._decode([frame.payload for frame in frames.finish()])
         except UpstreamGarbled:
             batch = []  # cut: finishing says what that means
         return [*batch, *self._decoder.finish()]
+
+    def _scrubbed(self, batch: list[Event]) -> Batch:
+        """Clients read what a failure says: not the upstream's key or address."""
+        if batch and isinstance(failed := batch[-1], Failed):
+            failed.message = self._upstream.scrub(failed.message)
+        return batch
+
+    def _garbled(self, message: str) -> UpstreamGarbled:
+        return UpstreamGarbled(message, provider=self._upstream.name)
 
 
 class WireRelay:
@@ -196,13 +210,13 @@ def _is_json(reply: Reply, *, asked_for_stream: bool) -> bool:
     return reply.content_type.endswith("json") or not asked_for_stream
 
 
-async def _after_done(reads: AsyncIterator[bytes], frames: FrameDecoder) -> list[Frame]:
-    """Frames that still come after [DONE], within a short time."""
-    late: list[Frame] = []
+async def _after_done(reads: AsyncIterator[bytes], frames: FrameDecoder) -> list[bytes]:
+    """Data that still comes after [DONE], within a short time."""
+    late: list[bytes] = []
     try:
         async with asyncio.timeout(_AFTER_DONE_S):
             async for read in reads:
-                late += frames.feed(read)
+                late += frames.payloads(read)
     except (TimeoutError, ProviderError, ProtocolViolation):
         return late  # the answer was whole before this
     return late

@@ -54,6 +54,20 @@ class FrameDecoder:
 
     def feed(self, read: bytes) -> list[Frame]:
         """Take one read; return the frames it completed, possibly none."""
+        return [frame for whole in self._cut(read) if (frame := _frame(whole)) is not None]
+
+    def payloads(self, read: bytes) -> list[bytes]:
+        """`feed` for who needs nothing of the frames but their data."""
+        payloads: list[bytes] = []
+        for whole in self._cut(read):
+            if whole.startswith(b"data: ") and b"\n" not in whole:
+                payloads.append(whole[6:])
+            elif (frame := _frame(whole)) is not None:
+                payloads.append(frame.payload)
+        return payloads
+
+    def _cut(self, read: bytes) -> list[bytes]:
+        """Whole frames without their blank lines."""
         if self._at_start or self._swallow_lf or b"\r" in read:
             read = self._normalise(read)
         # A blank line can only begin here or on the join with what is held: a long frame is scanned once.
@@ -69,7 +83,7 @@ class FrameDecoder:
         *wholes, rest = read.split(b"\n\n")
         if rest:
             self._hold(rest)
-        return [frame for whole in wholes if (frame := _frame(whole)) is not None]
+        return wholes
 
     def finish(self) -> list[Frame]:
         """The upstream closed. What it left counts as a frame, whole or cut: its payload will tell."""

@@ -4,13 +4,17 @@ from collections.abc import Sequence
 from enum import Enum, auto
 from typing import Any, Final
 
+import orjson
+
 from translation.chat.calls import CallReader
 from translation.chat.failures import BROKEN, failure_in
 from translation.chat.logprobs import read_logprobs
 from translation.chat.reasoning import FIELDS, ReasoningReader
+from translation.chat.text_run import TextRun
 from translation.chat.usage import read_usage
 from translation.errors import ProtocolViolation
 from translation.events import (
+    Delta,
     Event,
     Failed,
     Finished,
@@ -78,6 +82,31 @@ class ChatDecoder:
         self._annotations: list[Json] = []
         self._facts: Json = {}
         self._reason: str | None = None
+        self._run: TextRun | None = None
+        self._run_at = (0, 0)
+
+    def read(self, payload: bytes) -> list[Event]:
+        """`feed` for a chunk as its bytes came. Raises orjson.JSONDecodeError too."""
+        if self._run is not None and (text := self._run.text(payload)):
+            return [Delta(*self._run_at, text)]
+        chunk = orjson.loads(payload)
+        events = self.feed(chunk)
+        self._learn(payload, chunk, events)
+        return events
+
+    def _learn(self, payload: bytes, chunk: Json, events: list[Event]) -> None:
+        """Answer text without reasoning before it goes out as it came in: only then may a run leave `feed` out."""
+        self._run = None
+        match events:
+            case [Delta(index=index, part_index=int(part_index), text=text, logprobs=None)] if self._says_text_as_is:
+                if _only_text(chunk, self._facts) == ("content", text):
+                    self._run = TextRun.learn(payload, "content", text)
+                    self._run_at = (index, part_index)
+
+    @property
+    def _says_text_as_is(self) -> bool:
+        plain = self._profile.parsing_format == "direct_response"
+        return plain and self.state is State.STREAMING and self._edges.settled and not self._annotations
 
     def feed(self, chunk: Json) -> list[Event]:
         """Take one chunk; return what it means, possibly nothing."""

@@ -13,6 +13,11 @@ class EdgeTrimmer:
         self._after = False
         self._held = ""
 
+    @property
+    def settled(self) -> bool:
+        """Whether text, for as long as nothing else comes, is left alone."""
+        return not self._inside and not self._after
+
     def feed(self, noun: str, text: str) -> str:
         """What of the next piece of `noun` can be said now, possibly nothing."""
         if noun in ("reasoning", "summary"):

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+import orjson
+
 from translation.errors import ProtocolViolation
 from translation.events import Event, Failed, Finished, FinishReason, ItemStatus, Opaque, Progressed, Started, Usage
 from translation.ids import NewId
@@ -56,6 +58,10 @@ class ResponsesDecoder:
             "response.reasoning_summary_part.done": lambda chunk: output.end_part("summary", chunk),
             "response.output_text.annotation.added": output.annotate,
         }
+
+    def read(self, payload: bytes) -> list[Event]:
+        """`feed` for an event as its bytes came. Raises orjson.JSONDecodeError too."""
+        return self.feed(orjson.loads(payload))
 
     def feed(self, chunk: Json) -> list[Event]:
         """Take one event object, or a whole response; return what it means, possibly nothing."""

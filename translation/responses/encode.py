@@ -82,7 +82,7 @@ class ResponsesEncoder:
         """Take one batch; return its frames, possibly none."""
         frames: list[bytes] = []
         for event in batch:
-            if isinstance(event, Delta):  # nine events in ten: they touch nothing but their own text
+            if type(event) is Delta:  # nine events in ten: they touch nothing but their own text
                 frames.append(self._write_delta(event))
                 continue
             if self._sequence < 0 and isinstance(event, Failed):
@@ -97,7 +97,8 @@ class ResponsesEncoder:
         text.state.append(event.text, event.logprobs)
         if text.channel is None:
             return b""
-        frame = self._delta_frame(text, event.text)
+        self._sequence += 1
+        frame = text.template % (self._sequence, orjson.dumps(event.text))
         if event.logprobs and text.channel.name == _OUTPUT_TEXT:
             return b"%b%b}\n\n" % (frame.removesuffix(_NO_LOGPROBS), orjson.dumps(event.logprobs))
         return frame
