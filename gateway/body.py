@@ -1,6 +1,7 @@
 """A request's body: read under a cap and a deadline, parsed, refused early when it is not one JSON object."""
 
 import asyncio
+from contextlib import suppress
 from typing import Any
 
 import orjson
@@ -11,19 +12,25 @@ from gateway.errors import BodyTooLarge, BodyTooSlow, NotJson, UnsupportedEncodi
 from gateway.guard import ClientLeft
 from translation.json_types import Json
 
+_DISCARD_S = 1.0
+
 
 async def read_json(request: Request, *, max_bytes: int, max_depth: int, deadline_s: float) -> Json:
     """The body as one JSON object. Raises the GatewayErrors named in the import list, or ClientLeft."""
     headers = request.headers
     if (encoding := headers.get("content-encoding", "identity").lower()) != "identity":
         raise UnsupportedEncoding(f"the body is encoded as {encoding!r}: send it without content-encoding")
-    if (declared := headers.get("content-length", "")).isdigit() and int(declared) > max_bytes:
-        raise _too_large(max_bytes)
     try:
+        if (declared := headers.get("content-length", "")).isdigit() and int(declared) > max_bytes:
+            raise _too_large(max_bytes)
         async with asyncio.timeout(deadline_s):
             body = await _read(request.receive, max_bytes)
     except TimeoutError:
         raise BodyTooSlow(f"the body did not arrive within {deadline_s:g} s") from None
+    except BodyTooLarge:
+        if "expect" not in headers:  # a client that waits for permission must not get it
+            await _discard(request.receive)
+        raise
     return parse(body, max_depth=max_depth)
 
 
@@ -60,6 +67,14 @@ async def _read(receive: Receive, max_bytes: int) -> bytes:
         chunks.append(chunk)
         if not message.get("more_body", False):
             return b"".join(chunks)
+
+
+async def _discard(receive: Receive) -> None:
+    """Drop what a client is still sending, for a moment: a connection closed under it is reset, the answer with it."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_DISCARD_S):
+            while (message := await receive())["type"] != "http.disconnect" and message.get("more_body", False):
+                continue
 
 
 def _too_large(max_bytes: int) -> BodyTooLarge:

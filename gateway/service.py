@@ -83,6 +83,7 @@ class Service:
         self._authenticator = Authenticator(settings.auth)
         self._resolver = Resolver(settings, providers)
         self._clock: Callable[[], int] = lambda: int(time.time())
+        self._max_frame_bytes = {name: int(config.max_line_mb * _MB) for name, config in settings.providers.items()}
         self._reasoning_fields = frozenset(settings.server.reasoning_fields)
         self.catalogue = Catalogue(self._resolver)
         self._read = partial(
@@ -122,7 +123,7 @@ class Service:
     def _presentation(self, route: Route) -> Presentation:
         return Presentation(
             reasoning_fields=self._reasoning_fields,
-            max_frame_bytes=DEFAULT_MAX_FRAME_BYTES,
+            max_frame_bytes=self._max_frame_bytes.get(route.provider.name, DEFAULT_MAX_FRAME_BYTES),
             clock=self._clock,
             relay_model=None if route.name == route.upstream_model else route.name,
         )

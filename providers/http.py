@@ -38,6 +38,14 @@ _REJECTIONS: dict[int, type[UpstreamRejected]] = {
     529: UpstreamOverloaded,
 }
 
+_HIDDEN_STATUSES = {
+    "insufficient_quota": 429,
+    "rate_limit_error": 429,
+    "rate_limit_exceeded": 429,
+    "overloaded_error": 503,
+}
+"""Words of an error object inside a good answer -> the status it should have had."""
+
 _PASSED_ON = ("retry-after", "retry-after-ms", "x-should-retry")
 """Headers of an error answer that help the client wait; the official SDKs obey them."""
 
@@ -199,8 +207,10 @@ class Upstream:
         error = answer.get("error")
         if not error:
             return None
-        status = error.get("code") if isinstance(error, dict) else None
-        return self._rejection(status if isinstance(status, int) and status >= 400 else 502, {}, orjson.dumps(answer))
+        words = [error.get("code"), error.get("type")] if isinstance(error, dict) else []
+        statuses = [_HIDDEN_STATUSES.get(str(word), word) for word in words]
+        status = next((status for status in statuses if isinstance(status, int) and status >= 400), 502)
+        return self._rejection(status, {}, orjson.dumps(answer))
 
     def _rejection(self, status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
         error = _error_object(body)

@@ -200,7 +200,11 @@ class WireRelay:
 
     async def answer(self) -> Answer:
         reply = await self._upstream.post(self._path, self._body, stream=False)
-        return Answer(self._upstream.parse(await reply.body(self._upstream.max_frame_bytes)))
+        answer = self._upstream.parse(await reply.body(self._upstream.max_frame_bytes))
+        # A response object has an `error` of its own, also when it is a good answer to this request.
+        if answer.get("object") != "response" and (rejection := self._upstream.rejection_in(answer)):
+            raise rejection
+        return Answer(answer)
 
 
 def _is_json(reply: Reply, *, asked_for_stream: bool) -> bool:

@@ -33,12 +33,14 @@ TEXT = ("Grüße ", "from ", "upstream")
 class Answer:
     """A sound text answer in one dialect, as frames of a stream and as JSON.
 
-    `cut` is how many frames stand before the one that says how the answer ended, `empty` a frame that adds nothing.
+    `cut` is how many frames stand before the one that says how the answer ended, `empty` a frame that adds nothing,
+    `error` a frame that says there will be no answer.
     """
 
     frames: Sequence[bytes]
     cut: int
     empty: bytes
+    error: bytes
     whole: bytes
 
     @property
@@ -50,10 +52,13 @@ class Answer:
         return b"".join(self.frames[: self.cut])
 
 
+_ERROR = {"message": "slow down", "type": "requests", "param": None, "code": "rate_limit_exceeded"}
+
 CHAT = Answer(
     frames=[data_frame(chunk) for chunk in text_chunks(*TEXT)],
     cut=1 + len(TEXT),
     empty=data_frame(chat_chunk({"content": ""})),
+    error=data_frame({"error": _ERROR}),
     whole=dump(whole_chat("".join(TEXT))),
 )
 _EVENTS = [
@@ -63,6 +68,7 @@ RESPONSES = Answer(
     frames=[named_frame(event) for event in _EVENTS],
     cut=4 + len(TEXT),
     empty=named_frame({**_EVENTS[4], "delta": ""}),
+    error=named_frame({**_ERROR, "type": "error", "sequence_number": 7}),
     whole=dump(response_snapshot("completed", [message_item("".join(TEXT))])),
 )
 
@@ -70,7 +76,7 @@ Fault = Callable[[Answer], Script]
 
 
 def _steps(steps: Callable[[bytes], Sequence[Step]]) -> Fault:
-    """A fault that does the same to the opening of a stream and to the first half of a JSON body."""
+    """A fault that does the same after the opening of a stream and after the first half of a JSON body."""
 
     def break_it(answer: Answer) -> Script:
         half = answer.whole[: len(answer.whole) // 2]
@@ -149,10 +155,9 @@ def _redirect(_: Answer) -> Script:
 
 
 def _dialect_error(answer: Answer) -> Script:
-    error = {"message": "the model fell over", "type": "server_error", "param": None, "code": "model_crashed"}
-    body = dump({"error": error})
     return either(
-        Reply(headers=SSE, body=[answer.opening, b"data: " + body + b"\n\n", DONE]), Reply(headers=JSON, body=body)
+        Reply(headers=SSE, body=[answer.opening, answer.error, DONE]),
+        Reply(headers=JSON, body=dump({"error": _ERROR})),
     )
 
 
@@ -161,12 +166,12 @@ WIRE_FAULTS: dict[str, Fault] = {
     "resets before the headers": lambda _: reset,
     "resets after the headers": _steps(lambda _: [Reset()]),
     "resets between two frames": _steps(lambda opening: [opening, Reset()]),
-    "resets in the middle of JSON": _steps(lambda opening: [opening[:-20], Reset()]),
+    "resets in the middle of JSON": _steps(lambda opening: [opening, b'data: {"id"', Reset()]),
     "resets inside a UTF-8 character": _stream(_mid_character),
     "resets inside an HTTP chunk": _steps(lambda opening: [Raw(b"fff\r\n" + opening[:50]), Reset()]),
     "falls silent in the middle": _steps(lambda opening: [opening, Hang()]),
     "drips slower than it may": _steps(lambda opening: [Drip(opening, per=1.0)]),
-    "ends the body in the middle of JSON": _steps(lambda opening: [opening[:-20]]),
+    "ends the body in the middle of JSON": _steps(lambda opening: [opening, b'data: {"id"']),
     "closes without ending the body": _steps(lambda opening: [opening, Close()]),
     "ends without a finish reason": _stream(lambda answer: answer.opening),
     "ends without saying done": _stream(lambda answer: b"".join(answer.frames)),

@@ -17,6 +17,7 @@ from .request import Request
 from .script import Script
 
 _PREFIX = "/v1"
+_TLS_HELLO = b"\x16"
 _RST_ON_CLOSE = struct.pack("ii", 1, 0)
 
 
@@ -54,7 +55,9 @@ class ScriptedUpstream:
             task.cancel()
         for connection in list(self._connections):
             connection.transport.abort()
-        await self._tasks.__aexit__(kind, error, trace)
+        # What the block raised stays as it is, the group would wrap it; it cancels the block when a script fails.
+        told = (kind, error, trace) if isinstance(error, asyncio.CancelledError) else (None, None, None)
+        await self._tasks.__aexit__(*told)
 
     @property
     def open_connections(self) -> int:
@@ -194,6 +197,8 @@ class _Connection(asyncio.Protocol):
     async def _read_more(self) -> None:
         if self._lost:
             raise ConnectionResetError("the peer left between requests")
+        if self._buffer.startswith(_TLS_HELLO):
+            raise ConnectionAbortedError("the peer speaks TLS")
         self._readable.clear()
         await self._readable.wait()
 

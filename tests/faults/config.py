@@ -1,0 +1,26 @@
+"""A gateway's configuration before one scripted upstream."""
+
+from typing import Any
+
+KEY = "upstream-secret"
+SILENCE_S = 0.4
+
+
+def config(base_url: str, *dialects: str, server: dict[str, Any] | None = None, **provider: Any) -> dict[str, Any]:
+    """Short deadlines and no second tries; `provider` replaces and adds what is said of the upstream."""
+    upstream = {
+        "type": "openai_compatible",
+        "base_url": base_url,
+        "api_key": KEY,
+        "dialects": list(dialects),
+        "silence_s": SILENCE_S,
+        "answer_s": SILENCE_S,
+        "max_line_mb": 1,
+        "retries": 0,
+        **provider,
+    }
+    return {
+        "server": {"drain_s": 0.2, **(server or {})},
+        "providers": {"upstream": upstream},
+        "models": {"*": {"provider": "upstream"}},
+    }

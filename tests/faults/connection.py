@@ -1,0 +1,49 @@
+"""A client's connection to the gateway, to be left or not read at will."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from urllib.parse import urlsplit
+
+from tests.faults.seen import Json
+
+
+class Connection:
+    """One connection. Everything sent and read is bytes."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+
+    def post(self, path: str, body: Json | bytes, *, length: int | None = None) -> None:
+        """Send a request to `path` (without the /v1); `length` may promise more than there is."""
+        content = body if isinstance(body, bytes) else json.dumps(body).encode()
+        head = f"POST /v1{path} HTTP/1.1\r\nHost: gateway\r\nContent-Type: application/json\r\n"
+        size = len(content) if length is None else length
+        self.writer.write(f"{head}Content-Length: {size}\r\n\r\n".encode() + content)
+
+    async def status(self) -> int:
+        """Read the reply's head."""
+        head = await self.reader.readuntil(b"\r\n\r\n")
+        return int(head.split(b" ", 2)[1])
+
+    async def read_to(self, mark: bytes) -> bytes:
+        """Read until these bytes have come."""
+        return await self.reader.readuntil(mark)
+
+    async def leave(self) -> None:
+        self.writer.close()
+        with suppress(ConnectionError):
+            await self.writer.wait_closed()
+
+
+@asynccontextmanager
+async def connected(base_url: str) -> AsyncIterator[Connection]:
+    """Open a connection; left at the end of the block, if not before."""
+    address = urlsplit(base_url)
+    connection = Connection(*await asyncio.open_connection(address.hostname, address.port))
+    try:
+        yield connection
+    finally:
+        await connection.leave()

@@ -1,0 +1,181 @@
+"""What a client sees of one answer, in the same words for both APIs and for streams and whole replies.
+
+Reading is strict: a stream that is not well formed to its last frame fails the test that reads it.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import httpx
+
+Json = dict[str, Any]
+
+RESPONSES = "/responses"
+CHAT = "/chat/completions"
+_ENDINGS = {"response.completed": "completed", "response.incomplete": "incomplete", "response.failed": "failed"}
+_PATIENCE_S = 20.0
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One answer. `code` names the failure, in an error body or at the end of a stream; calls are (name, arguments)."""
+
+    status: int
+    ending: str
+    code: str | None = None
+    text: str = ""
+    reasoning: str = ""
+    calls: tuple[tuple[str, str], ...] = ()
+    usage: tuple[int, int] | None = field(default=None, compare=False)
+    """(input, output) tokens, where reported."""
+
+
+def question(path: str, *, stream: bool, **more: Any) -> Json:
+    asked = {"input": "Hello"} if path == RESPONSES else {"messages": [{"role": "user", "content": "Hello"}]}
+    return {"model": "scripted-model", "stream": stream, **asked, **more}
+
+
+def client() -> httpx.AsyncClient:
+    """A client that does without certificates: reading them takes longer than most tests."""
+    return httpx.AsyncClient(timeout=_PATIENCE_S, verify=False, trust_env=False)
+
+
+async def ask(base_url: str, path: str, *, stream: bool, **more: Any) -> Seen:
+    """Ask and read to the end."""
+    async with client() as asking:
+        reply = await asking.post(base_url + path, json=question(path, stream=stream, **more))
+    return read(path, reply, stream=stream)
+
+
+def read(path: str, reply: httpx.Response, *, stream: bool) -> Seen:
+    assert "x-request-id" in reply.headers
+    if reply.status_code != 200:
+        return _read_error(reply)
+    if stream:
+        assert reply.headers["content-type"].startswith("text/event-stream")
+        return _STREAM_READERS[path](frames(reply.content))
+    assert reply.headers["content-type"] == "application/json"
+    return _WHOLE_READERS[path](reply.json())
+
+
+def frames(stream: bytes) -> list[tuple[str | None, str]]:
+    """(event, data) of every frame; comments are left out. Frames end in LF and the last one is [DONE]."""
+    assert b"\r" not in stream
+    assert stream.endswith(b"data: [DONE]\n\n")
+    found = [_frame(frame) for frame in stream.decode().removesuffix("\n\n").split("\n\n")]
+    whole = [frame for frame in found if frame is not None]
+    assert [data for _, data in whole].count("[DONE]") == 1
+    return whole[:-1]
+
+
+def _frame(frame: str) -> tuple[str | None, str] | None:
+    fields = [line.partition(": ") for line in frame.split("\n") if not line.startswith(":")]
+    assert all(name in ("event", "data", "id", "retry") for name, _, _ in fields), frame
+    event = next((value for name, _, value in fields if name == "event"), None)
+    data = [value for name, _, value in fields if name == "data"]
+    return (event, "\n".join(data)) if data else None
+
+
+def _read_error(reply: httpx.Response) -> Seen:
+    error = reply.json()["error"]
+    assert set(error) == {"message", "type", "param", "code"}
+    assert error["message"]
+    return Seen(reply.status_code, "refused", error["code"])
+
+
+def _read_responses_stream(stream: list[tuple[str | None, str]]) -> Seen:
+    events = [json.loads(data) for _, data in stream]
+    assert [event["type"] for event in events] == [name for name, _ in stream]
+    assert events[0]["type"] == "response.created"
+    endings = [event for event in events if event["type"] in _ENDINGS]
+    assert endings == events[-1:], "the one terminal event comes last"
+    assert len({event["response"]["id"] for event in events if "response" in event}) == 1
+    seen = _read_response(endings[0]["response"])
+    assert seen.ending == _ENDINGS[endings[0]["type"]]
+    streamed = replace(
+        seen,
+        text=_joined(events, "response.output_text.delta"),
+        reasoning=_joined(events, "response.reasoning_text.delta"),
+    )
+    assert seen.ending == "failed" or seen == streamed, "the snapshot is what was streamed"
+    return streamed
+
+
+def _joined(events: list[Json], kind: str) -> str:
+    return "".join(event["delta"] for event in events if event["type"] == kind)
+
+
+def _read_response(response: Json) -> Seen:
+    error, usage, output = response["error"], response["usage"], response["output"]
+    calls = [item for item in output if item["type"] == "function_call"]
+    assert len({call["call_id"] for call in calls}) == len(calls), "each call can be answered by its id"
+    return Seen(
+        200,
+        response["status"],
+        # `code` is from a closed list; where ours is not on it, `type` has it.
+        error and (error["type"] if error["code"] == "server_error" else error["code"]),
+        _text_of(output, "message"),
+        _text_of(output, "reasoning"),
+        tuple((call["name"], call["arguments"]) for call in calls),
+        (usage["input_tokens"], usage["output_tokens"]) if usage else None,
+    )
+
+
+def _text_of(output: list[Json], kind: str) -> str:
+    parts = [part for item in output if item["type"] == kind for part in item.get("content") or ()]
+    return "".join(part.get("text", "") for part in parts)
+
+
+def _read_chat_stream(stream: list[tuple[str | None, str]]) -> Seen:
+    chunks = [json.loads(data) for _, data in stream]
+    choices = [choice for chunk in chunks for choice in chunk["choices"]]
+    reasons = [choice["finish_reason"] for choice in choices if choice["finish_reason"]]
+    assert len(reasons) == 1, "a stream ends once"
+    errors = [chunk["error"] for chunk in chunks if "error" in chunk]
+    assert len(errors) == (reasons == ["error"])
+    deltas = [choice["delta"] for choice in choices]
+    usages = [chunk["usage"] for chunk in chunks if chunk.get("usage")]
+    message = {
+        "content": "".join(delta.get("content") or "" for delta in deltas),
+        "reasoning": "".join(delta.get("reasoning") or "" for delta in deltas),
+        "tool_calls": _joined_calls(deltas),
+    }
+    return _seen_message(message, reasons[0], errors[0]["code"] if errors else None, usages[-1] if usages else None)
+
+
+def _joined_calls(deltas: list[Json]) -> list[Json]:
+    """Calls as the official SDKs add them up: by index, identity from the first delta, arguments appended."""
+    calls: dict[int, Json] = {}
+    for call in (call for delta in deltas for call in delta.get("tool_calls") or ()):
+        function = call["function"]
+        known = calls.setdefault(call["index"], {"id": call.get("id"), "function": {"name": "", "arguments": ""}})
+        known["function"]["name"] += function.get("name") or ""
+        known["function"]["arguments"] += function.get("arguments") or ""
+    assert sorted(calls) == list(range(len(calls)))
+    return list(calls.values())
+
+
+def _read_completion(completion: Json) -> Seen:
+    choice = completion["choices"][0]
+    return _seen_message(choice["message"], choice["finish_reason"], None, completion.get("usage"))
+
+
+def _seen_message(message: Json, reason: str, code: str | None, usage: Json | None) -> Seen:
+    calls = message.get("tool_calls") or []
+    assert len({call["id"] for call in calls}) == len(calls), "each call can be answered by its id"
+    special: Mapping[str, str] = {"error": "failed", "length": "incomplete", "content_filter": "incomplete"}
+    return Seen(
+        200,
+        special.get(reason, "completed"),
+        code,
+        message["content"] or "",
+        message.get("reasoning") or "",
+        tuple((call["function"]["name"], call["function"]["arguments"]) for call in calls),
+        (usage["prompt_tokens"], usage["completion_tokens"]) if usage else None,
+    )
+
+
+_STREAM_READERS = {RESPONSES: _read_responses_stream, CHAT: _read_chat_stream}
+_WHOLE_READERS = {RESPONSES: _read_response, CHAT: _read_completion}

@@ -1,0 +1,69 @@
+"""A server told to stop lets its streams finish for a while, then ends them with a failure. Run as users run it."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from tests.faults.config import config
+from tests.faults.connection import Connection, connected
+from tests.faults.seen import CHAT, RESPONSES, question
+from tests.serving import command
+from tests.upstream import Hang, Pause, Reply, ScriptedUpstream
+from tests.upstream.builders import SSE
+from tests.upstream.faults import CHAT as CHAT_ANSWER
+
+PATHS = pytest.mark.parametrize("path", [RESPONSES, CHAT])
+EXIT_S = 10
+
+
+def settings(base_url: str, drain_s: float) -> dict:
+    return config(base_url, "chat", server={"drain_s": drain_s}, silence_s=60.0)
+
+
+async def begin(client: Connection, path: str) -> None:
+    client.post(path, question(path, stream=True))
+    assert await client.status() == 200
+    await client.read_to(b"upstream")
+
+
+@PATHS
+async def test_a_stream_that_ends_in_time_ends_well(path: str, tmp_path: Path) -> None:
+    go_on = asyncio.Event()
+    rest = CHAT_ANSWER.stream.removeprefix(CHAT_ANSWER.opening)
+    async with ScriptedUpstream() as upstream:
+        upstream.script(Reply(headers=SSE, body=[CHAT_ANSWER.opening, Pause(go_on), rest]))
+        with command(settings(upstream.url, 20.0), tmp_path) as server:
+            async with connected(server.v1) as client:
+                await begin(client, path)
+                server.process.terminate()
+                await refuses_connections(server.v1)
+                go_on.set()
+                end = await client.read_to(b"data: [DONE]\n\n")
+            assert b'"response.completed"' in end or b'"finish_reason":"stop"' in end
+            assert server.process.wait(EXIT_S) == 0
+
+
+@PATHS
+async def test_a_stream_that_outlasts_the_drain_ends_in_one_failure(path: str, tmp_path: Path) -> None:
+    async with ScriptedUpstream() as upstream:
+        upstream.script(Reply(headers=SSE, body=[CHAT_ANSWER.opening, Hang()]))
+        with command(settings(upstream.url, 0.2), tmp_path) as server:
+            async with connected(server.v1) as client:
+                await begin(client, path)
+                server.process.terminate()
+                end = await client.read_to(b"data: [DONE]\n\n")
+                await upstream.requests[0].closed
+            assert b"server_shutting_down" in end
+            assert end.count(b'"response.failed"') + end.count(b'"finish_reason":"error"') == 1
+            assert server.process.wait(EXIT_S) == 0
+
+
+async def refuses_connections(base_url: str) -> None:
+    async with asyncio.timeout(EXIT_S):
+        while True:
+            try:
+                async with connected(base_url):
+                    await asyncio.sleep(0)
+            except ConnectionRefusedError:
+                return

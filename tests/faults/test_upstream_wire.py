@@ -1,0 +1,242 @@
+"""Whatever an upstream does wrong on the wire, the client gets a correct answer or one named failure, and the next
+request gets its answer.
+"""
+
+import asyncio
+from typing import NamedTuple
+
+import pytest
+
+from tests.faults.config import KEY, config
+from tests.faults.routes import ROUTES
+from tests.faults.seen import CHAT, RESPONSES, Seen, ask, client, question
+from tests.upstream import Reply, ScriptedUpstream, closed_port, error_reply, reset
+from tests.upstream.faults import CHAT as CHAT_ANSWER
+from tests.upstream.faults import RESPONSES as RESPONSES_ANSWER
+from tests.upstream.faults import TEXT, WIRE_FAULTS, sound
+
+WHOLE_TEXT = "".join(TEXT)
+
+
+class Expected(NamedTuple):
+    """By the form of the answer. A stream that fails after its text began must still have shown that text."""
+
+    streamed: Seen
+    whole: Seen
+
+
+def completes() -> Seen:
+    return Seen(200, "completed", None, WHOLE_TEXT)
+
+
+def refused(status: int, code: str) -> Seen:
+    return Seen(status, "refused", code)
+
+
+def fails(code: str, text: str = WHOLE_TEXT) -> Seen:
+    return Seen(200, "failed", code, text)
+
+
+DISCONNECTED = refused(502, "upstream_disconnected")
+UNREACHABLE = refused(502, "upstream_unreachable")
+GARBLED = refused(502, "upstream_garbled")
+TRUNCATED = refused(502, "upstream_truncated")
+TIMED_OUT = refused(504, "upstream_timeout")
+LIMITED = refused(429, "rate_limit_exceeded")
+FINE = completes()
+
+
+def always(seen: Seen) -> Expected:
+    return Expected(seen, seen)
+
+
+def answers(upstream: int, ours: int, code: str) -> tuple[str, Expected]:
+    return f"answers {upstream}", always(refused(ours, code))
+
+
+OUTCOMES: dict[str, Expected] = {
+    "accepts and says nothing": always(TIMED_OUT),
+    "resets before the headers": always(UNREACHABLE),
+    "resets after the headers": always(DISCONNECTED),
+    "resets between two frames": Expected(fails("upstream_disconnected"), DISCONNECTED),
+    "resets in the middle of JSON": Expected(fails("upstream_disconnected"), DISCONNECTED),
+    "resets inside a UTF-8 character": Expected(DISCONNECTED, FINE),
+    "resets inside an HTTP chunk": always(DISCONNECTED),
+    "falls silent in the middle": Expected(fails("upstream_timeout"), TIMED_OUT),
+    "drips slower than it may": always(TIMED_OUT),
+    "ends the body in the middle of JSON": Expected(fails("upstream_truncated"), GARBLED),
+    "closes without ending the body": Expected(fails("upstream_disconnected"), DISCONNECTED),
+    "ends without a finish reason": Expected(fails("upstream_truncated"), FINE),
+    "ends without saying done": always(FINE),
+    "says done without a finish reason": Expected(fails("upstream_truncated"), FINE),
+    "says done twice": always(FINE),
+    "goes on after done": always(FINE),
+    "stays open after done": always(FINE),
+    "ends lines with CRLF": always(FINE),
+    "ends lines with CR": always(FINE),
+    "mixes line ends": always(FINE),
+    "sends single bytes with CRLF": always(FINE),
+    "starts with a byte order mark": always(FINE),
+    "sends comments and other fields": always(FINE),
+    "puts JSON on several data lines": always(FINE),
+    "leaves no space after the colon": always(FINE),
+    "sends a line without an end": Expected(GARBLED, FINE),
+    "sends many empty deltas": always(FINE),
+    "sends bytes that are not UTF-8": Expected(GARBLED, FINE),
+    "sends something that is not JSON": always(GARBLED),
+    "compresses unasked": always(FINE),
+    "sends a gzip bomb": always(GARBLED),
+    "sends a page of HTML": Expected(TRUNCATED, GARBLED),
+    "sends an empty body": Expected(TRUNCATED, GARBLED),
+    "puts an error inside a 200": Expected(fails("rate_limit_exceeded"), LIMITED),
+    "redirects": always(refused(502, "upstream_error")),
+    "confuses JSON and a stream": always(FINE),
+    "labels the body wrongly": Expected(GARBLED, TRUNCATED),
+    "lies about the size of a chunk": Expected(fails("upstream_disconnected"), DISCONNECTED),
+    "promises more than it sends": Expected(fails("upstream_disconnected"), DISCONNECTED),
+    "promises less than it sends": Expected(fails("upstream_truncated", "".join(TEXT[:2])), GARBLED),
+    **dict(
+        [
+            answers(400, 400, "upstream_rejected"),
+            answers(401, 502, "upstream_unauthorized"),
+            answers(403, 502, "upstream_unauthorized"),
+            answers(404, 404, "model_not_found"),
+            answers(408, 504, "upstream_timeout"),
+            answers(409, 409, "conflict"),
+            answers(413, 413, "request_too_large"),
+            answers(422, 400, "upstream_rejected"),
+            answers(500, 502, "upstream_error"),
+            answers(502, 502, "upstream_error"),
+            answers(503, 503, "upstream_overloaded"),
+            answers(504, 504, "upstream_timeout"),
+            answers(529, 503, "upstream_overloaded"),
+        ]
+    ),
+    "answers 429 with seconds to wait": always(LIMITED),
+    "answers 429 with a date to wait for": always(LIMITED),
+}
+
+# Where a relay differs: it opens fewer frames than a translation, and cannot make one form of an answer from the other.
+ON_RELAYS: dict[tuple[str, str], Expected] = {
+    ("Responses relayed", "resets inside a UTF-8 character"): Expected(fails("upstream_disconnected", ""), FINE),
+    ("Responses relayed", "sends bytes that are not UTF-8"): Expected(fails("upstream_garbled", ""), FINE),
+    ("chat relayed", "confuses JSON and a stream"): always(GARBLED),
+    ("Responses relayed", "confuses JSON and a stream"): always(GARBLED),
+    ("chat relayed", "labels the body wrongly"): Expected(GARBLED, FINE),
+    ("Responses relayed", "labels the body wrongly"): Expected(GARBLED, FINE),
+}
+
+
+def test_every_wire_fault_has_an_outcome() -> None:
+    assert OUTCOMES.keys() == WIRE_FAULTS.keys()
+
+
+@pytest.mark.parametrize("fault", WIRE_FAULTS)
+async def test_an_upstream_that(fault: str, gateway) -> None:
+    expected = {
+        f"{route}, {form}": seen
+        for route in ROUTES
+        for form, seen in ON_RELAYS.get((route, fault), OUTCOMES[fault])._asdict().items()
+    }
+    async with ScriptedUpstream() as upstream:
+        upstream.on("/chat/completions", WIRE_FAULTS[fault](CHAT_ANSWER))
+        upstream.on("/responses", WIRE_FAULTS[fault](RESPONSES_ANSWER))
+        serving = gateway(both_dialects(upstream.url))
+        assert await ask_every_way(serving.v1) == expected
+        upstream.on("/chat/completions", sound(CHAT_ANSWER))
+        upstream.on("/responses", sound(RESPONSES_ANSWER))
+        assert await ask_every_way(serving.v1) == dict.fromkeys(expected, completes()), (
+            "the next requests are unaffected"
+        )
+
+
+def both_dialects(base_url: str) -> dict:
+    """The same upstream twice: `chat` speaks chat to it, `responses` Responses."""
+    chat, responses = config(base_url, "chat"), config(base_url, "responses")
+    return {
+        **chat,
+        "providers": {"chat": chat["providers"]["upstream"], "responses": responses["providers"]["upstream"]},
+        "models": {"chat": {"provider": "chat"}, "responses": {"provider": "responses"}},
+    }
+
+
+async def ask_every_way(base_url: str) -> dict[str, Seen]:
+    """Every route, streaming and not, all at once."""
+    ways = {
+        f"{route}, {form}": ask(base_url, path, stream=form == "streamed", model=dialect)
+        for route, (path, dialect) in ROUTES.items()
+        for form in ("streamed", "whole")
+    }
+    return dict(zip(ways, await asyncio.gather(*ways.values()), strict=True))
+
+
+@pytest.mark.parametrize("path", [RESPONSES, CHAT])
+@pytest.mark.parametrize("stream", [True, False], ids=["streaming", "whole"])
+@pytest.mark.parametrize(("retries", "expected"), [(0, UNREACHABLE), (1, FINE)], ids=["once", "twice"])
+async def test_a_connection_that_breaks_before_the_reply_is_tried_as_often_as_configured(
+    path: str, stream: bool, retries: int, expected: Seen, gateway
+) -> None:
+    async with ScriptedUpstream() as upstream:
+        upstream.script(reset, sound(CHAT_ANSWER))
+        serving = gateway(config(upstream.url, "chat", retries=retries))
+        assert await ask(serving.v1, path, stream=stream) == expected
+        assert len(upstream.requests) == 1 + retries
+
+
+@pytest.mark.parametrize("path", [RESPONSES, CHAT])
+@pytest.mark.parametrize("stream", [True, False], ids=["streaming", "whole"])
+async def test_an_upstream_that_does_not_listen_is_unreachable(path: str, stream: bool, gateway) -> None:
+    serving = gateway(config(f"http://127.0.0.1:{closed_port()}/v1", "chat"))
+    assert await ask(serving.v1, path, stream=stream) == UNREACHABLE
+
+
+@pytest.mark.parametrize("path", [RESPONSES, CHAT])
+async def test_an_upstream_that_does_not_speak_tls_is_unreachable(path: str, gateway) -> None:
+    async with ScriptedUpstream() as upstream:
+        serving = gateway(config(upstream.url.replace("http://", "https://"), "chat"))
+        assert await ask(serving.v1, path, stream=True) == UNREACHABLE
+
+
+@pytest.mark.parametrize("wait", ["7", "Fri, 31 Dec 2100 23:59:59 GMT"], ids=["seconds", "a date"])
+async def test_how_long_to_wait_is_passed_on(wait: str, gateway) -> None:
+    async with ScriptedUpstream() as upstream:
+        upstream.script(error_reply(429, "slow down", headers={"retry-after": wait}))
+        serving = gateway(config(upstream.url, "chat"))
+        async with client() as asking:
+            reply = await asking.post(serving.v1 + CHAT, json=question(CHAT, stream=True))
+        assert reply.headers["retry-after"] == wait
+
+
+async def test_a_redirect_is_not_followed_and_the_key_goes_nowhere_else(gateway) -> None:
+    async with ScriptedUpstream() as upstream, ScriptedUpstream() as elsewhere:
+        upstream.script(Reply(307, {"location": elsewhere.url + "/chat/completions"}, framing="length"))
+        elsewhere.script(sound(CHAT_ANSWER))
+        serving = gateway(config(upstream.url, "chat"))
+        await ask(serving.v1, CHAT, stream=True)
+        assert not elsewhere.requests
+
+
+@pytest.mark.parametrize("path", [RESPONSES, CHAT])
+@pytest.mark.parametrize("status", [400, 401, 429, 500])
+async def test_neither_the_key_nor_the_address_of_the_upstream_reaches_a_client(
+    status: int, path: str, gateway
+) -> None:
+    async with ScriptedUpstream() as upstream:
+        upstream.script(error_reply(status, f"Incorrect API key provided: {KEY} at {upstream.url}/chat/completions"))
+        serving = gateway(config(upstream.url, "chat"))
+        async with client() as asking:
+            reply = await asking.post(serving.v1 + path, json=question(path, stream=True))
+        assert reply.status_code != 401
+        assert KEY not in reply.text
+        assert str(upstream.port) not in reply.text
+
+
+@pytest.mark.parametrize("path", [RESPONSES, CHAT])
+@pytest.mark.parametrize("fault", ["accepts and says nothing", "falls silent in the middle", "stays open after done"])
+async def test_a_connection_that_is_given_up_is_closed(fault: str, path: str, gateway) -> None:
+    async with ScriptedUpstream() as upstream:
+        upstream.script(WIRE_FAULTS[fault](CHAT_ANSWER))
+        serving = gateway(config(upstream.url, "chat"))
+        await ask(serving.v1, path, stream=True)
+        async with asyncio.timeout(1):
+            await upstream.requests[0].closed
