@@ -1,0 +1,210 @@
+"""The pooled transport against a server that says exactly what its script says."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import httpx
+import pytest
+
+from providers.config import ProviderConfig
+from providers.http import Upstream
+from providers.transport import PooledTransport
+from tests.upstream.builders import json_reply
+from tests.upstream.script import (
+    Close,
+    Exchange,
+    Framing,
+    Hang,
+    Pause,
+    Raw,
+    Repeat,
+    Reply,
+    Reset,
+    Script,
+    Step,
+    silence,
+)
+from tests.upstream.server import ScriptedUpstream, closed_port
+
+LIMITS = {"connect": 5.0, "read": 5.0, "pool": 5.0}
+
+
+@asynccontextmanager
+async def talking(
+    *scripts: Script, max_connections: int = 0
+) -> AsyncIterator[tuple[PooledTransport, ScriptedUpstream]]:
+    async with ScriptedUpstream() as upstream, PooledTransport(max_connections=max_connections) as transport:
+        upstream.script(*scripts)
+        yield transport, upstream
+
+
+def post(upstream: ScriptedUpstream, **limits: float) -> httpx.Request:
+    timeout = {**LIMITS, **limits}
+    return httpx.Request("POST", f"{upstream.url}/x", content=b'{"a":1}', extensions={"timeout": timeout})
+
+
+async def body_of(response: httpx.Response) -> bytes:
+    return b"".join([piece async for piece in response.aiter_raw()])
+
+
+def reply(*steps: Step, framing: Framing = "chunked", content_length: int | None = None) -> Reply:
+    return Reply(body=list(steps), framing=framing, content_length=content_length)
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        reply(b"hel", b"lo"),
+        reply(b"hel", b"lo", framing="length"),
+        reply(b"hel", b"lo", framing="close"),
+        reply(Raw(b"5;ext=1\r\nhel"), Raw(b"lo\r\n")),
+    ],
+    ids=["chunked", "with a length", "until the connection closes", "with a chunk extension"],
+)
+async def test_a_body_is_whole_however_it_is_framed(script: Script) -> None:
+    async with talking(script) as (transport, upstream):
+        response = await transport.handle_async_request(post(upstream))
+        assert (response.status_code, await body_of(response)) == (200, b"hello")
+        request = await upstream.received(1)
+        assert (request.method, request.content) == ("POST", b'{"a":1}')
+
+
+async def test_a_connection_is_used_again_once_its_reply_is_read() -> None:
+    async with talking(reply(b"one"), reply(b"two")) as (transport, upstream):
+        for expected in (b"one", b"two"):
+            assert await body_of(await transport.handle_async_request(post(upstream))) == expected
+        assert upstream.open_connections == 1
+
+
+async def test_leaving_a_reply_in_the_middle_hangs_up() -> None:
+    async with talking(reply(b"one", Hang())) as (transport, upstream):
+        response = await transport.handle_async_request(post(upstream))
+        async for piece in response.aiter_raw():
+            assert piece == b"one"
+            break
+        await response.aclose()
+        request = await upstream.received(1)
+        async with asyncio.timeout(1):
+            await request.closed
+
+
+async def test_being_cancelled_before_the_reply_hangs_up() -> None:
+    async with talking(silence) as (transport, upstream):
+        asking = asyncio.ensure_future(transport.handle_async_request(post(upstream)))
+        request = await upstream.received(1)
+        asking.cancel()
+        async with asyncio.timeout(1):
+            await request.closed
+
+
+BROKEN: dict[str, tuple[Script, type[httpx.TransportError]]] = {
+    "a reset in the body": (reply(b"one", Reset()), httpx.ReadError),
+    "an end before the length": (reply(b"one", framing="length", content_length=10), httpx.ReadError),
+    "an end without the last chunk": (reply(b"one", Close()), httpx.ReadError),
+    "a chunk size that is none": (reply(b"one", Raw(b"zz\r\n")), httpx.RemoteProtocolError),
+}
+
+
+@pytest.mark.parametrize(("script", "failure"), BROKEN.values(), ids=BROKEN)
+async def test_a_body_that_breaks_off_is_an_error_after_what_came(
+    script: Script, failure: type[httpx.TransportError]
+) -> None:
+    async def one_then_close(exchange: Exchange) -> None:
+        await script(exchange)
+        exchange.close()
+
+    async with talking(one_then_close) as (transport, upstream):
+        response = await transport.handle_async_request(post(upstream))
+        with pytest.raises(failure):
+            await body_of(response)
+
+
+async def test_silence_in_the_body_is_a_read_timeout() -> None:
+    async with talking(reply(b"one", Hang())) as (transport, upstream):
+        response = await transport.handle_async_request(post(upstream, read=0.05))
+        with pytest.raises(httpx.ReadTimeout):
+            await body_of(response)
+
+
+async def test_no_one_at_the_address_is_a_connect_error() -> None:
+    async with PooledTransport() as transport:
+        request = httpx.Request(
+            "POST", f"http://127.0.0.1:{closed_port()}/x", content=b"", extensions={"timeout": LIMITS}
+        )
+        with pytest.raises(httpx.ConnectError):
+            await transport.handle_async_request(request)
+
+
+async def test_a_kept_connection_that_the_server_closed_costs_the_client_nothing() -> None:
+    async def answer_and_close(exchange: Exchange) -> None:
+        await reply(b'{"n":1}', framing="length")(exchange)
+        exchange.close()
+
+    async with ScriptedUpstream() as server:
+        server.script(answer_and_close, json_reply({"n": 2}))
+        upstream = Upstream("up", ProviderConfig(type="vllm", base_url=server.url), server.url)
+        assert [await upstream.get("/models") for _ in range(2)] == [{"n": 1}, {"n": 2}]
+        await upstream.aclose()
+
+
+async def test_requests_over_the_limit_wait_for_a_connection() -> None:
+    go_on = asyncio.Event()
+    async with talking(reply(b"one", Pause(go_on)), reply(b"two"), max_connections=1) as (transport, upstream):
+        first = await transport.handle_async_request(post(upstream))
+        with pytest.raises(httpx.PoolTimeout):
+            await transport.handle_async_request(post(upstream, pool=0.05))
+        async with asyncio.TaskGroup() as group:
+            second = group.create_task(transport.handle_async_request(post(upstream)))
+            go_on.set()
+            assert await body_of(first) == b"one"
+        assert await body_of(second.result()) == b"two"
+
+
+async def test_a_slow_reader_holds_the_upstream_back() -> None:
+    size = 64 * 1024 * 1024
+    sent = 0
+
+    async def pour(exchange: Exchange) -> None:
+        nonlocal sent
+        await exchange.send(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % size)
+        for _ in range(size // 65536):
+            await exchange.send(bytes(65536))
+            sent += 65536
+
+    async with talking(pour) as (transport, upstream):
+        response = await transport.handle_async_request(post(upstream))
+        for _ in range(4 * size // 65536):  # turns of the loop: four times what the server needs if nothing held it back
+            await asyncio.sleep(0)
+        assert sent < size // 2
+        assert len(await body_of(response)) == size
+
+
+async def test_what_comes_after_the_end_of_a_reply_is_never_taken_for_the_next() -> None:
+    async with talking(
+        reply(b"one", Raw(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil"), framing="length", content_length=3),
+        reply(b"two"),
+    ) as (transport, upstream):
+        assert await body_of(await transport.handle_async_request(post(upstream))) == b"one"
+        assert await body_of(await transport.handle_async_request(post(upstream))) == b"two"
+
+
+async def test_an_endless_head_is_refused() -> None:
+    async def head(exchange: Exchange) -> None:
+        await exchange.send(b"HTTP/1.1 200 OK\r\n")
+        await Reply(body=[Repeat(b"x-a: " + b"y" * 1000 + b"\r\n", 1000)], framing="length")(exchange)
+
+    async with talking(head) as (transport, upstream):
+        with pytest.raises(httpx.RemoteProtocolError):
+            await transport.handle_async_request(post(upstream))
+
+
+async def test_an_informational_reply_is_not_the_answer() -> None:
+    async def early_hints(exchange: Exchange) -> None:
+        await exchange.send(b"HTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n")
+        await reply(b"one")(exchange)
+
+    async with talking(early_hints) as (transport, upstream):
+        response = await transport.handle_async_request(post(upstream))
+        assert (response.status_code, await body_of(response)) == (200, b"one")
+        assert "link" not in response.headers
