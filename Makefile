@@ -5,7 +5,7 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-engine check fmt bench docs lock
+.PHONY: help setup run test test-clients test-engine check fmt bench docs lock
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -25,6 +25,9 @@ run: setup ## serve on 127.0.0.1:8080; more with ARGS="--config FILE --port 9000
 test: setup ## unit, contract, golden, fault and integration tests; translation/ is covered to the last branch
 	$(BIN)/python -m pytest --cov --cov-report= $(ARGS)
 	$(BIN)/python -m coverage report --include='translation/*' --fail-under=100
+
+test-clients: setup ## Codex, the SDKs and the frameworks against the gateway; needs npm
+	scripts/test_clients $(ARGS)
 
 test-engine: setup ## the same promises on a real vLLM server
 	scripts/test_engine $(ARGS)

@@ -1,5 +1,6 @@
 """The lock files: complete, pinned, hashed, and silent about where packages come from."""
 
+import json
 import re
 import tomllib
 from pathlib import Path
@@ -9,7 +10,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[2]
-LOCKS = sorted((ROOT / "requirements").glob("*.txt"))
+CLIENTS = ROOT / "tests/clients"
+LOCKS = sorted([*(ROOT / "requirements").glob("*.txt"), CLIENTS / "requirements.txt"])
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 RUNTIME = PYPROJECT["project"]["dependencies"]
 DEV = PYPROJECT["dependency-groups"]["dev"]
@@ -32,13 +34,13 @@ def pins(lock: Path) -> dict[str, str]:
     return found
 
 
-@pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: lock.name)
+@pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: str(lock.relative_to(ROOT)))
 def test_every_requirement_carries_hashes(lock: Path) -> None:
     for line in requirements(lock):
         assert re.search(r"--hash=sha256:[0-9a-f]{64}(\s|$)", line), line
 
 
-@pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: lock.name)
+@pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: str(lock.relative_to(ROOT)))
 def test_no_lock_names_a_host_or_a_place_on_a_disk(lock: Path) -> None:
     text = lock.read_text()
     assert not re.search(r"://|index-url|trusted-host|find-links|@ file|\bwww\.|\.(org|com|net|io)\b", text)
@@ -60,3 +62,11 @@ def test_a_lock_covers_what_pyproject_declares(lock: str, declared: list[str]) -
 def test_developers_run_the_versions_that_users_run() -> None:
     runtime, dev = pins(ROOT / "requirements/runtime.txt"), pins(ROOT / "requirements/dev.txt")
     assert runtime.items() <= dev.items()
+
+
+def test_every_npm_package_carries_its_hash_and_no_address() -> None:
+    packages = json.loads((CLIENTS / "package-lock.json").read_text())["packages"]
+    declared = json.loads((CLIENTS / "package.json").read_text())["dependencies"]
+    assert packages.pop("")["dependencies"] == declared, "run scripts/lock"
+    assert all(package["integrity"].startswith("sha512-") for package in packages.values())
+    assert not any("resolved" in package for package in packages.values())

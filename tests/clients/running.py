@@ -1,0 +1,77 @@
+"""Real clients as processes: the programs in `programs/`, and the command-line clients themselves."""
+
+import asyncio
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+PROGRAMS = Path(__file__).with_name("programs")
+_PATIENCE_S = 90.0
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A process that ended."""
+
+    code: int
+    out: str
+    err: str
+
+
+class Installed:
+    """The clients that `scripts/setup_clients` put into a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.python = folder / "venv/bin/python"
+        self._bin = folder / "node_modules/.bin"
+
+    async def run_program(self, name: str, case: str, **env: str) -> Any:
+        """Run one case of a program and return what it printed as its last line, parsed; fails with what it said."""
+        interpreter = self.python if name.endswith(".py") else self._bin / "node"
+        ran = await self.run(str(interpreter), str(PROGRAMS / name), case, env=env)
+        assert ran.code == 0, ran.err[-4000:] or ran.out[-4000:]
+        return json.loads(ran.out.splitlines()[-1])
+
+    async def run_command(self, name: str, *arguments: str, cwd: Path, env: Mapping[str, str], said: str = "") -> Ran:
+        """Run a command that npm installed, in a folder, with `said` as its standard input."""
+        return await self.run(str(self._bin / "node"), str(self._bin / name), *arguments, cwd=cwd, env=env, said=said)
+
+    async def run(
+        self,
+        *command: str,
+        env: Mapping[str, str],
+        cwd: Path = PROGRAMS,
+        said: str = "",
+        patience_s: float = _PATIENCE_S,
+    ) -> Ran:
+        process = await asyncio.create_subprocess_exec(
+            *command,
+            cwd=cwd,
+            env=_quiet({**os.environ, **env, "PATH": f"{self._bin}:{os.environ['PATH']}"}),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        try:
+            async with asyncio.timeout(patience_s):
+                out, err = await process.communicate(said.encode())
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+        return Ran(process.returncode or 0, out.decode(), err.decode())
+
+
+def _quiet(environment: dict[str, str]) -> dict[str, str]:
+    """No proxies, no telemetry and nobody's real key."""
+    kept = {name: value for name, value in environment.items() if not name.lower().endswith("_proxy")}
+    return {
+        **kept,
+        "OPENAI_API_KEY": "none",
+        "OPENAI_AGENTS_DISABLE_TRACING": "1",
+        "DO_NOT_TRACK": "1",
+        "LANGSMITH_TRACING": "false",
+    }

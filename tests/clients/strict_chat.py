@@ -1,0 +1,85 @@
+"""A chat upstream that refuses what the strictest real ones refuse, so that a wrong translation cannot go unseen."""
+
+import re
+from typing import Any
+
+from openai.types.chat.completion_create_params import CompletionCreateParamsNonStreaming
+from pydantic import ConfigDict, TypeAdapter, ValidationError, with_config
+
+from tests.upstream import Exchange, Request, Script, error_reply
+
+Json = dict[str, Any]
+
+_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_REASONING = "reasoning_content"
+"""The one field outside the official API: what the model thought goes back to it in it."""
+
+
+@with_config(ConfigDict(extra="forbid"))
+class _Body(CompletionCreateParamsNonStreaming):
+    """The official request, without any key of its own anywhere."""
+
+
+_BODY = TypeAdapter(_Body)
+
+
+def strict(script: Script) -> Script:
+    """The script, behind a check of the request; what fails the check is answered with a 400 that says why."""
+
+    async def play(exchange: Exchange) -> None:
+        complaint = find_mistake(exchange.request)
+        await (error_reply(400, complaint) if complaint else script)(exchange)
+
+    return play
+
+
+def find_mistake(request: Request) -> str | None:
+    """What a strict upstream would refuse about a chat request, or None."""
+    body = {name: value for name, value in request.json.items() if name != "stream"}
+    try:
+        _read_all(_BODY.validate_python({**body, "messages": [_without_reasoning(m) for m in body["messages"]]}))
+    except ValidationError as refusal:
+        return "; ".join(f"{error['loc']}: {error['msg']}" for error in refusal.errors())[:2000]
+    if "stream_options" in body and not request.streams:
+        return "stream_options without stream"
+    if not body.get("tools"):
+        unwanted = {"tools", "tool_choice", "parallel_tool_calls"} & set(body)
+        return f"{sorted(unwanted)} without tools" if unwanted else _find_stray_call(body["messages"])
+    return _find_bad_tool(body["tools"]) or _find_stray_call(body["messages"])
+
+
+def _find_bad_tool(tools: list[Json]) -> str | None:
+    for tool in tools:
+        function = tool["function"]
+        if not _NAME.fullmatch(function["name"]):
+            return f"the tool name {function['name']!r}"
+        if function.get("strict") and (function.get("parameters") or {}).get("additionalProperties") is not False:
+            return f"strict is true, and the schema of {function['name']} is not"
+    return None
+
+
+def _find_stray_call(messages: list[Json]) -> str | None:
+    """Each call is answered by a tool message right after the message it is in, and nothing else is."""
+    waiting: set[str] = set()
+    for place, message in enumerate(messages):
+        if message["role"] == "tool":
+            if message["tool_call_id"] not in waiting:
+                return f"messages[{place}] answers no call of the message before"
+            waiting.remove(message["tool_call_id"])
+            continue
+        if waiting:
+            return f"no tool message for the calls {sorted(waiting)} before messages[{place}]"
+        waiting = {call["id"] for call in message.get("tool_calls") or ()}
+    return f"no tool message for the calls {sorted(waiting)}" if waiting else None
+
+
+def _without_reasoning(message: Json) -> Json:
+    return {name: value for name, value in message.items() if name != _REASONING or message["role"] != "assistant"}
+
+
+def _read_all(value: Any) -> None:
+    """Make pydantic validate what it validates only when it is read: everything the SDK calls an Iterable."""
+    if isinstance(value, str | bytes | int | float | None):
+        return
+    for part in value.values() if isinstance(value, dict) else value:
+        _read_all(part)

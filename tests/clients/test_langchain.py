@@ -1,0 +1,27 @@
+"""LangChain's ChatOpenAI, judged by LangChain's own standard tests."""
+
+import re
+
+import pytest
+
+from tests.clients.conftest import Answer
+from tests.clients.knowing import knowing
+from tests.clients.running import PROGRAMS, Installed
+from tests.serving import Gateway
+
+
+@pytest.mark.parametrize("api", ["responses", "chat"])
+async def test_the_standard_tests_of_langchain_pass(
+    api: str, clients: Installed, gateway: Gateway, answer: Answer
+) -> None:
+    answer(knowing)
+    ran = await clients.run(
+        str(clients.python),
+        *("-m", "pytest", "-q", "-rf", "--tb=short", "--noconftest", "-c", "/dev/null", "--rootdir", str(PROGRAMS)),
+        # One event loop for all: langchain keeps its connections for the whole process.
+        *("-o", "asyncio_mode=auto", "-o", "asyncio_default_test_loop_scope=session"),
+        *("-p", "no:cacheprovider", "langchain_standard.py"),
+        env={"API": api, "MODEL": "some-model", "BASE_URL": gateway.v1},
+    )
+    assert ran.code == 0, ran.out[-8000:]
+    assert re.search(r"\b4\d passed", ran.out), "most of them were skipped"
