@@ -1,6 +1,12 @@
 """A gateway's configuration before one scripted upstream."""
 
+from collections.abc import Callable
 from typing import Any
+
+from tests.serving import Gateway
+
+StartGateway = Callable[[dict[str, Any]], Gateway]
+"""The fixture `gateway`."""
 
 KEY = "upstream-secret"
 SILENCE_S = 0.4

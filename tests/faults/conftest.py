@@ -1,14 +1,12 @@
 """The gateway each fault is put to, on a real socket."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
-from typing import Any
 
 import pytest
 
-from tests.serving import Gateway, serving
-
-StartGateway = Callable[[dict[str, Any]], Gateway]
+from tests.faults.config import StartGateway
+from tests.serving import serving
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.faults.config import config
+from tests.faults.config import StartGateway, config
 from tests.faults.connection import connected
 from tests.faults.routes import ROUTES
 from tests.faults.seen import CHAT, RESPONSES, ask, client, question
@@ -37,7 +37,7 @@ async def closes_within_a_second(upstream: ScriptedUpstream) -> None:
 @pytest.mark.parametrize(("path", "dialect"), ROUTES.values(), ids=ROUTES)
 @pytest.mark.parametrize("stream", [True, False], ids=["streaming", "whole"])
 async def test_a_client_that_leaves_before_the_first_byte_hangs_up_on_the_upstream(
-    path: str, dialect: str, stream: bool, gateway
+    path: str, dialect: str, stream: bool, gateway: StartGateway
 ) -> None:
     async with ScriptedUpstream() as upstream:
         upstream.script(silence)
@@ -49,7 +49,9 @@ async def test_a_client_that_leaves_before_the_first_byte_hangs_up_on_the_upstre
 
 
 @pytest.mark.parametrize(("path", "dialect"), ROUTES.values(), ids=ROUTES)
-async def test_a_client_that_leaves_in_mid_stream_hangs_up_on_the_upstream(path: str, dialect: str, gateway) -> None:
+async def test_a_client_that_leaves_in_mid_stream_hangs_up_on_the_upstream(
+    path: str, dialect: str, gateway: StartGateway
+) -> None:
     async with ScriptedUpstream() as upstream:
         upstream.script(hangs_after_the_opening(CHAT_ANSWER if dialect == "chat" else RESPONSES_ANSWER))
         serving = gateway(patient(upstream.url, dialect))
@@ -61,7 +63,9 @@ async def test_a_client_that_leaves_in_mid_stream_hangs_up_on_the_upstream(path:
 
 
 @PATHS
-async def test_a_client_that_leaves_while_a_whole_answer_arrives_hangs_up_on_the_upstream(path: str, gateway) -> None:
+async def test_a_client_that_leaves_while_a_whole_answer_arrives_hangs_up_on_the_upstream(
+    path: str, gateway: StartGateway
+) -> None:
     arriving = asyncio.Event()
 
     async def half_an_answer(exchange: Exchange) -> None:
@@ -79,7 +83,7 @@ async def test_a_client_that_leaves_while_a_whole_answer_arrives_hangs_up_on_the
 
 
 @PATHS
-async def test_two_hundred_clients_that_leave_at_once_leave_nothing_open(path: str, gateway) -> None:
+async def test_two_hundred_clients_that_leave_at_once_leave_nothing_open(path: str, gateway: StartGateway) -> None:
     async with ScriptedUpstream() as upstream:
         upstream.script(hangs_after_the_opening(CHAT_ANSWER))
         serving = gateway(patient(upstream.url))
@@ -97,7 +101,7 @@ async def test_two_hundred_clients_that_leave_at_once_leave_nothing_open(path: s
 
 
 @PATHS
-async def test_a_client_that_does_not_read_holds_the_upstream_back(path: str, gateway) -> None:
+async def test_a_client_that_does_not_read_holds_the_upstream_back(path: str, gateway: StartGateway) -> None:
     whole = 64 * 1024 * 1024
     burst = CHAT_ANSWER.frames[1] * 400
     sent_before_held: asyncio.Future[int] = asyncio.get_running_loop().create_future()
@@ -125,7 +129,7 @@ async def test_a_client_that_does_not_read_holds_the_upstream_back(path: str, ga
 
 @pytest.mark.parametrize(("path", "dialect"), ROUTES.values(), ids=ROUTES)
 @pytest.mark.parametrize("begun", [False, True], ids=["before the first byte", "in mid-stream"])
-async def test_silence_is_filled_with_comments(path: str, dialect: str, begun: bool, gateway) -> None:
+async def test_silence_is_filled_with_comments(path: str, dialect: str, begun: bool, gateway: StartGateway) -> None:
     go_on = asyncio.Event()
     answer = CHAT_ANSWER if dialect == "chat" else RESPONSES_ANSWER
     opening = answer.opening if begun else b""
@@ -143,7 +147,7 @@ async def test_silence_is_filled_with_comments(path: str, dialect: str, begun: b
 
 
 @PATHS
-async def test_a_failure_after_a_comment_is_the_last_event(path: str, gateway) -> None:
+async def test_a_failure_after_a_comment_is_the_last_event(path: str, gateway: StartGateway) -> None:
     end = asyncio.Event()
     async with ScriptedUpstream() as upstream:
         upstream.script(Reply(headers=SSE, body=[Pause(end)]))
@@ -158,7 +162,7 @@ async def test_a_failure_after_a_comment_is_the_last_event(path: str, gateway) -
 
 @PATHS
 @pytest.mark.parametrize("declared", [True, False], ids=["by its length", "by what arrives"])
-async def test_a_body_over_the_cap_is_refused(path: str, declared: bool, gateway) -> None:
+async def test_a_body_over_the_cap_is_refused(path: str, declared: bool, gateway: StartGateway) -> None:
     async with ScriptedUpstream() as upstream:
         serving = gateway(patient(upstream.url, max_body_mb=1))
         padding = json.dumps(question(path, stream=True, user="x" * 1_100_000)).encode()
@@ -175,7 +179,7 @@ async def test_a_body_over_the_cap_is_refused(path: str, declared: bool, gateway
 
 
 @PATHS
-async def test_a_body_that_promises_a_gigabyte_is_refused_before_it_comes(path: str, gateway) -> None:
+async def test_a_body_that_promises_a_gigabyte_is_refused_before_it_comes(path: str, gateway: StartGateway) -> None:
     async with ScriptedUpstream() as upstream:
         serving = gateway(patient(upstream.url))
         async with connected(serving.v1) as client:
@@ -202,7 +206,7 @@ UNACCEPTABLE = {
 
 @PATHS
 @pytest.mark.parametrize("body", UNACCEPTABLE.values(), ids=UNACCEPTABLE)
-async def test_a_body_that_is_no_sensible_json_is_refused(body: bytes, path: str, gateway) -> None:
+async def test_a_body_that_is_no_sensible_json_is_refused(body: bytes, path: str, gateway: StartGateway) -> None:
     async with ScriptedUpstream() as upstream:
         serving = gateway(patient(upstream.url))
         async with client() as asking:
@@ -213,7 +217,7 @@ async def test_a_body_that_is_no_sensible_json_is_refused(body: bytes, path: str
 
 
 @PATHS
-async def test_null_for_every_field_is_refused_or_answered(path: str, gateway) -> None:
+async def test_null_for_every_field_is_refused_or_answered(path: str, gateway: StartGateway) -> None:
     async with ScriptedUpstream() as upstream:
         upstream.script(sound(CHAT_ANSWER))
         serving = gateway(patient(upstream.url))
@@ -231,7 +235,7 @@ SMUGGLED = {
 
 
 @pytest.mark.parametrize("rest", SMUGGLED.values(), ids=SMUGGLED)
-async def test_a_request_that_two_servers_would_cut_differently_is_refused(rest: bytes, gateway) -> None:
+async def test_a_request_that_two_servers_would_cut_differently_is_refused(rest: bytes, gateway: StartGateway) -> None:
     async with ScriptedUpstream() as upstream:
         serving = gateway(patient(upstream.url))
         async with connected(serving.v1) as client:
@@ -241,7 +245,7 @@ async def test_a_request_that_two_servers_would_cut_differently_is_refused(rest:
 
 
 @pytest.mark.parametrize("name", ["..%2F..%2Fetc%2Fpasswd", "%00", "x" * 5000], ids=["a traversal", "NUL", "long"])
-async def test_a_strange_model_name_in_a_path_is_not_found(name: str, gateway) -> None:
+async def test_a_strange_model_name_in_a_path_is_not_found(name: str, gateway: StartGateway) -> None:
     async with ScriptedUpstream() as upstream:
         serving = gateway({**patient(upstream.url), "models": {"known": {"provider": "upstream"}}})
         async with client() as asking:

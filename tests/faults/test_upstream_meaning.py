@@ -2,12 +2,13 @@
 failure.
 """
 
+import asyncio
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 
-from tests.faults.config import config
+from tests.faults.config import StartGateway, config
 from tests.faults.seen import CHAT, RESPONSES, Json, Seen, ask
 from tests.upstream import Script, ScriptedUpstream, chat_chunk, chat_json, chat_sse, sse_reply
 from tests.upstream.builders import CHAT_USAGE, DONE, either, text_chunks
@@ -150,28 +151,37 @@ CASES: dict[str, Case] = {
 }
 
 
-@pytest.mark.parametrize("streamed", [True, False], ids=["streaming", "whole"])
-@pytest.mark.parametrize(("path", "more"), ENDPOINTS.values(), ids=ENDPOINTS)
 @pytest.mark.parametrize(("chunks", "message", "sees"), CASES.values(), ids=CASES)
-async def test_an_upstream_that(
-    chunks: list[Json], message: Json | None, sees: Seen, path: str, more: Json, streamed: bool, gateway
-) -> None:
+async def test_an_upstream_that(chunks: list[Json], message: Json | None, sees: Seen, gateway: StartGateway) -> None:
     reason = "tool_calls" if sees.calls else "stop"
     whole = chat_json(**{"content": None, **(message or {})}, finish_reason=reason)
     script = chat_sse(chunks) if message is None else either(chat_sse(chunks), whole)
-    assert await answer(gateway, script, path, stream=streamed, tools=TOOLS[path], **more) == _as_seen(sees, streamed)
+    refusal = Seen(502, "refused", sees.code) if sees.ending == "failed" else sees
+    assert await every_way(gateway, script) == {
+        "Responses, streamed": sees,
+        "Responses, whole": refusal,
+        "chat, streamed": sees,
+        "chat, whole": refusal,
+    }
 
 
-def _as_seen(sees: Seen, streamed: bool) -> Seen:
-    """A failure shows in the status where nothing was streamed."""
-    return sees if streamed or sees.ending != "failed" else Seen(502, "refused", sees.code)
-
-
-async def answer(gateway: Any, script: Script, path: str, *, stream: bool, **more: Any) -> Seen:
+async def every_way(gateway: StartGateway, script: Script) -> dict[str, Seen]:
+    """What clients of both endpoints see of this answer, streaming and not."""
     async with ScriptedUpstream() as upstream:
         upstream.script(script)
         serving = gateway(config(upstream.url, "chat"))
-        return await ask(serving.v1, path, stream=stream, **more)
+        ways = {
+            f"{endpoint}, {form}": ask(
+                serving.v1, path, stream=form == "streamed", tools=TOOLS[path], **more, **_usage_too(path, form)
+            )
+            for endpoint, (path, more) in ENDPOINTS.items()
+            for form in ("streamed", "whole")
+        }
+        return dict(zip(ways, await asyncio.gather(*ways.values()), strict=True))
+
+
+def _usage_too(path: str, form: str) -> Json:
+    return {"stream_options": {"include_usage": True}} if path == CHAT and form == "streamed" else {}
 
 
 USAGES: dict[str, tuple[Json, tuple[int, int]]] = {
@@ -184,15 +194,15 @@ USAGES: dict[str, tuple[Json, tuple[int, int]]] = {
 }
 
 
-@pytest.mark.parametrize("streamed", [True, False], ids=["streaming", "whole"])
-@pytest.mark.parametrize(("path", "more"), ENDPOINTS.values(), ids=ENDPOINTS)
 @pytest.mark.parametrize(("usage", "counted"), USAGES.values(), ids=USAGES)
-async def test_usage_that(
-    usage: Json, counted: tuple[int, int], path: str, more: Json, streamed: bool, gateway
-) -> None:
+async def test_usage_that(usage: Json, counted: tuple[int, int], gateway: StartGateway) -> None:
     script = either(chat_sse(text_chunks("hi", usage=usage)), chat_json("hi", usage=usage))
-    wanted = {"stream_options": {"include_usage": True}} if path == CHAT and streamed else {}
-    assert (await answer(gateway, script, path, stream=streamed, **more, **wanted)).usage == counted
+    assert {way: seen.usage for way, seen in (await every_way(gateway, script)).items()} == {
+        "Responses, streamed": counted,
+        "Responses, whole": counted,
+        "chat, streamed": counted,
+        "chat, whole": counted,
+    }
 
 
 GARBLED = Seen(502, "refused", "upstream_garbled")
@@ -211,8 +221,7 @@ RAW_CHUNKS: dict[str, tuple[bytes, Seen]] = {
 }
 
 
-@pytest.mark.parametrize(("path", "more"), ENDPOINTS.values(), ids=ENDPOINTS)
 @pytest.mark.parametrize(("chunk", "sees"), RAW_CHUNKS.values(), ids=RAW_CHUNKS)
-async def test_a_chunk_with(chunk: bytes, sees: Seen, path: str, more: Json, gateway) -> None:
-    script = sse_reply(b"data: " + chunk + b"\n\n", DONE)
-    assert await answer(gateway, script, path, stream=True, **more) == sees
+async def test_a_chunk_with(chunk: bytes, sees: Seen, gateway: StartGateway) -> None:
+    seen = await every_way(gateway, sse_reply(b"data: " + chunk + b"\n\n", DONE))
+    assert set(seen.values()) == {sees}

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.faults.config import KEY, config
+from tests.faults.config import KEY, StartGateway, config
 from tests.faults.routes import ROUTES
 from tests.faults.seen import CHAT, RESPONSES, Seen, ask, client, question
 from tests.upstream import Reply, ScriptedUpstream, closed_port, error_reply, reset
@@ -132,7 +132,7 @@ def test_every_wire_fault_has_an_outcome() -> None:
 
 
 @pytest.mark.parametrize("fault", WIRE_FAULTS)
-async def test_an_upstream_that(fault: str, gateway) -> None:
+async def test_an_upstream_that(fault: str, gateway: StartGateway) -> None:
     expected = {
         f"{route}, {form}": seen
         for route in ROUTES
@@ -174,7 +174,7 @@ async def ask_every_way(base_url: str) -> dict[str, Seen]:
 @pytest.mark.parametrize("stream", [True, False], ids=["streaming", "whole"])
 @pytest.mark.parametrize(("retries", "expected"), [(0, UNREACHABLE), (1, FINE)], ids=["once", "twice"])
 async def test_a_connection_that_breaks_before_the_reply_is_tried_as_often_as_configured(
-    path: str, stream: bool, retries: int, expected: Seen, gateway
+    path: str, stream: bool, retries: int, expected: Seen, gateway: StartGateway
 ) -> None:
     async with ScriptedUpstream() as upstream:
         upstream.script(reset, sound(CHAT_ANSWER))
@@ -185,20 +185,20 @@ async def test_a_connection_that_breaks_before_the_reply_is_tried_as_often_as_co
 
 @pytest.mark.parametrize("path", [RESPONSES, CHAT])
 @pytest.mark.parametrize("stream", [True, False], ids=["streaming", "whole"])
-async def test_an_upstream_that_does_not_listen_is_unreachable(path: str, stream: bool, gateway) -> None:
+async def test_an_upstream_that_does_not_listen_is_unreachable(path: str, stream: bool, gateway: StartGateway) -> None:
     serving = gateway(config(f"http://127.0.0.1:{closed_port()}/v1", "chat"))
     assert await ask(serving.v1, path, stream=stream) == UNREACHABLE
 
 
 @pytest.mark.parametrize("path", [RESPONSES, CHAT])
-async def test_an_upstream_that_does_not_speak_tls_is_unreachable(path: str, gateway) -> None:
+async def test_an_upstream_that_does_not_speak_tls_is_unreachable(path: str, gateway: StartGateway) -> None:
     async with ScriptedUpstream() as upstream:
         serving = gateway(config(upstream.url.replace("http://", "https://"), "chat"))
         assert await ask(serving.v1, path, stream=True) == UNREACHABLE
 
 
 @pytest.mark.parametrize("wait", ["7", "Fri, 31 Dec 2100 23:59:59 GMT"], ids=["seconds", "a date"])
-async def test_how_long_to_wait_is_passed_on(wait: str, gateway) -> None:
+async def test_how_long_to_wait_is_passed_on(wait: str, gateway: StartGateway) -> None:
     async with ScriptedUpstream() as upstream:
         upstream.script(error_reply(429, "slow down", headers={"retry-after": wait}))
         serving = gateway(config(upstream.url, "chat"))
@@ -207,7 +207,7 @@ async def test_how_long_to_wait_is_passed_on(wait: str, gateway) -> None:
         assert reply.headers["retry-after"] == wait
 
 
-async def test_a_redirect_is_not_followed_and_the_key_goes_nowhere_else(gateway) -> None:
+async def test_a_redirect_is_not_followed_and_the_key_goes_nowhere_else(gateway: StartGateway) -> None:
     async with ScriptedUpstream() as upstream, ScriptedUpstream() as elsewhere:
         upstream.script(Reply(307, {"location": elsewhere.url + "/chat/completions"}, framing="length"))
         elsewhere.script(sound(CHAT_ANSWER))
@@ -219,7 +219,7 @@ async def test_a_redirect_is_not_followed_and_the_key_goes_nowhere_else(gateway)
 @pytest.mark.parametrize("path", [RESPONSES, CHAT])
 @pytest.mark.parametrize("status", [400, 401, 429, 500])
 async def test_neither_the_key_nor_the_address_of_the_upstream_reaches_a_client(
-    status: int, path: str, gateway
+    status: int, path: str, gateway: StartGateway
 ) -> None:
     async with ScriptedUpstream() as upstream:
         upstream.script(error_reply(status, f"Incorrect API key provided: {KEY} at {upstream.url}/chat/completions"))
@@ -233,7 +233,7 @@ async def test_neither_the_key_nor_the_address_of_the_upstream_reaches_a_client(
 
 @pytest.mark.parametrize("path", [RESPONSES, CHAT])
 @pytest.mark.parametrize("fault", ["accepts and says nothing", "falls silent in the middle", "stays open after done"])
-async def test_a_connection_that_is_given_up_is_closed(fault: str, path: str, gateway) -> None:
+async def test_a_connection_that_is_given_up_is_closed(fault: str, path: str, gateway: StartGateway) -> None:
     async with ScriptedUpstream() as upstream:
         upstream.script(WIRE_FAULTS[fault](CHAT_ANSWER))
         serving = gateway(config(upstream.url, "chat"))
