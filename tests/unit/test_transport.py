@@ -174,7 +174,8 @@ async def test_a_slow_reader_holds_the_upstream_back() -> None:
 
     async with talking(pour) as (transport, upstream):
         response = await transport.handle_async_request(post(upstream))
-        for _ in range(4 * size // 65536):  # turns of the loop: four times what the server needs if nothing held it back
+        # Turns of the loop: four times what the server needs if nothing held it back.
+        for _ in range(4 * size // 65536):
             await asyncio.sleep(0)
         assert sent < size // 2
         assert len(await body_of(response)) == size
