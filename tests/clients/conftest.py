@@ -23,11 +23,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def clients() -> Installed:
+def clients(tmp_path_factory: pytest.TempPathFactory) -> Installed:
     folder = os.environ.get("CLIENTS_DIR")
     if folder is None:
         raise pytest.UsageError("CLIENTS_DIR must name a folder that `scripts/setup_clients` filled")
-    return Installed(Path(folder))
+    return Installed(Path(folder), tmp_path_factory.mktemp("clients"))
 
 
 @pytest.fixture

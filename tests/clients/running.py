@@ -22,16 +22,27 @@ class Ran:
 
 
 class Installed:
-    """The clients that `scripts/setup_clients` put into a folder."""
+    """The clients that `scripts/setup_clients` put into a folder.
 
-    def __init__(self, folder: Path) -> None:
+    Node looks for packages beside the program that wants them, so `scratch` gets links to both.
+    """
+
+    def __init__(self, folder: Path, scratch: Path) -> None:
         self.python = folder / "venv/bin/python"
-        self._bin = folder / "node_modules/.bin"
+        self.packages = folder / "node_modules"
+        self._bin = self.packages / ".bin"
+        self._scratch = scratch
+        (scratch / "node_modules").symlink_to(self.packages)
+        (scratch / "programs").symlink_to(PROGRAMS)
 
     async def run_program(self, name: str, case: str, **env: str) -> Any:
         """Run one case of a program and return what it printed as its last line, parsed; fails with what it said."""
-        interpreter = self.python if name.endswith(".py") else self._bin / "node"
-        ran = await self.run(str(interpreter), str(PROGRAMS / name), case, env=env)
+        if name.endswith(".py"):
+            command = [str(self.python), str(PROGRAMS / name)]
+        else:
+            links = ["--preserve-symlinks", "--preserve-symlinks-main"]
+            command = [str(self._bin / "node"), *links, str(self._scratch / "programs" / name)]
+        ran = await self.run(*command, case, env=env)
         assert ran.code == 0, ran.err[-4000:] or ran.out[-4000:]
         return json.loads(ran.out.splitlines()[-1])
 
