@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import resource
 import signal
 import socket
 import sys
@@ -54,6 +55,7 @@ class GatewayServer(uvicorn.Server):
 
 def serve(settings: Settings, *, host: str, port: int, workers: int) -> None:
     """Serve until SIGTERM or SIGINT; prints `listening on http://H:P` once requests are answered."""
+    _allow_open_files()
     listener = _bind(host, port)
     bound_host, bound_port = listener.getsockname()[:2]
     url = f"http://[{bound_host}]:{bound_port}" if ":" in bound_host else f"http://{bound_host}:{bound_port}"
@@ -96,6 +98,13 @@ def make_server(
         timeout_graceful_shutdown=int(settings.server.drain_s) + _CLOSE_S,
     )
     return GatewayServer(config, drain, settings.server.drain_s, on_ready)
+
+
+def _allow_open_files() -> None:
+    """Each stream is two sockets: take as many as the system allows, where the shell that started us asks for fewer."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def _bind(host: str, port: int) -> socket.socket:

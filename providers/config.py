@@ -117,7 +117,11 @@ class ProviderConfig(BaseModel):
     max_line_mb: Number = Field(
         default=16.0, gt=0, description="The longest line of a stream, or the longest whole answer, in MiB."
     )
-    max_connections: Whole = Field(default=1000, ge=0, description="Connections open at a time; 0 is no limit.")
+    max_connections: Whole = Field(
+        default=10_000,
+        ge=0,
+        description="Connections open at a time; 0 is no limit. Requests over it wait `connect_s`.",
+    )
     capabilities: CapabilityOverrides = Field(
         default=CapabilityOverrides(),
         description="What it can do, where that differs from its type. Requests it cannot honour are refused.",

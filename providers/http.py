@@ -189,13 +189,17 @@ class Upstream:
             try:
                 return await self._transport.handle_async_request(request)
             except _HTTP_FAILURES as failure:
-                if isinstance(failure, httpx.ReadTimeout) or attempt == self._config.retries:
+                if isinstance(failure, httpx.ReadTimeout | httpx.PoolTimeout) or attempt == self._config.retries:
                     self.raise_named(failure, begun=False)
                 await asyncio.sleep(_RETRY_DELAY_S * 2**attempt)
         raise AssertionError("unreachable")
 
     def raise_named(self, failure: Exception, *, begun: bool) -> NoReturn:
         """Raise what a transport failure means. `begun`: the reply had started."""
+        if isinstance(failure, httpx.PoolTimeout):
+            # No reason to try again at once: the request has waited in line already.
+            busy = "every connection to the upstream is in use"
+            raise UpstreamOverloaded(busy, provider=self.name, status=503, headers={"retry-after": "1"}) from failure
         if isinstance(failure, httpx.ReadTimeout):
             raise UpstreamTimeout("the upstream went silent", provider=self.name) from failure
         if begun:

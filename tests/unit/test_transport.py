@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 from providers.config import ProviderConfig
+from providers.errors import UpstreamOverloaded
 from providers.http import Upstream
 from providers.transport import PooledTransport
 from tests.upstream.builders import json_reply
@@ -159,6 +160,20 @@ async def test_requests_over_the_limit_wait_for_a_connection() -> None:
             go_on.set()
             assert await body_of(first) == b"one"
         assert await body_of(second.result()) == b"two"
+
+
+async def test_a_request_that_found_no_connection_free_is_told_to_come_again() -> None:
+    async with ScriptedUpstream() as server:
+        server.script(silence)
+        config = ProviderConfig(type="vllm", base_url=server.url, max_connections=1, connect_s=0.05)
+        upstream = Upstream("up", config, server.url)
+        first = asyncio.ensure_future(upstream.post("/x", {}, stream=True))
+        await server.received(1)
+        with pytest.raises(UpstreamOverloaded, match="in use") as caught:
+            await upstream.post("/x", {}, stream=True)
+        assert caught.value.headers == {"retry-after": "1"}
+        first.cancel()
+        await upstream.aclose()
 
 
 async def test_a_slow_reader_holds_the_upstream_back() -> None:
