@@ -1,0 +1,49 @@
+"""The benchmark notices an answer that is not the upstream's: a fast wrong answer is no figure."""
+
+import pytest
+
+from bench.answers import Model, stream_writes, whole_reply, wrong
+
+MODEL = Model.named("bench-4")
+
+
+def streamed(responses: bool) -> bytes:
+    """The body of a streamed reply, without its HTTP framing."""
+    frames = b"".join(stream_writes(MODEL.deltas, responses)).split(b"\r\n\r\n", 1)[1]
+    return b"".join(frames.split(b"\r\n")[1::2])
+
+
+def whole(responses: bool) -> bytes:
+    return whole_reply(MODEL.deltas, responses).split(b"\r\n\r\n", 1)[1]
+
+
+@pytest.mark.parametrize("responses", [True, False], ids=["Responses", "chat"])
+def test_the_upstreams_own_answers_are_right(responses: bool) -> None:
+    assert wrong(streamed(responses), MODEL, responses=responses, streamed=True) is None
+    assert wrong(whole(responses), MODEL, responses=responses, streamed=False) is None
+
+
+CUTS = {
+    "a delta is missing": lambda body: body.replace(b" token0002", b"", 1),
+    "a delta came twice": lambda body: body.replace(b" token0002", b" token0002 token0002", 1),
+    "the last frame is missing": lambda body: body.removesuffix(b"data: [DONE]\n\n"),
+    "it ended in a failure": lambda body: body.replace(b"response.completed", b"response.failed").replace(
+        b'"finish_reason":"stop"', b'"finish_reason":"error"'
+    ),
+}
+
+
+@pytest.mark.parametrize("responses", [True, False], ids=["Responses", "chat"])
+@pytest.mark.parametrize("cut", CUTS.values(), ids=CUTS)
+def test_a_stream_is_wrong_when(cut, responses: bool) -> None:
+    assert wrong(cut(streamed(responses)), MODEL, responses=responses, streamed=True)
+
+
+@pytest.mark.parametrize("responses", [True, False], ids=["Responses", "chat"])
+def test_a_whole_answer_is_wrong_when_its_text_is_another(responses: bool) -> None:
+    assert wrong(whole(responses).replace(b"token0001", b"token1111"), MODEL, responses=responses, streamed=False)
+
+
+def test_a_model_of_another_name_is_refused() -> None:
+    with pytest.raises(ValueError, match="gpt-5 is not"):
+        Model.named("gpt-5")
