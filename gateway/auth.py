@@ -17,12 +17,15 @@ class Principal(NamedTuple):
 
 ANONYMOUS = Principal("anonymous", ("*",))
 
+_CHALLENGE = {"www-authenticate": "Bearer"}
+
 
 class Authenticator:
     """Looks keys up by their hash, so that how long it takes says nothing about the keys."""
 
     def __init__(self, auth: AuthSettings | None) -> None:
-        self._principals = {_digest(key.secret): Principal(key.name, key.models) for key in (auth.keys if auth else ())}
+        keys = auth.keys if auth else ()
+        self._principals = {_digest(key.secret.encode()): Principal(key.name, key.models) for key in keys}
 
     def authenticate(self, headers: Mapping[str, str]) -> Principal:
         """`Authorization: Bearer KEY`. Without configured keys everyone is `anonymous`. Raises NotAuthenticated."""
@@ -30,12 +33,12 @@ class Authenticator:
             return ANONYMOUS
         scheme, _, key = headers.get("authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not key.strip():
-            raise NotAuthenticated("no API key: send it as 'Authorization: Bearer KEY'")
-        principal = self._principals.get(_digest(key.strip()))
+            raise NotAuthenticated("no API key: send it as 'Authorization: Bearer KEY'", headers=_CHALLENGE)
+        principal = self._principals.get(_digest(key.strip().encode("latin-1")))  # as ASGI decoded it
         if principal is None:
-            raise NotAuthenticated("the API key is not one of this server's")
+            raise NotAuthenticated("the API key is not one of this server's", headers=_CHALLENGE)
         return principal
 
 
-def _digest(key: str) -> bytes:
-    return hashlib.sha256(key.encode()).digest()
+def _digest(key: bytes) -> bytes:
+    return hashlib.sha256(key).digest()

@@ -1,6 +1,8 @@
 """Holds a turn against what the upstream can do, before anything is sent."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
 
 from providers.base import Capabilities, Dialect
 from translation.errors import Unrepresentable
@@ -14,14 +16,23 @@ _MEDIA = {"input_image": "images", "input_audio": "audio", "input_file": "files"
 _NAMES: dict[str, dict[Dialect, str]] = {
     "text_format": {"responses": "text.format", "chat": "response_format"},
     "logprobs": {"responses": "include", "chat": "logprobs"},
-    "effort": {"responses": "reasoning.effort", "chat": "reasoning_effort"},
+    "reasoning": {"responses": "reasoning", "chat": "reasoning_effort"},
+    "max_output": {"responses": "max_output_tokens", "chat": "max_completion_tokens"},
     "items": {"responses": "input", "chat": "messages"},
 }
 """Where a field of Turn stands in the client's own request."""
 
 
-def check(turn: Turn, capabilities: Capabilities, dialect: Dialect, *, relayed: bool) -> list[Loss]:
-    """Losses the answer survives. Raises Unrepresentable, naming the client's parameter, for what it would not.
+class Fitted(NamedTuple):
+    """What of a turn its upstream can honour. `dropped`: top-level keys of the client's body that may not go out."""
+
+    turn: Turn
+    losses: list[Loss]
+    dropped: frozenset[str]
+
+
+def fit(turn: Turn, capabilities: Capabilities, dialect: Dialect, *, relayed: bool) -> Fitted:
+    """Drop what the answer survives. Raises Unrepresentable, naming the client's parameter, for what it would not.
 
     `dialect` is the endpoint's; `relayed`: the body goes to the upstream as the client wrote it.
     """
@@ -30,12 +41,22 @@ def check(turn: Turn, capabilities: Capabilities, dialect: Dialect, *, relayed: 
             raise Unrepresentable(f"the model's upstream does not support {what}; leave out {param}", param=param)
     if not (relayed and capabilities.choices) and (turn.sampling.get("n") or 1) > 1:
         raise Unrepresentable("this model gives one choice per request: send n requests instead", param="n")
+    window = capabilities.max_context_window
+    if window is not None and (turn.max_output_tokens or 0) > window:
+        param = _NAMES["max_output"][dialect]
+        raise Unrepresentable(f"the model's context is {window} tokens: ask for fewer with {param}", param=param)
     losses: list[Loss] = []
+    dropped: set[str] = set()
     if turn.parallel_tool_calls and turn.tools and not capabilities.parallel_tools:
         losses.append(Loss("parallel_tool_calls", "dropped"))
-    if turn.reasoning and turn.reasoning.get("effort") not in (None, "none") and not capabilities.reasoning:
-        losses.append(Loss(_NAMES["effort"][dialect], "dropped"))
-    return losses
+        dropped.add("parallel_tool_calls")
+        turn = replace(turn, parallel_tool_calls=None)
+    if turn.reasoning and not capabilities.reasoning:
+        if turn.reasoning.get("effort") != "none":
+            losses.append(Loss(_NAMES["reasoning"][dialect], "dropped"))
+        dropped |= {"reasoning", "reasoning_effort"}
+        turn = replace(turn, reasoning=None)
+    return Fitted(turn, losses, frozenset(dropped))
 
 
 def _needs(turn: Turn, dialect: Dialect) -> Iterator[tuple[str, str, str]]:

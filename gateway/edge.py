@@ -12,7 +12,10 @@ _MAX_ID_CHARS = 128
 
 
 class Edge:
-    """ASGI middleware. Takes a plain `x-request-id` from the client or makes one; every reply carries it."""
+    """ASGI middleware. Takes a plain `x-request-id` from the client or makes one; every reply carries it.
+
+    What inner layers bind to structlog's context (client, model, provider) is in the log line; no body or header is.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -32,13 +35,14 @@ class Edge:
                 message["headers"] = [*message["headers"], (b"x-request-id", request_id.encode())]
             await send(message)
 
+        structlog.contextvars.clear_contextvars()
         structlog.contextvars.bind_contextvars(request_id=request_id)
         try:
             await self._app(scope, receive, send_with_id)
         finally:
             elapsed_ms = round((time.perf_counter() - began) * 1000, 1)
             _log.info("request", method=scope["method"], path=scope["path"], status=status, ms=elapsed_ms)
-            structlog.contextvars.unbind_contextvars("request_id")
+            structlog.contextvars.clear_contextvars()
 
 
 def _given_id(scope: Scope) -> str | None:

@@ -10,12 +10,16 @@ from translation.chat import relay as chat_relay
 from translation.chat.completion import CompletionCollector
 from translation.chat.encode import ChatEncoder
 from translation.chat.lift import lift as lift_chat
+from translation.chat.relay_request import relay_body as chat_relay_body
 from translation.chat.schema import validate as validate_chat
 from translation.events import Failed
 from translation.json_types import Json
+from translation.lowered import Lowered
+from translation.profile import Profile
 from translation.responses import relay as responses_relay
 from translation.responses.encode import ResponsesEncoder
 from translation.responses.lift import lift as lift_responses
+from translation.responses.relay_request import relay_body as responses_relay_body
 from translation.responses.resource import new_response
 from translation.responses.schema import validate as validate_responses
 from translation.responses.snapshot import Snapshot
@@ -41,6 +45,18 @@ class Presentation:
     relay_model: str | None = None
 
 
+class Lift(Protocol):
+    """A valid body to the turn it asks for; `relayed`: the turn only serves to check a body that goes out itself."""
+
+    def __call__(self, body: Json, /, *, relayed: bool = False) -> Turn: ...
+
+
+class RelayBody(Protocol):
+    """A client's body to what an upstream of the same dialect gets."""
+
+    def __call__(self, body: Json, profile: Profile, /, *, model: str) -> Lowered: ...
+
+
 class Collector(Protocol):
     """Events to one finished JSON reply."""
 
@@ -57,7 +73,8 @@ class Endpoint:
     dialect: Dialect
     id_prefix: str
     validate: Callable[[Json], None]
-    lift: Callable[[Json], Turn]
+    lift: Lift
+    relay_body: RelayBody
     encoder: Callable[[Json, Identity, Presentation], Encoder]
     collector: Callable[[Json, Identity, Presentation], Collector]
     relay: Callable[[Json, Presentation], Relay]
@@ -67,6 +84,11 @@ class Endpoint:
 
 def _include_usage(body: Json) -> bool:
     return bool((body.get("stream_options") or {}).get("include_usage"))
+
+
+def _legacy_functions(body: Json) -> bool:
+    """Whether the client speaks of `functions`, and so expects `function_call` back."""
+    return bool(body.get("functions")) and not body.get("tools")
 
 
 def _head(body: Json, identity: Identity) -> Json:
@@ -80,6 +102,7 @@ def _chat_encoder(body: Json, identity: Identity, presentation: Presentation) ->
         model=identity.model,
         reasoning_fields=presentation.reasoning_fields,
         include_usage=_include_usage(body),
+        legacy_functions=_legacy_functions(body),
     )
 
 
@@ -90,6 +113,7 @@ def _chat_collector(body: Json, identity: Identity, presentation: Presentation) 
         model=identity.model,
         reasoning_fields=presentation.reasoning_fields,
         extensions=bool(body.get("extensions")),
+        legacy_functions=_legacy_functions(body),
     )
 
 
@@ -99,6 +123,7 @@ def _chat_relay(body: Json, presentation: Presentation) -> chat_relay.ChatRelay:
         reasoning_fields=presentation.reasoning_fields,
         include_usage=_include_usage(body),
         max_line_bytes=presentation.max_frame_bytes,
+        choices=body.get("n") or 1,
     )
 
 
@@ -107,6 +132,7 @@ CHAT = Endpoint(
     id_prefix="chatcmpl",
     validate=validate_chat,
     lift=lift_chat,
+    relay_body=chat_relay_body,
     encoder=_chat_encoder,
     collector=_chat_collector,
     relay=_chat_relay,
@@ -120,6 +146,7 @@ RESPONSES = Endpoint(
     id_prefix="resp",
     validate=validate_responses,
     lift=lift_responses,
+    relay_body=responses_relay_body,
     encoder=lambda body, identity, presentation: ResponsesEncoder(_head(body, identity), presentation.clock),
     collector=lambda body, identity, presentation: Snapshot(_head(body, identity), presentation.clock),
     relay=lambda _, presentation: responses_relay.ResponsesRelay(

@@ -3,12 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from gateway.capabilities import check
+from gateway.capabilities import fit
 from gateway.endpoints import Endpoint
 from gateway.resolve import Route
 from gateway.wires import CallMapping
 from providers.base import Exchange, RelayExchange
-from translation.chat.relay_request import relay_body
 from translation.errors import Unrepresentable
 from translation.json_types import Json
 from translation.loss import Loss
@@ -54,16 +53,17 @@ def _may_relay(endpoint: Endpoint, body: Json, route: Route) -> bool:
 
 
 def _relay(endpoint: Endpoint, body: Json, route: Route) -> Relayed:
-    if endpoint.dialect == "responses":
-        return Relayed(exchange=route.provider.relay("responses", {**body, "model": route.upstream_model}), losses=())
-    losses = check(endpoint.lift(body), route.capabilities, "chat", relayed=True)
-    upstream_body, more = relay_body(body, route.profile, model=route.upstream_model)
-    return Relayed(exchange=route.provider.relay("chat", upstream_body), losses=[*losses, *more])
+    fitted = fit(endpoint.lift(body, relayed=True), route.capabilities, endpoint.dialect, relayed=True)
+    kept = {name: value for name, value in body.items() if name not in fitted.dropped} if fitted.dropped else body
+    upstream_body, losses = endpoint.relay_body(kept, route.profile, model=route.upstream_model)
+    exchange = route.provider.relay(endpoint.dialect, upstream_body)
+    return Relayed(exchange=exchange, losses=[*fitted.losses, *losses])
 
 
 def _translate(endpoint: Endpoint, body: Json, route: Route) -> Translated:
     turn = replace(endpoint.lift(body), model=route.upstream_model, stream=bool(body.get("stream")))
-    losses = [*turn.lost, *check(turn, route.capabilities, endpoint.dialect, relayed=False)]
-    bridged = bridge(turn, kinds=route.capabilities.tool_kinds, hosted=route.capabilities.hosted_tools)
+    fitted = fit(turn, route.capabilities, endpoint.dialect, relayed=False)
+    bridged = bridge(fitted.turn, kinds=route.capabilities.tool_kinds, hosted=route.capabilities.hosted_tools)
     exchange = route.provider.prepare(bridged.turn, route.profile)
-    return Translated(exchange=exchange, calls=bridged.calls, losses=[*losses, *bridged.losses, *exchange.losses])
+    losses = [*turn.lost, *fitted.losses, *bridged.losses, *exchange.losses]
+    return Translated(exchange=exchange, calls=bridged.calls, losses=losses)

@@ -1,7 +1,7 @@
 """A model name to the upstream that serves it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -37,7 +37,7 @@ class Resolver:
             for row in self._rows:
                 if fnmatchcase(name, row.pattern):
                     return row.route(name)
-        raise UnknownModel(f"the model {name!r} does not exist: GET /v1/models lists those that do", param="model")
+        raise UnknownModel(f"the model '{name:.200}' does not exist: GET /v1/models lists those that do", param="model")
 
     def rows(self) -> "Sequence[_Row]":
         return self._rows
@@ -50,8 +50,9 @@ class _Row:
         self.is_exact = not any(mark in pattern for mark in "*?[")
         self._model = model
         kind = settings.providers[model.provider].type
-        self._profile = profile_for(kind, model.profile_overrides())
         self._capabilities = model.capabilities_over(self.provider.capabilities)
+        profile = profile_for(kind, model.profile_overrides())
+        self._profile = replace(profile, extra_params=profile.extra_params | self._capabilities.extensions)
 
     def route(self, name: str) -> Route:
         return Route(

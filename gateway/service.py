@@ -6,9 +6,9 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from functools import partial
 
-import structlog
 from starlette.requests import Request
 from starlette.responses import Response
+from structlog.contextvars import bind_contextvars
 
 from gateway.answers import json_answer
 from gateway.auth import Authenticator
@@ -17,6 +17,7 @@ from gateway.catalogue import Catalogue
 from gateway.endpoints import Endpoint, Identity, Presentation
 from gateway.errors import TurnFailed
 from gateway.guard import Drain, Guard
+from gateway.loss_header import loss_header
 from gateway.plan import Relayed, Translated, make_plan
 from gateway.resolve import Resolver, Route
 from gateway.settings import Settings
@@ -28,10 +29,9 @@ from translation.errors import InvalidRequest
 from translation.json_types import Json
 from translation.sse import DEFAULT_MAX_FRAME_BYTES
 
-_log = structlog.get_logger(__name__)
-
 _BODY_DEADLINE_S = 60.0
 _MB = 1024 * 1024
+_MAX_LOGGED_CHARS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +70,7 @@ class Run:
 
     def headers(self) -> dict[str, str]:
         """What the request lost, for the client to read."""
-        losses = ", ".join(dict.fromkeys(map(str, self.plan.losses)))
-        return {"x-gateway-loss": losses.encode("ascii", "replace").decode()} if losses else {}
+        return loss_header(self.plan.losses)
 
 
 class Service:
@@ -96,8 +95,10 @@ class Service:
     async def answer(self, endpoint: Endpoint, request: Request) -> Response:
         """The reply to one create request, streamed or whole. Raises what `gateway/errors.py` has rows for."""
         principal = self._authenticator.authenticate(request.headers)
+        bind_contextvars(client=principal.name)
+        strict = _is_strict(request.headers.get("x-gateway-strict", "false"))
         body = await self._read(request)
-        run = self.start(endpoint, body, principal.models, strict=request.headers.get("x-gateway-strict") == "true")
+        run = self.start(endpoint, body, principal.models, strict=strict)
         if body.get("stream"):
             keepalive_s = self._settings.server.keepalive_s
             return EventStream(run.wire(), self._drain, keepalive_s=keepalive_s, headers=run.headers())
@@ -110,8 +111,10 @@ class Service:
         if not body.get("model"):
             raise InvalidRequest("model is required", param="model", code="missing_required_parameter")
         route = self._resolver.resolve(body["model"], allowed)
+        bind_contextvars(model=route.name[:_MAX_LOGGED_CHARS], provider=route.provider.name)
         if route.request_defaults:
             body = {**route.request_defaults, **body}
+            endpoint.validate(body)
         plan = make_plan(endpoint, body, route, strict=strict)
         identity = Identity(id=new_id(endpoint.id_prefix), created=self._clock(), model=route.name)
         return Run(endpoint, body, identity, self._presentation(route), plan)
@@ -127,3 +130,9 @@ class Service:
             clock=self._clock,
             relay_model=None if route.name == route.upstream_model else route.name,
         )
+
+
+def _is_strict(said: str) -> bool:
+    if said.lower() not in ("true", "false"):
+        raise InvalidRequest("x-gateway-strict is either true or false", param="x-gateway-strict")
+    return said.lower() == "true"

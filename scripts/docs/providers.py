@@ -43,7 +43,7 @@ models:
 
 _CAPABILITIES = """\
 Held against every request before anything is sent. A request for what the upstream cannot do is refused by name, or,
-where the answer survives it, goes through with a loss. A Responses body that is relayed is left to its upstream.
+where the answer survives it, goes through with a loss.
 
 Servers that speak chat are trusted to refuse in their own words what their model cannot do. Where yours ignores it
 instead, narrow that model's `capabilities`."""

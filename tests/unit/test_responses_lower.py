@@ -40,7 +40,7 @@ BODIES: dict[str, tuple[Json, Json]] = {
     ),
     "nothing about tools without tools": ({"tools": [], "tool_choice": "auto", "parallel_tool_calls": True}, {}),
     "sampling": (
-        {"sampling": {"temperature": 0.0, "top_p": 0.5, "user": "u", "metadata": {"a": "b"}, "store": True, "n": 1}},
+        {"sampling": {"temperature": 0.0, "top_p": 0.5, "user": "u", "metadata": {"a": "b"}, "store": False, "n": 1}},
         {"temperature": 0.0, "top_p": 0.5, "user": "u", "metadata": {"a": "b"}},
     ),
     "log probabilities": (
@@ -66,6 +66,7 @@ def test_what_a_turn_asks_for_is_said(asked: Json, expected: Json) -> None:
 
 
 LOSSES: dict[str, tuple[Json, Json, list[Loss]]] = {
+    "being stored": ({"sampling": {"store": True}}, {}, [Loss("store", "dropped")]),
     "penalties and seed": (
         {"sampling": {"presence_penalty": 1.0, "frequency_penalty": 0.0, "seed": 7}},
         {},

@@ -6,13 +6,16 @@ from translation.lowered import Lowered
 from translation.profile import Profile
 
 _REASONING_FIELDS = ("reasoning_content", "reasoning", "reasoning_details")
+_OURS = ("thinking", "extensions")
+"""Parameters of the gateway, which say nothing where a body is relayed."""
+
 _LIMITS = ("max_tokens", "max_completion_tokens")
 
 
 def relay_body(body: Json, profile: Profile, *, model: str) -> Lowered:
     """`body` with the upstream's model name, its word for the output limit and for developers, past reasoning in the
     field it wants, usage asked for on every stream, and no empty `tools`. The body given is not changed."""
-    relayed = {name: value for name, value in body.items() if value is not None}
+    relayed = {name: value for name, value in body.items() if value is not None and name not in _OURS}
     relayed["model"] = model
     losses: list[Loss] = []
     relayed["messages"] = [_message(message, profile, losses) for message in body["messages"]]

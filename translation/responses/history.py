@@ -17,15 +17,16 @@ class History(NamedTuple):
     tools: Sequence[Json]
 
 
-def read(given: str | Sequence[Json], tools: Sequence[Json]) -> History:
-    """A validated request's `input` and `tools`. Raises Unrepresentable for a reference to an item."""
+def read(given: str | Sequence[Json], tools: Sequence[Json], *, references: bool = False) -> History:
+    """A validated request's `input` and `tools`. Raises Unrepresentable for a reference to an item, unless whoever
+    gets the request knows what `references` mean."""
     if isinstance(given, str):
         return History([_message({"role": "user", "content": given})], tools)
     items: list[Item] = []
     found: list[Json] = []
     for position, item in enumerate(given):
         kind = item.get("type") or ("message" if "role" in item else "item_reference")
-        if kind == "item_reference":
+        if kind == "item_reference" and not references:
             raise Unrepresentable(
                 f"Item '{item['id']:.80}' is only referred to, and no items are stored here: send the item itself.",
                 param=f"input[{position}]",
@@ -34,7 +35,7 @@ def read(given: str | Sequence[Json], tools: Sequence[Json]) -> History:
             found += item["tools"]
         if kind == "additional_tools":
             continue
-        items.append(_message(item) if kind == "message" else item)
+        items.append(_message(item) if kind == "message" else {**item, "type": kind})
     return History(items, _merge([*tools], found) if found else tools)
 
 

@@ -49,16 +49,18 @@ _TOLERATED = frozenset({"reasoning.encrypted_content", _LOGPROBS})
 """Values of `include` without a loss: Codex always asks for the first, which is only kept for the next turn."""
 
 
-def lift(body: Json) -> Turn:
+def lift(body: Json, *, relayed: bool = False) -> Turn:
     """What a body that passed `schema.validate` asks for.
 
     Raises InvalidRequest for what needs stored state: `previous_response_id`, `conversation`, `prompt`, `background`,
-    references to items. What has no meaning here but does not change the answer is in `Turn.lost`.
+    references to items; not when the body is `relayed` as it is and the turn only serves to check it. What has no
+    meaning here but does not change the answer is in `Turn.lost`.
     """
-    _refuse_state(body)
+    if not relayed:
+        _refuse_state(body)
     text = body.get("text") or {}
     text_format = text.get("format")
-    items, tools = history.read(body["input"], body.get("tools") or ())
+    items, tools = history.read(body["input"], body.get("tools") or (), references=relayed)
     return Turn(
         model=body["model"],
         items=items,

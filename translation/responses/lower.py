@@ -124,6 +124,8 @@ def _sampling(turn: Turn, profile: Profile, losses: list[Loss]) -> Json:
             raise Unrepresentable(f"the Responses API has no {_MEANINGFUL[key]}: leave out {key!r}", param=key)
         else:
             losses.append(Loss(key, "dropped"))
+    if asked.get("store"):
+        losses.append(Loss("store", "dropped"))
     if asked.get("logprobs"):
         body["include"] = [_LOGPROBS]
         body |= _given(top_logprobs=asked.get("top_logprobs"))
