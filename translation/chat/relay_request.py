@@ -6,6 +6,9 @@ from translation.lowered import Lowered
 from translation.profile import Profile
 
 _REASONING_FIELDS = ("reasoning_content", "reasoning", "reasoning_details")
+_MESSAGE_FIELDS = {"role", "annotations", "audio", "function_call", "tool_calls", *_REASONING_FIELDS}
+"""Fields of an assistant message that no content part has."""
+
 _OURS = ("thinking", "extensions")
 """Parameters of the gateway, which say nothing where a body is relayed."""
 
@@ -36,6 +39,8 @@ def _rename_limit(relayed: Json, profile: Profile) -> None:
 
 def _message(message: Json, profile: Profile, losses: list[Loss]) -> Json:
     role = message.get("role")
+    if role == "assistant" and isinstance(message.get("content"), list):
+        message = _with_plain_parts(message)
     if role == "developer" and profile.developer_role != "developer":
         return {**message, "role": profile.developer_role}
     if role != "assistant" or not any(name in message for name in _REASONING_FIELDS):
@@ -52,3 +57,14 @@ def _message(message: Json, profile: Profile, losses: list[Loss]) -> Json:
     elif text or message.get("reasoning_details"):
         losses.append(Loss("messages.reasoning_content", "dropped"))
     return kept
+
+
+def _with_plain_parts(message: Json) -> Json:
+    """The Agents SDK for JavaScript sends a message back with the message's fields on its text part, where strict
+    upstreams refuse them. Reasoning among them is the message's again."""
+    stray: Json = {}
+    parts = []
+    for part in message["content"]:
+        stray |= {name: part[name] for name in _REASONING_FIELDS if part.get(name)}
+        parts.append({name: value for name, value in part.items() if name not in _MESSAGE_FIELDS})
+    return {**stray, **message, "content": parts}
