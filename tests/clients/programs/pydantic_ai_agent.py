@@ -1,0 +1,80 @@
+"""pydantic-ai: `pydantic_ai_agent.py CASE`, with BASE_URL, MODEL and API (responses or chat) in the environment."""
+
+import asyncio
+import json
+import os
+import sys
+from typing import Any
+
+from pydantic import BaseModel
+from pydantic_ai import Agent, BinaryContent, ModelHTTPError, NativeOutput
+from pydantic_ai.messages import ThinkingPart
+from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
+from pydantic_ai.providers.openai import OpenAIProvider
+
+DOT = (
+    b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x00\x00\x00\x01\x00\x00\x00\x01\x08\x06\x00\x00\x00\x1f\x15\xc4\x89"
+    b"\x00\x00\x00\rIDATx\xdacd\xf8\xcfP\x0f\x00\x03\x86\x01\x80Z4}k\x00\x00\x00\x00IEND\xaeB`\x82"
+)
+KINDS = {"responses": OpenAIResponsesModel, "chat": OpenAIChatModel}
+MODEL = KINDS[os.environ["API"]](
+    os.environ["MODEL"], provider=OpenAIProvider(base_url=os.environ["BASE_URL"], api_key="none")
+)
+
+ran: list[Any] = []
+"""What tools were told to do."""
+
+
+class Total(BaseModel):
+    total: int
+
+
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    ran.append([a, b])
+    return a + b
+
+
+async def whole(agent: Agent[None, Any], said: Any = "Go on.", history: Any = None) -> Any:
+    result = await agent.run(said, message_history=history)
+    output = result.output.model_dump() if isinstance(result.output, BaseModel) else result.output
+    parts = [part for message in result.all_messages() for part in message.parts]
+    return {
+        "output": output,
+        "ran": ran,
+        "usage": [result.usage.input_tokens, result.usage.output_tokens],
+        "thinking": [part.content for part in parts if isinstance(part, ThinkingPart)],
+    }
+
+
+async def streamed(agent: Agent[None, Any]) -> Any:
+    async with agent.run_stream("Go on.") as result:
+        deltas = [delta async for delta in result.stream_text(delta=True, debounce_by=None)]
+        return {"output": await result.get_output(), "ran": ran, "deltas": deltas}
+
+
+async def conversation() -> Any:
+    first = await Agent(MODEL, tools=[add]).run("I am Ada.")
+    return await whole(Agent(MODEL), "Who am I?", first.all_messages())
+
+
+async def failure() -> Any:
+    try:
+        return await whole(Agent(MODEL))
+    except ModelHTTPError as error:
+        return {"status": error.status_code, "body": error.body}
+
+
+CASES = {
+    "text": lambda: whole(Agent(MODEL, instructions="Be brief.")),
+    "text_streamed": lambda: streamed(Agent(MODEL)),
+    "tools": lambda: whole(Agent(MODEL, tools=[add])),
+    "tools_streamed": lambda: streamed(Agent(MODEL, tools=[add])),
+    "format_by_tool": lambda: whole(Agent(MODEL, output_type=Total)),
+    "format": lambda: whole(Agent(MODEL, output_type=NativeOutput(Total))),
+    "image": lambda: whole(Agent(MODEL), ["What is it?", BinaryContent(DOT, media_type="image/png")]),
+    "conversation": conversation,
+    "failure": failure,
+}
+
+print(json.dumps(asyncio.run(CASES[sys.argv[1]]())))
