@@ -17,6 +17,7 @@ from .request import Request
 from .script import Script
 
 _PREFIX = "/v1"
+_PATIENCE_S = 10.0
 _TLS_HELLO = b"\x16"
 _RST_ON_CLOSE = struct.pack("ii", 1, 0)
 
@@ -73,10 +74,11 @@ class ScriptedUpstream:
         self._scripts[None] = deque(scripts)
 
     async def received(self, count: int) -> Request:
-        """Wait for the request with this number, counted from 1, and return it."""
-        while len(self.requests) < count:
-            self._arrived.clear()
-            await self._arrived.wait()
+        """Wait for the request with this number, counted from 1, and return it; TimeoutError if it does not come."""
+        async with asyncio.timeout(_PATIENCE_S):
+            while len(self.requests) < count:
+                self._arrived.clear()
+                await self._arrived.wait()
         return self.requests[count - 1]
 
     async def serve_forever(self) -> None:
