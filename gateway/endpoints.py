@@ -6,6 +6,7 @@ from typing import Protocol
 
 from gateway.wires import Encoder, Relay
 from providers.base import Batch, Dialect
+from providers.new_id import new_id
 from translation.chat import relay as chat_relay
 from translation.chat.completion import CompletionCollector
 from translation.chat.encode import ChatEncoder
@@ -124,6 +125,8 @@ def _chat_relay(body: Json, presentation: Presentation) -> chat_relay.ChatRelay:
         include_usage=_include_usage(body),
         max_line_bytes=presentation.max_frame_bytes,
         choices=body.get("n") or 1,
+        new_id=new_id,
+        legacy_functions=_legacy_functions(body),
     )
 
 
@@ -136,8 +139,12 @@ CHAT = Endpoint(
     encoder=_chat_encoder,
     collector=_chat_collector,
     relay=_chat_relay,
-    relay_answer=lambda _, answer, presentation: chat_relay.relay_completion(
-        answer, model=presentation.relay_model, reasoning_fields=presentation.reasoning_fields
+    relay_answer=lambda body, answer, presentation: chat_relay.relay_completion(
+        answer,
+        model=presentation.relay_model,
+        reasoning_fields=presentation.reasoning_fields,
+        new_id=new_id,
+        legacy_functions=_legacy_functions(body),
     ),
 )
 

@@ -9,7 +9,7 @@ from openai.types.chat import ChatCompletionChunk
 from pydantic import TypeAdapter
 
 from tests.unit.chat_chunks import chunk, completion, said, thought, usage_only
-from tests.unit.driving import every_split
+from tests.unit.driving import counting_ids, every_split
 from tests.unit.golden import GOLDEN, chunks_of, recordings
 from translation import sse
 from translation.chat.relay import ChatRelay, relay_completion
@@ -24,6 +24,7 @@ TRUNCATED = "the upstream's reply broke off before it was finished"
 
 def relay(**options: Any) -> ChatRelay:
     defaults: dict[str, Any] = {"model": None, "reasoning_fields": frozenset({"reasoning"}), "include_usage": False}
+    defaults["new_id"] = counting_ids()
     return ChatRelay(**{**defaults, **options})
 
 
@@ -323,7 +324,7 @@ def test_several_choices_are_whole_only_when_each_has_finished() -> None:
 def test_a_whole_completion_is_passed_on_under_our_name() -> None:
     sent = completion({"content": "a", "reasoning": "hm"}, provider="x")
     given = orjson.dumps(sent)
-    out = relay_completion(sent, model="ours", reasoning_fields=frozenset({"reasoning_content"}))
+    out = relay_completion(sent, model="ours", reasoning_fields=frozenset({"reasoning_content"}), new_id=counting_ids())
     expected = completion({"content": "a", "reasoning_content": "hm"}, provider="x")
     assert out == {**expected, "model": "ours"}
     assert orjson.dumps(sent) == given
@@ -331,7 +332,7 @@ def test_a_whole_completion_is_passed_on_under_our_name() -> None:
 
 def test_a_whole_completion_may_keep_its_name() -> None:
     sent = completion({"content": "a"})
-    assert relay_completion(sent, model=None, reasoning_fields=frozenset()) == sent
+    assert relay_completion(sent, model=None, reasoning_fields=frozenset(), new_id=counting_ids()) == sent
 
 
 @pytest.mark.parametrize(
@@ -339,4 +340,4 @@ def test_a_whole_completion_may_keep_its_name() -> None:
 )
 def test_what_is_no_completion_is_not_passed_on(answer: Json) -> None:
     with pytest.raises(ProtocolViolation):
-        relay_completion(answer, model=None, reasoning_fields=frozenset())
+        relay_completion(answer, model=None, reasoning_fields=frozenset(), new_id=counting_ids())

@@ -1,6 +1,8 @@
 """Chat to a client from an upstream that speaks chat itself: frames leave as they came, and few are opened."""
 
+import re
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Final
 
 import orjson
@@ -8,9 +10,11 @@ import orjson
 from translation import sse
 from translation.chat import reply
 from translation.chat.failures import BROKEN, failure_in
+from translation.chat.relay_calls import CallMender
 from translation.chat.usage import read_usage
 from translation.errors import ProtocolViolation
 from translation.events import Failed, Usage
+from translation.ids import NewId
 from translation.json_types import Json
 
 _CONTENT: Final = (
@@ -30,6 +34,9 @@ _OTHER_REASONING: Final = {
     frozenset({"reasoning_content"}): b'"reasoning":',
 }
 """Fields that are wanted -> the key that has to go; for other wishes every chunk with reasoning is looked at."""
+
+_CALLS: Final = re.compile(rb'"(?:tool_calls|function_call)": ?[\[{](?!\])')
+"""Calls in a frame, as opposed to a null or an empty list."""
 
 _UNFINISHED: Final = b'"finish_reason":null'
 
@@ -54,6 +61,8 @@ class ChatRelay:
         include_usage: bool,
         max_line_bytes: int = sse.DEFAULT_MAX_FRAME_BYTES,
         choices: int = 1,
+        new_id: NewId,
+        legacy_functions: bool = False,
     ) -> None:
         self.has_content = False
         """Whether something a retry would repeat has been passed on, a regular end included."""
@@ -70,6 +79,8 @@ class ChatRelay:
         self._ended = False
         self._identity: Json = {"id": "", "object": "chat.completion.chunk", "created": 0, "model": model or ""}
         self._renaming: tuple[bytes, bytes] | None = None
+        self._new_calls = partial(CallMender, new_id, legacy=legacy_functions)
+        self._calls: dict[int, CallMender] = {}
 
     def feed(self, read: bytes) -> bytes:
         """Take one upstream read, return the frames to send, possibly none."""
@@ -144,6 +155,7 @@ class ChatRelay:
             and b'"error"' not in payload
             and (b'"usage"' not in payload or b'"usage":null' in payload)
             and self._other_reasoning not in payload
+            and (b"_call" not in payload or _CALLS.search(payload) is None)
             and payload[:1] == b"{"
             and payload[-1:] == b"}"
         )
@@ -176,13 +188,33 @@ class ChatRelay:
     def _read_choice(self, choice: Json) -> bool:
         """Note what a choice says; whether it was changed."""
         delta = choice.get("delta")
-        if choice.get("finish_reason"):
-            self._finished.add(choice.get("index") or 0)
+        index = choice.get("index") or 0
+        changed = False
+        if isinstance(delta, dict):
+            self.has_content = self.has_content or any(delta.get(key) for key in _CONTENT)
+            changed = say_reasoning(delta, self._fields) | self._mend_calls(index, delta)
+        if choice.get("finish_reason") and index not in self._finished:
+            self._finished.add(index)
             self.has_content = True
-        if not isinstance(delta, dict):
+            changed |= self._complete_calls(index, choice)
+        return changed
+
+    def _mend_calls(self, index: int, delta: Json) -> bool:
+        if not (delta.get("tool_calls") or delta.get("function_call")):
             return False
-        self.has_content = self.has_content or any(delta.get(key) for key in _CONTENT)
-        return say_reasoning(delta, self._fields)
+        if index not in self._calls:
+            self._calls[index] = self._new_calls()
+        return self._calls[index].mend(delta)
+
+    def _complete_calls(self, index: int, choice: Json) -> bool:
+        """Calls without arguments get `{}` before the turn ends, unless it was cut before they had any."""
+        if index not in self._calls or choice["finish_reason"] in ("length", "content_filter"):
+            return False
+        bare = self._calls[index].complete()
+        if bare:
+            delta: Json = choice.get("delta") or {}
+            choice["delta"] = {**delta, "tool_calls": [*(delta.get("tool_calls") or ()), *bare]}
+        return bool(bare)
 
     def _rename(self, chunk: Json) -> bool:
         """Learn who is speaking and how the frames say it; give the chunk our name for the model."""
@@ -207,7 +239,9 @@ class ChatRelay:
         return sse.DONE
 
 
-def relay_completion(answer: Json, *, model: str | None, reasoning_fields: frozenset[str]) -> Json:
+def relay_completion(
+    answer: Json, *, model: str | None, reasoning_fields: frozenset[str], new_id: NewId, legacy_functions: bool = False
+) -> Json:
     """A whole completion as the upstream sent it, under our name for the model, reasoning in `reasoning_fields` only.
 
     Raises ProtocolViolation for anything that is not a completion. The answer given is not changed.
@@ -222,6 +256,7 @@ def relay_completion(answer: Json, *, model: str | None, reasoning_fields: froze
     relayed = {**answer, "choices": [{**choice, "message": dict(choice["message"])} for choice in choices]}
     for choice in relayed["choices"]:
         say_reasoning(choice["message"], reasoning_fields)
+        CallMender(new_id, legacy=legacy_functions).mend_whole(choice["message"])
     if model is not None:
         relayed["model"] = model
     return relayed

@@ -1,0 +1,120 @@
+"""Tool calls on a relay: left as they came where they are well formed, mended where a client could not add them up."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from translation.ids import NewId
+from translation.json_types import Json
+
+
+@dataclass(slots=True)
+class _Call:
+    place: int
+    id: str
+    name: str
+    empty: bool = True
+
+
+class CallMender:
+    """One choice's calls, delta by delta or all in one message.
+
+    Clients find a call by `index` and take its id, type and name from its first entry. Upstreams leave the index out or
+    give every call the same, leave ids out or use one twice, repeat the name, send arguments as an object, or one call
+    where a list is due, or the `function_call` of before there were tools. Keys nobody here knows are kept.
+    """
+
+    def __init__(self, new_id: NewId, *, legacy: bool) -> None:
+        self._new_id = new_id
+        self._legacy = legacy
+        """The client sent `functions`: to it `function_call` is the right form."""
+        self._calls: list[_Call] = []
+        self._by_index: dict[int, _Call] = {}
+        self._ids: set[str] = set()
+
+    def mend(self, said: Json) -> bool:
+        """Mend the calls of a delta in place; whether that changed anything."""
+        mended = self._mended(said, whole=False)
+        if not mended or mended == said.get("tool_calls"):
+            return False
+        said["tool_calls"] = mended
+        return True
+
+    def mend_whole(self, message: Json) -> None:
+        """Mend a whole message's calls in place: they have no index there, and none is without arguments."""
+        mended = self._mended(message, whole=True)
+        for entry in mended:
+            del entry["index"]
+            function = entry.get("function")
+            if function is not None and not (function.get("arguments") or "").strip():
+                function["arguments"] = "{}"
+        if mended:
+            message["tool_calls"] = mended
+
+    def _mended(self, said: Json, *, whole: bool) -> list[Json]:
+        entries: Any = said.get("tool_calls")
+        if not entries and isinstance(said.get("function_call"), dict) and not self._legacy:
+            entries = [{"type": "function", "function": said.pop("function_call")}]
+        listed = entries if isinstance(entries, list) else [entries]
+        return [self._mend(entry, whole=whole) for entry in listed if isinstance(entry, dict)]
+
+    def complete(self) -> list[Json]:
+        """Entries that give `{}` to the calls that came without arguments: the turn ended."""
+        bare = [call for call in self._calls if call.empty]
+        for call in bare:
+            call.empty = False
+        return [{"index": call.place, "function": {"arguments": "{}"}} for call in bare]
+
+    def _mend(self, entry: Json, *, whole: bool) -> Json:
+        body = entry.get("function") if entry.get("type") != "custom" else entry.get("custom")
+        if not isinstance(body, dict):
+            body = {key: entry[key] for key in ("name", "arguments") if key in entry}
+        name = str(body.get("name") or "")
+        call = None if whole else self._find(entry, name)
+        begins = call is None
+        if call is None:
+            call = self._begin(entry, name)
+        mended = {**entry, "index": call.place}
+        if begins or entry.get("id"):
+            mended["id"] = call.id
+        if begins:
+            mended["type"] = entry.get("type") or "function"
+        if entry.get("type") == "custom":
+            call.empty = False
+            return mended
+        text = body.get("arguments")
+        call.empty = call.empty and not (text.strip() if isinstance(text, str) else text)
+        return {**mended, "function": _body(body, again=not begins and bool(name) and name == call.name)}
+
+    def _find(self, entry: Json, name: str) -> _Call | None:
+        index, call_id = entry.get("index"), entry.get("id")
+        call = self._by_index.get(index) if isinstance(index, int) else self._calls[-1] if self._calls else None
+        if call is None:
+            return None
+        # A call's first entry says its name: with another id, or no index at all, that is the start of the next.
+        is_next = bool(name) and (call_id != call.id if call_id else not isinstance(index, int) and name != call.name)
+        return None if is_next else call
+
+    def _begin(self, entry: Json, name: str) -> _Call:
+        call_id = str(entry.get("id") or self._new_id("call"))
+        unused, count = call_id, 1
+        while unused in self._ids:
+            count += 1
+            unused = f"{call_id}__{count}"
+        self._ids.add(unused)
+        call = _Call(len(self._calls), unused, name)
+        self._calls.append(call)
+        if isinstance(index := entry.get("index"), int):
+            self._by_index[index] = call
+        return call
+
+
+def _body(body: Json, *, again: bool) -> Json:
+    mended = dict(body)
+    if again:
+        del mended["name"]  # clients join the pieces of a name
+    if "arguments" in mended and not isinstance(mended["arguments"], str):
+        given = mended["arguments"]
+        mended["arguments"] = "" if given is None else orjson.dumps(given).decode()
+    return mended
