@@ -4,12 +4,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from gateway.wires import Encoder, Relay
+from gateway.wires import Encoder, Relay, relay_whole
 from providers.base import Batch, Dialect
 from providers.new_id import new_id
 from translation.chat import relay as chat_relay
 from translation.chat.completion import CompletionCollector
 from translation.chat.encode import ChatEncoder
+from translation.chat.forms import completion_of
 from translation.chat.lift import lift as lift_chat
 from translation.chat.relay_request import relay_body as chat_relay_body
 from translation.chat.schema import validate as validate_chat
@@ -81,6 +82,9 @@ class Endpoint:
     relay: Callable[[Json, Presentation], Relay]
     relay_answer: Callable[[Json, Json, Presentation], Json]
     """(the client's body, the upstream's answer, presentation) -> the answer for the client."""
+    collect_relay: Callable[[Json, bytes, Presentation], Json]
+    """(the client's body, the stream an upstream sent where it was asked for an answer, presentation) -> that answer.
+    Raises TurnFailed."""
 
 
 def _include_usage(body: Json) -> bool:
@@ -130,6 +134,22 @@ def _chat_relay(body: Json, presentation: Presentation) -> chat_relay.ChatRelay:
     )
 
 
+def _collect_chat_relay(body: Json, stream: bytes, presentation: Presentation) -> Json:
+    with_usage = {**body, "stream_options": {"include_usage": True}}
+    return completion_of(relay_whole(_chat_relay(with_usage, presentation), stream))
+
+
+def _responses_relay(_: Json, presentation: Presentation) -> responses_relay.ResponsesRelay:
+    return responses_relay.ResponsesRelay(model=presentation.relay_model, max_line_bytes=presentation.max_frame_bytes)
+
+
+def _collect_responses_relay(body: Json, stream: bytes, presentation: Presentation) -> Json:
+    relay = _responses_relay(body, presentation)
+    relay_whole(relay, stream)
+    assert relay.response is not None  # a stream that did not fail has ended in one
+    return relay.response
+
+
 CHAT = Endpoint(
     dialect="chat",
     id_prefix="chatcmpl",
@@ -146,6 +166,7 @@ CHAT = Endpoint(
         new_id=new_id,
         legacy_functions=_legacy_functions(body),
     ),
+    collect_relay=_collect_chat_relay,
 )
 
 RESPONSES = Endpoint(
@@ -156,8 +177,7 @@ RESPONSES = Endpoint(
     relay_body=responses_relay_body,
     encoder=lambda body, identity, presentation: ResponsesEncoder(_head(body, identity), presentation.clock),
     collector=lambda body, identity, presentation: Snapshot(_head(body, identity), presentation.clock),
-    relay=lambda _, presentation: responses_relay.ResponsesRelay(
-        model=presentation.relay_model, max_line_bytes=presentation.max_frame_bytes
-    ),
+    relay=_responses_relay,
     relay_answer=lambda _, answer, presentation: responses_relay.relay_response(answer, model=presentation.relay_model),
+    collect_relay=_collect_responses_relay,
 )

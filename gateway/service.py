@@ -58,7 +58,9 @@ class Run:
         match self.plan:
             case Relayed(exchange=exchange):
                 answer = await exchange.answer()
-                return self.endpoint.relay_answer(self.body, answer.body, self.presentation)
+                if isinstance(answer, bytes):
+                    answer = self.endpoint.collect_relay(self.body, answer, self.presentation)
+                return self.endpoint.relay_answer(self.body, answer, self.presentation)
             case Translated(exchange=translated, calls=calls):
                 collector = self.endpoint.collector(self.body, self.identity, self.presentation)
                 async with aclosing(translated.batches()) as batches:

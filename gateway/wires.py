@@ -88,6 +88,14 @@ class RelayedWire:
             raise TurnFailed(self._relay.failed)
 
 
+def relay_whole(relay: Relay, stream: bytes) -> bytes:
+    """A stream that came all at once. Raises TurnFailed where it ends in failure."""
+    frames = relay.feed(stream) + relay.finish()
+    if relay.failed is not None:
+        raise TurnFailed(relay.failed)
+    return frames
+
+
 def has_content(batch: Sequence[Event]) -> bool:
     """Whether a batch says anything a retry would repeat. Raises TurnFailed for a failure that comes before that."""
     for event in batch:

@@ -1,7 +1,7 @@
 """What the gateway knows of an upstream. It depends on this file and on no adapter."""
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
 
 from translation.events import Event
@@ -48,14 +48,6 @@ class Capabilities:
     """Request fields outside the API it understands."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """One upstream reply that is not a stream: its JSON body, and headers worth passing on."""
-
-    body: Json
-    headers: Mapping[str, str] = field(default_factory=dict)
-
-
 class Exchange(Protocol):
     """One turn, checked and lowered, not yet sent."""
 
@@ -80,8 +72,11 @@ class RelayExchange(Protocol):
         """Send it as a stream; raw reads of the SSE reply. Raises ProviderError, also in the middle."""
         ...
 
-    async def answer(self) -> Answer:
-        """Send it as a plain request. Raises ProviderError."""
+    async def answer(self) -> Json | bytes:
+        """Send it as a plain request; the answer, or the bytes of the stream the upstream sent all the same.
+
+        Raises ProviderError.
+        """
         ...
 
 

@@ -7,11 +7,12 @@ from typing import NamedTuple, Protocol
 
 import orjson
 
-from providers.base import Answer, Batch, Capabilities, Dialect
+from providers.base import Batch, Capabilities, Dialect
 from providers.errors import ProviderError, UpstreamGarbled
 from providers.http import Reply, Upstream
 from providers.new_id import new_id
 from translation.chat.decode import ChatDecoder
+from translation.chat.forms import stream_of as stream_of_completion
 from translation.chat.lower import lower as lower_to_chat
 from translation.errors import ProtocolViolation
 from translation.events import Event, Failed, Usage
@@ -21,6 +22,7 @@ from translation.loss import Loss
 from translation.lowered import Lowered
 from translation.profile import Profile
 from translation.responses.decode import ResponsesDecoder
+from translation.responses.forms import stream_of as stream_of_response
 from translation.responses.lower import lower as lower_to_responses
 from translation.sse import DONE_PAYLOAD, FrameDecoder
 from translation.turn import Turn
@@ -49,11 +51,15 @@ class Spoken(NamedTuple):
     path: str
     lower: Callable[[Turn, Profile], Lowered]
     decoder: Callable[[NewId, Profile], Decoder]
+    stream_of: Callable[[Json], bytes]
+    """A whole answer as the stream it could have been."""
 
 
 SPOKEN: dict[Dialect, Spoken] = {
-    "chat": Spoken("/chat/completions", lower_to_chat, ChatDecoder),
-    "responses": Spoken("/responses", lower_to_responses, ResponsesDecoder),
+    "chat": Spoken("/chat/completions", lower_to_chat, ChatDecoder, stream_of_completion),
+    "responses": Spoken(
+        "/responses", lower_to_responses, ResponsesDecoder, lambda answer: stream_of_response(answer, new_id)
+    ),
 }
 
 
@@ -79,7 +85,7 @@ class WireProvider:
         return WireExchange(self._upstream, self._spoken.path, body, losses, decoder, stream=turn.stream)
 
     def relay(self, dialect: Dialect, body: Json) -> "WireRelay":
-        return WireRelay(self._upstream, SPOKEN[dialect].path, body)
+        return WireRelay(self._upstream, SPOKEN[dialect], body)
 
     async def models(self) -> Sequence[str]:
         if not self._capabilities.models:
@@ -180,17 +186,16 @@ class WireExchange:
 class WireRelay:
     """One body in the upstream's own dialect."""
 
-    def __init__(self, upstream: Upstream, path: str, body: Json) -> None:
+    def __init__(self, upstream: Upstream, spoken: Spoken, body: Json) -> None:
         self._upstream = upstream
-        self._path = path
+        self._spoken = spoken
         self._body = body
 
     async def reads(self) -> AsyncGenerator[bytes, None]:
-        reply = await self._upstream.post(self._path, self._body, stream=True)
+        reply = await self._upstream.post(self._spoken.path, self._body, stream=True)
         if _is_json(reply, asked_for_stream=True):
-            answer = self._upstream.parse(await reply.body(self._upstream.max_frame_bytes))
-            message = "the upstream answered a request for a stream with one JSON object"
-            raise self._upstream.rejection_in(answer) or UpstreamGarbled(message, provider=self._upstream.name)
+            yield self._spoken.stream_of(self._parse(await reply.body(self._upstream.max_frame_bytes)))
+            return
         async with aclosing(reply.reads()) as reads:
             async for read in reads:
                 yield read
@@ -198,13 +203,18 @@ class WireRelay:
                     await _exhaust(reads)
                     return
 
-    async def answer(self) -> Answer:
-        reply = await self._upstream.post(self._path, self._body, stream=False)
-        answer = self._upstream.parse(await reply.body(self._upstream.max_frame_bytes))
+    async def answer(self) -> Json | bytes:
+        reply = await self._upstream.post(self._spoken.path, self._body, stream=False)
+        body = await reply.body(self._upstream.max_frame_bytes)
+        is_stream = reply.content_type == "text/event-stream" and not body.lstrip().startswith(b"{")
+        return body if is_stream else self._parse(body)
+
+    def _parse(self, body: bytes) -> Json:
+        answer = self._upstream.parse(body)
         # A response object has an `error` of its own, also when it is a good answer to this request.
         if answer.get("object") != "response" and (rejection := self._upstream.rejection_in(answer)):
             raise rejection
-        return Answer(answer)
+        return answer
 
 
 def _is_json(reply: Reply, *, asked_for_stream: bool) -> bool:
