@@ -10,6 +10,9 @@ _log = structlog.get_logger("gateway.access")
 
 _MAX_ID_CHARS = 128
 
+BODY_SEND = "gateway.body_send"
+"""Scope key of the server's own `send`: the body of a reply has nothing to pass through here, thousands of times."""
+
 
 class Edge:
     """ASGI middleware. Takes a plain `x-request-id` from the client or makes one; every reply carries it.
@@ -35,6 +38,7 @@ class Edge:
                 message["headers"] = [*message["headers"], (b"x-request-id", request_id.encode())]
             await send(message)
 
+        scope[BODY_SEND] = send
         structlog.contextvars.clear_contextvars()
         structlog.contextvars.bind_contextvars(request_id=request_id)
         try:

@@ -9,6 +9,7 @@ import structlog
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from gateway.edge import BODY_SEND
 from gateway.errors import GatewayError
 from gateway.guard import ClientLeft, Drain, Guard
 from providers.errors import ProviderError
@@ -59,12 +60,14 @@ class EventStream(Response):
         self._held: list[bytes] = []
         self._unsent = b""
         self._started = False
+        self._ended = False
         self._last_sent = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._beat_task: asyncio.Task[None] | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._send = send
+        self._send_body = scope.get(BODY_SEND, send)
         self._loop = asyncio.get_running_loop()
         self._last_sent = self._loop.time()
         if self._keepalive_s:
@@ -81,6 +84,7 @@ class EventStream(Response):
             _log.exception("stream_failed")
             await self._fail(error)
         finally:
+            self._ended = True
             if self._timer is not None:
                 self._timer.cancel()
         await send({"type": "http.response.body", "body": b"", "more_body": False})
@@ -89,7 +93,11 @@ class EventStream(Response):
         async with aclosing(self._wire.frames()) as frames:
             async for frame in frames:
                 if self._started:
-                    await self._write(frame)
+                    # `_write`, written out: this line runs for every read of every stream.
+                    self._unsent = frame
+                    await self._send_body({"type": "http.response.body", "body": frame, "more_body": True})
+                    self._unsent = b""
+                    self._last_sent = self._loop.time()
                     continue
                 self._held.append(frame)
                 if self._wire.has_content:
@@ -109,7 +117,7 @@ class EventStream(Response):
         if not frames:
             return
         self._unsent = frames
-        await self._send({"type": "http.response.body", "body": frames, "more_body": True})
+        await self._send_body({"type": "http.response.body", "body": frames, "more_body": True})
         self._unsent = b""
         self._last_sent = self._loop.time()
 
@@ -127,5 +135,6 @@ class EventStream(Response):
         self._timer = self._loop.call_later(max(self._keepalive_s - idle_s, 0.001), self._tick)
 
     async def _beat(self) -> None:
-        await self._start()
-        await self._write(KEEP_ALIVE)
+        if not self._ended:
+            await self._start()
+            await self._write(KEEP_ALIVE)

@@ -28,7 +28,7 @@ class Head(NamedTuple):
 
 
 class Connection(asyncio.Protocol):
-    """Call `send`, then `read` until None; then, while `reusable`, send again. Raises httpx's exceptions."""
+    """Call `send`, then `take` until `at_end`; then, while `reusable`, send again. Raises httpx's exceptions."""
 
     def __init__(self) -> None:
         self.idle_since = 0.0
@@ -69,16 +69,23 @@ class Connection(asyncio.Protocol):
             raise httpx.RemoteProtocolError("the server closed the connection")
         self._transport.write(head + body)
         while not self._head_whole:
-            await self._wait()
+            if self._failure is not None:
+                raise self._failure
+            await self.arrival()
         return Head(self._status, self._headers)
 
-    async def read(self) -> bytes | None:
-        """What has come of the body since the last read, at least a byte; None at its end."""
-        while not self._pieces:
-            if self._whole:
-                return None
-            await self._wait()
+    @property
+    def at_end(self) -> bool:
+        """Whether the whole body has come and been taken."""
+        return self._whole and not self._pieces
+
+    def take(self) -> bytes:
+        """What has come of the body since the last take, possibly nothing: then wait for `arrival`, if not `at_end`."""
         pieces = self._pieces
+        if not pieces:
+            if self._failure is not None and not self._whole:
+                raise self._failure
+            return b""
         piece = pieces[0] if len(pieces) == 1 else b"".join(pieces)
         self._pieces = []
         self._held = 0
@@ -96,25 +103,19 @@ class Connection(asyncio.Protocol):
             self._closed = True
             self._transport.abort()
 
-    async def _wait(self) -> None:
-        if self._failure is not None:
-            raise self._failure
+    def arrival(self) -> asyncio.Future[None]:
+        """Done when more has come, or nothing more will. One at a time; not a coroutine, because it is the hot path."""
         self._waiter = self._loop.create_future()
         if self._read_timeout is not None:
             self._waiting_since = self._loop.time()
             if self._timer is None:
                 self._timer = self._loop.call_later(self._read_timeout, self._check_silence)
-        try:
-            await self._waiter
-        finally:
-            self._waiter = None
-        if self._failure is not None and not self._pieces and not self._whole:
-            raise self._failure
+        return self._waiter
 
     def _check_silence(self) -> None:
         """One timer for all waits of a connection: it asks how long the present one lasts and sets itself again."""
         self._timer = None
-        if self._waiter is None or self._read_timeout is None:
+        if self._waiter is None or self._waiter.done() or self._read_timeout is None:
             return
         left = self._waiting_since + self._read_timeout - self._loop.time()
         if left > 0:

@@ -165,16 +165,18 @@ class _Body(httpx.AsyncByteStream):
         return self
 
     async def __anext__(self) -> bytes:
-        if self._released:
-            raise StopAsyncIteration
-        piece = await self._connection.read()
-        if piece is None:
-            self._release()
-            raise StopAsyncIteration
-        if self._connection.reusable:
-            # The end came with the last piece: another request may have the connection already.
-            self._release()
-        return piece
+        connection = self._connection
+        while not self._released:
+            if piece := connection.take():
+                if connection.at_end:
+                    # The end came with the last piece: another request may have the connection from now on.
+                    self._release()
+                return piece
+            if connection.at_end:
+                self._release()
+            else:
+                await connection.arrival()
+        raise StopAsyncIteration
 
     async def aclose(self) -> None:
         self._release()
