@@ -1,0 +1,108 @@
+"""Runs of chunks that differ in one text: what is learnt from the first, and what every other chunk needs."""
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.unit.chat_chunks import chunk, said
+from tests.unit.driving import counting_ids
+from translation.chat.decode import ChatDecoder
+from translation.chat.text_run import TextRun
+from translation.events import Delta, Event
+from translation.json_types import Json
+
+
+def run_of(payload: bytes, text: str) -> TextRun:
+    run = TextRun.learn(payload, "content", text)
+    assert run is not None
+    return run
+
+
+HELLO = orjson.dumps(said("Hello"))
+
+
+@given(st.text(min_size=1))
+def test_the_text_of_a_chunk_like_the_learnt_one_is_what_parsing_gives(text: str) -> None:
+    assert run_of(HELLO, "Hello").text(orjson.dumps(said(text))) == text
+
+
+def test_a_space_after_the_colon_is_learnt_too() -> None:
+    payload = b'{"choices": [{"delta": {"content": "a"}}]}'
+    assert run_of(payload, "a").text(payload.replace(b'"a"', b'"b \\u00e9"')) == "b é"
+
+
+NOT_LIKE_IT: dict[str, bytes] = {
+    "another id": HELLO.replace(b"chunk", b"chunk2"),
+    "a finish reason": orjson.dumps(chunk({"content": "Hello"}, "stop")),
+    "one more key in the delta": HELLO.replace(b'"Hello"', b'"Hello","refusal":"x"'),
+    "an escaped end": HELLO.replace(b'"Hello"', b'"Hello\\"'),
+    "not UTF-8": HELLO.replace(b"Hello", b"\xff"),
+    "no text at all": b'{"choices":[]}',
+    "shorter than what surrounds the text": HELLO[:-10],
+}
+
+
+@pytest.mark.parametrize("payload", NOT_LIKE_IT.values(), ids=NOT_LIKE_IT)
+def test_any_other_chunk_has_to_be_parsed(payload: bytes) -> None:
+    assert run_of(HELLO, "Hello").text(payload) is None
+
+
+@pytest.mark.parametrize(
+    ("payload", "text"),
+    [
+        (b'{"x":1}', "a"),
+        (b'{"content":"a","x":{"content":"a"}}', "a"),
+        (b'{"content":"\\u0061"}', "a"),
+    ],
+    ids=["no such field", "the field twice", "escaped in another way"],
+)
+def test_where_the_bytes_leave_a_doubt_nothing_is_learnt(payload: bytes, text: str) -> None:
+    assert TextRun.learn(payload, "content", text) is None
+
+
+def events_of(chunks: list[Json], *, as_bytes: bool) -> list[Event]:
+    decoder = ChatDecoder(counting_ids())
+    feed = (lambda each: decoder.read(orjson.dumps(each))) if as_bytes else decoder.feed
+    return [event for each in chunks for event in feed(each)] + decoder.finish()
+
+
+STREAMS: dict[str, list[Json]] = {
+    "text alone": [said("a"), said("b"), said('"'), said("\\"), said("é🚀"), chunk(finish="stop")],
+    "empty texts in between": [said("a"), said("b"), said(""), said("c"), chunk(finish="stop")],
+    "text after reasoning": [
+        chunk({"reasoning": "r"}),
+        said("\n\na"),
+        said("\nb"),
+        said("c"),
+        chunk({"reasoning": "s"}),
+        said("d"),
+        chunk(finish="stop"),
+    ],
+    "a refusal in between": [said("a"), said("b"), chunk({"refusal": "no"}), said("c"), chunk(finish="stop")],
+    "a call in between": [
+        said("a"),
+        said("b"),
+        chunk({"tool_calls": [{"index": 0, "id": "x", "function": {"name": "f", "arguments": "{}"}}]}),
+        said("c"),
+        chunk(finish="stop"),
+    ],
+    "facts that change": [said("a"), {**said("b"), "service_tier": "flex"}, said("c"), chunk(finish="stop")],
+    "a truncated stream": [said("a"), said("b")],
+    "an error in the middle": [said("a"), said("b"), {"error": {"message": "no"}}],
+    "text after the finish reason": [said("a"), said("b"), chunk(finish="stop"), said("c"), said("d")],
+}
+
+
+@pytest.mark.parametrize("chunks", STREAMS.values(), ids=STREAMS)
+def test_reading_bytes_gives_the_events_that_parsing_each_chunk_gives(chunks: list[Json]) -> None:
+    assert events_of(chunks, as_bytes=True) == events_of(chunks, as_bytes=False)
+
+
+def test_a_run_is_read_without_being_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
+    decoder = ChatDecoder(counting_ids())
+    decoder.read(orjson.dumps(said("a")))
+    decoder.read(orjson.dumps(said("b")))
+    payload = orjson.dumps(said("c"))
+    monkeypatch.setattr(decoder, "feed", None)
+    assert decoder.read(payload) == [Delta(0, 0, "c")]
