@@ -1,11 +1,12 @@
 // The OpenAI Agents SDK: `node agents_sdk.mjs CASE`, with BASE_URL, MODEL and API (responses or chat) in the environment.
+// PROMPT there is what it is asked.
 import {
   Agent, applyPatchTool, OpenAIChatCompletionsModel, OpenAIResponsesModel, run, shellTool, tool, toolNamespace,
 } from "@openai/agents";
 import OpenAI from "openai";
 import { z } from "zod";
 
-const { BASE_URL, MODEL, API } = process.env;
+const { BASE_URL, MODEL, API, PROMPT = "Go on." } = process.env;
 const client = new OpenAI({ baseURL: BASE_URL, apiKey: "none", maxRetries: 0 });
 const model = new { responses: OpenAIResponsesModel, chat: OpenAIChatCompletionsModel }[API](client, MODEL);
 
@@ -52,7 +53,7 @@ const agent = (options = {}) => new Agent({ name: "Ada", model, ...options });
 const grace = () => new Agent({ name: "grace", model });
 const sums = () => toolNamespace({ name: "sums", description: "Sums.", tools: [add] });
 
-async function whole(given, said = "Go on.") {
+async function whole(given, said = PROMPT) {
   const result = await run(given, said);
   const { inputTokens, outputTokens } = result.runContext.usage;
   const text = typeof result.finalOutput === "string" ? result.finalOutput : JSON.stringify(result.finalOutput);
@@ -60,7 +61,7 @@ async function whole(given, said = "Go on.") {
 }
 
 async function streamed(given) {
-  const result = await run(given, "Go on.", { stream: true });
+  const result = await run(given, PROMPT, { stream: true });
   const deltas = [], items = [];
   for await (const event of result) {
     if (event.type === "raw_model_stream_event" && event.data.type === "output_text_delta") deltas.push(event.data.delta);

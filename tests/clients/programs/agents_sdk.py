@@ -1,4 +1,7 @@
-"""The OpenAI Agents SDK: `agents_sdk.py CASE`, with BASE_URL, MODEL and API (responses or chat) in the environment."""
+"""The OpenAI Agents SDK: `agents_sdk.py CASE`, with BASE_URL, MODEL and API (responses or chat) in the environment.
+
+PROMPT there is what it is asked.
+"""
 
 import asyncio
 import json
@@ -32,6 +35,8 @@ KINDS = {"responses": OpenAIResponsesModel, "chat": OpenAIChatCompletionsModel}
 MODEL = KINDS[os.environ["API"]](
     os.environ["MODEL"], AsyncOpenAI(base_url=os.environ["BASE_URL"], api_key="none", max_retries=0)
 )
+
+PROMPT = os.environ.get("PROMPT", "Go on.")
 
 ran: list[Any] = []
 """What tools were told to do."""
@@ -78,7 +83,7 @@ def agent(**options: Any) -> Agent:
     return Agent("Ada", model=MODEL, **options)
 
 
-async def whole(given: Agent, said: Any = "Go on.") -> Any:
+async def whole(given: Agent, said: Any = PROMPT) -> Any:
     result = await Runner.run(given, said)
     usage = result.context_wrapper.usage
     return {
@@ -90,7 +95,7 @@ async def whole(given: Agent, said: Any = "Go on.") -> Any:
 
 
 async def streamed(given: Agent) -> Any:
-    result = Runner.run_streamed(given, "Go on.")
+    result = Runner.run_streamed(given, PROMPT)
     events = [event async for event in result.stream_events()]
     raw = [event.data for event in events if event.type == "raw_response_event"]
     return {

@@ -1,9 +1,10 @@
 // The AI SDK: `node ai_sdk.mjs CASE`, with BASE_URL, MODEL and API (responses or chat) in the environment.
+// PROMPT there is what it is asked.
 import { createOpenAI } from "@ai-sdk/openai";
 import { generateObject, generateText, stepCountIs, streamText, tool } from "ai";
 import { z } from "zod";
 
-const { BASE_URL, MODEL, API } = process.env;
+const { BASE_URL, MODEL, API, PROMPT = "Go on." } = process.env;
 const provider = createOpenAI({ baseURL: BASE_URL, apiKey: "none" });
 const model = provider[API](MODEL);
 // Without a store behind the gateway, what was said before has to come along in full.
@@ -33,13 +34,13 @@ const cases = {
   },
   async tools() {
     const { text, steps } = await generateText({
-      model, prompt: "Add 2 and 40.", tools: { add }, stopWhen: stepCountIs(3), providerOptions,
+      model, prompt: PROMPT, tools: { add }, stopWhen: stepCountIs(3), providerOptions,
     });
     return { text, results: steps.flatMap((step) => step.toolResults.map(({ input, output }) => ({ input, output }))) };
   },
   async tools_streamed() {
     const result = streamText({
-      model, prompt: "Add 2 and 40.", tools: { add }, stopWhen: stepCountIs(3), providerOptions,
+      model, prompt: PROMPT, tools: { add }, stopWhen: stepCountIs(3), providerOptions,
     });
     const parts = await collect(result.fullStream);
     return {
@@ -51,7 +52,7 @@ const cases = {
   },
   async object() {
     const schema = z.object({ total: z.number() });
-    const { object } = await generateObject({ model, schema, prompt: "Add 2 and 40.", providerOptions });
+    const { object } = await generateObject({ model, schema, prompt: PROMPT, providerOptions });
     return { object };
   },
   async conversation() {

@@ -1,4 +1,7 @@
-"""pydantic-ai: `pydantic_ai_agent.py CASE`, with BASE_URL, MODEL and API (responses or chat) in the environment."""
+"""pydantic-ai: `pydantic_ai_agent.py CASE`, with BASE_URL, MODEL and API (responses or chat) in the environment.
+
+PROMPT there is what it is asked.
+"""
 
 import asyncio
 import json
@@ -21,6 +24,8 @@ MODEL = KINDS[os.environ["API"]](
     os.environ["MODEL"], provider=OpenAIProvider(base_url=os.environ["BASE_URL"], api_key="none")
 )
 
+PROMPT = os.environ.get("PROMPT", "Go on.")
+
 ran: list[Any] = []
 """What tools were told to do."""
 
@@ -35,7 +40,7 @@ def add(a: int, b: int) -> int:
     return a + b
 
 
-async def whole(agent: Agent[None, Any], said: Any = "Go on.", history: Any = None) -> Any:
+async def whole(agent: Agent[None, Any], said: Any = PROMPT, history: Any = None) -> Any:
     result = await agent.run(said, message_history=history)
     output = result.output.model_dump() if isinstance(result.output, BaseModel) else result.output
     parts = [part for message in result.all_messages() for part in message.parts]
@@ -48,7 +53,7 @@ async def whole(agent: Agent[None, Any], said: Any = "Go on.", history: Any = No
 
 
 async def streamed(agent: Agent[None, Any]) -> Any:
-    async with agent.run_stream("Go on.") as result:
+    async with agent.run_stream(PROMPT) as result:
         deltas = [delta async for delta in result.stream_text(delta=True, debounce_by=None)]
         return {"output": await result.get_output(), "ran": ran, "deltas": deltas}
 
