@@ -45,6 +45,8 @@ class Presentation:
     max_frame_bytes: int
     clock: Callable[[], int]
     relay_model: str | None = None
+    scrub: Callable[[str], str] = str
+    """What an upstream says of a failure -> what a client may read of it."""
 
 
 class Lift(Protocol):
@@ -131,6 +133,7 @@ def _chat_relay(body: Json, presentation: Presentation) -> chat_relay.ChatRelay:
         choices=body.get("n") or 1,
         new_id=new_id,
         legacy_functions=_legacy_functions(body),
+        scrub=presentation.scrub,
     )
 
 
@@ -140,7 +143,9 @@ def _collect_chat_relay(body: Json, stream: bytes, presentation: Presentation) -
 
 
 def _responses_relay(_: Json, presentation: Presentation) -> responses_relay.ResponsesRelay:
-    return responses_relay.ResponsesRelay(model=presentation.relay_model, max_line_bytes=presentation.max_frame_bytes)
+    return responses_relay.ResponsesRelay(
+        model=presentation.relay_model, max_line_bytes=presentation.max_frame_bytes, scrub=presentation.scrub
+    )
 
 
 def _collect_responses_relay(body: Json, stream: bytes, presentation: Presentation) -> Json:
@@ -178,6 +183,8 @@ RESPONSES = Endpoint(
     encoder=lambda body, identity, presentation: ResponsesEncoder(_head(body, identity), presentation.clock),
     collector=lambda body, identity, presentation: Snapshot(_head(body, identity), presentation.clock),
     relay=_responses_relay,
-    relay_answer=lambda _, answer, presentation: responses_relay.relay_response(answer, model=presentation.relay_model),
+    relay_answer=lambda _, answer, presentation: responses_relay.relay_response(
+        answer, model=presentation.relay_model, scrub=presentation.scrub
+    ),
     collect_relay=_collect_responses_relay,
 )

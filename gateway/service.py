@@ -131,6 +131,7 @@ class Service:
             max_frame_bytes=self._max_frame_bytes.get(route.provider.name, DEFAULT_MAX_FRAME_BYTES),
             clock=self._clock,
             relay_model=None if route.name == route.upstream_model else route.name,
+            scrub=route.provider.scrub,
         )
 
 

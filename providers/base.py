@@ -103,6 +103,10 @@ class Provider(Protocol):
         """Names the upstream serves; empty when it cannot list them. Raises ProviderError."""
         ...
 
+    def scrub(self, message: str) -> str:
+        """The upstream's words without its key and its address."""
+        ...
+
     async def aclose(self) -> None:
         """Close pooled connections."""
         ...

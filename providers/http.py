@@ -4,6 +4,7 @@ import asyncio
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from typing import NoReturn, cast
+from urllib.parse import urlsplit
 
 import httpx
 import orjson
@@ -27,6 +28,9 @@ from translation.json_types import Json
 from translation.overflow import is_context_overflow
 
 _MAX_ERROR_BYTES = 64 * 1024
+_MIN_PRIVATE_CHARS = 8
+"""Shorter keys and header values, such as EMPTY, are no secrets, and words of their own."""
+
 _RETRY_DELAY_S = 0.1
 
 _REJECTIONS: dict[int, type[UpstreamRejected]] = {
@@ -39,7 +43,9 @@ _REJECTIONS: dict[int, type[UpstreamRejected]] = {
 }
 
 _HIDDEN_STATUSES = {
+    "authentication_error": 401,
     "insufficient_quota": 429,
+    "invalid_api_key": 401,
     "rate_limit_error": 429,
     "rate_limit_exceeded": 429,
     "overloaded_error": 503,
@@ -118,6 +124,8 @@ class Upstream:
         self._config = config
         self._base_url = base_url.rstrip("/")
         self._key = config.api_key.get_secret_value() if config.api_key else ""
+        given = [self._key, urlsplit(base_url).netloc, *config.headers.values()]
+        self._private = sorted((text for text in given if len(text) >= _MIN_PRIVATE_CHARS), key=len, reverse=True)
         headers = {"content-type": "application/json", "accept-encoding": "identity", **config.headers}
         if self._key:
             headers["authorization"] = f"Bearer {self._key}"
@@ -235,9 +243,10 @@ class Upstream:
 
     def scrub(self, message: str) -> str:
         """The upstream's words without its key, addresses or anything that looks like a credential."""
-        if self._key:
-            message = message.replace(self._key, "[key]")
-        return _SECRETS.sub("[hidden]", message)[:2000]
+        message = _SECRETS.sub("[hidden]", message)
+        for text in self._private:
+            message = message.replace(text, "[hidden]")
+        return message[:2000]
 
 
 _SECRETS = re.compile(r"(?:https?|wss?)://\S+|\b(?:sk|pk|rk|key|gsk|xai)-[\w*.-]{6,}|Bearer\s+\S+")

@@ -61,6 +61,9 @@ class ScriptedProvider:
     async def models(self) -> Sequence[str]:
         return ["demo"]
 
+    def scrub(self, message: str) -> str:
+        return message
+
     async def aclose(self) -> None:
         """There is nothing to close."""
 

@@ -95,6 +95,9 @@ class WireProvider:
             raise UpstreamGarbled("the upstream's list of models has no data", provider=self.name)
         return [row["id"] for row in rows if isinstance(row, dict) and isinstance(row.get("id"), str)]
 
+    def scrub(self, message: str) -> str:
+        return self._upstream.scrub(message)
+
     async def aclose(self) -> None:
         await self._upstream.aclose()
 

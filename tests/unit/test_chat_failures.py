@@ -24,6 +24,14 @@ CASES: dict[str, tuple[Any, Failed]] = {
     ),
     "an overload": ({"message": "busy", "code": 503}, Failed("upstream_overloaded", "busy")),
     "a timeout": ({"message": "late", "code": 504}, Failed("upstream_timeout", "late")),
+    "our own key refused, in words that may quote it": (
+        {"message": "Incorrect API key provided: sk-12", "code": "invalid_api_key"},
+        Failed("upstream_unauthorized", "the upstream refused the gateway's own credentials"),
+    ),
+    "our own key refused, by number": (
+        {"message": "sk-12?", "code": 401},
+        Failed("upstream_unauthorized", "the upstream refused the gateway's own credentials"),
+    ),
     "an overflow by text": (
         {"message": "This model's maximum context length is 2048 tokens.", "code": 400},
         Failed("context_length_exceeded", "This model's maximum context length is 2048 tokens."),

@@ -1,6 +1,7 @@
 """Errors that upstreams put inside a good reply, named by meaning."""
 
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
 from translation.events import Failed
 from translation.json_types import Json
@@ -8,6 +9,9 @@ from translation.overflow import is_context_overflow
 
 BROKEN: Final = frozenset({"error", "abort", "insufficient_system_resource"})
 """Values of `finish_reason` that say the answer broke off: OpenRouter; vLLM and SGLang; DeepSeek."""
+
+_CREDENTIALS: Final = frozenset({"401", "authentication_error", "invalid_api_key"})
+"""Codes about the gateway's own key, whose texts may quote it."""
 
 _CODES: Final = {
     "408": "upstream_timeout",
@@ -48,11 +52,13 @@ def failure_in(chunk: Json) -> Failed | None:
     message = text if isinstance(text, str) and text else _NO_WORDS
     metadata = error.get("metadata")
     kind = metadata.get("error_type") if isinstance(metadata, dict) else None
-    return Failed(_code(message, (error.get("code"), error.get("type"), kind)), message)
+    words = [str(word) for word in (error.get("code"), error.get("type"), kind) if word is not None]
+    if not _CREDENTIALS.isdisjoint(words):
+        return Failed("upstream_unauthorized", "the upstream refused the gateway's own credentials")
+    return Failed(_code(message, words), message)
 
 
-def _code(message: str, words: tuple[Any, ...]) -> str:
-    named = [str(word) for word in words if word is not None]
-    if is_context_overflow(message) or any(is_context_overflow("", word) for word in named):
+def _code(message: str, words: Sequence[str]) -> str:
+    if is_context_overflow(message) or any(is_context_overflow("", word) for word in words):
         return "context_length_exceeded"
-    return next((_CODES[word] for word in named if word in _CODES), "upstream_error")
+    return next((_CODES[word] for word in words if word in _CODES), "upstream_error")

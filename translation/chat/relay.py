@@ -1,7 +1,7 @@
 """Chat to a client from an upstream that speaks chat itself: frames leave as they came, and few are opened."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -63,6 +63,7 @@ class ChatRelay:
         choices: int = 1,
         new_id: NewId,
         legacy_functions: bool = False,
+        scrub: Callable[[str], str] = str,
     ) -> None:
         self.has_content = False
         """Whether something a retry would repeat has been passed on, a regular end included."""
@@ -72,6 +73,7 @@ class ChatRelay:
         self._fields = reasoning_fields
         self._other_reasoning = _OTHER_REASONING.get(reasoning_fields, b'"reasoning')
         self._include_usage = include_usage
+        self._scrub = scrub
         self._choices = choices
         self._frames = sse.FrameDecoder(max_line_bytes)
         self._finished: set[int] = set()
@@ -230,6 +232,7 @@ class ChatRelay:
     def _stop(self, failed: Failed) -> bytes:
         self.failed = failed
         failed.usage = self.usage
+        failed.message = self._scrub(failed.message)
         return self.fail(failed) if self.has_content else b""
 
     def _end(self) -> bytes:

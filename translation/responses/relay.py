@@ -1,5 +1,7 @@
 """A Responses upstream's stream to a Responses client: the same frames, watched."""
 
+from collections.abc import Callable
+
 import orjson
 
 from translation import sse
@@ -39,7 +41,13 @@ class ResponsesRelay:
     `max_line_bytes`.
     """
 
-    def __init__(self, *, model: str | None, max_line_bytes: int = DEFAULT_MAX_FRAME_BYTES) -> None:
+    def __init__(
+        self,
+        *,
+        model: str | None,
+        max_line_bytes: int = DEFAULT_MAX_FRAME_BYTES,
+        scrub: Callable[[str], str] = str,
+    ) -> None:
         self.has_content = False
         """Whether anything of the answer went out: from then on the request cannot be sent again."""
         self.failed: Failed | None = None
@@ -47,6 +55,7 @@ class ResponsesRelay:
         """The latest snapshot; after the end, the finished response."""
         self.usage: Usage | None = None
         self._model = model
+        self._scrub = scrub
         self._frames = FrameDecoder(max_line_bytes)
         self._last = b""
         self._count = 0
@@ -99,6 +108,7 @@ class ResponsesRelay:
         if event_type == "error":
             # Held back: the terminal event says it too, and official clients raise at the first of the two.
             self.failed = failure_in(event.get("error") or event)
+            self.failed.message = self._scrub(self.failed.message)
             return b""
         if event_type in _OPENED:
             response = event["response"]
@@ -123,10 +133,7 @@ class ResponsesRelay:
         said = f"response.{response.get('status')}"
         event["type"] = said if said in _ENDS else event["type"]
         if event["type"] == "response.failed":
-            failed = failure_in(response.get("error"), response)
-            if failed.code == "upstream_unauthorized":
-                response["error"] = {"code": "server_error", "message": failed.message}
-            self.failed = failed
+            self.failed = _tell_failure(response, self._scrub)
         return self._end(event)
 
     def _end(self, event: Json) -> bytes:
@@ -142,14 +149,28 @@ class ResponsesRelay:
             return self._count
 
 
-def relay_response(body: Json, *, model: str | None) -> Json:
-    """A whole response object for the client, under the name it knows the model by.
+def relay_response(body: Json, *, model: str | None, scrub: Callable[[str], str] = str) -> Json:
+    """A whole response object for the client, under the name it knows the model by. A failed one is changed in place.
 
     Raises ProtocolViolation when it is none. A failed response is one: its status says so.
     """
     if not isinstance(body, dict) or not isinstance(body.get("output"), list):
         raise ProtocolViolation("the upstream answered with something that is no response")
+    if body.get("status") == "failed":
+        _tell_failure(body, scrub)
     return body if model is None else {**body, "model": model}
+
+
+def _tell_failure(response: Json, scrub: Callable[[str], str]) -> Failed:
+    """What went wrong, with only those of the upstream's words left in `response` that a client may read."""
+    error = response.get("error")
+    failed = failure_in(error, response)
+    failed.message = scrub(failed.message)
+    if failed.code == "upstream_unauthorized":
+        response["error"] = {"code": "server_error", "message": failed.message}
+    elif isinstance(error, dict):
+        response["error"] = {**error, "message": failed.message}
+    return failed
 
 
 def _is_whole(payload: bytes) -> bool:
