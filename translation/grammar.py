@@ -9,7 +9,6 @@ from translation.events import (
     Delta,
     Event,
     Failed,
-    Finished,
     ItemEnded,
     ItemStarted,
     Noted,
@@ -89,7 +88,7 @@ class Grammar:
             case Opaque(index=int(index)):
                 if index >= self._items:
                     raise ProtocolViolation(f"Opaque for item {index}, which never started")
-            case Finished():
+            case _:  # Finished: the others are above
                 if self._open:
                     raise ProtocolViolation(f"finished with open items {sorted(self._open)}")
                 self._ended = True

@@ -58,6 +58,13 @@ def test_any_cuts_give_the_same_frames(cuts: list[int]) -> None:
     assert frames_of([wire[a:b] for a, b in pairwise(edges)]) == frames_of([wire])
 
 
+@pytest.mark.parametrize(("wire", "expected"), CASES.values(), ids=CASES)
+def test_who_wants_only_the_data_gets_the_same(wire: bytes, expected: list[tuple[str | None, bytes]]) -> None:
+    decoder = FrameDecoder()
+    payloads = decoder.payloads(wire) + [frame.payload for frame in decoder.finish()]
+    assert payloads == [payload for _, payload in expected]
+
+
 def test_a_frame_carries_itself_with_lf_line_ends() -> None:
     decoder = FrameDecoder()
     wire = b"event: x\r\ndata: 1\r\n\r\ndata:2\r\n\r\nevent: y\r\ndata: a\r\ndata: b\r\n\r\n"

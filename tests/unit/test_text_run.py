@@ -87,6 +87,7 @@ STREAMS: dict[str, list[Json]] = {
         said("c"),
         chunk(finish="stop"),
     ],
+    "a role in every delta": [*(chunk({"role": "assistant", "content": text}) for text in "abc"), chunk(finish="stop")],
     "facts that change": [said("a"), {**said("b"), "service_tier": "flex"}, said("c"), chunk(finish="stop")],
     "a truncated stream": [said("a"), said("b")],
     "an error in the middle": [said("a"), said("b"), {"error": {"message": "no"}}],

@@ -97,11 +97,11 @@ class ChatDecoder:
     def _learn(self, payload: bytes, chunk: Json, events: list[Event]) -> None:
         """Answer text without reasoning before it goes out as it came in: only then may a run leave `feed` out."""
         self._run = None
-        match events:
-            case [Delta(index=index, part_index=int(part_index), text=text, logprobs=None)] if self._says_text_as_is:
-                if _only_text(chunk, self._facts) == ("content", text):
-                    self._run = TextRun.learn(payload, "content", text)
-                    self._run_at = (index, part_index)
+        if len(events) != 1 or not isinstance(said := events[0], Delta) or not self._says_text_as_is:
+            return
+        if said.part_index is not None and _only_text(chunk, self._facts) == ("content", said.text):
+            self._run = TextRun.learn(payload, "content", said.text)
+            self._run_at = (said.index, said.part_index)
 
     @property
     def _says_text_as_is(self) -> bool:
