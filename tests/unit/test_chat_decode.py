@@ -426,6 +426,8 @@ def details(*blocks: Json, **more: Any) -> Json:
 SIGNED = {"type": "reasoning.text", "text": "hm", "signature": "sig", "index": 0}
 ENCRYPTED = {"type": "reasoning.encrypted", "data": "xyz", "index": 1}
 
+YES = {**items.message("msg_1"), "content": [{**items.output_text(), "text": "yes!"}], "status": "completed"}
+
 DETAILS: dict[str, tuple[list[Json], list[Item]]] = {
     "signed reasoning keeps its blocks, put together": (
         [
@@ -470,6 +472,14 @@ DETAILS: dict[str, tuple[list[Json], list[Item]]] = {
             {**items.reasoning("rs_1"), "details": [ENCRYPTED]},
             {**items.function_call("fc_1", call_id="a", name="f"), "arguments": "{}", "status": "completed"},
         ],
+    ),
+    "encrypted reasoning without text is an item before the answer": (
+        [details(ENCRYPTED), said("yes"), said("!"), chunk(finish="stop")],
+        [{**items.reasoning("rs_1"), "details": [ENCRYPTED]}, YES],
+    ),
+    "encrypted reasoning that comes after the answer does not cut it": (
+        [said("yes"), details(ENCRYPTED), said("!"), chunk(finish="stop")],
+        [YES, {**items.reasoning("rs_1"), "details": [ENCRYPTED]}],
     ),
     "signed reasoning that is cut off is incomplete": (
         [details(SIGNED), chunk(finish="length")],

@@ -236,7 +236,8 @@ class ChatDecoder:
         if noun in ("reasoning", "summary"):
             self._thought.append((noun, text))
             return events + self._writer.block(noun, text)
-        if self._thought:
+        # Blocks without text of their own come before the answer they led to; after it they wait for its end.
+        if self._thought or self._writer.started == 0:
             events += self._end_reasoning()
         return events + self._writer.block(noun, text, logprobs)
 
