@@ -12,16 +12,20 @@ _MESSAGE_FIELDS = {"role", "annotations", "audio", "function_call", "tool_calls"
 _OURS = ("thinking", "extensions")
 """Parameters of the gateway, which say nothing where a body is relayed."""
 
+_SYSTEM = ("system", "developer")
+
 _LIMITS = ("max_tokens", "max_completion_tokens")
 
 
 def relay_body(body: Json, profile: Profile, *, model: str) -> Lowered:
-    """`body` with the upstream's model name, its word for the output limit and for developers, past reasoning in the
-    field it wants, usage asked for on every stream, and no empty `tools`. The body given is not changed."""
+    """`body` with the upstream's model name, its word for the output limit and for developers, system messages where
+    it takes them, past reasoning in the field it wants, usage asked for on every stream, and no empty `tools`. The body
+    given is not changed."""
     relayed = {name: value for name, value in body.items() if value is not None and name not in _OURS}
     relayed["model"] = model
     losses: list[Loss] = []
-    relayed["messages"] = [_message(message, profile, losses) for message in body["messages"]]
+    messages = [_message(message, profile, losses) for message in body["messages"]]
+    relayed["messages"] = _with_systems_in_place(messages, profile, losses)
     _rename_limit(relayed, profile)
     if not relayed.get("tools"):
         for name in ("tools", "tool_choice", "parallel_tool_calls"):
@@ -35,6 +39,31 @@ def _rename_limit(relayed: Json, profile: Profile) -> None:
     given = [name for name in _LIMITS if name in relayed]
     if given and profile.max_tokens_field not in given:
         relayed[profile.max_tokens_field] = relayed.pop(given[0])
+
+
+def _with_systems_in_place(messages: list[Json], profile: Profile, losses: list[Loss]) -> list[Json]:
+    """Leading system messages as one, and later ones in it too where the upstream takes no others."""
+    if profile.system_messages == "keep":
+        return messages
+    after = next((place for place, message in enumerate(messages) if message["role"] not in _SYSTEM), len(messages))
+    systems, rest = messages[:after], messages[after:]
+    if profile.system_messages == "merge_all" and (late := [one for one in rest if one["role"] in _SYSTEM]):
+        systems, rest = systems + late, [one for one in rest if one["role"] not in _SYSTEM]
+        losses.append(Loss("messages", "system messages merged"))
+    if len(systems) < 2:
+        return [*systems, *rest]
+    return [{"role": systems[0]["role"], "content": _joined([one["content"] for one in systems])}, *rest]
+
+
+def _joined(contents: list[str | list[Json]]) -> str | list[Json]:
+    parts = [_as_parts(content) for content in contents]
+    if any(part.keys() - {"type", "text"} for content in parts for part in content):
+        return [part for content in parts for part in content]  # a string has no place for marks such as cache_control
+    return "\n\n".join("\n".join(part["text"] for part in content) for content in parts)
+
+
+def _as_parts(content: str | list[Json]) -> list[Json]:
+    return [{"type": "text", "text": content}] if isinstance(content, str) else content
 
 
 def _message(message: Json, profile: Profile, losses: list[Loss]) -> Json:
@@ -54,9 +83,16 @@ def _message(message: Json, profile: Profile, losses: list[Loss]) -> Json:
         kept[wanted] = text
     elif wanted == "reasoning_details" and text:
         kept["reasoning"] = text
+    elif wanted == "think_tags" and text:
+        kept["content"] = _after_thinking(text, message.get("content"))
     elif text or message.get("reasoning_details"):
         losses.append(Loss("messages.reasoning_content", "dropped"))
     return kept
+
+
+def _after_thinking(thought: str, content: str | list[Json] | None) -> str | list[Json]:
+    tagged = f"<think>\n{thought}\n</think>\n\n"
+    return [{"type": "text", "text": tagged}, *content] if isinstance(content, list) else tagged + (content or "")
 
 
 def _with_plain_parts(message: Json) -> Json:
