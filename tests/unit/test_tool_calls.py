@@ -8,6 +8,7 @@ import pytest
 from openai.types.responses import ResponseOutputItem
 from pydantic import TypeAdapter
 
+from providers.instances import minimal_instance
 from tests.unit.driving import counting_ids, decode
 from tests.unit.responses_order import check_stream
 from translation.chat.decode import ChatDecoder
@@ -32,6 +33,7 @@ from translation.responses.encode import ResponsesEncoder
 from translation.responses.resource import new_response
 from translation.tools.bridge import bridge
 from translation.tools.calls import Calls
+from translation.tools.kinds import KINDS
 from translation.turn import Turn
 
 TOOLS: list[Json] = [
@@ -340,3 +342,10 @@ def test_a_chat_stream_of_bridged_calls_is_a_stream_of_the_api() -> None:
     assert output[0]["action"] == {"commands": ["ls"]}
     assert output[1]["input"] == "print(1)"
     assert (output[2]["name"], output[2]["namespace"]) == ("add", "mcp__adder")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_least_that_a_kinds_schema_allows_is_a_call_of_that_kind(kind: str) -> None:
+    tool = {"type": kind, "display_width": 1, "display_height": 1, "environment": "linux"}
+    least = minimal_instance(KINDS[kind].describe(tool)["parameters"])
+    assert KINDS[kind].read(least, tool) is not None, least

@@ -4,7 +4,7 @@ from typing import Any
 
 from translation.json_types import Json
 
-_STRINGS = {"type": "array", "items": {"type": "string"}}
+_STRINGS = {"type": "array", "items": {"type": "string"}, "minItems": 1}
 _POINT = {"x": {"type": "integer"}, "y": {"type": "integer"}}
 
 SHELL = "Run shell commands on the user's machine, in order, and get stdout, stderr and exit code of each."
@@ -44,21 +44,22 @@ APPLY_PATCH_PARAMETERS = record(
     {
         "type": {"type": "string", "enum": ["create_file", "update_file", "delete_file"]},
         "path": {"type": "string"},
-        "diff": {"type": "string", "description": "Left out when a file is deleted."},
+        "diff": {"type": "string", "description": "Empty when a file is deleted."},
     },
     "type",
     "path",
+    "diff",
 )
 
 TOOL_SEARCH_PARAMETERS = record({"query": {"type": "string"}}, "query")
 
 ACTIONS: dict[str, dict[str, type[Any]]] = {
+    "screenshot": {},
     "click": {"button": str, "x": int, "y": int},
     "double_click": {"x": int, "y": int},
     "drag": {"path": list},
     "keypress": {"keys": list},
     "move": {"x": int, "y": int},
-    "screenshot": {},
     "scroll": {"x": int, "y": int, "scroll_x": int, "scroll_y": int},
     "type": {"text": str},
     "wait": {},
@@ -79,5 +80,5 @@ _ACTION = record(
     "type",
 )
 
-COMPUTER_PARAMETERS = record({"actions": {"type": "array", "items": _ACTION}}, "actions")
+COMPUTER_PARAMETERS = record({"actions": {"type": "array", "items": _ACTION, "minItems": 1}}, "actions")
 COMPUTER_PREVIEW_PARAMETERS = record({"action": _ACTION}, "action")
