@@ -1,0 +1,55 @@
+"""The frameworks before an upstream that speaks Responses: another gateway with the demo model.
+
+What asks for Responses is relayed, what asks for chat is translated.
+"""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.clients.running import Installed
+from tests.serving import Gateway, serving
+
+ANSWERS = {"agents_sdk.py": "text", "agents_sdk.mjs": "text", "ai_sdk.mjs": "text", "pydantic_ai_agent.py": "output"}
+"""Program -> its word for the answer."""
+
+
+@pytest.fixture(scope="module")
+def front() -> Iterator[Gateway]:
+    demo = {"providers": {"demo": {"type": "scripted"}}, "models": {"demo": {"provider": "demo"}}}
+    with serving(demo) as upstream:
+        provider = {"type": "openai_compatible", "base_url": upstream.v1, "dialects": ["responses"]}
+        with serving({"providers": {"upstream": provider}, "models": {"*": {"provider": "upstream"}}}) as gateway:
+            yield gateway
+
+
+@pytest.mark.parametrize("program", ANSWERS)
+@pytest.mark.parametrize("api", ["responses", "chat"])
+@pytest.mark.parametrize("case", ["tools", "tools_streamed"])
+async def test_a_tool_runs_and_its_result_goes_back(
+    program: str, api: str, case: str, clients: Installed, front: Gateway
+) -> None:
+    got = await clients.run_program(program, case, BASE_URL=front.v1, MODEL="demo", API=api)
+    assert "add returned: " in got[ANSWERS[program]]
+
+
+@pytest.mark.parametrize("program", ["agents_sdk.py", "agents_sdk.mjs"])
+@pytest.mark.parametrize(
+    ("case", "ran"),
+    [
+        ("shell", [["string"]]),
+        ("patch", [["create_file", "string", "string"]]),
+        ("namespace", [[0, 0]]),
+        ("conversation", [[0, 0]]),
+        ("reasoning", [[0, 0]]),
+        ("image", []),
+        ("handoff", []),
+        ("format", []),
+    ],
+)
+async def test_every_kind_of_tool_and_item_makes_the_round_trip(
+    program: str, case: str, ran: list, clients: Installed, front: Gateway
+) -> None:
+    got = await clients.run_program(program, case, BASE_URL=front.v1, MODEL="demo", API="responses")
+    assert got["ran"] == ran
+    assert got["text"]
