@@ -6,6 +6,7 @@ import pytest
 
 from translation.chat.relay_request import relay_body
 from translation.loss import Loss
+from translation.lowered import Lowered
 from translation.profile import Profile
 
 Json = dict[str, Any]
@@ -119,3 +120,64 @@ THOUGHT = "<think>\nhm\n</think>\n\n"
 def test_past_reasoning_goes_back_in_think_tags_where_the_upstream_wants_that(content: Any, expected: Any) -> None:
     message = {"role": "assistant", "content": content, "reasoning": "hm"}
     assert relayed(message, replay_reasoning="think_tags") == {"role": "assistant", "content": expected}
+
+
+BODIES: dict[str, tuple[Json, Json, Json]] = {
+    "the upstream's name for the model": ({}, {}, {}),
+    "no nulls": ({"temperature": None}, {}, {}),
+    "nothing that is the gateway's": ({"thinking": None, "extensions": False}, {}, {}),
+    "parameters nobody knows": ({"top_k": 5}, {}, {"top_k": 5}),
+    "the older limit for an upstream of that age": ({"max_completion_tokens": 9}, {}, {"max_tokens": 9}),
+    "the newer limit for OpenAI": (
+        {"max_tokens": 9},
+        {"max_tokens_field": "max_completion_tokens"},
+        {"max_completion_tokens": 9},
+    ),
+    "the limit as it was, where it is the right one": ({"max_tokens": 9}, {}, {"max_tokens": 9}),
+    "tools": ({"tools": [1], "tool_choice": "auto"}, {}, {"tools": [1], "tool_choice": "auto"}),
+    "no choice among no tools": ({"tools": [], "tool_choice": "auto", "parallel_tool_calls": True}, {}, {}),
+    "usage at the end of a stream": (
+        {"stream": True, "stream_options": {"include_obfuscation": False}},
+        {},
+        {"stream": True, "stream_options": {"include_obfuscation": False, "include_usage": True}},
+    ),
+}
+
+
+@pytest.mark.parametrize(("asked", "profile", "expected"), BODIES.values(), ids=BODIES)
+def test_the_upstream_gets(asked: Json, profile: Json, expected: Json) -> None:
+    body = {"model": "m", "messages": [QUESTION], **asked}
+    lowered = relay_body(body, Profile(**profile), model="theirs")
+    assert lowered == Lowered({"model": "theirs", "messages": [QUESTION], **expected}, [])
+    assert body == {"model": "m", "messages": [QUESTION], **asked}, "the client's body is not changed"
+
+
+DETAILS = [{"type": "reasoning.text", "text": "hm"}]
+REASONING: dict[str, tuple[Json, str, Json, bool]] = {
+    "in the field it came in": ({"reasoning": "hm"}, "reasoning", {"reasoning": "hm"}, False),
+    "in another field": ({"reasoning": "hm"}, "reasoning_content", {"reasoning_content": "hm"}, False),
+    "as details": (
+        {"reasoning": "hm", "reasoning_details": DETAILS},
+        "reasoning_details",
+        {"reasoning_details": DETAILS},
+        False,
+    ),
+    "as text, for want of details": ({"reasoning_content": "hm"}, "reasoning_details", {"reasoning": "hm"}, False),
+    "not at all, which is a loss": ({"reasoning_content": "hm"}, "none", {}, True),
+    "not as details, which is a loss": ({"reasoning_details": DETAILS}, "reasoning", {}, True),
+    "not when it is empty": ({"reasoning": ""}, "none", {}, False),
+}
+
+
+@pytest.mark.parametrize(("given", "wanted", "expected", "lost"), REASONING.values(), ids=REASONING)
+def test_past_reasoning_goes_back(given: Json, wanted: str, expected: Json, lost: bool) -> None:
+    answer = {"role": "assistant", "content": "4"}
+    profile = Profile(replay_reasoning=wanted)  # type: ignore[arg-type]
+    lowered = relay_body({"model": "m", "messages": [{**answer, **given}]}, profile, model="m")
+    assert lowered.body["messages"] == [{**answer, **expected}]
+    assert lowered.losses == ([Loss("messages.reasoning_content", "dropped")] if lost else [])
+
+
+@pytest.mark.parametrize("role", ["developer", "system", "user"])
+def test_developers_speak_in_the_role_the_upstream_knows(role: str) -> None:
+    assert relayed({"role": "developer", "content": "x"}, developer_role=role) == {"role": role, "content": "x"}

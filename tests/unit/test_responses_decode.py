@@ -38,6 +38,14 @@ def decoded(*chunks: Json) -> list[Event]:
     return decode(ResponsesDecoder(counting_ids()), chunks)
 
 
+def test_bytes_are_read_as_the_chunk_they_hold() -> None:
+    chunk = {"type": "error", "message": "boom", "code": "server_error"}
+    decoder = ResponsesDecoder(counting_ids())
+    assert decoder.read(orjson.dumps(chunk)) == ResponsesDecoder(counting_ids()).feed(chunk)
+    with pytest.raises(orjson.JSONDecodeError):
+        decoder.read(b"{")
+
+
 def encoded(events: list[Event]) -> list[Json]:
     return read_stream(ResponsesEncoder(HEAD, lambda: 105).feed(events))
 

@@ -288,3 +288,11 @@ LOSSES: dict[str, tuple[Json, list[Loss]]] = {
 @pytest.mark.parametrize(("body", "lost"), LOSSES.values(), ids=LOSSES)
 def test_what_has_no_meaning_here_is_a_loss_unless_it_asks_for_nothing(body: Json, lost: list[Loss]) -> None:
     assert lift_valid(**body).lost == lost
+
+
+def test_a_body_that_is_relayed_may_refer_to_what_its_upstream_stores() -> None:
+    reference = {"id": "rs_1"}
+    turn = lift(
+        {"model": "m", "input": [reference], "previous_response_id": "resp_1", "background": True}, relayed=True
+    )
+    assert turn.items == [{"type": "item_reference", "id": "rs_1"}]

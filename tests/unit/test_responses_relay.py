@@ -247,3 +247,25 @@ def test_a_whole_response_names_the_model_the_client_knows() -> None:
 def test_what_is_no_response_is_a_violation(body: Any) -> None:
     with pytest.raises(ProtocolViolation):
         relay_response(body, model="m")
+
+
+SCRUBBED: dict[str, tuple[bytes, str]] = {
+    "an error event": (frame("error", 2, message="at SECRET", code="server_error", param=None), "at [hidden]"),
+    "the end": (ending("failed", error={"code": "server_error", "message": "at SECRET"}), "at [hidden]"),
+    "an end without words": (ending("failed", error=None), "the upstream reported an error without saying which"),
+}
+
+
+@pytest.mark.parametrize(("end", "message"), SCRUBBED.values(), ids=SCRUBBED)
+def test_what_an_upstream_says_of_a_failure_is_scrubbed(end: bytes, message: str) -> None:
+    stream = ResponsesRelay(model=None, scrub=lambda words: words.replace("SECRET", "[hidden]"))
+    out = stream.feed(CREATED + end) + stream.finish()
+    assert b"SECRET" not in out
+    assert stream.failed is not None
+    assert stream.failed.message == message
+
+
+def test_a_failed_response_is_scrubbed() -> None:
+    body = {**HEAD, "status": "failed", "error": {"code": "server_error", "message": "at SECRET"}}
+    told = relay_response(body, model=None, scrub=lambda words: words.replace("SECRET", "[hidden]"))
+    assert told["error"] == {"code": "server_error", "message": "at [hidden]"}
