@@ -42,7 +42,7 @@ def parse(body: bytes, *, max_depth: int) -> Json:
         parsed = orjson.loads(body)
     except orjson.JSONDecodeError as error:
         # orjson refuses very deep nesting by itself, in words of its own.
-        if "recursion" in error.msg:
+        if "depth" in error.msg:
             raise NotJson(f"the body is nested deeper than {max_depth} levels") from None
         raise NotJson(f"the body is not valid JSON: {error.msg} at byte {error.pos}") from None
     if not isinstance(parsed, dict):

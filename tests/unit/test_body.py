@@ -1,0 +1,100 @@
+"""Bodies are refused early, and in words, unless they are one JSON object."""
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from starlette.requests import Request
+
+from gateway.body import parse, read_json
+from gateway.errors import BodyTooLarge, BodyTooSlow, GatewayError, NotJson, UnsupportedEncoding
+from gateway.guard import ClientLeft
+
+MB = 1024 * 1024
+
+
+def request(chunks: Iterable[bytes | None], **headers: str) -> Request:
+    """A request that sends these; None is a client that leaves, and after the last chunk comes nothing more."""
+    chunks = list(chunks)
+    left = iter(enumerate(chunks, start=1))
+
+    async def receive() -> dict[str, Any]:
+        number, chunk = next(left, (0, b""))
+        if number == 0:
+            await asyncio.Event().wait()
+        if chunk is None:
+            return {"type": "http.disconnect"}
+        return {"type": "http.request", "body": chunk, "more_body": number < len(chunks) or None in chunks}
+
+    raw = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
+    return Request({"type": "http", "method": "POST", "path": "/", "headers": raw}, receive)
+
+
+async def read(asked: Request, *, deadline_s: float = 5.0, max_bytes: int = MB) -> dict[str, Any]:
+    return await read_json(asked, max_bytes=max_bytes, max_depth=10, deadline_s=deadline_s)
+
+
+async def test_a_body_may_come_in_pieces() -> None:
+    assert await read(request([b'{"a"', b":1", b"}"])) == {"a": 1}
+
+
+async def test_a_body_that_says_it_is_plain_is_read() -> None:
+    assert await read(request([b"{}"], content_encoding="identity")) == {}
+
+
+REFUSED: dict[str, tuple[Request, type[GatewayError], str]] = {
+    "too long, by what it says": (request([b"{}"], content_length=str(MB + 1)), BodyTooLarge, "1 MB"),
+    "too long, by what comes": (request([b" " * MB, b" "]), BodyTooLarge, "1 MB"),
+    "compressed": (request([b"{}"], content_encoding="gzip"), UnsupportedEncoding, "gzip"),
+    "empty": (request([b""]), NotJson, "empty"),
+    "cut": (request([b'{"a":']), NotJson, "not valid JSON"),
+    "not UTF-8": (request([b'{"a":"\xff"}']), NotJson, "not valid JSON"),
+    "a list": (request([b"[]"]), NotJson, "object"),
+    "a number": (request([b"1"]), NotJson, "object"),
+    "not a number": (request([b'{"a":NaN}']), NotJson, "not valid JSON"),
+    "nested too deep": (request([b'{"a":' * 11 + b"1" + b"}" * 11]), NotJson, "deeper than 10"),
+    "nested far too deep": (request([b'{"a":' + b"[" * 5000 + b"]" * 5000 + b"}"]), NotJson, "deeper than 10"),
+}
+
+
+@pytest.mark.parametrize(("asked", "kind", "words"), REFUSED.values(), ids=REFUSED)
+async def test_a_body_is_refused_that_is(asked: Request, kind: type[GatewayError], words: str) -> None:
+    with pytest.raises(kind, match=words):
+        await read(asked)
+
+
+async def test_a_body_that_does_not_come_is_not_waited_for() -> None:
+    with pytest.raises(BodyTooSlow):
+        await read(request([]), deadline_s=0.01)
+
+
+async def test_a_client_that_leaves_while_it_sends_is_gone() -> None:
+    with pytest.raises(ClientLeft):
+        await read(request([b'{"a":', None]))
+
+
+async def test_what_a_client_still_sends_is_dropped_before_it_is_refused() -> None:
+    asked = request([b" " * MB] * 4, content_length=str(4 * MB))
+    with pytest.raises(BodyTooLarge) as refusal:
+        await read(asked)
+    assert refusal.value.headers == {"connection": "close"}
+    async with asyncio.timeout(0.01):
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(asked.receive(), 0.001)
+
+
+async def test_a_client_that_asks_before_it_sends_is_not_read() -> None:
+    asked = request([b" "], content_length=str(4 * MB), expect="100-continue")
+    with pytest.raises(BodyTooLarge):
+        await read(asked)
+    assert (await asked.receive())["body"] == b" "
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b'{"a":' * 10 + b"1" + b"}" * 10, b'{"a":[' + b"{}," * 50 + b"{}]}", b'{"a":"' + b"[" * 50 + b'"}'],
+    ids=["as deep as it may be", "wide, not deep", "brackets in a text"],
+)
+def test_depth_is_what_counts(body: bytes) -> None:
+    assert parse(body, max_depth=10).keys() == {"a"}

@@ -1,0 +1,158 @@
+"""Every failure has one answer, in the words both APIs use, and says nothing of the upstream's credentials."""
+
+from collections.abc import Iterator
+
+import orjson
+import pytest
+
+from gateway.answers import error_answer
+from gateway.errors import (
+    ANSWERS,
+    FAILURES,
+    REJECTED,
+    GatewayError,
+    MethodNotAllowed,
+    ShuttingDown,
+    TurnFailed,
+    UnknownModel,
+    answer,
+    as_body,
+    as_event,
+    headers,
+)
+from providers.errors import (
+    ContextLengthExceeded,
+    ProviderError,
+    UpstreamModelNotFound,
+    UpstreamOverloaded,
+    UpstreamRateLimited,
+    UpstreamRejected,
+    UpstreamUnauthorized,
+)
+from translation.errors import InvalidRequest, ProtocolViolation, TranslationError, Unrepresentable
+from translation.events import Failed
+
+ROOTS: tuple[type[Exception], ...] = (GatewayError, ProviderError, TranslationError)
+
+
+def below(kind: type[Exception]) -> Iterator[type[Exception]]:
+    for child in kind.__subclasses__():
+        yield child
+        yield from below(child)
+
+
+KINDS = [kind for root in ROOTS for kind in below(root)]
+ROWLESS = {TurnFailed}
+"""Its row depends on the failure it carries."""
+
+
+def example(kind: type[Exception]) -> Exception:
+    if kind is ShuttingDown:
+        return ShuttingDown()
+    if kind is TurnFailed:
+        return TurnFailed(Failed("upstream_error", "boom", "input"))
+    if issubclass(kind, InvalidRequest):
+        return kind("boom", param="input")
+    return kind("boom")
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_every_failure_has_a_row_of_its_own(kind: type[Exception]) -> None:
+    assert kind in ANSWERS or kind in ROWLESS
+
+
+@pytest.mark.parametrize("kind", [*KINDS, ValueError], ids=lambda kind: kind.__name__)
+def test_every_answer_has_all_four_keys(kind: type[Exception]) -> None:
+    error = example(kind) if kind is not ValueError else ValueError("secret of the code")
+    reply = error_answer(error)
+    assert 400 <= reply.status_code < 600
+    assert reply.headers["content-type"] == "application/json"
+    body = orjson.loads(reply.body)
+    assert body.keys() == {"error"}
+    assert body["error"].keys() == {"message", "type", "param", "code"}
+    assert body["error"]["message"]
+    assert "secret" not in body["error"]["message"]
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_a_stream_ends_in_the_words_of_the_http_answer(kind: type[Exception]) -> None:
+    error = example(kind)
+    body, event = as_body(error)["error"], as_event(error)
+    assert (event.message, event.param) == (body["message"], body["param"])
+    assert event.code == (body["code"] or body["type"])
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        UpstreamUnauthorized("Incorrect API key provided: sk-upstream", status=401),
+        UpstreamUnauthorized("sk-upstream may not do that", status=403),
+        TurnFailed(Failed("upstream_unauthorized", "the upstream refused the gateway's own credentials")),
+    ],
+    ids=["401", "403", "inside a good reply"],
+)
+def test_an_upstream_that_refuses_our_key_is_not_the_clients_401(error: Exception) -> None:
+    reply = error_answer(error)
+    assert reply.status_code == 502
+    assert b"sk-upstream" not in reply.body
+    assert b"upstream_unauthorized" in reply.body
+
+
+STATUSES = {
+    400: (400, "upstream_rejected"),
+    402: (429, "insufficient_quota"),
+    405: (502, "upstream_error"),
+    408: (504, "upstream_timeout"),
+    409: (409, "conflict"),
+    410: (400, "upstream_rejected"),
+    413: (413, "request_too_large"),
+    415: (502, "upstream_error"),
+    422: (400, "upstream_rejected"),
+    302: (502, "upstream_error"),
+    500: (502, "upstream_error"),
+    504: (504, "upstream_timeout"),
+}
+
+
+@pytest.mark.parametrize(("status", "expected"), STATUSES.items())
+def test_an_upstreams_status_becomes_ours(status: int, expected: tuple[int, str]) -> None:
+    row = answer(UpstreamRejected("boom", status=status))
+    assert (row.status, row.code) == expected
+
+
+NAMED: dict[str, tuple[Exception, int, str]] = {
+    "a rate limit": (UpstreamRateLimited("slow", status=429), 429, "rate_limit_exceeded"),
+    "an overload": (UpstreamOverloaded("busy", status=529), 503, "upstream_overloaded"),
+    "a long prompt": (ContextLengthExceeded("long", status=400), 400, "context_length_exceeded"),
+    "an unknown model upstream": (UpstreamModelNotFound("who", status=404), 404, "model_not_found"),
+    "an unknown model here": (UnknownModel("who", param="model"), 404, "model_not_found"),
+    "a field that is missing": (
+        InvalidRequest("x", param="model", code="missing_required_parameter"),
+        400,
+        "missing_required_parameter",
+    ),
+    "a field nobody can honour": (Unrepresentable("x", param="tools"), 400, "unsupported_parameter"),
+    "a protocol broken": (ProtocolViolation("x"), 502, "upstream_garbled"),
+}
+
+
+@pytest.mark.parametrize(("error", "status", "code"), NAMED.values(), ids=NAMED)
+def test_what_happened_has_its_own_code(error: Exception, status: int, code: str) -> None:
+    row = answer(error)
+    assert (row.status, row.code) == (status, code)
+
+
+@pytest.mark.parametrize(("code", "status"), [*((code, row.status) for code, row in FAILURES.items()), ("other", 502)])
+def test_a_failure_inside_a_good_reply_gets_the_status_it_should_have_had(code: str, status: int) -> None:
+    assert answer(TurnFailed(Failed(code, "boom"))).status == status
+
+
+def test_no_row_of_a_rejection_blames_the_client_for_the_gateways_request() -> None:
+    assert all(row.status not in (401, 403, 404) for row in REJECTED.values())
+
+
+def test_headers_that_help_the_client_wait_are_passed_on() -> None:
+    assert headers(UpstreamRateLimited("slow", status=429, headers={"retry-after": "7"})) == {"retry-after": "7"}
+    assert headers(ShuttingDown()) == {"retry-after": "1"}
+    assert headers(MethodNotAllowed("x", headers={"allow": "POST"})) == {"allow": "POST"}
+    assert headers(ValueError("x")) == {}

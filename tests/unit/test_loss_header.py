@@ -1,0 +1,41 @@
+"""What the header can hold of what a request lost."""
+
+import pytest
+
+from gateway.loss_header import loss_header
+from translation.loss import Loss
+
+HEADERS: dict[str, tuple[list[Loss], str]] = {
+    "one": ([Loss("seed", "dropped")], "seed=dropped"),
+    "several": (
+        [Loss("seed", "dropped"), Loss("tools[0]", "web_search left out")],
+        "seed=dropped, tools[0]=web_search left out",
+    ),
+    "the same once": ([Loss("seed", "dropped")] * 2, "seed=dropped"),
+    "no character that would end the header, or the entry": (
+        [Loss("a\r\nSet-Cookie: b,c", "dropped")],
+        "a??Set-Cookie: b?c=dropped",
+    ),
+    "no character beyond ASCII": ([Loss("größe", "dropped")], "gr??e=dropped"),
+}
+
+
+@pytest.mark.parametrize(("losses", "expected"), HEADERS.values(), ids=HEADERS)
+def test_the_header_says(losses: list[Loss], expected: str) -> None:
+    assert loss_header(losses) == {"x-gateway-loss": expected}
+
+
+def test_without_a_loss_there_is_no_header() -> None:
+    assert loss_header([]) == {}
+
+
+@pytest.mark.parametrize(
+    "losses",
+    [[Loss(f"parameter_{number}", "dropped") for number in range(500)], [Loss("x" * 100_000, "dropped")]],
+    ids=["many", "one that is long"],
+)
+def test_what_there_is_no_room_for_is_counted(losses: list[Loss]) -> None:
+    said = loss_header(losses)["x-gateway-loss"]
+    assert len(said) < 2048
+    *kept, rest = said.split(", ")
+    assert rest == f"...={len(losses) - len(kept)} more"
