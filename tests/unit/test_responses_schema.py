@@ -236,6 +236,21 @@ REFUSALS: dict[str, tuple[Json, str, str]] = {
     ),
     "a choice nobody knows": ({"tool_choice": "any"}, "tool_choice", "invalid_value"),
     "a choice of another type": ({"tool_choice": 1}, "tool_choice", "invalid_type"),
+    "a choice of a namespace without its name": (
+        {"tool_choice": {"type": "namespace"}},
+        "tool_choice.name",
+        "missing_required_parameter",
+    ),
+    "a choice in a namespace that is no name": (
+        {"tool_choice": {"type": "function", "name": "f", "namespace": []}},
+        "tool_choice.namespace",
+        "invalid_type",
+    ),
+    "an allowed tool without its name": (
+        {"tool_choice": {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "custom"}]}},
+        "tool_choice.tools[0].name",
+        "missing_required_parameter",
+    ),
     "a choice without a name": (
         {"tool_choice": {"type": "function"}},
         "tool_choice.name",

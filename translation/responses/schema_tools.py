@@ -130,8 +130,9 @@ Tools: TypeAlias = Annotated[list[Tool], Field(fail_fast=True)]
 
 
 class ChosenByName(TypedDict):
-    type: Literal["function", "custom"]
+    type: Literal["function", "custom", "namespace"]
     name: Name
+    namespace: NotRequired[str | None]
 
 
 class ChosenServer(TypedDict):
@@ -140,10 +141,19 @@ class ChosenServer(TypedDict):
     name: NotRequired[str | None]
 
 
+AllowedTool: TypeAlias = Annotated[
+    Annotated[ChosenByName, Tag("function")]
+    | Annotated[ChosenByName, Tag("custom")]
+    | Annotated[ChosenByName, Tag("namespace")]
+    | Annotated[Other, Tag("other")],
+    _by_known_type("function", "custom", "namespace"),
+]
+
+
 class AllowedTools(TypedDict):
     type: Literal["allowed_tools"]
     mode: Literal["auto", "required"]
-    tools: Annotated[list[Other], Field(min_length=1)]
+    tools: Annotated[list[AllowedTool], Field(min_length=1)]
 
 
 ToolChoice: TypeAlias = (
@@ -151,10 +161,11 @@ ToolChoice: TypeAlias = (
     | Annotated[
         Annotated[ChosenByName, Tag("function")]
         | Annotated[ChosenByName, Tag("custom")]
+        | Annotated[ChosenByName, Tag("namespace")]
         | Annotated[ChosenServer, Tag("mcp")]
         | Annotated[AllowedTools, Tag("allowed_tools")]
         | Annotated[Other, Tag("other")],
-        _by_known_type("function", "custom", "mcp", "allowed_tools"),
+        _by_known_type("function", "custom", "namespace", "mcp", "allowed_tools"),
     ]
 )
 """Any other `type` names a tool that has no name of its own: `shell`, `apply_patch`, `web_search`, ..."""
