@@ -149,3 +149,14 @@ async def test_an_image_a_tool_returns_reaches_the_model_as_an_image(
     *_, output, shown = upstream.requests[1].json["messages"]
     assert "base64" not in output["content"]
     assert [part["type"] for part in shown["content"]][-1] == "image_url"
+
+
+async def test_a_tool_nobody_can_run_is_left_out(agents: Agents, answer: Answer, upstream: ScriptedUpstream) -> None:
+    answer(chat_text("Good day."))
+    assert (await agents.do("agents_sdk.py", "web_search"))["text"] == "Good day."
+    assert [tool["function"]["name"] for tool in upstream.requests[0].json["tools"]] == ["add"]
+
+
+async def test_a_conversation_left_to_a_store_is_refused_by_name(agents: Agents) -> None:
+    got = await agents.do("agents_sdk.py", "stored_conversation", model="demo")
+    assert got == {"code": "previous_response_not_found", "param": "previous_response_id"}

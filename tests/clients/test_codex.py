@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.clients.codex import Codex, items, said
 from tests.clients.conftest import Answer
 from tests.clients.running import Installed
 from tests.serving import Gateway
@@ -24,63 +25,10 @@ DOT = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 )
 
-CONFIG = """
-model_provider = "gateway"
-check_for_update_on_startup = false
-
-[model_providers.gateway]
-name = "gateway"
-base_url = "{v1}"
-env_key = "OPENAI_API_KEY"
-wire_api = "responses"
-request_max_retries = 0
-stream_max_retries = 0
-
-[mcp_servers.adder]
-command = "{python}"
-args = ["{server}"]
-"""
-
-
-class Codex:
-    """`codex exec` with a home and a folder to work in of its own."""
-
-    def __init__(self, clients: Installed, gateway: Gateway, folder: Path) -> None:
-        self._clients = clients
-        self._home = folder / "home"
-        self.folder = folder / "work"
-        self._home.mkdir()
-        self.folder.mkdir()
-        server = Path(__file__).with_name("programs") / "adder_mcp.py"
-        (self._home / "config.toml").write_text(
-            CONFIG.format(v1=gateway.v1, python=clients.python, server=server),
-        )
-
-    async def do(self, *prompt: str, model: str = "some-model", fails: bool = False) -> list[Json]:
-        """Everything that happened, as the events of `--json`. `prompt` may have more arguments of the command."""
-        ran = await self._clients.run_command(
-            "codex",
-            "exec",
-            *("--json", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox"),
-            *("--model", model, *prompt),
-            cwd=self.folder,
-            env={"CODEX_HOME": str(self._home), "CODEX_API_KEY": "none"},
-        )
-        assert (ran.code != 0) == fails, ran.out + ran.err
-        return [json.loads(line) for line in ran.out.splitlines()]
-
 
 @pytest.fixture
 def codex(clients: Installed, gateway: Gateway, tmp_path: Path) -> Codex:
-    return Codex(clients, gateway, tmp_path)
-
-
-def items(events: list[Json], kind: str) -> list[Json]:
-    return [e["item"] for e in events if e["type"] == "item.completed" and e["item"]["type"] == kind]
-
-
-def said(events: list[Json]) -> list[str]:
-    return [item["text"] for item in items(events, "agent_message")]
+    return Codex(clients, gateway.v1, tmp_path)
 
 
 def tool_names(request: Request) -> list[str]:

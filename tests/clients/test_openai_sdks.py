@@ -91,3 +91,11 @@ async def test_a_stream_that_breaks_off_ends_in_a_failed_response(sdk: Sdk, upst
     got = await sdk.do("failure_streamed")
     assert got["deltas"] == ["Good"]
     assert got["code"]
+
+
+async def test_the_models_are_listed(clients: Installed, gateway: Gateway) -> None:
+    assert await Sdk(clients, gateway, "openai_sdk.py").do("models", model="demo") == ["demo", "demo"]
+
+
+async def test_a_websocket_is_answered_426(clients: Installed, gateway: Gateway) -> None:
+    assert "426" in await Sdk(clients, gateway, "openai_sdk.py").do("websocket")

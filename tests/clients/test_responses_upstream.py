@@ -1,12 +1,14 @@
-"""The frameworks before an upstream that speaks Responses: another gateway with the demo model.
+"""The frameworks and Codex before an upstream that speaks Responses: another gateway with the demo model.
 
 What asks for Responses is relayed, what asks for chat is translated.
 """
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from tests.clients.codex import Codex, items, said
 from tests.clients.running import Installed
 from tests.serving import Gateway, serving
 
@@ -53,3 +55,10 @@ async def test_every_kind_of_tool_and_item_makes_the_round_trip(
     got = await clients.run_program(program, case, BASE_URL=front.v1, MODEL="demo", API="responses")
     assert got["ran"] == ran
     assert got["text"]
+
+
+async def test_a_command_of_codex_runs(clients: Installed, front: Gateway, tmp_path: Path) -> None:
+    events = await Codex(clients, front.v1, tmp_path).do("Say good day.", model="demo")
+    (command,) = items(events, "command_execution")
+    assert command["exit_code"] == 127, "the demo model makes its commands up"
+    assert said(events)[0].startswith("exec_command returned: ")

@@ -22,6 +22,14 @@ async function collect(stream) {
   return parts;
 }
 
+async function failing(call) {
+  try {
+    return await call();
+  } catch (error) {
+    return { name: error.name, status: error.statusCode, message: error.message };
+  }
+}
+
 const cases = {
   async text() {
     const { text, finishReason, usage } = await generateText({ model, prompt: "Say good day.", providerOptions });
@@ -77,12 +85,12 @@ const cases = {
     const { text } = await generateText({ model, messages: [{ role: "user", content }], providerOptions });
     return { text };
   },
-  async failure() {
-    try {
-      await generateText({ model, prompt: "Say good day.", maxRetries: 0, providerOptions });
-    } catch (error) {
-      return { name: error.name, status: error.statusCode, message: error.message };
-    }
+  failure: () => failing(() => generateText({ model, prompt: "Say good day.", maxRetries: 0, providerOptions })),
+  async stored_conversation() {
+    const messages = [{ role: "user", content: "I am Ada." }];
+    const first = await generateText({ model, messages });
+    messages.push(...first.response.messages, { role: "user", content: "Who am I?" });
+    return failing(() => generateText({ model, messages, maxRetries: 0 }));
   },
 };
 

@@ -98,4 +98,16 @@ def failure_streamed() -> Any:
     return None
 
 
+def models() -> Any:
+    return [model.id for model in CLIENT.models.list()] + [CLIENT.models.retrieve(MODEL).id]
+
+
+def websocket() -> Any:
+    try:
+        with CLIENT.responses.connect():
+            return None
+    except Exception as error:
+        return str(error)
+
+
 print(json.dumps(globals()[sys.argv[1]]()))
