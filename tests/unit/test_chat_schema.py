@@ -150,6 +150,11 @@ REFUSED: dict[str, tuple[Json, str, str]] = {
     "an unknown kind of tool": (body(tools=[{"type": "web_search"}]), "tools[0].type", VALUE),
     "a tool without a name": (body(tools=[{"type": "function", "function": {}}]), "tools[0].function.name", MISSING),
     "an unknown word as tool choice": (body(tool_choice="any"), "tool_choice", VALUE),
+    "a tool whose name is empty": (
+        body(tools=[{"type": "function", "function": {"name": ""}}]),
+        "tools[0].function.name",
+        VALUE,
+    ),
     "a flat tool choice": (body(tool_choice={"type": "function", "name": "f"}), "tool_choice.function", MISSING),
     "a JSON schema without name": (
         body(response_format={"type": "json_schema", "json_schema": {}}), "response_format.json_schema.name", MISSING,

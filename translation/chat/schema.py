@@ -15,6 +15,7 @@ Metadata = Annotated[
 ]
 Penalty = Annotated[float, Field(ge=-2, le=2)]
 AtLeastOne = Annotated[int, Field(ge=1)]
+Name = Annotated[str, Field(min_length=1)]
 
 
 class TextPart(TypedDict, total=False):
@@ -137,7 +138,7 @@ Message = Annotated[
 
 
 class Function(TypedDict, total=False):
-    name: Required[str]
+    name: Required[Name]
     description: str | None
     parameters: Json | None
     strict: bool | None
@@ -163,7 +164,7 @@ class GrammarFormat(TypedDict, total=False):
 
 
 class Custom(TypedDict, total=False):
-    name: Required[str]
+    name: Required[Name]
     description: str | None
     format: Annotated[TextFormat | GrammarFormat, Field(discriminator="type")] | None
 
@@ -177,7 +178,7 @@ Tool = Annotated[FunctionTool | CustomTool, Field(discriminator="type")]
 
 
 class Named(TypedDict, total=False):
-    name: Required[str]
+    name: Required[Name]
 
 
 class NamedFunction(TypedDict, total=False):
@@ -207,7 +208,7 @@ ToolChoice = (
 
 
 class JsonSchema(TypedDict, total=False):
-    name: Required[str]
+    name: Required[Name]
     description: str | None
     schema: Json | None
     strict: bool | None
