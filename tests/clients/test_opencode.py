@@ -9,17 +9,22 @@ import pytest
 from tests.clients.conftest import Answer
 from tests.clients.running import Installed
 from tests.serving import Gateway
-from tests.upstream import Exchange, Script, ScriptedUpstream, chat_calls, chat_text
+from tests.upstream import Exchange, Script, ScriptedUpstream, chat_calls, chat_chunk, chat_sse, chat_text
+from tests.upstream.builders import CHAT_USAGE
 
 Json = dict[str, Any]
 
 PACKAGES = {"responses": "@ai-sdk/openai", "chat": "@ai-sdk/openai-compatible"}
 
 
+ECHO = {"command": "echo forty-$((1+1))", "description": "Says forty-2"}
+
+
 class Opencode:
     """`opencode run` with a home and a folder to work in of its own."""
 
     def __init__(self, clients: Installed, gateway: Gateway, package: str, folder: Path) -> None:
+        self.package = package
         self._clients = clients
         self._home = folder / "home"
         self.folder = folder / "work"
@@ -92,14 +97,32 @@ async def test_text_is_shown(opencode: Opencode, answer: Answer) -> None:
 async def test_a_command_runs_and_its_output_goes_back(
     opencode: Opencode, answer: Answer, upstream: ScriptedUpstream
 ) -> None:
-    arguments = {"command": "echo forty-$((1+1))", "description": "Says forty-2"}
-    answer(titled(chat_calls(("bash", json.dumps(arguments))), chat_text("It says forty-2.")))
+    answer(titled(chat_calls(("bash", json.dumps(ECHO))), chat_text("It says forty-2.")))
     parts = await opencode.do("Run it.")
     (call,) = [part for part in parts if part["type"] == "tool"]
     assert (call["state"]["status"], call["state"]["output"]) == ("completed", "forty-2\n")
     assert [part["text"] for part in parts if part["type"] == "text"] == ["It says forty-2."]
     outputs = [message for request in upstream.requests for message in request.json["messages"]]
     assert "forty-2\n" in [message["content"] for message in outputs if message["role"] == "tool"]
+
+
+async def test_a_model_that_thinks_before_its_call_is_understood(
+    opencode: Opencode, answer: Answer, upstream: ScriptedUpstream
+) -> None:
+    function = {"name": "bash", "arguments": json.dumps(ECHO)}
+    thinks = [
+        chat_chunk({"role": "assistant", "reasoning_content": "They want a command."}),
+        chat_chunk({"tool_calls": [{"index": 0, "id": "call_1", "function": function}]}),
+        chat_chunk({}, "tool_calls"),
+        chat_chunk(usage=CHAT_USAGE),
+    ]
+    answer(titled(chat_sse(thinks), chat_text("It says forty-2.")))
+    parts = await opencode.do("Run it.")
+    assert [part["text"] for part in parts if part["type"] == "text"] == ["It says forty-2."]
+    said = [message for request in upstream.requests for message in request.json["messages"]]
+    thoughts = {message.get("reasoning_content") for message in said if message.get("tool_calls")}
+    # Over Responses its OpenAI package sends back only reasoning that came encrypted.
+    assert thoughts == ({"They want a command."} if opencode.package == PACKAGES["chat"] else {None})
 
 
 async def test_what_the_demo_model_calls_is_run(opencode: Opencode) -> None:
