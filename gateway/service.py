@@ -115,7 +115,7 @@ class Service:
         route = self._resolver.resolve(body["model"], allowed)
         bind_contextvars(model=route.name[:_MAX_LOGGED_CHARS], provider=route.provider.name)
         if route.request_defaults:
-            body = {**route.request_defaults, **body}
+            body = body | {name: value for name, value in route.request_defaults.items() if body.get(name) is None}
             endpoint.validate(body)
         plan = make_plan(endpoint, body, route, strict=strict)
         identity = Identity(id=new_id(endpoint.id_prefix), created=self._clock(), model=route.name)

@@ -1,0 +1,28 @@
+"""What becomes of a body between its endpoint and its plan."""
+
+from typing import Any
+
+import pytest
+
+from tests.faults.config import config
+from tests.faults.routes import ROUTES
+from tests.faults.seen import ask
+from tests.serving import serving
+from tests.upstream import ScriptedUpstream
+from tests.upstream.faults import CHAT as CHAT_ANSWER
+from tests.upstream.faults import RESPONSES as RESPONSES_ANSWER
+from tests.upstream.faults import sound
+
+GIVEN: list[tuple[dict[str, Any], float]] = [({}, 0.7), ({"temperature": None}, 0.7), ({"temperature": 0.0}, 0.0)]
+"""(What the client says, what the upstream reads.)"""
+
+
+@pytest.mark.parametrize(("path", "dialect"), ROUTES.values(), ids=ROUTES)
+async def test_the_operators_default_holds_unless_the_client_gives_a_value(path: str, dialect: str) -> None:
+    async with ScriptedUpstream() as upstream:
+        upstream.script(sound(CHAT_ANSWER if dialect == "chat" else RESPONSES_ANSWER))
+        model = {"provider": "upstream", "request_defaults": {"temperature": 0.7}}
+        with serving({**config(upstream.url, dialect), "models": {"*": model}}) as gateway:
+            for given, _ in GIVEN:
+                assert (await ask(gateway.v1, path, stream=False, **given)).status == 200
+        assert [request.json["temperature"] for request in upstream.requests] == [sent for _, sent in GIVEN]
