@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.clients.codex import Codex
 from tests.clients.running import Installed
 from tests.clients.strict_chat import strict
 from tests.serving import Gateway, serving
@@ -58,3 +59,8 @@ def gateway(upstream: ScriptedUpstream) -> Iterator[Gateway]:
     }
     with serving(config) as running:
         yield running
+
+
+@pytest.fixture
+def codex(clients: Installed, gateway: Gateway, tmp_path: Path) -> Codex:
+    return Codex(clients, gateway.v1, tmp_path)

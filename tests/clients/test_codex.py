@@ -2,14 +2,10 @@
 
 import base64
 import json
-from pathlib import Path
 from typing import Any
-
-import pytest
 
 from tests.clients.codex import Codex, items, said
 from tests.clients.conftest import Answer
-from tests.clients.running import Installed
 from tests.serving import Gateway
 from tests.upstream import Request, ScriptedUpstream, chat_calls, chat_chunk, chat_sse, chat_text, error_reply
 
@@ -24,11 +20,6 @@ LITE = "gpt-6-sol"
 DOT = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 )
-
-
-@pytest.fixture
-def codex(clients: Installed, gateway: Gateway, tmp_path: Path) -> Codex:
-    return Codex(clients, gateway.v1, tmp_path)
 
 
 def tool_names(request: Request) -> list[str]:

@@ -1,0 +1,68 @@
+"""An answer that says something and makes two calls, whose arguments arrive by turns."""
+
+from typing import Any
+
+import pytest
+
+from tests.clients.codex import Codex, said
+from tests.clients.conftest import Answer
+from tests.clients.running import Installed
+from tests.serving import Gateway
+from tests.upstream import Reply, ScriptedUpstream, chat_chunk, chat_sse, chat_text
+from tests.upstream.builders import CHAT_USAGE
+
+# pydantic-ai's streams end with the first text, by its own definition.
+PROGRAMS = ["agents_sdk.py", "agents_sdk.mjs", "ai_sdk.mjs"]
+
+
+def mixed(name: str, *arguments: str) -> Reply:
+    """Text, then calls of one function, each with half of its arguments in turn."""
+
+    def fragments(part: slice) -> list[dict[str, Any]]:
+        return [
+            chat_chunk({"tool_calls": [{"index": index, "function": {"arguments": each[part]}}]})
+            for index, each in enumerate(arguments)
+        ]
+
+    openings = [
+        {"index": index, "id": f"call_{index}", "type": "function", "function": {"name": name}}
+        for index in range(len(arguments))
+    ]
+    return chat_sse(
+        [
+            chat_chunk({"role": "assistant", "content": "Let me "}),
+            chat_chunk({"content": "see."}),
+            *(chat_chunk({"tool_calls": [opening]}) for opening in openings),
+            *fragments(slice(8)),
+            *fragments(slice(8, None)),
+            chat_chunk({}, "tool_calls"),
+            chat_chunk(usage=CHAT_USAGE),
+        ]
+    )
+
+
+def check_history(upstream: ScriptedUpstream) -> None:
+    """The text and both calls are one message, followed by both results."""
+    *_, told, first, second = upstream.requests[1].json["messages"]
+    assert told["content"] in ("Let me see.", [{"type": "text", "text": "Let me see."}])
+    assert [call["id"] for call in told["tool_calls"]] == ["call_0", "call_1"]
+    assert (first["tool_call_id"], second["tool_call_id"]) == ("call_0", "call_1")
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize("api", ["responses", "chat"])
+async def test_text_and_two_calls_are_understood_and_go_back(
+    program: str, api: str, clients: Installed, gateway: Gateway, answer: Answer, upstream: ScriptedUpstream
+) -> None:
+    answer(mixed("add", '{"a":2,"b":40}', '{"a":1,"b":1}'), chat_text("42 and 2."))
+    got = await clients.run_program(program, "tools_streamed", BASE_URL=gateway.v1, MODEL="some-model", API=api)
+    assert got["text"] == "42 and 2."
+    check_history(upstream)
+
+
+async def test_text_and_two_commands_are_understood_by_codex(
+    codex: Codex, answer: Answer, upstream: ScriptedUpstream
+) -> None:
+    answer(mixed("exec_command", '{"cmd":"echo one"}', '{"cmd":"echo two"}'), chat_text("One and two."))
+    assert said(await codex.do("Run them.")) == ["Let me see.", "One and two."]
+    check_history(upstream)
