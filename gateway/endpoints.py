@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from gateway.errors import TurnFailed
 from gateway.wires import Encoder, Relay, relay_whole
 from providers.base import Batch, Dialect
 from providers.new_id import new_id
@@ -83,7 +84,7 @@ class Endpoint:
     collector: Callable[[Json, Identity, Presentation], Collector]
     relay: Callable[[Json, Presentation], Relay]
     relay_answer: Callable[[Json, Json, Presentation], Json]
-    """(the client's body, the upstream's answer, presentation) -> the answer for the client."""
+    """(the client's body, the upstream's answer, presentation) -> the answer for the client. Raises TurnFailed."""
     collect_relay: Callable[[Json, bytes, Presentation], Json]
     """(the client's body, the stream an upstream sent where it was asked for an answer, presentation) -> that answer.
     Raises TurnFailed."""
@@ -142,6 +143,19 @@ def _collect_chat_relay(body: Json, stream: bytes, presentation: Presentation) -
     return completion_of(relay_whole(_chat_relay(with_usage, presentation), stream))
 
 
+def _chat_relay_answer(body: Json, answer: Json, presentation: Presentation) -> Json:
+    if (failed := chat_relay.failure_of(answer)) is not None:
+        failed.message = presentation.scrub(failed.message)
+        raise TurnFailed(failed)
+    return chat_relay.relay_completion(
+        answer,
+        model=presentation.relay_model,
+        reasoning_fields=presentation.reasoning_fields,
+        new_id=new_id,
+        legacy_functions=_legacy_functions(body),
+    )
+
+
 def _responses_relay(_: Json, presentation: Presentation) -> responses_relay.ResponsesRelay:
     return responses_relay.ResponsesRelay(
         model=presentation.relay_model, max_line_bytes=presentation.max_frame_bytes, scrub=presentation.scrub
@@ -164,13 +178,7 @@ CHAT = Endpoint(
     encoder=_chat_encoder,
     collector=_chat_collector,
     relay=_chat_relay,
-    relay_answer=lambda body, answer, presentation: chat_relay.relay_completion(
-        answer,
-        model=presentation.relay_model,
-        reasoning_fields=presentation.reasoning_fields,
-        new_id=new_id,
-        legacy_functions=_legacy_functions(body),
-    ),
+    relay_answer=_chat_relay_answer,
     collect_relay=_collect_chat_relay,
 )
 

@@ -8,17 +8,18 @@ import pytest
 from openai.types.chat import ChatCompletionChunk
 from pydantic import TypeAdapter
 
-from tests.unit.chat_chunks import chunk, completion, said, thought, usage_only
+from tests.unit.chat_chunks import call, chunk, completion, said, thought, usage_only
 from tests.unit.driving import counting_ids, every_split
 from tests.unit.golden import GOLDEN, chunks_of, recordings
 from translation import sse
-from translation.chat.relay import ChatRelay, relay_completion
+from translation.chat.relay import ChatRelay, failure_of, relay_completion
 from translation.errors import ProtocolViolation
 from translation.events import Failed
 from translation.json_types import Json
 
 USAGE = {"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 7}
 DEATH = GOLDEN / "chat" / "vllm_engine_death_midstream.sse"
+STOP_AFTER_A_CALL = GOLDEN / "chat" / "vllm_tool_named.sse"
 TRUNCATED = "the upstream's reply broke off before it was finished"
 
 
@@ -55,7 +56,9 @@ def test_frames_leave_as_they_came() -> None:
 
 
 @pytest.mark.parametrize(
-    "recording", [each for each in recordings("chat") if each != DEATH], ids=lambda path: path.stem
+    "recording",
+    [each for each in recordings("chat") if each not in (DEATH, STOP_AFTER_A_CALL)],
+    ids=lambda path: path.stem,
 )
 def test_recordings_are_relayed_byte_for_byte(recording: Any) -> None:
     sent = recording.read_bytes()
@@ -333,6 +336,79 @@ def test_a_whole_completion_is_passed_on_under_our_name() -> None:
 def test_a_whole_completion_may_keep_its_name() -> None:
     sent = completion({"content": "a"})
     assert relay_completion(sent, model=None, reasoning_fields=frozenset(), new_id=counting_ids()) == sent
+
+
+CALLING: Json = {"tool_calls": [call(0, id="a", name="f", arguments="{}") | {"type": "function"}]}
+
+ENDINGS: dict[str, tuple[Json, str, bool, Json]] = {
+    "a stop after calls is the calls": (CALLING, "stop", False, {"finish_reason": "tool_calls"}),
+    "calls that never came are a stop": ({"content": "a"}, "tool_calls", False, {"finish_reason": "stop"}),
+    "the old word for calls becomes the new one": (
+        {"function_call": {"name": "f", "arguments": "{}"}},
+        "function_call",
+        False,
+        {"finish_reason": "tool_calls"},
+    ),
+    "a client of functions hears the old word": (
+        {"function_call": {"name": "f", "arguments": "{}"}},
+        "stop",
+        True,
+        {"finish_reason": "function_call"},
+    ),
+    "a cut after calls is a cut": (CALLING, "length", False, {"finish_reason": "length"}),
+    "a vendor's word for a cut is chat's": ({"content": "a"}, "model_length", False, {"finish_reason": "length"}),
+    "a word nobody knows is a stop, and said beside it": (
+        {"content": "a"},
+        "eos",
+        False,
+        {"finish_reason": "stop", "native_finish_reason": "eos"},
+    ),
+}
+
+
+@pytest.mark.parametrize(("said", "finish", "legacy", "expected"), ENDINGS.values(), ids=ENDINGS)
+def test_finish_reasons_are_those_of_chat(said: Json, finish: str, legacy: bool, expected: Json) -> None:
+    relaying = relay(legacy_functions=legacy)
+    (streamed,) = chunks_of(run(relaying, [wire(chunk(said), chunk(finish=finish))]))[-1]["choices"]
+    whole = relay_completion(
+        completion(said, finish=finish),
+        model=None,
+        reasoning_fields=frozenset(),
+        new_id=counting_ids(),
+        legacy_functions=legacy,
+    )
+    for choice in (streamed, *whole["choices"]):
+        assert {key: choice[key] for key in choice if key.endswith("finish_reason")} == expected
+
+
+def test_what_the_upstream_says_beside_its_reason_stays() -> None:
+    sent = chunk(finish="eos")
+    sent["choices"][0]["native_finish_reason"] = "EOS_TOKEN"
+    (choice,) = chunks_of(run(relay(), [wire(said("a"), sent)]))[-1]["choices"]
+    assert (choice["finish_reason"], choice["native_finish_reason"]) == ("stop", "EOS_TOKEN")
+
+
+def test_a_whole_completion_without_a_reason_stopped() -> None:
+    sent = completion({"content": "a"}, finish=None)
+    out = relay_completion(sent, model=None, reasoning_fields=frozenset(), new_id=counting_ids())
+    assert [choice["finish_reason"] for choice in out["choices"]] == ["stop"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (completion({"content": "a"}, finish="error"), "the upstream broke off its reply"),
+        ({"choices": [{"message": {}, "error": {"message": "no more"}}]}, "no more"),
+    ],
+    ids=["its reason says so", "its error says so"],
+)
+def test_a_whole_completion_that_broke_off_is_a_failure(answer: Json, message: str) -> None:
+    assert failure_of(answer) == Failed("upstream_error", message)
+
+
+@pytest.mark.parametrize("answer", [completion({"content": "a"}), {}, {"choices": ["x"]}], ids=repr)
+def test_any_other_answer_did_not_break_off(answer: Json) -> None:
+    assert failure_of(answer) is None
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from translation.chat.calls import CallReader
 from translation.chat.failures import BROKEN, failure_in
 from translation.chat.logprobs import read_logprobs
 from translation.chat.reasoning import FIELDS, ReasoningReader
+from translation.chat.reply import FINISH_REASONS
 from translation.chat.text_run import TextRun
 from translation.chat.usage import read_usage
 from translation.errors import ProtocolViolation
@@ -32,16 +33,6 @@ from translation.parsers.edges import EdgeTrimmer
 from translation.parsers.think import ThinkParser
 from translation.profile import DEFAULT_PROFILE, Profile
 from translation.writer import ItemWriter
-
-FINISH_REASONS: Final[dict[str, FinishReason]] = {
-    "stop": "stop",
-    "tool_calls": "tool_calls",
-    "function_call": "tool_calls",
-    "length": "length",
-    "model_length": "length",  # Mistral
-    "content_filter": "content_filter",
-}
-"""Chat's word -> ours; a word that is not listed is `other`."""
 
 FACTS: Final = ("service_tier", "system_fingerprint")
 """Keys of a chunk that are noted as facts."""

@@ -38,6 +38,8 @@ _OTHER_REASONING: Final = {
 _CALLS: Final = re.compile(rb'"(?:tool_calls|function_call)": ?[\[{](?!\])')
 """Calls in a frame, as opposed to a null or an empty list."""
 
+_BROKE_OFF: Final = "the upstream broke off its reply"
+
 _UNFINISHED: Final = b'"finish_reason":null'
 
 
@@ -81,6 +83,7 @@ class ChatRelay:
         self._ended = False
         self._identity: Json = {"id": "", "object": "chat.completion.chunk", "created": 0, "model": model or ""}
         self._renaming: tuple[bytes, bytes] | None = None
+        self._legacy = legacy_functions
         self._new_calls = partial(CallMender, new_id, legacy=legacy_functions)
         self._calls: dict[int, CallMender] = {}
 
@@ -182,8 +185,8 @@ class ChatRelay:
         for choice in choices:
             if not isinstance(choice, dict):
                 raise ProtocolViolation("a choice of the upstream's stream is not a JSON object")
-            if choice.get("finish_reason") in BROKEN or choice.get("error"):
-                return self._stop(failure_in(choice) or Failed("upstream_error", "the upstream broke off its reply"))
+            if _is_broken(choice):
+                return self._stop(failure_in(choice) or Failed("upstream_error", _BROKE_OFF))
             changed |= self._read_choice(choice)
         return sse.data(orjson.dumps(chunk)) if changed else frame.raw
 
@@ -195,10 +198,12 @@ class ChatRelay:
         if isinstance(delta, dict):
             self.has_content = self.has_content or any(delta.get(key) for key in _CONTENT)
             changed = say_reasoning(delta, self._fields) | self._mend_calls(index, delta)
-        if choice.get("finish_reason") and index not in self._finished:
-            self._finished.add(index)
-            self.has_content = True
-            changed |= self._complete_calls(index, choice)
+        if choice.get("finish_reason"):
+            if index not in self._finished:
+                self._finished.add(index)
+                self.has_content = True
+                changed |= self._complete_calls(index, choice)
+            changed |= reply.mend_ending(choice, called=index in self._calls, legacy=self._legacy)
         return changed
 
     def _mend_calls(self, index: int, delta: Json) -> bool:
@@ -247,6 +252,7 @@ def relay_completion(
 ) -> Json:
     """A whole completion as the upstream sent it, under our name for the model, reasoning in `reasoning_fields` only.
 
+    Calls and finish reasons are mended as on a stream; one that broke off is for `failure_of` to find first.
     Raises ProtocolViolation for anything that is not a completion. The answer given is not changed.
     """
     choices = answer.get("choices")
@@ -260,9 +266,20 @@ def relay_completion(
     for choice in relayed["choices"]:
         say_reasoning(choice["message"], reasoning_fields)
         CallMender(new_id, legacy=legacy_functions).mend_whole(choice["message"])
+        called = bool(choice["message"].get("tool_calls") or choice["message"].get("function_call"))
+        reply.mend_ending(choice, called=called, legacy=legacy_functions)
     if model is not None:
         relayed["model"] = model
     return relayed
+
+
+def failure_of(answer: Json) -> Failed | None:
+    """Why a whole completion is no answer: one of its choices broke off."""
+    choices = answer.get("choices")
+    for choice in choices if isinstance(choices, list) else ():
+        if isinstance(choice, dict) and _is_broken(choice):
+            return failure_in(choice) or Failed("upstream_error", _BROKE_OFF)
+    return None
 
 
 def say_reasoning(message: Json, fields: frozenset[str]) -> bool:
@@ -283,6 +300,10 @@ def say_reasoning(message: Json, fields: frozenset[str]) -> bool:
     if hidden:
         del message["reasoning_details"]
     return True
+
+
+def _is_broken(choice: Json) -> bool:
+    return choice.get("finish_reason") in BROKEN or bool(choice.get("error"))
 
 
 def _message(choice: Any) -> Any:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Literal, TypeAlias
 
 from translation.channels import CHANNELS
-from translation.events import Failed, Finished, Usage
+from translation.events import Failed, Finished, FinishReason, Usage
 from translation.json_types import Item, Json
 
 Noun: TypeAlias = Literal["content", "refusal", "reasoning", "arguments", "input"]
@@ -21,6 +21,16 @@ NOUNS: dict[tuple[str, str | None], Noun] = {
 
 SERVICE_TIERS = frozenset({"auto", "default", "flex", "scale", "priority", "fast"})
 """The closed set of the official SDK's types; the Responses API has more."""
+
+FINISH_REASONS: dict[str, FinishReason] = {
+    "stop": "stop",
+    "tool_calls": "tool_calls",
+    "function_call": "tool_calls",
+    "length": "length",
+    "model_length": "length",  # Mistral
+    "content_filter": "content_filter",
+}
+"""Chat's word -> ours; a word that is not listed is `other`."""
 
 _FINISH_REASONS = {
     "stop": "stop",
@@ -96,6 +106,20 @@ def ending(finished: Finished, *, called: bool, legacy: bool) -> Json:
     if finished.reason == "other" and finished.raw_reason:
         return {"finish_reason": reason, "native_finish_reason": finished.raw_reason}
     return {"finish_reason": reason}
+
+
+def mend_ending(choice: Json, *, called: bool, legacy: bool) -> bool:
+    """Give an upstream's own choice one of chat's finish reasons; whether that changed it.
+
+    Upstreams say `stop` after calls, words of their own, or nothing in a whole answer.
+    """
+    said = choice.get("finish_reason")
+    reason = FINISH_REASONS.get(said or "stop", "other")
+    mended = ending(Finished(reason, said), called=called, legacy=legacy)
+    if mended["finish_reason"] == said:
+        return False
+    choice |= {**mended, **{key: choice[key] for key in ("native_finish_reason",) if choice.get(key)}}
+    return True
 
 
 def usage(counts: Usage | None) -> Json | None:
