@@ -1,0 +1,99 @@
+"""Every request has an id and one log line; neither says more than it should."""
+
+from typing import Any
+
+import pytest
+from structlog.contextvars import bind_contextvars, get_contextvars
+from structlog.testing import capture_logs
+
+from gateway.edge import BODY_SEND, Edge
+
+MADE = "req_"
+
+
+async def ask(*headers: tuple[bytes, bytes], app: Any = None, kind: str = "http") -> dict[str, Any]:
+    """The head of the reply."""
+    sent: list[Any] = []
+
+    async def answer(scope: Any, receive: Any, send: Any) -> None:
+        bind_contextvars(model="m", provider="p")
+        await send({"type": "http.response.start", "status": 201, "headers": [(b"a", b"b")]})
+        await send({"type": "http.response.body", "body": b""})
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    async def receive() -> Any:
+        return {"type": "http.request"}
+
+    scope = {"type": kind, "method": "POST", "path": "/v1/responses", "headers": list(headers)}
+    await Edge(app or answer)(scope, receive, send)
+    return sent[0] if sent else scope
+
+
+def request_id(head: dict[str, Any]) -> str:
+    [value] = [value for name, value in head["headers"] if name == b"x-request-id"]
+    return str(value.decode())
+
+
+async def test_a_plain_id_of_the_client_is_kept() -> None:
+    head = await ask((b"x-request-id", b"mine-1"))
+    assert request_id(head) == "mine-1"
+    assert (b"a", b"b") in head["headers"]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [b"", b"x" * 129, b"a\tb", "größe".encode(), b"a\r\nb"],
+    ids=["empty", "long", "a tab", "not ASCII", "a line break"],
+)
+async def test_any_other_id_is_replaced(given: bytes) -> None:
+    assert request_id(await ask((b"x-request-id", given))).startswith(MADE)
+
+
+async def test_two_requests_get_two_ids() -> None:
+    assert request_id(await ask()) != request_id(await ask())
+
+
+async def test_one_line_says_what_was_asked_and_answered() -> None:
+    with capture_logs(processors=[_merge]) as lines:
+        await ask((b"x-request-id", b"mine-1"), (b"authorization", b"Bearer secret"))
+    [line] = lines
+    assert line.pop("ms") >= 0
+    assert line == {
+        "event": "request",
+        "log_level": "info",
+        "method": "POST",
+        "path": "/v1/responses",
+        "status": 201,
+        "request_id": "mine-1",
+        "model": "m",
+        "provider": "p",
+    }
+    assert get_contextvars() == {}
+
+
+def _merge(_: Any, __: str, line: Any) -> Any:
+    return {**get_contextvars(), **line}
+
+
+async def test_a_request_that_fails_is_logged_too() -> None:
+    async def fail(scope: Any, receive: Any, send: Any) -> None:
+        raise ZeroDivisionError
+
+    with capture_logs() as lines, pytest.raises(ZeroDivisionError):
+        await ask(app=fail)
+    assert [line["status"] for line in lines] == [0]
+
+
+async def test_what_is_no_request_passes_through() -> None:
+    seen: list[Any] = []
+
+    async def take(scope: Any, receive: Any, send: Any) -> None:
+        seen.append(scope)
+
+    with capture_logs() as lines:
+        scope = await ask(app=take, kind="lifespan")
+    assert seen == [scope]
+    assert BODY_SEND not in scope
+    assert lines == []

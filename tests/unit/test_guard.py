@@ -1,0 +1,112 @@
+"""A guarded block ends when its client leaves or the server's time is over, wherever it waits."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from gateway.errors import ShuttingDown
+from gateway.guard import ClientLeft, Drain, Guard
+
+
+class Client:
+    """What `receive` of a request whose body was read says: nothing, until the client leaves."""
+
+    def __init__(self) -> None:
+        self.left = asyncio.Event()
+        self.watched = asyncio.Event()
+
+    async def __call__(self) -> dict[str, Any]:
+        self.watched.set()
+        await self.left.wait()
+        return {"type": "http.disconnect"}
+
+
+async def guarded(client: Client, drain: Drain) -> None:
+    """Wait for ever, if let."""
+    async with Guard(client, drain):
+        await asyncio.Event().wait()
+
+
+async def test_a_client_that_leaves_ends_the_block() -> None:
+    client, drain = Client(), Drain()
+    client.left.set()
+    with pytest.raises(ClientLeft):
+        await guarded(client, drain)
+    assert len(drain) == 0
+    await asyncio.sleep(0)  # nothing of the cancellation is left over
+
+
+async def test_an_empty_message_is_no_leave() -> None:
+    messages = iter([{"type": "http.request", "body": b"", "more_body": False}])
+    more = asyncio.Event()
+
+    async def receive() -> dict[str, Any]:
+        for message in messages:
+            return message
+        more.set()
+        await asyncio.Event().wait()
+        return {}
+
+    async with Guard(receive, Drain()):
+        await more.wait()
+
+
+async def test_the_end_of_draining_ends_every_block() -> None:
+    drain = Drain()
+    clients = [Client(), Client()]
+    loop = asyncio.get_running_loop()
+    blocks = [loop.create_task(guarded(client, drain)) for client in clients]
+    for client in clients:
+        await client.watched.wait()
+    drain.begin()
+    await asyncio.sleep(0)
+    assert len(drain) == 2, "they may go on until the time is over"
+    drain.expire()
+    ends = await asyncio.gather(*blocks, return_exceptions=True)
+    assert [type(end) for end in ends] == [ShuttingDown, ShuttingDown]
+
+
+async def test_a_block_that_begins_after_draining_ends_at_once() -> None:
+    drain = Drain()
+    drain.expire()
+    with pytest.raises(ShuttingDown):
+        await guarded(Client(), drain)
+
+
+async def test_the_first_reason_counts() -> None:
+    client, drain = Client(), Drain()
+
+    async def end_twice() -> None:
+        async with Guard(client, drain):
+            drain.expire()
+            client.left.set()
+            await asyncio.Event().wait()
+
+    with pytest.raises(ShuttingDown):
+        await end_twice()
+
+
+async def test_a_block_that_ends_by_itself_is_left_alone() -> None:
+    client, drain = Client(), Drain()
+    async with Guard(client, drain):
+        await client.watched.wait()
+    client.left.set()
+    drain.expire()
+    await asyncio.sleep(0)
+    assert len(drain) == 0
+
+
+async def test_what_the_block_raises_is_raised() -> None:
+    with pytest.raises(ZeroDivisionError):
+        async with Guard(Client(), Drain()):
+            raise ZeroDivisionError
+
+
+async def test_a_cancellation_from_outside_stays_one() -> None:
+    client = Client()
+    task = asyncio.get_running_loop().create_task(guarded(client, Drain()))
+    await client.watched.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task

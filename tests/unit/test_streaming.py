@@ -1,0 +1,255 @@
+"""An event stream promises nothing before there is content, never falls silent, and ends once."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from gateway.errors import ShuttingDown
+from gateway.guard import Drain
+from gateway.streaming import EventStream
+from providers.errors import UpstreamBroken, UpstreamRateLimited
+
+Step = bytes | Exception | asyncio.Event
+
+OPENING, CONTENT, END = b"opening\n\n", b"content\n\n", b"end\n\n"
+FAILED = b"failed: %b\n\n"
+ALIVE = b": keep-alive\n\n"
+NEVER = 60.0
+
+
+class FakeWire:
+    """Plays steps: frames to send, events to wait for, failures. `content` frames are what a retry would repeat."""
+
+    def __init__(self, *steps: Step) -> None:
+        self.has_content = False
+        self.closed = False
+        self._steps = steps
+        self._ended = False
+
+    async def frames(self) -> AsyncGenerator[bytes, None]:
+        try:
+            for step in self._steps:
+                if isinstance(step, asyncio.Event):
+                    await step.wait()
+                elif isinstance(step, Exception):
+                    raise step
+                else:
+                    self.has_content = self.has_content or step == CONTENT
+                    self._ended = step == END
+                    yield step
+        finally:
+            self.closed = True
+
+    def fail(self, error: Exception) -> bytes:
+        return b"" if self._ended else FAILED % type(error).__name__.encode()
+
+
+class Client:
+    """An ASGI client: what it got, and whether it reads and stays."""
+
+    def __init__(self) -> None:
+        self.status: int | None = None
+        self.body = b""
+        self.done = False
+        self.left = asyncio.Event()
+        self.reads = asyncio.Event()
+        self.reads.set()
+        self.is_sent_to = asyncio.Event()
+        self._got_more = asyncio.Condition()
+
+    async def receive(self) -> dict[str, Any]:
+        await self.left.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(self, message: Any) -> None:
+        if message["type"] == "http.response.start":
+            assert self.status is None
+            self.status = message["status"]
+            return
+        assert self.status is not None
+        assert not self.done
+        self.is_sent_to.set()
+        await self.reads.wait()
+        async with self._got_more:
+            self.body += message["body"]
+            self.done = not message["more_body"]
+            self._got_more.notify_all()
+
+    async def has(self, mark: bytes) -> None:
+        async with asyncio.timeout(5), self._got_more:
+            await self._got_more.wait_for(lambda: mark in self.body)
+
+
+def streaming(wire: FakeWire, client: Client, *, drain: Drain | None = None, keepalive_s: float = NEVER) -> Any:
+    drain = Drain() if drain is None else drain
+    stream = EventStream(wire, drain, keepalive_s=keepalive_s, headers={})
+    return stream({"type": "http"}, client.receive, client.send)
+
+
+async def alongside(stream: Awaitable[None], act: Callable[[], Awaitable[None]]) -> None:
+    async with asyncio.TaskGroup() as group:
+        group.create_task(stream)  # type: ignore[arg-type]
+        await act()
+
+
+async def test_a_stream_is_sent_as_it_comes() -> None:
+    client, wire = Client(), FakeWire(OPENING, CONTENT, END)
+    await streaming(wire, client)
+    assert (client.status, client.body, client.done) == (200, OPENING + CONTENT + END, True)
+    assert wire.closed
+
+
+def test_proxies_are_told_not_to_hold_it_back() -> None:
+    stream = EventStream(FakeWire(), Drain(), keepalive_s=NEVER, headers={"x-gateway-loss": "seed=dropped"})
+    assert stream.headers["content-type"].startswith("text/event-stream")
+    assert stream.headers["cache-control"] == "no-cache, no-transform"
+    assert stream.headers["x-accel-buffering"] == "no"
+    assert stream.headers["x-gateway-loss"] == "seed=dropped"
+
+
+async def test_nothing_is_promised_before_content() -> None:
+    client, content = Client(), asyncio.Event()
+
+    async def act() -> None:
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert client.status is None
+        content.set()
+        await client.has(END)
+
+    await alongside(streaming(FakeWire(OPENING, content, CONTENT, END), client), act)
+    assert client.body == OPENING + CONTENT + END
+
+
+async def test_a_stream_without_content_is_sent_when_it_ends() -> None:
+    client = Client()
+    await streaming(FakeWire(OPENING, END), client)
+    assert (client.status, client.body) == (200, OPENING + END)
+
+
+@pytest.mark.parametrize("error", [UpstreamRateLimited("slow"), ValueError("a bug")], ids=["upstream", "here"])
+async def test_a_failure_before_content_is_raised(error: Exception) -> None:
+    client, wire = Client(), FakeWire(OPENING, error)
+    with pytest.raises(type(error)):
+        await streaming(wire, client)
+    assert client.status is None
+    assert wire.closed
+
+
+@pytest.mark.parametrize("error", [UpstreamBroken("cut"), ValueError("a bug")], ids=["upstream", "here"])
+async def test_a_failure_after_content_is_the_last_event(error: Exception) -> None:
+    client = Client()
+    await streaming(FakeWire(CONTENT, error), client)
+    assert client.body == CONTENT + FAILED % type(error).__name__.encode()
+    assert client.done
+
+
+async def test_a_failure_after_the_end_adds_nothing() -> None:
+    client = Client()
+    await streaming(FakeWire(CONTENT, END, UpstreamBroken("cut")), client)
+    assert client.body == CONTENT + END
+    assert client.done
+
+
+async def test_silence_before_content_is_filled_and_commits_to_success() -> None:
+    client, more = Client(), asyncio.Event()
+
+    async def act() -> None:
+        await client.has(ALIVE + ALIVE)
+        assert client.status == 200
+        assert client.body.startswith(OPENING)
+        more.set()
+
+    await alongside(streaming(FakeWire(OPENING, more, UpstreamRateLimited("slow")), client, keepalive_s=0.01), act)
+    assert client.body.endswith(ALIVE + FAILED % b"UpstreamRateLimited")
+    assert client.done
+
+
+async def test_silence_after_content_is_filled() -> None:
+    client, more = Client(), asyncio.Event()
+
+    async def act() -> None:
+        await client.has(CONTENT + ALIVE)
+        more.set()
+
+    await alongside(streaming(FakeWire(CONTENT, more, END), client, keepalive_s=0.01), act)
+    assert client.body.replace(ALIVE, b"") == CONTENT + END
+
+
+async def test_a_client_that_does_not_read_holds_the_upstream_back() -> None:
+    client = Client()
+    client.reads.clear()
+    wire = FakeWire(CONTENT, CONTENT, END)
+
+    async def act() -> None:
+        await client.is_sent_to.wait()
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert client.body == b""
+        assert not wire.closed
+        client.reads.set()
+
+    await alongside(streaming(wire, client), act)
+    assert client.body == CONTENT + CONTENT + END
+
+
+async def test_no_comment_is_sent_into_a_frame_that_waits_for_its_reader() -> None:
+    client = Client()
+    client.reads.clear()
+
+    async def act() -> None:
+        await client.is_sent_to.wait()
+        await asyncio.sleep(0.05)
+        client.reads.set()
+
+    await alongside(streaming(FakeWire(CONTENT, END), client, keepalive_s=0.01), act)
+    assert client.body == CONTENT + END
+
+
+async def test_the_end_of_draining_ends_a_stream_in_one_failure() -> None:
+    client, drain = Client(), Drain()
+
+    async def act() -> None:
+        await client.has(CONTENT)
+        drain.expire()
+
+    wire = FakeWire(CONTENT, asyncio.Event())
+    await alongside(streaming(wire, client, drain=drain), act)
+    assert client.body == CONTENT + FAILED % b"ShuttingDown"
+    assert client.done
+    assert wire.closed
+
+
+async def test_the_end_of_draining_before_content_is_a_status() -> None:
+    drain = Drain()
+    drain.expire()
+    with pytest.raises(ShuttingDown):
+        await streaming(FakeWire(OPENING, asyncio.Event()), Client(), drain=drain)
+
+
+async def test_what_its_reader_was_not_ready_for_is_sent_before_the_failure() -> None:
+    client, drain = Client(), Drain()
+    client.reads.clear()
+
+    async def act() -> None:
+        await client.is_sent_to.wait()
+        drain.expire()
+        await asyncio.sleep(0)
+        client.reads.set()
+
+    await alongside(streaming(FakeWire(CONTENT, END), client, drain=drain), act)
+    assert client.body == CONTENT + FAILED % b"ShuttingDown"
+
+
+async def test_a_client_that_leaves_closes_the_upstream_and_is_told_nothing() -> None:
+    client, wire = Client(), FakeWire(CONTENT, asyncio.Event())
+
+    async def act() -> None:
+        await client.has(CONTENT)
+        client.left.set()
+
+    await alongside(streaming(wire, client), act)
+    assert wire.closed
+    assert client.body == CONTENT
