@@ -1,0 +1,69 @@
+"""A thousand damaged bodies: each is answered well or refused by name, and what is sent upstream is well formed."""
+
+import json
+from collections.abc import Callable
+from random import Random
+
+import httpx
+import orjson
+import pytest
+
+from tests.faults.config import config
+from tests.faults.routes import ROUTES
+from tests.faults.seen import CHAT, RESPONSES, Json, client, read
+from tests.fuzz.mutations import mutated
+from tests.fuzz.seeds import SEEDS
+from tests.serving import serving
+from tests.upstream import ScriptedUpstream
+from tests.upstream.faults import CHAT as CHAT_ANSWER
+from tests.upstream.faults import RESPONSES as RESPONSES_ANSWER
+from tests.upstream.faults import sound
+from translation.chat.schema import validate as validate_chat
+from translation.responses.schema import validate as validate_responses
+
+BODIES_PER_ROUTE = 250
+ANSWERS = {"chat": CHAT_ANSWER, "responses": RESPONSES_ANSWER}
+VALIDATORS = {"chat": validate_chat, "responses": validate_responses}
+EVERYTHING = dict.fromkeys(("images", "audio", "files", "json_schema", "logprobs", "choices"), True)
+EVERY_SEED = [body for bodies in SEEDS.values() for body in bodies]
+
+
+def assert_refused_by_name(reply: httpx.Response) -> None:
+    assert reply.status_code == 400
+    error = reply.json()["error"]
+    assert list(error) == ["message", "type", "param", "code"]
+    assert error["message"]
+    assert error["type"] == "invalid_request_error"
+    assert isinstance(error["param"], str), "the field that is wrong is named"
+    assert isinstance(error["code"], str)
+
+
+@pytest.mark.parametrize(("path", "dialect"), ROUTES.values(), ids=ROUTES)
+async def test_a_damaged_body_is_answered_or_refused_by_name(path: str, dialect: str) -> None:
+    random = Random(f"{path} {dialect}")
+    async with ScriptedUpstream() as upstream, client() as asking:
+        upstream.script(sound(ANSWERS[dialect]))
+        with serving(config(upstream.url, dialect, capabilities=EVERYTHING)) as gateway:
+            for number in range(BODIES_PER_ROUTE):
+                body = mutated(random, random.choice(SEEDS[path]), EVERY_SEED)
+                reply = await asking.post(gateway.v1 + path, content=orjson.dumps(body))
+                try:
+                    if reply.status_code != 200:
+                        assert_refused_by_name(reply)
+                        continue
+                    assert read(path, reply, stream=body.get("stream") is True).ending == "completed"
+                    VALIDATORS[dialect](_as_our_own(upstream.requests[-1].json))
+                except Exception as error:
+                    error.add_note(f"body {number}: {json.dumps(body)}")
+                    raise
+
+
+@pytest.mark.parametrize(("path", "validate"), [(CHAT, validate_chat), (RESPONSES, validate_responses)])
+def test_what_is_damaged_was_valid(path: str, validate: Callable[[Json], None]) -> None:
+    for body in SEEDS[path]:
+        validate(body)
+
+
+def _as_our_own(sent: Json) -> Json:
+    # Chat upstreams have tiers of their own, so chat clients may name any.
+    return {name: value for name, value in sent.items() if name != "service_tier"}
