@@ -8,8 +8,7 @@ from providers.profiles import PROFILES
 from scripts.docs.markdown import code, page, table
 from scripts.docs.parameters import chat_parameters, responses_parameters
 from translation.channels import CHANNELS
-from translation.chat.decode import FINISH_REASONS
-from translation.chat.reply import NOUNS
+from translation.chat.reply import FINISH_REASONS, NOUNS
 from translation.profile import Profile
 from translation.tools.kinds import KINDS as TOOL_KINDS
 

@@ -388,6 +388,11 @@ def test_what_the_upstream_says_beside_its_reason_stays() -> None:
     assert (choice["finish_reason"], choice["native_finish_reason"]) == ("stop", "EOS_TOKEN")
 
 
+def test_a_reason_said_twice_is_mended_twice() -> None:
+    out = chunks_of(run(relay(), [wire(said("a"), chunk(finish="eos"), chunk(finish="eos"))]))
+    assert [each["choices"][0]["finish_reason"] for each in out] == [None, "stop", "stop"]
+
+
 def test_a_whole_completion_without_a_reason_stopped() -> None:
     sent = completion({"content": "a"}, finish=None)
     out = relay_completion(sent, model=None, reasoning_fields=frozenset(), new_id=counting_ids())

@@ -65,6 +65,22 @@ ODD: dict[str, tuple[list[Json], list[tuple[str, str, str]]]] = {
         [("call_1", "f", '{"x":1}'), ("call_2", "g", "{}")],
     ),
     "one index for all": ([delta(entry(0, "a", "f", '{"x":1}')), delta(entry(0, "b", "g", "{}"))], F_AND_G),
+    "one index for all and no ids": (
+        [delta(entry(0, None, "f", '{"x":1}')), delta(entry(0, None, "g", "{}"))],
+        [("call_1", "f", '{"x":1}'), ("call_2", "g", "{}")],
+    ),
+    "one function twice, under one index and without ids": (
+        [delta(entry(0, None, "f", '{"x":1}')), delta(entry(0, None, "f", '{"x":2}'))],
+        [("call_1", "f", '{"x":1}'), ("call_2", "f", '{"x":2}')],
+    ),
+    "the name without an id in every fragment": (
+        [delta(entry(0, "a", "f", '{"x"')), delta(entry(0, None, "f", ":1}")), delta(entry(0, None, "f", ""))],
+        [("a", "f", '{"x":1}')],
+    ),
+    "a name in pieces": (
+        [delta(entry(0, "a", "f", "")), delta(entry(0, None, "g", "")), delta(entry(0, None, None, "{}"))],
+        [("a", "fg", "{}")],
+    ),
     "indexes with gaps": ([delta(entry(3, "a", "f", '{"x":1}')), delta(entry(7, "b", "g", "{}"))], F_AND_G),
     "interleaved": (
         [

@@ -140,12 +140,13 @@ def _continues(call: _Call, fragment: _Fragment) -> bool:
     other_id = fragment.id is not None and call.id is not None and fragment.id != call.id
     if call.custom or not call.texts:
         return not other_id
-    if _is_whole("".join(call.texts)):
+    if is_whole("".join(call.texts)):
         return not fragment.text and (fragment.id is None or fragment.id == call.id)
     return fragment.id == call.id or fragment.name == call.name
 
 
-def _is_whole(arguments: str) -> bool:
+def is_whole(arguments: str) -> bool:
+    """Whether arguments so far are one JSON object, so that nothing can follow."""
     if not arguments.rstrip().endswith("}"):
         return False
     try:

@@ -5,6 +5,7 @@ from typing import Any
 
 import orjson
 
+from translation.chat.calls import is_whole
 from translation.ids import NewId
 from translation.json_types import Json
 
@@ -14,6 +15,7 @@ class _Call:
     place: int
     id: str
     name: str
+    arguments: str = ""
     empty: bool = True
 
 
@@ -71,7 +73,9 @@ class CallMender:
         if not isinstance(body, dict):
             body = {key: entry[key] for key in ("name", "arguments") if key in entry}
         name = str(body.get("name") or "")
-        call = None if whole else self._find(entry, name)
+        given = body.get("arguments")
+        text = given if isinstance(given, str) else "" if given is None else orjson.dumps(given).decode()
+        call = None if whole else self._find(entry, name, text)
         begins = call is None
         if call is None:
             call = self._begin(entry, name)
@@ -83,18 +87,19 @@ class CallMender:
         if entry.get("type") == "custom":
             call.empty = False
             return mended
-        text = body.get("arguments")
-        call.empty = call.empty and not (text.strip() if isinstance(text, str) else text)
-        return {**mended, "function": _body(body, again=not begins and bool(name) and name == call.name)}
+        call.arguments += text
+        call.empty = call.empty and not text.strip()
+        function = {**body, "arguments": text} if "arguments" in body else dict(body)
+        if not begins and name == call.name:
+            function.pop("name", None)  # clients join the pieces of a name
+        return {**mended, "function": function}
 
-    def _find(self, entry: Json, name: str) -> _Call | None:
-        index, call_id = entry.get("index"), entry.get("id")
+    def _find(self, entry: Json, name: str, text: str) -> _Call | None:
+        index = entry.get("index")
         call = self._by_index.get(index) if isinstance(index, int) else self._calls[-1] if self._calls else None
         if call is None:
             return None
-        # A call's first entry says its name: with another id, or no index at all, that is the start of the next.
-        is_next = bool(name) and (call_id != call.id if call_id else not isinstance(index, int) and name != call.name)
-        return None if is_next else call
+        return None if name and _is_next(call, entry, name, text) else call
 
     def _begin(self, entry: Json, name: str) -> _Call:
         call_id = str(entry.get("id") or self._new_id("call"))
@@ -110,11 +115,10 @@ class CallMender:
         return call
 
 
-def _body(body: Json, *, again: bool) -> Json:
-    mended = dict(body)
-    if again:
-        del mended["name"]  # clients join the pieces of a name
-    if "arguments" in mended and not isinstance(mended["arguments"], str):
-        given = mended["arguments"]
-        mended["arguments"] = "" if given is None else orjson.dumps(given).decode()
-    return mended
+def _is_next(call: _Call, entry: Json, name: str, text: str) -> bool:
+    """Whether an entry with a name, which every call says at its start, begins the call after this one."""
+    if call_id := entry.get("id"):
+        return bool(call_id != call.id)
+    if call.arguments:
+        return name != call.name or (bool(text) and is_whole(call.arguments))
+    return name != call.name and not isinstance(entry.get("index"), int)
