@@ -1,0 +1,70 @@
+"""Settings and providers for tests that stop before anything is sent."""
+
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from gateway import settings as settings_of
+from gateway.resolve import Resolver
+from gateway.settings import Settings
+from providers.base import Batch, Capabilities, Dialect
+from providers.registry import CAPABILITIES
+from translation.errors import TranslationError
+from translation.json_types import Json
+from translation.loss import Loss
+from translation.profile import Profile
+from translation.turn import Turn
+
+
+@dataclass
+class Recorder:
+    """A provider that remembers what it was asked to send, and what `models` raises or returns."""
+
+    name: str
+    capabilities: Capabilities = CAPABILITIES["openai_compatible"]
+    losses: Sequence[Loss] = ()
+    served: Sequence[str] | Exception = ()
+    turn: Turn | None = None
+    relayed: tuple[Dialect, Json] | None = None
+    asked: int = field(default=0)
+
+    def prepare(self, turn: Turn, profile: Profile) -> "Recorder":
+        self.turn = turn
+        return self
+
+    def relay(self, dialect: Dialect, body: Json) -> "Recorder":
+        self.relayed = (dialect, body)
+        return self
+
+    async def batches(self) -> AsyncGenerator[Batch, None]:
+        raise TranslationError("nothing is sent here")
+        yield []
+
+    async def reads(self) -> AsyncGenerator[bytes, None]:
+        raise TranslationError("nothing is sent here")
+        yield b""
+
+    async def answer(self) -> Json | bytes:
+        raise TranslationError("nothing is sent here")
+
+    async def models(self) -> Sequence[str]:
+        self.asked += 1
+        if isinstance(self.served, Exception):
+            raise self.served
+        return self.served
+
+    def scrub(self, message: str) -> str:
+        return message
+
+    async def aclose(self) -> None: ...
+
+
+def settings(models: dict[str, Any], *names: str) -> Settings:
+    """Models over openai_compatible providers of these names."""
+    upstream = {"type": "openai_compatible", "base_url": "http://127.0.0.1:9/v1"}
+    return settings_of.parse({"providers": dict.fromkeys(names, upstream), "models": models}, environ={})
+
+
+def resolver(models: dict[str, Any], *providers: Recorder) -> Resolver:
+    by_name = {provider.name: provider for provider in providers}
+    return Resolver(settings(models, *by_name), by_name)

@@ -1,0 +1,119 @@
+"""A turn is held against what its upstream can do before anything is sent."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from gateway.capabilities import fit
+from providers.base import Capabilities, Dialect
+from translation.errors import Unrepresentable
+from translation.loss import Loss
+from translation.turn import Turn
+
+Json = dict[str, Any]
+
+EVERYTHING = Capabilities(
+    streaming=True,
+    tools=True,
+    parallel_tools=True,
+    images=True,
+    audio=True,
+    files=True,
+    reasoning=True,
+    json_schema=True,
+    logprobs=True,
+    choices=True,
+)
+TOOL = {"type": "function", "name": "f"}
+
+
+def turn(**asked: Any) -> Turn:
+    return Turn(**{"model": "m", "items": [], "stream": False, **asked})
+
+
+def said(*parts: Json) -> Json:
+    return {"type": "message", "role": "user", "content": list(parts)}
+
+
+REFUSALS: dict[str, tuple[Json, str, str, str]] = {
+    "streaming": ({"stream": True}, "streaming", "stream", "stream"),
+    "tools": ({"tools": [TOOL]}, "tools", "tools", "tools"),
+    "structured output": ({"text_format": {"type": "json_schema"}}, "json_schema", "text.format", "response_format"),
+    "log probabilities": ({"sampling": {"logprobs": True}}, "logprobs", "include", "logprobs"),
+    "images": ({"items": [said(), said({"type": "input_image"})]}, "images", "input[1]", "messages[1]"),
+    "audio": ({"items": [said({"type": "input_audio"})]}, "audio", "input[0]", "messages[0]"),
+    "files": ({"items": [said({"type": "input_file"})]}, "files", "input[0]", "messages[0]"),
+    "images in a tool's output": (
+        {"items": [{"type": "function_call_output", "output": [{"type": "input_image"}]}]},
+        "images",
+        "input[0]",
+        "messages[0]",
+    ),
+}
+
+
+@pytest.mark.parametrize(("asked", "needed", "responses", "chat"), REFUSALS.values(), ids=REFUSALS)
+def test_what_an_upstream_cannot_do_is_refused_by_name(asked: Json, needed: str, responses: str, chat: str) -> None:
+    gap: Json = {needed: False}
+    lacking = replace(EVERYTHING, **gap)
+    params: dict[Dialect, str] = {"responses": responses, "chat": chat}
+    for dialect, param in params.items():
+        fit(turn(**asked), EVERYTHING, dialect, relayed=False)
+        with pytest.raises(Unrepresentable) as refusal:
+            fit(turn(**asked), lacking, dialect, relayed=False)
+        assert refusal.value.param == param
+
+
+FINE: dict[str, Json] = {
+    "nothing special": {},
+    "tools that may not be called": {"tools": [TOOL], "tool_choice": "none"},
+    "text": {"items": [said({"type": "input_text", "text": "Hi"})], "text_format": {"type": "text"}},
+    "one choice": {"sampling": {"n": 1, "logprobs": False}},
+    "a tool's output as text": {"items": [{"type": "function_call_output", "output": "4"}]},
+    "no reasoning": {"reasoning": {"effort": "none"}},
+}
+
+
+@pytest.mark.parametrize("asked", FINE.values(), ids=FINE)
+def test_what_asks_for_nothing_needs_nothing(asked: Json) -> None:
+    fitted = fit(turn(**asked), Capabilities(), "responses", relayed=False)
+    assert fitted.losses == []
+
+
+CHOICES = [(True, True, True), (False, True, False), (True, False, False)]
+
+
+@pytest.mark.parametrize(("relayed", "choices", "allowed"), CHOICES, ids=["relayed", "translated", "not known there"])
+def test_several_choices_need_a_relay_to_an_upstream_that_gives_them(
+    relayed: bool, choices: bool, allowed: bool
+) -> None:
+    asked, capabilities = turn(sampling={"n": 2}), replace(EVERYTHING, choices=choices)
+    if allowed:
+        assert fit(asked, capabilities, "chat", relayed=relayed).losses == []
+        return
+    with pytest.raises(Unrepresentable) as refusal:
+        fit(asked, capabilities, "chat", relayed=relayed)
+    assert refusal.value.param == "n"
+
+
+@pytest.mark.parametrize(("dialect", "param"), [("responses", "max_output_tokens"), ("chat", "max_completion_tokens")])
+def test_an_answer_that_cannot_fit_the_context_is_refused(dialect: Dialect, param: str) -> None:
+    small = replace(EVERYTHING, max_context_window=100)
+    fit(turn(max_output_tokens=100), small, dialect, relayed=True)
+    with pytest.raises(Unrepresentable) as refusal:
+        fit(turn(max_output_tokens=101), small, dialect, relayed=True)
+    assert refusal.value.param == param
+
+
+def test_what_is_reported_as_dropped_is_dropped() -> None:
+    asked = turn(tools=[TOOL], parallel_tool_calls=True, reasoning={"effort": "low"})
+    fitted = fit(asked, replace(EVERYTHING, parallel_tools=False, reasoning=False), "chat", relayed=False)
+    assert fitted.losses == [Loss("parallel_tool_calls", "dropped"), Loss("reasoning_effort", "dropped")]
+    assert fitted.turn == turn(tools=[TOOL])
+    assert fitted.dropped == {"parallel_tool_calls", "reasoning", "reasoning_effort"}
+
+
+def test_what_the_upstream_can_do_goes_out_as_asked() -> None:
+    asked = turn(tools=[TOOL], parallel_tool_calls=True, reasoning={"effort": "low"})
+    assert fit(asked, EVERYTHING, "chat", relayed=False) == (asked, [], frozenset())

@@ -1,0 +1,143 @@
+"""A request is relayed where the upstream can take it as it is, translated where it cannot, and never both."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from gateway.endpoints import CHAT, RESPONSES, Endpoint
+from gateway.plan import Relayed, Translated, make_plan
+from providers.base import Dialect
+from providers.registry import CAPABILITIES
+from tests.unit.routing import Recorder, resolver
+from translation.errors import Unrepresentable
+from translation.loss import Loss
+
+Json = dict[str, Any]
+
+TOOL = {"type": "function", "name": "f", "parameters": {}}
+CUSTOM: Json = {"type": "custom", "custom": {"name": "sh"}}
+
+
+def plan(
+    endpoint: Endpoint,
+    *dialects: Dialect,
+    strict: bool = False,
+    model: Json | None = None,
+    losses: Any = (),
+    **asked: Any,
+) -> tuple[Relayed | Translated, Recorder]:
+    capabilities = replace(CAPABILITIES["openai_compatible"], dialects=frozenset(dialects))
+    provider = Recorder("up", capabilities, losses=losses)
+    question: Json = {"input": "Hi"} if endpoint is RESPONSES else {"messages": [{"role": "user", "content": "Hi"}]}
+    body = {"model": "mine", **question, **asked}
+    endpoint.validate(body)
+    route = resolver({"mine": {"provider": "up", "model": "theirs", **(model or {})}}, provider).resolve("mine")
+    return make_plan(endpoint, body, route, strict=strict), provider
+
+
+RELAYED: dict[str, tuple[Endpoint, tuple[Dialect, ...], Json]] = {
+    "chat to chat": (CHAT, ("chat",), {}),
+    "Responses to Responses": (RESPONSES, ("responses",), {}),
+    "either to an upstream that speaks both": (RESPONSES, ("chat", "responses"), {}),
+    "function tools": (CHAT, ("chat",), {"tools": [{"type": "function", "function": {"name": "f"}}]}),
+    "several choices": (CHAT, ("chat",), {"n": 2}),
+    "audio output": (CHAT, ("chat",), {"modalities": ["text", "audio"], "audio": {"voice": "a", "format": "wav"}}),
+    "stored history": (RESPONSES, ("responses",), {"previous_response_id": "resp_1"}),
+    "tools the upstream runs": (RESPONSES, ("responses",), {"tools": [{"type": "web_search"}]}),
+}
+
+
+@pytest.mark.parametrize(("endpoint", "dialects", "asked"), RELAYED.values(), ids=RELAYED)
+def test_the_upstream_gets_the_clients_body(endpoint: Endpoint, dialects: tuple[Dialect, ...], asked: Json) -> None:
+    planned, provider = plan(endpoint, *dialects, **asked)
+    assert isinstance(planned, Relayed)
+    assert provider.relayed is not None
+    dialect, body = provider.relayed
+    assert dialect == endpoint.dialect
+    assert body["model"] == "theirs"
+    assert body.items() >= asked.items()
+    assert provider.turn is None
+
+
+TRANSLATED: dict[str, tuple[Endpoint, tuple[Dialect, ...], Json, Json]] = {
+    "Responses to chat": (RESPONSES, ("chat",), {}, {}),
+    "chat to Responses": (CHAT, ("responses",), {}, {}),
+    "either to an upstream that speaks neither": (CHAT, (), {}, {}),
+    "think tags": (CHAT, ("chat",), {"parsing_format": "think_tags"}, {}),
+    "our own switch for thinking": (CHAT, ("chat",), {}, {"thinking": True}),
+    "our own switch, turned off": (RESPONSES, ("responses",), {}, {"thinking": False}),
+    "our own extensions": (CHAT, ("chat",), {}, {"extensions": True}),
+    "tools that ride on functions": (CHAT, ("chat",), {}, {"tools": [CUSTOM]}),
+    "a budget for reasoning": (RESPONSES, ("responses",), {}, {"reasoning": {"max_tokens": 9}}),
+}
+
+
+@pytest.mark.parametrize(("endpoint", "dialects", "model", "asked"), TRANSLATED.values(), ids=TRANSLATED)
+def test_the_upstream_gets_a_turn(endpoint: Endpoint, dialects: tuple[Dialect, ...], model: Json, asked: Json) -> None:
+    planned, provider = plan(endpoint, *dialects, model=model, **asked)
+    assert isinstance(planned, Translated)
+    assert provider.turn is not None
+    assert provider.turn.model == "theirs"
+    assert provider.relayed is None
+
+
+@pytest.mark.parametrize("endpoint", [CHAT, RESPONSES], ids=["chat", "Responses"])
+def test_what_is_reported_as_dropped_does_not_go_out(endpoint: Endpoint) -> None:
+    tool = TOOL if endpoint is RESPONSES else {"type": "function", "function": {"name": "f"}}
+    model = {"capabilities": {"parallel_tools": False}}
+    planned, provider = plan(endpoint, endpoint.dialect, model=model, tools=[tool], parallel_tool_calls=True)
+    assert planned.losses == [Loss("parallel_tool_calls", "dropped")]
+    assert provider.relayed is not None
+    assert "parallel_tool_calls" not in provider.relayed[1]
+
+
+REFUSED: dict[str, tuple[Endpoint, tuple[Dialect, ...], Json, str]] = {
+    "images, relayed as Responses": (
+        RESPONSES,
+        ("responses",),
+        {"input": [{"role": "user", "content": [{"type": "input_image", "image_url": "data:"}]}]},
+        "input[0]",
+    ),
+    "several choices, translated": (CHAT, ("responses",), {"n": 2}, "n"),
+    "audio output, translated": (
+        CHAT,
+        (),
+        {"modalities": ["audio"], "audio": {"voice": "a", "format": "wav"}},
+        "modalities",
+    ),
+    "stored history, translated": (RESPONSES, ("chat",), {"background": True}, "background"),
+}
+
+
+@pytest.mark.parametrize(("endpoint", "dialects", "asked", "param"), REFUSED.values(), ids=REFUSED)
+def test_a_refusal_comes_before_anything_is_sent(
+    endpoint: Endpoint, dialects: tuple[Dialect, ...], asked: Json, param: str
+) -> None:
+    with pytest.raises(Unrepresentable) as refusal:
+        plan(endpoint, *dialects, model={"capabilities": {"images": False}}, **asked)
+    assert refusal.value.param == param
+
+
+@pytest.mark.parametrize(("strict", "model"), [(True, {}), (False, {"strict": True})], ids=["the client", "the model"])
+def test_in_strict_mode_a_loss_is_a_refusal(strict: bool, model: Json) -> None:
+    with pytest.raises(Unrepresentable, match="truncation=dropped") as refusal:
+        plan(RESPONSES, "chat", strict=strict, model=model, truncation="auto")
+    assert refusal.value.param == "truncation"
+
+
+def test_losses_of_every_step_are_reported() -> None:
+    model = {"capabilities": {"parallel_tools": False}}
+    asked: Json = {"truncation": "auto", "parallel_tool_calls": True, "tools": [TOOL, {"type": "web_search"}]}
+    planned, _ = plan(RESPONSES, "chat", model=model, losses=[Loss("seed", "dropped")], **asked)
+    assert list(map(str, planned.losses)) == [
+        "truncation=dropped",
+        "parallel_tool_calls=dropped",
+        "tools[1]=web_search left out",
+        "seed=dropped",
+    ]
+
+
+def test_a_request_without_a_loss_passes_in_strict_mode() -> None:
+    planned, _ = plan(CHAT, "chat", strict=True)
+    assert planned.losses == []
