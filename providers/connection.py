@@ -6,6 +6,8 @@ from typing import NamedTuple, cast
 import httptools
 import httpx
 
+from providers.arrival import Arrival
+
 _HIGH_WATER = 256 * 1024
 """Bytes of a body that wait unread before the socket is left alone, so that a slow reader holds its upstream back."""
 
@@ -34,7 +36,7 @@ class Connection(asyncio.Protocol):
         self.idle_since = 0.0
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport
-        self._waiter: asyncio.Future[None] | None = None
+        self._waiter: Arrival | None = None
         self._closed = False
         self._in_use = False
         self._timer: asyncio.TimerHandle | None = None
@@ -103,9 +105,9 @@ class Connection(asyncio.Protocol):
             self._closed = True
             self._transport.abort()
 
-    def arrival(self) -> asyncio.Future[None]:
+    def arrival(self) -> Arrival:
         """Done when more has come, or nothing more will. One at a time; not a coroutine, because it is the hot path."""
-        self._waiter = self._loop.create_future()
+        self._waiter = Arrival(self._loop)
         if self._read_timeout is not None:
             self._waiting_since = self._loop.time()
             if self._timer is None:
@@ -115,22 +117,23 @@ class Connection(asyncio.Protocol):
     def _check_silence(self) -> None:
         """One timer for all waits of a connection: it asks how long the present one lasts and sets itself again."""
         self._timer = None
-        if self._waiter is None or self._waiter.done() or self._read_timeout is None:
+        if self._waiter is None or self._waiter.done or self._read_timeout is None:
             return
         left = self._waiting_since + self._read_timeout - self._loop.time()
         if left > 0:
             self._timer = self._loop.call_later(left, self._check_silence)
         else:
             self._fail(httpx.ReadTimeout("nothing came in time"))
+            self._wake()
 
     def _wake(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
+        """Always the last thing a callback does: whoever waits goes on in here."""
+        if self._waiter is not None:
+            self._waiter.arrive()
 
     def _fail(self, failure: Exception) -> None:
         if self._failure is None:
             self._failure = failure
-        self._wake()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)  # uvloop's own has no common class with it
