@@ -44,6 +44,9 @@ def parse(body: bytes, *, max_depth: int) -> Json:
         # orjson refuses very deep nesting by itself, in words of its own.
         if "depth" in error.msg:
             raise NotJson(f"the body is nested deeper than {max_depth} levels") from None
+        # It finds bytes that are no UTF-8, and says neither what nor where they are.
+        if (at := _first_bad_byte(body)) is not None:
+            raise NotJson(f"the body is not UTF-8 text: byte {at} is 0x{body[at]:02x}") from None
         raise NotJson(f"the body is not valid JSON: {error.msg} at byte {error.pos}") from None
     if not isinstance(parsed, dict):
         raise NotJson("the body must be a JSON object")
@@ -81,6 +84,14 @@ def _too_large(max_bytes: int) -> BodyTooLarge:
     return BodyTooLarge(
         f"the body is larger than {max_bytes // (1024 * 1024)} MB (server.max_body_mb)", headers={"connection": "close"}
     )
+
+
+def _first_bad_byte(body: bytes) -> int | None:
+    try:
+        body.decode()
+    except UnicodeDecodeError as error:
+        return error.start
+    return None
 
 
 def _deeper_than(root: Any, limit: int) -> bool:

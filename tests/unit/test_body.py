@@ -49,7 +49,7 @@ REFUSED: dict[str, tuple[Request, type[GatewayError], str]] = {
     "compressed": (request([b"{}"], content_encoding="gzip"), UnsupportedEncoding, "gzip"),
     "empty": (request([b""]), NotJson, "empty"),
     "cut": (request([b'{"a":']), NotJson, "not valid JSON"),
-    "not UTF-8": (request([b'{"a":"\xff"}']), NotJson, "not valid JSON"),
+    "not UTF-8": (request([b'{"a":"\xff"}']), NotJson, "not UTF-8 text: byte 6 is 0xff"),
     "a list": (request([b"[]"]), NotJson, "object"),
     "a number": (request([b"1"]), NotJson, "object"),
     "not a number": (request([b'{"a":NaN}']), NotJson, "not valid JSON"),
