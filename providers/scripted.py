@@ -53,7 +53,7 @@ class ScriptedProvider:
         return self._capabilities
 
     def prepare(self, turn: Turn, profile: Profile) -> "ScriptedExchange":
-        return ScriptedExchange(turn, reply_to(turn))
+        return ScriptedExchange(turn, reply_to(turn), [Loss(key, "dropped") for key in turn.extra])
 
     def relay(self, dialect: Dialect, body: Json) -> RelayExchange:
         raise ValueError(f"the scripted provider speaks no dialect, so not {dialect}")
@@ -71,9 +71,8 @@ class ScriptedProvider:
 class ScriptedExchange:
     """One reply, ready to be streamed."""
 
-    losses: Final[Sequence[Loss]] = ()
-
-    def __init__(self, turn: Turn, reply: Reply) -> None:
+    def __init__(self, turn: Turn, reply: Reply, losses: Sequence[Loss]) -> None:
+        self.losses: Final = losses
         self._turn = turn
         self._reply = reply
 

@@ -259,6 +259,11 @@ def test_what_the_config_says_it_cannot_do_it_cannot_do() -> None:
     assert (provider.name, provider.capabilities.images, provider.capabilities.tools) == ("mine", False, True)
 
 
+def test_what_it_does_not_know_is_reported_lost() -> None:
+    exchange = PROVIDER.prepare(Turn(model="demo", items=[user("hi")], extra={"temprature": 1}), PROFILES["scripted"])
+    assert list(map(str, exchange.losses)) == ["temprature=dropped"]
+
+
 def test_it_relays_nothing() -> None:
     assert PROVIDER.capabilities.dialects == Capabilities().dialects == frozenset()
     with pytest.raises(ValueError, match="speaks no dialect"):
