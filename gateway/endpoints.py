@@ -82,12 +82,12 @@ class Endpoint:
     relay_body: RelayBody
     encoder: Callable[[Json, Identity, Presentation], Encoder]
     collector: Callable[[Json, Identity, Presentation], Collector]
-    relay: Callable[[Json, Presentation], Relay]
+    relay: Callable[[Json, Identity, Presentation], Relay]
     relay_answer: Callable[[Json, Json, Presentation], Json]
     """(the client's body, the upstream's answer, presentation) -> the answer for the client. Raises TurnFailed."""
-    collect_relay: Callable[[Json, bytes, Presentation], Json]
-    """(the client's body, the stream an upstream sent where it was asked for an answer, presentation) -> that answer.
-    Raises TurnFailed."""
+    collect_relay: Callable[[Json, bytes, Identity, Presentation], Json]
+    """(the client's body, the stream an upstream sent where it was asked for an answer, identity, presentation) -> that
+    answer. Raises TurnFailed."""
 
 
 def _include_usage(body: Json) -> bool:
@@ -125,9 +125,10 @@ def _chat_collector(body: Json, identity: Identity, presentation: Presentation) 
     )
 
 
-def _chat_relay(body: Json, presentation: Presentation) -> chat_relay.ChatRelay:
+def _chat_relay(body: Json, identity: Identity, presentation: Presentation) -> chat_relay.ChatRelay:
     return chat_relay.ChatRelay(
         model=presentation.relay_model,
+        identity={"id": identity.id, "created": identity.created, "model": identity.model},
         reasoning_fields=presentation.reasoning_fields,
         include_usage=_include_usage(body),
         max_line_bytes=presentation.max_frame_bytes,
@@ -138,9 +139,9 @@ def _chat_relay(body: Json, presentation: Presentation) -> chat_relay.ChatRelay:
     )
 
 
-def _collect_chat_relay(body: Json, stream: bytes, presentation: Presentation) -> Json:
+def _collect_chat_relay(body: Json, stream: bytes, identity: Identity, presentation: Presentation) -> Json:
     with_usage = {**body, "stream_options": {"include_usage": True}}
-    return completion_of(relay_whole(_chat_relay(with_usage, presentation), stream))
+    return completion_of(relay_whole(_chat_relay(with_usage, identity, presentation), stream))
 
 
 def _chat_relay_answer(body: Json, answer: Json, presentation: Presentation) -> Json:
@@ -156,14 +157,17 @@ def _chat_relay_answer(body: Json, answer: Json, presentation: Presentation) -> 
     )
 
 
-def _responses_relay(_: Json, presentation: Presentation) -> responses_relay.ResponsesRelay:
+def _responses_relay(body: Json, identity: Identity, presentation: Presentation) -> responses_relay.ResponsesRelay:
     return responses_relay.ResponsesRelay(
-        model=presentation.relay_model, max_line_bytes=presentation.max_frame_bytes, scrub=presentation.scrub
+        model=presentation.relay_model,
+        head=_head(body, identity),
+        max_line_bytes=presentation.max_frame_bytes,
+        scrub=presentation.scrub,
     )
 
 
-def _collect_responses_relay(body: Json, stream: bytes, presentation: Presentation) -> Json:
-    relay = _responses_relay(body, presentation)
+def _collect_responses_relay(body: Json, stream: bytes, identity: Identity, presentation: Presentation) -> Json:
+    relay = _responses_relay(body, identity, presentation)
     relay_whole(relay, stream)
     assert relay.response is not None  # a stream that did not fail has ended in one
     return relay.response

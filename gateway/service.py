@@ -48,7 +48,7 @@ class Run:
         """The response as a stream."""
         match self.plan:
             case Relayed(exchange=exchange):
-                return RelayedWire(exchange, self.endpoint.relay(self.body, self.presentation))
+                return RelayedWire(exchange, self.endpoint.relay(self.body, self.identity, self.presentation))
             case Translated(exchange=translated, calls=calls):
                 encoder = self.endpoint.encoder(self.body, self.identity, self.presentation)
                 return TranslatedWire(translated, calls, encoder)
@@ -59,7 +59,7 @@ class Run:
             case Relayed(exchange=exchange):
                 answer = await exchange.answer()
                 if isinstance(answer, bytes):
-                    answer = self.endpoint.collect_relay(self.body, answer, self.presentation)
+                    answer = self.endpoint.collect_relay(self.body, answer, self.identity, self.presentation)
                 return self.endpoint.relay_answer(self.body, answer, self.presentation)
             case Translated(exchange=translated, calls=calls):
                 collector = self.endpoint.collector(self.body, self.identity, self.presentation)

@@ -25,7 +25,7 @@ TRUNCATED = "the upstream's reply broke off before it was finished"
 
 def relay(**options: Any) -> ChatRelay:
     defaults: dict[str, Any] = {"model": None, "reasoning_fields": frozenset({"reasoning"}), "include_usage": False}
-    defaults["new_id"] = counting_ids()
+    defaults |= {"new_id": counting_ids(), "identity": {"id": "c9", "created": 7, "model": "asked"}}
     return ChatRelay(**{**defaults, **options})
 
 
@@ -296,6 +296,11 @@ def test_a_broken_transport_closes_the_stream_once() -> None:
     last = chunks_of(out)[-1]
     assert (last["id"], last["created"], last["model"]) == ("c1", 7, "m")
     assert relaying.fail(Failed("again", "gone")) == b""
+
+
+def test_a_failure_before_anything_is_ours_to_say() -> None:
+    (last,) = chunks_of(relay().fail(Failed("upstream_timeout", "silence")))
+    assert (last["id"], last["created"], last["model"]) == ("c9", 7, "asked")
 
 
 def test_a_failure_keeps_the_usage_so_far() -> None:

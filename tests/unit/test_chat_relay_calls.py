@@ -26,6 +26,7 @@ def delta(*entries: Json) -> Json:
 def relayed(*deltas: Json, finish: str = "tool_calls", legacy: bool = False) -> list[Json]:
     relay = ChatRelay(
         model=None,
+        identity={},
         reasoning_fields=frozenset({"reasoning"}),
         include_usage=False,
         new_id=counting_ids(),

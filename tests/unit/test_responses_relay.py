@@ -16,6 +16,7 @@ from translation.responses.relay import ResponsesRelay, relay_response
 from translation.responses.resource import new_response
 
 HEAD = new_response({"model": "up", "input": "hi"}, response_id="resp_up", created_at=100, model="up")
+OURS = new_response({"model": "m", "input": "hi"}, response_id="resp_ours", created_at=200, model="m")
 ITEM = {"id": "msg_1", "type": "message", "role": "assistant", "status": "in_progress", "content": []}
 USAGE = {
     "input_tokens": 3,
@@ -41,7 +42,7 @@ WIRE = CREATED + CONTENT + END + sse.DONE
 
 
 def relay(*, model: str | None = "m") -> ResponsesRelay:
-    return ResponsesRelay(model=model, max_line_bytes=100_000)
+    return ResponsesRelay(model=model, head=OURS, max_line_bytes=100_000)
 
 
 def relayed(*reads: bytes, model: str | None = "m") -> list[Json]:
@@ -190,9 +191,13 @@ def test_a_broken_connection_ends_the_response() -> None:
 
 
 def test_a_failure_before_anything_is_a_response_all_the_same() -> None:
-    [event] = read_stream(relay().fail(Failed("upstream_timeout", "silence")))
-    assert (event["sequence_number"], event["response"]["status"]) == (0, "failed")
-    check_types([event])
+    events = read_stream(relay().fail(Failed("upstream_timeout", "silence")))
+    check_types(events)
+    assert [event["type"] for event in events] == ["response.created", "response.in_progress", "response.failed"]
+    assert [event["sequence_number"] for event in events] == [0, 1, 2]
+    assert [event["response"]["id"] for event in events] == ["resp_ours"] * 3
+    assert [event["response"]["status"] for event in events] == ["in_progress", "in_progress", "failed"]
+    assert events[-1]["response"]["error"]["message"] == "silence"
 
 
 def test_the_upstreams_own_numbers_are_gone_on_from() -> None:
@@ -227,7 +232,7 @@ def test_what_is_not_the_protocol_ends_the_response(garbage: bytes, model: str |
 
 def test_a_frame_over_the_cap_is_a_violation() -> None:
     with pytest.raises(ProtocolViolation):
-        ResponsesRelay(model=None, max_line_bytes=10).feed(b"data: " + b"x" * 20)
+        ResponsesRelay(model=None, head=OURS, max_line_bytes=10).feed(b"data: " + b"x" * 20)
 
 
 @pytest.mark.parametrize("recording", recordings("responses"), ids=lambda recording: recording.stem)
@@ -258,7 +263,7 @@ SCRUBBED: dict[str, tuple[bytes, str]] = {
 
 @pytest.mark.parametrize(("end", "message"), SCRUBBED.values(), ids=SCRUBBED)
 def test_what_an_upstream_says_of_a_failure_is_scrubbed(end: bytes, message: str) -> None:
-    stream = ResponsesRelay(model=None, scrub=lambda words: words.replace("SECRET", "[hidden]"))
+    stream = ResponsesRelay(model=None, head=OURS, scrub=lambda words: words.replace("SECRET", "[hidden]"))
     out = stream.feed(CREATED + end) + stream.finish()
     assert b"SECRET" not in out
     assert stream.failed is not None

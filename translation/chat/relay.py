@@ -46,9 +46,10 @@ _UNFINISHED: Final = b'"finish_reason":null'
 class ChatRelay:
     """Bytes of the upstream's stream in, whole LF frames out, ending in exactly one `[DONE]`.
 
-    `model` replaces the name in every chunk, `None` leaves the upstream's. Reasoning is said in `reasoning_fields` and
-    in no other field. Usage is always asked for upstream: the chunk with nothing else is left out unless the client
-    wants it (`include_usage`). With `choices` asked for, the stream is whole once each has a finish reason.
+    `model` replaces the name in every chunk, `None` leaves the upstream's. `identity` (id, created, model) is what a
+    chunk says of itself where the upstream has said nothing. Reasoning is said in `reasoning_fields` and in no other
+    field. Usage is always asked for upstream: the chunk with nothing else is left out unless the client wants it
+    (`include_usage`). With `choices` asked for, the stream is whole once each has a finish reason.
 
     A stream that breaks off, says it failed, or is not chat sets `failed`. After content that closes the stream: a
     chunk with `finish_reason: "error"` and an `error` object, then `[DONE]`. Before any, nothing more is written,
@@ -59,6 +60,7 @@ class ChatRelay:
         self,
         *,
         model: str | None,
+        identity: Json,
         reasoning_fields: frozenset[str],
         include_usage: bool,
         max_line_bytes: int = sse.DEFAULT_MAX_FRAME_BYTES,
@@ -81,7 +83,7 @@ class ChatRelay:
         self._finished: set[int] = set()
         self._said_done = False
         self._ended = False
-        self._identity: Json = {"id": "", "object": "chat.completion.chunk", "created": 0, "model": model or ""}
+        self._identity: Json = {**identity, "object": "chat.completion.chunk"}
         self._renaming: tuple[bytes, bytes] | None = None
         self._legacy = legacy_functions
         self._new_calls = partial(CallMender, new_id, legacy=legacy_functions)

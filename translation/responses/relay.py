@@ -17,17 +17,6 @@ _BEGINNINGS = frozenset({"response.created", "response.queued", "response.in_pro
 _ENDS = frozenset({"response.completed", "response.incomplete", "response.failed"})
 _OPENED = _BEGINNINGS | _ENDS
 
-_UNANNOUNCED: Json = {
-    "id": "resp_unknown",
-    "object": "response",
-    "created_at": 0,
-    "model": "",
-    "parallel_tool_calls": True,
-    "tool_choice": "auto",
-    "tools": [],
-}
-"""What is known of a response whose upstream never said it had begun one."""
-
 _TRUNCATED = Failed("upstream_truncated", "the upstream closed its stream before the response was complete")
 _GARBLED = Failed("upstream_garbled", "the upstream sent an event that is not JSON of the Responses API")
 
@@ -37,7 +26,8 @@ class ResponsesRelay:
 
     Only lifecycle frames are opened, a handful per stream: they carry the model's name, which is ours to say, and the
     last one the whole response. Every other frame leaves as it came, known or not; one without an `event:` line gets
-    it. `model` is the name the client knows; `None` leaves the upstream's. Raises ProtocolViolation for a frame over
+    it. `model` is the name the client knows; `None` leaves the upstream's. `head` is the object from `new_response`: it
+    fails in the place of a response the upstream never began. Raises ProtocolViolation for a frame over
     `max_line_bytes`.
     """
 
@@ -45,6 +35,7 @@ class ResponsesRelay:
         self,
         *,
         model: str | None,
+        head: Json,
         max_line_bytes: int = DEFAULT_MAX_FRAME_BYTES,
         scrub: Callable[[str], str] = str,
     ) -> None:
@@ -55,6 +46,7 @@ class ResponsesRelay:
         """The latest snapshot; after the end, the finished response."""
         self.usage: Usage | None = None
         self._model = model
+        self._head = head
         self._scrub = scrub
         self._frames = FrameDecoder(max_line_bytes)
         self._last = b""
@@ -78,14 +70,24 @@ class ResponsesRelay:
         if self._ended:
             return b""
         self.failed = self.failed or failed
-        snapshot = Snapshot(self.response or {**_UNANNOUNCED, "model": self._model or ""}, clock=int)
+        # Clients want to hear of a response before it ends.
+        beginning = b"" if self._count else self._begin()
+        snapshot = Snapshot(self.response or self._head, clock=int)
         snapshot.apply(self.failed)
         event = {
             "type": "response.failed",
             "sequence_number": self._next_number(),
             "response": snapshot.response,
         }
-        return self._end(event)
+        return beginning + self._end(event)
+
+    def _begin(self) -> bytes:
+        frames = b""
+        for event_type in ("response.created", "response.in_progress"):
+            event = {"type": event_type, "sequence_number": self._count, "response": self._head}
+            frames += sse.encode(event_type, orjson.dumps(event))
+            self._count += 1
+        return frames
 
     def _forward(self, frame: Frame) -> bytes:
         if self._ended:
