@@ -126,7 +126,8 @@ class Upstream:
         self._key = config.api_key.get_secret_value() if config.api_key else ""
         given = [self._key, urlsplit(base_url).netloc, *config.headers.values()]
         self._private = sorted((text for text in given if len(text) >= _MIN_PRIVATE_CHARS), key=len, reverse=True)
-        headers = {"content-type": "application/json", "accept-encoding": "identity", **config.headers}
+        headers = {"content-type": "application/json", "accept-encoding": "identity"}
+        headers |= {name.lower(): value for name, value in config.headers.items()}
         if self._key:
             headers["authorization"] = f"Bearer {self._key}"
         self._headers = headers
