@@ -130,10 +130,11 @@ class WireExchange:
                     yield self._scrubbed([*batch, *self._decode_late(late), *self._decoder.finish()])
                     await _exhaust(reads)
                     return
-                if batch:
+                if batch and isinstance(batch[-1], Failed):
                     yield self._scrubbed(batch)
-                    if isinstance(batch[-1], Failed):
-                        return
+                    return
+                if batch:
+                    yield batch
         yield self._scrubbed(self._finish(frames))
 
     def _read(self, frames: FrameDecoder, read: bytes) -> tuple[list[Event], bool]:

@@ -58,6 +58,14 @@ class FrameDecoder:
 
     def payloads(self, read: bytes) -> list[bytes]:
         """`feed` for who needs nothing of the frames but their data."""
+        if (
+            read.startswith(b"data: ")
+            and read.find(b"\n") == len(read) - 2
+            and read.endswith(b"\n\n")
+            and not (self._held or self._at_start or self._swallow_lf)
+            and b"\r" not in read
+        ):
+            return [read[6:-2]]  # one frame, one line, one read: what a model sends token by token
         payloads: list[bytes] = []
         for whole in self._cut(read):
             if whole.startswith(b"data: ") and b"\n" not in whole:

@@ -65,6 +65,19 @@ def test_who_wants_only_the_data_gets_the_same(wire: bytes, expected: list[tuple
     assert payloads == [payload for _, payload in expected]
 
 
+def test_frames_that_come_one_by_one_give_their_data_one_by_one() -> None:
+    decoder = FrameDecoder()
+    reads = [
+        b"data: 1\n\n",
+        b"data: 2\n\n",
+        b"data: 3\r\n\r\n",
+        b"event: x\ndata: 4\n\n",
+        b"data: 5\n\ndata: ",
+        b"6\n\n",
+    ]
+    assert [decoder.payloads(read) for read in reads] == [[b"1"], [b"2"], [b"3"], [b"4"], [b"5"], [b"6"]]
+
+
 def test_a_frame_carries_itself_with_lf_line_ends() -> None:
     decoder = FrameDecoder()
     wire = b"event: x\r\ndata: 1\r\n\r\ndata:2\r\n\r\nevent: y\r\ndata: a\r\ndata: b\r\n\r\n"

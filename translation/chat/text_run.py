@@ -35,17 +35,12 @@ class TextRun:
             return None  # escaped in another way
         return cls(payload[: start + 1], payload[end - 1 :])
 
-    def inner(self, payload: bytes) -> bytes | None:
-        """The encoded text between the two ends, unless the chunk is another kind."""
-        if len(payload) < self._length or not payload.startswith(self.head) or not payload.endswith(self.tail):
-            return None
-        return payload[len(self.head) : len(payload) - len(self.tail)]
-
     def text(self, payload: bytes) -> str | None:
         """The text of a chunk like the learnt one; None for any other, which then has to be parsed."""
-        inner = self.inner(payload)
-        if inner is None:
+        head, tail = self.head, self.tail
+        if len(payload) < self._length or not payload.startswith(head) or not payload.endswith(tail):
             return None
+        inner = payload[len(head) : len(payload) - len(tail)]
         try:
             if b"\\" in inner or b'"' in inner:
                 # A bare quote makes this invalid: the chunk holds more than one string here.
