@@ -1,0 +1,57 @@
+"""Every kind of provider, built as a configuration would, before a scripted upstream where it has one."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack
+
+import pytest
+
+from providers.base import Dialect, Provider
+from providers.config import ProviderConfig, ProviderType
+from providers.registry import build
+
+Build = Callable[[str], Provider]
+"""The upstream's base URL to a provider."""
+
+KINDS: dict[str, tuple[ProviderType, Dialect]] = {
+    "openai_compatible": ("openai_compatible", "chat"),
+    "openai_compatible, Responses": ("openai_compatible", "responses"),
+    "openai": ("openai", "chat"),
+    "openrouter": ("openrouter", "chat"),
+    "vllm": ("vllm", "chat"),
+}
+"""Name -> type of provider, and the dialect its turns go out in."""
+
+
+@pytest.fixture(params=KINDS.values(), ids=list(KINDS))
+def kind(request: pytest.FixtureRequest) -> tuple[ProviderType, Dialect]:
+    found: tuple[ProviderType, Dialect] = request.param
+    return found
+
+
+@pytest.fixture
+def dialect(kind: tuple[ProviderType, Dialect]) -> Dialect:
+    return kind[1]
+
+
+@pytest.fixture
+async def provider_at(kind: tuple[ProviderType, Dialect]) -> AsyncIterator[Build]:
+    """Call it with the upstream's address; what it builds is closed when the test ends."""
+    async with AsyncExitStack() as open_providers:
+
+        def provider_at(url: str) -> Provider:
+            config = ProviderConfig.model_validate(
+                {
+                    "type": kind[0],
+                    "base_url": url,
+                    "api_key": "upstream-secret",
+                    "dialects": [kind[1]],
+                    "silence_s": 0.3,
+                    "answer_s": 0.3,
+                    "retries": 0,
+                }
+            )
+            provider = build("up", config)
+            open_providers.push_async_callback(provider.aclose)
+            return provider
+
+        yield provider_at

@@ -1,0 +1,168 @@
+"""What every provider promises, over a real socket: a new adapter is a row in `conftest.KINDS`."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Any
+
+import pytest
+
+from providers import errors
+from providers.base import Dialect, Provider
+from providers.config import ProviderConfig
+from providers.registry import build
+from tests.contract.conftest import Build
+from tests.upstream import Drip, Hang, Reply, Script, ScriptedUpstream, closed_port, error_reply, reset
+from tests.upstream.builders import SSE, json_reply
+from tests.upstream.faults import CHAT, RESPONSES, TEXT, Answer, sound
+from translation.events import Delta, Event, Failed, Finished
+from translation.grammar import Grammar
+from translation.profile import DEFAULT_PROFILE
+from translation.turn import Turn
+
+ANSWERS: dict[Dialect, Answer] = {"chat": CHAT, "responses": RESPONSES}
+QUESTION: dict[str, Any] = {
+    "model": "m",
+    "items": [{"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Hi"}]}],
+}
+STREAMED = pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
+
+
+async def events_of(provider: Provider, *, stream: bool = True) -> list[Event]:
+    """The events of one turn, each checked as it comes."""
+    grammar = Grammar()
+    events: list[Event] = []
+    async with aclosing(provider.prepare(Turn(**QUESTION, stream=stream), DEFAULT_PROFILE).batches()) as batches:
+        async for batch in batches:
+            grammar.check(batch)
+            events += batch
+    grammar.finish()
+    return events
+
+
+def text_of(events: list[Event]) -> str:
+    return "".join(event.text for event in events if isinstance(event, Delta))
+
+
+@STREAMED
+async def test_a_turn_is_asked_and_answered(dialect: Dialect, provider_at: Build, stream: bool) -> None:
+    async with ScriptedUpstream() as upstream:
+        upstream.script(sound(ANSWERS[dialect]))
+        events = await events_of(provider_at(upstream.url), stream=stream)
+        assert text_of(events) == "".join(TEXT)
+        assert isinstance(events[-1], Finished)
+        assert events[-1].usage is not None
+        [request] = upstream.requests
+        assert request.headers["authorization"] == "Bearer upstream-secret"
+        assert request.json["model"] == "m"
+        assert request.streams == stream
+
+
+async def test_it_does_not_matter_where_the_network_cuts(dialect: Dialect, provider_at: Build) -> None:
+    stream = ANSWERS[dialect].stream
+    async with ScriptedUpstream() as upstream:
+        provider = provider_at(upstream.url)
+        told = []
+        for size in (len(stream), 1, 7, 64):
+            upstream.script(Reply(headers=SSE, body=[Drip(stream, size=size)]))
+            told.append(text_of(await events_of(provider)))
+        assert told == ["".join(TEXT)] * len(told)
+
+
+async def test_a_stream_that_stops_too_early_fails(dialect: Dialect, provider_at: Build) -> None:
+    answer = ANSWERS[dialect]
+    async with ScriptedUpstream() as upstream:
+        provider = provider_at(upstream.url)
+        for kept in range(answer.cut + 1):
+            upstream.script(Reply(headers=SSE, body=b"".join(answer.frames[:kept])))
+            *_, last = await events_of(provider)
+            assert isinstance(last, Failed)
+            assert last.code == "upstream_truncated"
+
+
+REFUSALS: dict[str, tuple[Script, type[errors.ProviderError]]] = {
+    "a bad request": (error_reply(400, "no"), errors.UpstreamRejected),
+    "a bad key": (error_reply(401, "no"), errors.UpstreamUnauthorized),
+    "an unknown model": (error_reply(404, "no"), errors.UpstreamModelNotFound),
+    "too many requests": (error_reply(429, "no"), errors.UpstreamRateLimited),
+    "a failure": (error_reply(500, "no"), errors.UpstreamRejected),
+    "an overload": (error_reply(503, "no"), errors.UpstreamOverloaded),
+    "a prompt too long": (error_reply(400, "maximum context length is 9 tokens"), errors.ContextLengthExceeded),
+    "a reset": (reset, errors.UpstreamUnreachable),
+    "what is not JSON": (Reply(headers={"content-type": "application/json"}, body=b"<html>"), errors.UpstreamGarbled),
+    "silence": (Reply(headers=SSE, body=[b": one moment\n\n", Hang()]), errors.UpstreamTimeout),
+}
+
+
+@pytest.mark.parametrize(("script", "refusal"), REFUSALS.values(), ids=REFUSALS)
+async def test_what_goes_wrong_has_its_name(
+    script: Script, refusal: type[errors.ProviderError], dialect: Dialect, provider_at: Build
+) -> None:
+    async with ScriptedUpstream() as upstream:
+        provider = provider_at(upstream.url)
+        upstream.script(script)
+        with pytest.raises(errors.ProviderError) as failure:
+            await events_of(provider)
+        assert type(failure.value) is refusal
+        upstream.script(sound(ANSWERS[dialect]))
+        assert text_of(await events_of(provider)) == "".join(TEXT), "the next turn is unaffected"
+
+
+async def test_an_upstream_that_is_not_there_is_unreachable(provider_at: Build) -> None:
+    with pytest.raises(errors.UpstreamUnreachable):
+        await events_of(provider_at(f"http://127.0.0.1:{closed_port()}/v1"))
+
+
+async def test_leaving_early_hangs_up(dialect: Dialect, provider_at: Build) -> None:
+    async with ScriptedUpstream() as upstream:
+        upstream.script(Reply(headers=SSE, body=[ANSWERS[dialect].opening, Hang()]))
+        exchange = provider_at(upstream.url).prepare(Turn(**QUESTION), DEFAULT_PROFILE)
+        async with aclosing(exchange.batches()) as batches:
+            await anext(batches)
+        async with asyncio.timeout(1):
+            await (await upstream.received(1)).closed
+
+
+async def test_leaving_before_the_first_byte_hangs_up(provider_at: Build) -> None:
+    async with ScriptedUpstream() as upstream:
+        upstream.script(Reply(headers=SSE, body=[Hang()]))
+        asking = asyncio.get_running_loop().create_task(events_of(provider_at(upstream.url)))
+        request = await upstream.received(1)
+        asking.cancel()
+        async with asyncio.timeout(1):
+            await request.closed
+
+
+async def test_a_relay_gets_the_bytes_as_they_are(dialect: Dialect, provider_at: Build) -> None:
+    answer = ANSWERS[dialect]
+    async with ScriptedUpstream() as upstream:
+        upstream.script(sound(answer))
+        provider = provider_at(upstream.url)
+        assert await _joined(provider.relay(dialect, {"model": "m", "stream": True}).reads()) == answer.stream
+        whole = await provider.relay(dialect, {"model": "m"}).answer()
+        assert isinstance(whole, dict)
+        assert "".join(TEXT) in str(whole)
+        assert [request.json["model"] for request in upstream.requests] == ["m", "m"]
+
+
+async def _joined(reads: AsyncGenerator[bytes, None]) -> bytes:
+    return b"".join([read async for read in reads])
+
+
+async def test_models_are_listed(provider_at: Build) -> None:
+    async with ScriptedUpstream() as upstream:
+        upstream.on("/models", json_reply({"object": "list", "data": [{"id": "a"}, {"id": "b"}]}))
+        assert await provider_at(upstream.url).models() == ["a", "b"]
+
+
+@STREAMED
+async def test_the_embedded_model_keeps_the_promises_that_need_no_network(stream: bool) -> None:
+    provider = build("demo", ProviderConfig(type="scripted"))
+    events = await events_of(provider, stream=stream)
+    assert text_of(events)
+    assert isinstance(events[-1], Finished)
+    assert await provider.models() == ["demo"]
+    with pytest.raises(ValueError, match="dialect"):
+        provider.relay("chat", {})
+    assert provider.scrub("as it is") == "as it is"
+    await provider.aclose()
