@@ -136,7 +136,11 @@ REJECTED: dict[int, Answer] = {
 }
 """An upstream's error status -> ours. Other 4xx are the client's 400, everything else is a 502."""
 
+_QUOTA = REJECTED[402]
+"""Quotas and rate limits share the status 429; official clients and Codex tell them apart by the code."""
+
 FAILURES: dict[str, Answer] = {
+    "insufficient_quota": _QUOTA,
     "rate_limited": Answer(429, "rate_limit_error", "rate_limit_exceeded"),
     "rate_limit_exceeded": Answer(429, "rate_limit_error", "rate_limit_exceeded"),
     "context_length_exceeded": Answer(400, _INVALID, "context_length_exceeded"),
@@ -155,6 +159,8 @@ def answer(error: Exception) -> Answer:
     row = next(ANSWERS[kind] for kind in type(error).__mro__ if kind in ANSWERS)
     if isinstance(error, InvalidRequest):
         return row._replace(code=error.code)
+    if isinstance(error, upstream.UpstreamRateLimited) and _QUOTA.code in (error.code, error.kind):
+        return _QUOTA
     if type(error) is upstream.UpstreamRejected:
         default = REJECTED[400] if 400 <= error.status < 500 else row
         return REJECTED.get(error.status, default)

@@ -15,6 +15,7 @@ CASES: dict[str, tuple[Any, Failed]] = {
         {"code": 500},
         Failed("upstream_error", "the upstream reported an error without saying which"),
     ),
+    "a quota": ({"message": "pay", "code": "insufficient_quota"}, Failed("insufficient_quota", "pay")),
     "a rate limit by number": ({"message": "slow", "code": 429}, Failed("rate_limited", "slow")),
     "a rate limit by numeric string": ({"message": "slow", "code": "429"}, Failed("rate_limited", "slow")),
     "a rate limit by type": ({"message": "slow", "type": "rate_limit_error"}, Failed("rate_limited", "slow")),

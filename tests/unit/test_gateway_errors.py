@@ -122,6 +122,13 @@ def test_an_upstreams_status_becomes_ours(status: int, expected: tuple[int, str]
 
 NAMED: dict[str, tuple[Exception, int, str]] = {
     "a rate limit": (UpstreamRateLimited("slow", status=429), 429, "rate_limit_exceeded"),
+    "a quota": (UpstreamRateLimited("pay", status=429, code="insufficient_quota"), 429, "insufficient_quota"),
+    "a quota by its type": (
+        UpstreamRateLimited("pay", status=429, kind="insufficient_quota"),
+        429,
+        "insufficient_quota",
+    ),
+    "a quota inside a good reply": (TurnFailed(Failed("insufficient_quota", "pay")), 429, "insufficient_quota"),
     "an overload": (UpstreamOverloaded("busy", status=529), 503, "upstream_overloaded"),
     "a long prompt": (ContextLengthExceeded("long", status=400), 400, "context_length_exceeded"),
     "an unknown model upstream": (UpstreamModelNotFound("who", status=404), 404, "model_not_found"),

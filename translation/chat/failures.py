@@ -20,7 +20,7 @@ _CODES: Final = {
     "504": "upstream_timeout",
     "529": "upstream_overloaded",
     "RateLimitError": "rate_limited",
-    "insufficient_quota": "rate_limited",
+    "insufficient_quota": "insufficient_quota",
     "overloaded": "upstream_overloaded",
     "overloaded_error": "upstream_overloaded",
     "provider_overloaded": "upstream_overloaded",

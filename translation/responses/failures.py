@@ -8,7 +8,7 @@ from translation.overflow import is_context_overflow
 from translation.responses import usage
 
 _CODES = {
-    "insufficient_quota": "rate_limited",
+    "insufficient_quota": "insufficient_quota",
     "rate_limit_exceeded": "rate_limited",
     "requests": "rate_limited",
     "tokens": "rate_limited",
