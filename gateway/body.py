@@ -82,7 +82,8 @@ async def _discard(receive: Receive) -> None:
 
 def _too_large(max_bytes: int) -> BodyTooLarge:
     return BodyTooLarge(
-        f"the body is larger than {max_bytes // (1024 * 1024)} MB (server.max_body_mb)", headers={"connection": "close"}
+        f"the body is larger than {max_bytes / (1024 * 1024):g} MB (server.max_body_mb)",
+        headers={"connection": "close"},
     )
 
 

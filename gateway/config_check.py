@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from gateway.config_file import ConfigError, Document, Problem, ValuePath
@@ -20,7 +21,6 @@ _READ_FROM_ENVIRONMENT = {"api_key_env": "api_key", "key_env": "key"}
 """Key that names a variable -> key that gets its value."""
 
 _ADVICE = {
-    "missing": "is required",
     "bool_type": "write true or false",
     "bool_parsing": "write true or false",
     "int_type": "write a whole number",
@@ -112,7 +112,10 @@ def _problem(model: type[BaseModel], details: ErrorDetails) -> Problem:
     path: ValuePath = tuple(step for step in details["loc"] if step != "[key]")
     kind, context = details["type"], details.get("ctx", {})
     if kind == "extra_forbidden":
-        return Problem(path, f"unknown key; {_one_of(str(path[-1]), _keys_at(model, path[:-1]))}")
+        return Problem(path, f"unknown key; {_one_of(str(path[-1]), list(_fields_at(model, path[:-1])))}")
+    if kind == "missing":
+        described = (_fields_at(model, path[:-1])[str(path[-1])].description or "").partition(".")[0]
+        return Problem(path, f"is missing; write {described[:1].lower()}{described[1:]}")
     if kind == "literal_error":
         return Problem(path, f"write {context['expected']}, not {_shown(details['input'])}")
     if kind in _ADVICE:
@@ -129,15 +132,16 @@ def _one_of(word: str, known: Mapping[str, Any] | list[str]) -> str:
     return f"write one of {', '.join(known)}" if known else "there are none"
 
 
-def _keys_at(model: type[BaseModel], path: ValuePath) -> list[str]:
-    """The keys that may stand under `path`."""
+def _fields_at(model: type[BaseModel], path: ValuePath) -> Mapping[str, FieldInfo]:
+    """The keys that may stand under `path`, and what is known of each."""
     annotation: Any = model
     for step in path:
         if isinstance(annotation, type) and issubclass(annotation, BaseModel):
             annotation = _without_none(annotation.model_fields[str(step)].annotation)
         else:
             annotation = _without_none(get_args(annotation)[-1 if get_origin(annotation) is dict else 0])
-    return list(annotation.model_fields)
+    fields: Mapping[str, FieldInfo] = annotation.model_fields
+    return fields
 
 
 def _without_none(annotation: Any) -> Any:

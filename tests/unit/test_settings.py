@@ -112,7 +112,10 @@ MISTAKES: dict[str, tuple[str, str]] = {
         "config.yaml:1: providers.a.type: write 'openai_compatible', 'openai', 'openrouter', 'vllm' or 'scripted', "
         "not 'vllm_inprocess'",
     ),
-    "a missing key": ("providers: {a: {}}\n", "config.yaml:1: providers.a.type: is required"),
+    "a missing key": (
+        "providers: {a: {}}\n",
+        "config.yaml:1: providers.a.type: is missing; write what kind of server it is",
+    ),
     "a number out of bounds": (
         "server: {port: 70000}\n",
         "config.yaml:1: server.port: should be less than or equal to 65535",
