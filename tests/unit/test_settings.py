@@ -116,6 +116,10 @@ MISTAKES: dict[str, tuple[str, str]] = {
         "providers: {a: {}}\n",
         "config.yaml:1: providers.a.type: is missing; write what kind of server it is",
     ),
+    "a missing key in a list": (
+        "auth: {keys: [{key: abc}]}\n",
+        "config.yaml:1: auth.keys[0].name: is missing; write what the logs call whoever holds the key",
+    ),
     "a number out of bounds": (
         "server: {port: 70000}\n",
         "config.yaml:1: server.port: should be less than or equal to 65535",
