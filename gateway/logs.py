@@ -1,9 +1,14 @@
-"""JSON lines on stderr, the server's own and its libraries' alike."""
+"""JSON lines on stderr, the server's own and its libraries' alike, and what they say of a failure."""
 
 import logging
 import sys
 
 import structlog
+
+from gateway import errors
+from providers.errors import UpstreamBroken, UpstreamTimeout, UpstreamUnreachable
+
+_MAX_CAUSE_CHARS = 200
 
 
 def configure_logs(level: int = logging.INFO) -> None:
@@ -32,3 +37,15 @@ def configure_logs(level: int = logging.INFO) -> None:
         )
     )
     logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
+
+
+def note_failure(error: Exception) -> None:
+    """Put why a request failed on its log line: the code its client reads, and what the network said of the upstream.
+
+    The message stays out of the log, since it may quote the request.
+    """
+    row = errors.answer(error)
+    cause = error.__cause__ if isinstance(error, UpstreamUnreachable | UpstreamTimeout | UpstreamBroken) else None
+    structlog.contextvars.bind_contextvars(error=row.code or row.type)
+    if cause is not None:
+        structlog.contextvars.bind_contextvars(cause=f"{type(cause).__name__}: {cause}"[:_MAX_CAUSE_CHARS])

@@ -12,6 +12,7 @@ from starlette.types import Receive, Scope, Send
 from gateway.edge import BODY_SEND
 from gateway.errors import GatewayError
 from gateway.guard import ClientLeft, Drain, Guard
+from gateway.logs import note_failure
 from providers.errors import ProviderError
 from translation.errors import TranslationError
 from translation.sse import KEEP_ALIVE
@@ -124,6 +125,7 @@ class EventStream(Response):
     async def _fail(self, error: Exception) -> None:
         if not self._started:
             raise error
+        note_failure(error)
         await self._write(self._unsent + self._wire.fail(error))
 
     def _tick(self) -> None:

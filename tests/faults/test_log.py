@@ -1,0 +1,31 @@
+"""The log says why a request failed, streams that had begun with status 200 included."""
+
+import json
+from pathlib import Path
+
+from tests.faults.config import config
+from tests.faults.seen import CHAT, RESPONSES, ask
+from tests.serving import command
+from tests.upstream import Reply, Reset, ScriptedUpstream, chat_text, reset
+from tests.upstream.builders import SSE
+from tests.upstream.faults import CHAT as CHAT_ANSWER
+
+
+async def test_the_line_of_a_failed_request_says_why(tmp_path: Path) -> None:
+    async with ScriptedUpstream() as upstream:
+        with command(config(upstream.url, "chat"), tmp_path) as gateway:
+            upstream.script(reset)
+            await ask(gateway.v1, RESPONSES, stream=False)
+            upstream.script(Reply(headers=SSE, body=[CHAT_ANSWER.opening, Reset()]))
+            await ask(gateway.v1, CHAT, stream=True)
+            upstream.script(chat_text("hi"))
+            await ask(gateway.v1, CHAT, stream=True, temperature="a secret")
+            await ask(gateway.v1, CHAT, stream=True)
+        lines = [json.loads(line) for line in gateway.log.read_text().splitlines()]
+    assert "secret" not in gateway.log.read_text()
+    assert [(line["status"], line.get("error"), "cause" in line) for line in lines if line["message"] == "request"] == [
+        (502, "upstream_unreachable", True),
+        (200, "upstream_disconnected", True),
+        (400, "invalid_type", False),
+        (200, None, False),
+    ]
