@@ -129,6 +129,11 @@ class ModelConfig(_Section):
     developer_role: Literal["developer", "system", "user"] | None = Field(
         default=None, description="The role a developer message is sent with."
     )
+    reasoning_part: Literal["reasoning_text", "summary_text"] | None = Field(
+        default=None,
+        description="The part of a reasoning item that thoughts come in: `summary_text` is for Responses clients that "
+        "show summaries only, such as Codex, opencode and the AI SDK.",
+    )
     replay_reasoning: ReplayReasoning | None = Field(
         default=None,
         description="The field past reasoning goes back in; `think_tags`: in the text; `none`: not at all.",

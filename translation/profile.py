@@ -22,6 +22,9 @@ class Profile:
     `merge_all`: later ones are hoisted into the first (a recorded loss); `keep`: as they came."""
     developer_role: Literal["developer", "system", "user"] = "system"
     """The role a developer message is sent with."""
+    reasoning_part: Literal["reasoning_text", "summary_text"] = "reasoning_text"
+    """The part of a Responses reasoning item that thoughts come in. They are no summary; `summary_text` is for clients
+    that show nothing else."""
     replay_reasoning: ReplayReasoning = "reasoning_content"
     """The assistant message field past reasoning goes back in; `none` drops it with a loss note."""
     max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"

@@ -641,3 +641,10 @@ def test_odd_deltas_still_give_a_stream_with_an_end(deltas: list[Json], profile:
     chunks = [completion(delta) if whole else chunk(delta) for delta in deltas]
     events = decode(ChatDecoder(counting_ids(), profile), [*chunks, chunk(finish="stop")])
     assert isinstance(events[-1], Finished | Failed)
+
+
+def test_an_operator_may_have_thoughts_shown_as_a_summary() -> None:
+    chunks = [chunk({"reasoning": "a"}), chunk({"reasoning": "b"}), said("c"), chunk(finish="stop")]
+    events = decode(ChatDecoder(counting_ids(), Profile(reasoning_part="summary_text")), chunks)
+    assert [event.part["type"] for event in events if isinstance(event, PartStarted)] == ["summary_text", "output_text"]
+    assert "".join(event.text for event in events if isinstance(event, Delta)) == "abc"

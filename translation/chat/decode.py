@@ -225,6 +225,8 @@ class ChatDecoder:
             return []
         events = self._calls.open_named()
         if noun in ("reasoning", "summary"):
+            if self._profile.reasoning_part == "summary_text":
+                noun = "summary"
             self._thought.append((noun, text))
             return events + self._writer.block(noun, text)
         # Blocks without text of their own come before the answer they led to; after it they wait for its end.
