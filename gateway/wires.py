@@ -5,6 +5,7 @@ from contextlib import aclosing
 from typing import Protocol
 
 from gateway.errors import TurnFailed, as_event
+from gateway.logs import note_failure
 from providers.base import Batch, Exchange, RelayExchange
 from translation.events import Event, Failed, Noted, Opaque, Started
 
@@ -45,6 +46,7 @@ class TranslatedWire:
         self._encoder = encoder
 
     async def frames(self) -> AsyncGenerator[bytes, None]:
+        mapped: Batch = ()
         async with aclosing(self._exchange.batches()) as batches:
             async for batch in batches:
                 mapped = batch if self._calls is None else self._calls.feed(batch)
@@ -52,6 +54,8 @@ class TranslatedWire:
                     self.has_content = has_content(mapped)
                 if frames := self._encoder.feed(mapped):
                     yield frames
+        if mapped and isinstance(mapped[-1], Failed):
+            note_failure(TurnFailed(mapped[-1]))
 
     def fail(self, error: Exception) -> bytes:
         return b"" if self._encoder.ended else self._encoder.feed([as_event(error)])
@@ -78,6 +82,8 @@ class RelayedWire:
                     yield frames
         frames = relay.finish()
         self._refuse_early_failure()
+        if relay.failed is not None:
+            note_failure(TurnFailed(relay.failed))
         yield frames
 
     def fail(self, error: Exception) -> bytes:

@@ -18,6 +18,9 @@ async def test_the_line_of_a_failed_request_says_why(tmp_path: Path) -> None:
             await ask(gateway.v1, RESPONSES, stream=False)
             upstream.script(Reply(headers=SSE, body=[CHAT_ANSWER.opening, Reset()]))
             await ask(gateway.v1, CHAT, stream=True)
+            upstream.script(Reply(headers=SSE, body=CHAT_ANSWER.opening + CHAT_ANSWER.error))
+            await ask(gateway.v1, CHAT, stream=True)
+            await ask(gateway.v1, RESPONSES, stream=True)
             upstream.script(chat_text("hi"))
             await ask(gateway.v1, CHAT, stream=True, temperature="a secret")
             await ask(gateway.v1, CHAT, stream=True)
@@ -26,6 +29,8 @@ async def test_the_line_of_a_failed_request_says_why(tmp_path: Path) -> None:
     assert [(line["status"], line.get("error"), "cause" in line) for line in lines if line["message"] == "request"] == [
         (502, "upstream_unreachable", True),
         (200, "upstream_disconnected", True),
+        (200, "rate_limit_exceeded", False),
+        (200, "rate_limit_exceeded", False),
         (400, "invalid_type", False),
         (200, None, False),
     ]
