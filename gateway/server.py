@@ -64,6 +64,7 @@ def serve(settings: Settings, *, host: str, port: int, workers: int) -> None:
         sys.stdout.write(f"listening on {url}\n{banner(settings, url)}\n")
         sys.stdout.flush()
 
+    configure_logs()  # the process that only watches over workers has things to say too
     if workers == 1:
         run_worker(settings, listener, announce)
     elif not WorkerPool(partial(run_worker, settings), listener, workers).run(announce):

@@ -1,0 +1,119 @@
+"""The server as its users run it: ready when it says so, stopped when told to, with an exit code that says how."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import httpx
+import pytest
+import yaml
+
+from tests.serving import READY_S, command
+
+CONFIG = {
+    "server": {"drain_s": 1},
+    "providers": {"demo": {"type": "scripted"}},
+    "models": {"demo": {"provider": "demo"}},
+}
+PROC = Path("/proc")
+QUESTION = {"model": "demo", "input": "Say something long.", "stream": True}
+
+
+def ask(client: httpx.Client, url: str) -> httpx.Response:
+    return client.post(f"{url}/responses", json=QUESTION)
+
+
+@pytest.fixture
+def client() -> Iterator[httpx.Client]:
+    """One that connects anew each time. Without certificates and proxies: reading them takes longer than the tests."""
+    limits = httpx.Limits(max_keepalive_connections=0)
+    with httpx.Client(verify=False, trust_env=False, timeout=READY_S, limits=limits) as client:
+        yield client
+
+
+@pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
+@pytest.mark.parametrize("workers", ["1", "2"], ids=["one worker", "two workers"])
+def test_a_server_that_is_told_to_stop_has_done_well(
+    stop: signal.Signals, workers: str, tmp_path: Path, client: httpx.Client
+) -> None:
+    with command(CONFIG, tmp_path, "--workers", workers) as server:
+        assert ask(client, server.v1).content.endswith(b"data: [DONE]\n\n")
+        server.process.send_signal(stop)
+        assert server.process.wait(READY_S) == 0
+        lines = [json.loads(line) for line in server.log.read_text().splitlines()]
+    assert any(line["message"] == "request" for line in lines), "the log is JSON, line by line"
+
+
+@pytest.mark.skipif(
+    not (PROC / "self/stat").exists(), reason="without /proc a test cannot tell which processes are workers"
+)
+def test_each_worker_serves_the_port(tmp_path: Path, client: httpx.Client) -> None:
+    with command(CONFIG, tmp_path, "--workers", "2") as server:
+        first, second = _workers(server.process.pid)
+        for other in (first, second):
+            os.kill(other, signal.SIGSTOP)
+            try:
+                assert ask(client, server.v1).status_code == 200
+            finally:
+                os.kill(other, signal.SIGCONT)
+    assert not any((PROC / str(worker)).exists() for worker in (first, second)), "no worker outlives its server"
+
+
+@pytest.mark.skipif(
+    not (PROC / "self/stat").exists(), reason="without /proc a test cannot tell which processes are workers"
+)
+def test_a_worker_that_dies_is_replaced(tmp_path: Path, client: httpx.Client) -> None:
+    with command(CONFIG, tmp_path, "--workers", "2") as server:
+        before = _workers(server.process.pid)
+        for worker in before:
+            os.kill(worker, signal.SIGKILL)
+        assert ask(client, server.v1).status_code == 200, "the socket stays open meanwhile"
+        assert not set(before) & set(_workers(server.process.pid))
+        server.process.terminate()
+        assert server.process.wait(READY_S) == 0
+        assert server.log.read_text().count("worker_died") == 2
+
+
+def test_a_port_that_is_taken_stops_the_start(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        done = _serve(CONFIG, tmp_path, "--port", str(taken.getsockname()[1]))
+    assert done.returncode == 1
+    assert "cannot listen on 127.0.0.1:" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_configuration_that_is_wrong_stops_the_start(tmp_path: Path) -> None:
+    done = _serve({**CONFIG, "sever": {}}, tmp_path)
+    assert done.returncode == 2
+    assert "sever" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def _serve(config: object, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    file = folder / "config.yaml"
+    file.write_text(yaml.safe_dump(config))
+    program = str(Path(sys.executable).with_name("responses-gateway"))
+    return subprocess.run(
+        [program, "serve", "--config", str(file), *arguments],
+        capture_output=True,
+        text=True,
+        timeout=READY_S,
+        check=False,
+    )
+
+
+def _workers(server: int) -> list[int]:
+    """The processes a server has started to serve, without the one that only cleans up after them."""
+    found = []
+    for status in PROC.glob("[0-9]*/stat"):
+        with suppress(OSError):  # it has ended since it was listed
+            parent = int(status.read_text().rpartition(")")[2].split()[1])
+            if parent == server and b"spawn_main" in (status.parent / "cmdline").read_bytes():
+                found.append(int(status.parent.name))
+    return found
