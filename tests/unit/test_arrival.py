@@ -1,0 +1,69 @@
+"""Waiting without a turn of the loop: the waiter goes on inside `arrive`, and all else is as with a Future."""
+
+import asyncio
+from contextvars import ContextVar
+
+import pytest
+
+from providers.arrival import Arrival
+
+who: ContextVar[str] = ContextVar("who", default="nobody")
+
+
+async def test_the_waiter_goes_on_before_arrive_returns() -> None:
+    arrival = Arrival(asyncio.get_running_loop())
+    said: list[str] = []
+
+    async def wait() -> None:
+        await arrival
+        said.append("waiter")
+
+    def come() -> None:
+        arrival.arrive()
+        said.append("caller")
+
+    waiting = asyncio.ensure_future(wait())
+    asyncio.get_running_loop().call_soon(come)
+    await waiting
+    assert said == ["waiter", "caller"]
+
+
+async def test_the_waiter_goes_on_in_its_own_context() -> None:
+    arrival = Arrival(asyncio.get_running_loop())
+
+    async def wait() -> str:
+        who.set("waiter")
+        await arrival
+        return who.get()
+
+    waiting = asyncio.ensure_future(wait())
+    asyncio.get_running_loop().call_soon(arrival.arrive)
+    assert await waiting == "waiter"
+    assert who.get() == "nobody"
+
+
+async def test_what_has_arrived_is_not_waited_for() -> None:
+    arrival = Arrival(asyncio.get_running_loop())
+    arrival.arrive()
+    arrival.arrive()
+    await arrival
+
+
+async def test_a_cancelled_waiter_goes_on_with_the_cancellation_and_nothing_arrives_after_it() -> None:
+    arrival = Arrival(asyncio.get_running_loop())
+
+    async def wait() -> None:
+        await arrival
+
+    waiting = asyncio.ensure_future(wait())
+    asyncio.get_running_loop().call_soon(waiting.cancel)
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    arrival.arrive()
+    assert arrival.cancel() is False
+
+
+async def test_a_wait_may_have_a_deadline() -> None:
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.01):
+            await Arrival(asyncio.get_running_loop())
