@@ -1,0 +1,205 @@
+"""What a client sees of paths, methods and headers, whatever it asks for."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+from structlog.testing import capture_logs
+
+from tests.serving import Gateway, serving
+
+Json = dict[str, Any]
+
+KEY = "key-of-team-a"
+CONFIG: Json = {
+    "auth": {"keys": [{"name": "team-a", "key": KEY, "models": ["demo", "strict"]}]},
+    "server": {"cors": {"origins": ["https://app.example.com"]}},
+    "providers": {"scripted": {"type": "scripted"}},
+    "models": {
+        "demo": {"provider": "scripted"},
+        "strict": {"provider": "scripted", "strict": True},
+        "hidden": {"provider": "scripted"},
+        "warm": {"provider": "scripted", "request_defaults": {"temperature": "hot"}},
+    },
+}
+QUESTION: Json = {"model": "demo", "input": "Hi"}
+LOSSY: Json = {**QUESTION, "truncation": "auto"}
+
+
+@pytest.fixture(scope="module")
+def gateway() -> Iterator[Gateway]:
+    with serving(CONFIG) as gateway:
+        yield gateway
+
+
+@pytest.fixture(scope="module")
+def client(gateway: Gateway) -> Iterator[httpx.Client]:
+    headers = {"authorization": f"Bearer {KEY}"}
+    with httpx.Client(base_url=gateway.url, headers=headers, verify=False, trust_env=False) as client:
+        yield client
+
+
+def error_of(reply: httpx.Response) -> Json:
+    assert reply.headers["content-type"] == "application/json"
+    assert reply.headers["x-request-id"]
+    error: Json = reply.json()["error"]
+    assert error.keys() == {"message", "type", "param", "code"}
+    return error
+
+
+WRONG_PLACES: dict[str, tuple[str, str, int, str | None]] = {
+    "a path there is not": ("GET", "/v1/nothing", 404, None),
+    "the root": ("GET", "/", 404, None),
+    "a slash too many": ("POST", "/v1/responses/", 404, None),
+    "a stored response": ("GET", "/v1/responses/resp_1", 404, None),
+    "GET where there is only POST": ("GET", "/v1/chat/completions", 405, "POST"),
+    "GET of all responses": ("GET", "/v1/responses", 405, "POST"),
+    "DELETE where there is only POST": ("DELETE", "/v1/responses", 405, "POST"),
+    "POST where there is only GET": ("POST", "/v1/models", 405, "GET"),
+    "PATCH, which nothing has": ("PATCH", "/v1/models", 405, "GET"),
+    "OPTIONS, which is not CORS": ("OPTIONS", "/v1/models", 405, "GET"),
+}
+
+
+@pytest.mark.parametrize(("method", "path", "status", "allow"), WRONG_PLACES.values(), ids=WRONG_PLACES)
+def test_a_wrong_place_is_told_in_the_apis_words(
+    method: str, path: str, status: int, allow: str | None, client: httpx.Client
+) -> None:
+    reply = client.request(method, path)
+    assert reply.status_code == status
+    assert error_of(reply)["type"] == "invalid_request_error"
+    assert reply.headers.get("allow") == allow
+
+
+def test_head_is_answered_without_a_body(client: httpx.Client) -> None:
+    reply = client.head("/v1/models")
+    assert (reply.status_code, reply.content) == (405, b"")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/v1/models/unknown",
+        "/v1/models/a/b",
+        "/v1/models/",
+        "/v1/models/hidden",
+        "/v1/models/" + "x" * 20_000,
+        "/v1/models/%00%ff",
+    ],
+    ids=["unknown", "with a slash", "empty", "not for this key", "long", "odd bytes"],
+)
+def test_a_model_there_is_not_is_a_404(path: str, client: httpx.Client) -> None:
+    reply = client.get(path)
+    assert reply.status_code == 404
+    error = error_of(reply)
+    assert (error["code"], error["param"]) == ("model_not_found", "model")
+    assert len(error["message"]) < 1000
+
+
+def test_a_key_sees_its_own_models(client: httpx.Client) -> None:
+    assert [model["id"] for model in client.get("/v1/models").json()["data"]] == ["demo", "strict"]
+    assert client.get("/v1/models/demo").json()["id"] == "demo"
+
+
+@pytest.mark.parametrize("path", ["/v1/responses", "/v1/chat/completions", "/v1/models", "/v1/models/demo"])
+@pytest.mark.parametrize("key", ["", "Bearer wrong"], ids=["no key", "a wrong one"])
+def test_nothing_is_said_without_a_key(path: str, key: str, gateway: Gateway) -> None:
+    method = "GET" if "models" in path else "POST"
+    reply = httpx.request(method, gateway.url + path, headers={"authorization": key}, verify=False, trust_env=False)
+    assert reply.status_code == 401
+    assert error_of(reply)["code"] == "invalid_api_key"
+    assert reply.headers["www-authenticate"] == "Bearer"
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/openapi.json"])
+def test_probes_need_no_key(path: str, gateway: Gateway) -> None:
+    assert httpx.get(gateway.url + path, verify=False, trust_env=False).status_code == 200
+
+
+def test_a_websocket_is_refused_so_that_clients_go_on_over_http(client: httpx.Client) -> None:
+    reply = client.get("/v1/responses", headers={"connection": "upgrade", "upgrade": "websocket"})
+    assert reply.status_code == 426
+    assert error_of(reply)["code"] == "upgrade_required"
+
+
+def test_what_a_request_lost_is_in_the_header(client: httpx.Client) -> None:
+    for stream in (False, True):
+        reply = client.post("/v1/responses", json={**LOSSY, "stream": stream})
+        assert reply.headers["x-gateway-loss"] == "truncation=dropped"
+    assert "x-gateway-loss" not in client.post("/v1/responses", json=QUESTION).headers
+
+
+def test_a_name_made_up_by_the_client_cannot_add_a_header(client: httpx.Client) -> None:
+    reply = client.post("/v1/responses", json={**QUESTION, "a\r\nset-cookie: b": 1})
+    assert reply.headers["x-gateway-loss"] == "a??set-cookie: b=dropped"
+    assert "set-cookie" not in reply.headers
+
+
+STRICT: dict[str, tuple[Json, Json, int]] = {
+    "asked for": (LOSSY, {"x-gateway-strict": "true"}, 400),
+    "asked for in capitals": (LOSSY, {"x-gateway-strict": "True"}, 400),
+    "not asked for": (LOSSY, {"x-gateway-strict": "false"}, 200),
+    "the model's own": ({**LOSSY, "model": "strict"}, {}, 400),
+    "nothing lost": (QUESTION, {"x-gateway-strict": "true"}, 200),
+}
+
+
+@pytest.mark.parametrize(("body", "headers", "status"), STRICT.values(), ids=STRICT)
+def test_strict_mode(body: Json, headers: Json, status: int, client: httpx.Client) -> None:
+    reply = client.post("/v1/responses", json=body, headers=headers)
+    assert reply.status_code == status
+    if status == 400:
+        assert error_of(reply)["param"] == "truncation"
+
+
+def test_a_strictness_that_means_nothing_is_refused(client: httpx.Client) -> None:
+    reply = client.post("/v1/responses", json=QUESTION, headers={"x-gateway-strict": "yes"})
+    assert reply.status_code == 400
+    assert error_of(reply)["param"] == "x-gateway-strict"
+
+
+MALFORMED: dict[str, tuple[str, Json, str]] = {
+    "no model": ("/v1/responses", {"input": "Hi"}, "model"),
+    "an empty model": ("/v1/responses", {"model": "", "input": "Hi"}, "model"),
+    "no input": ("/v1/responses", {"model": "demo"}, "input"),
+    "no messages": ("/v1/chat/completions", {"model": "demo"}, "messages"),
+    "a number that is a text": ("/v1/responses", {**QUESTION, "temperature": "hot"}, "temperature"),
+}
+
+
+@pytest.mark.parametrize(("path", "body", "param"), MALFORMED.values(), ids=MALFORMED)
+def test_a_malformed_field_is_named(path: str, body: Json, param: str, client: httpx.Client) -> None:
+    reply = client.post(path, json=body)
+    assert reply.status_code == 400
+    assert error_of(reply)["param"] == param
+
+
+def test_a_browser_on_the_list_may_ask_and_read_our_headers(client: httpx.Client) -> None:
+    origin = {"origin": "https://app.example.com"}
+    asked = client.options("/v1/responses", headers={**origin, "access-control-request-method": "POST"})
+    assert asked.status_code == 200
+    assert asked.headers["access-control-allow-origin"] == origin["origin"]
+    reply = client.post("/v1/responses", json=LOSSY, headers=origin)
+    assert "x-gateway-loss" in reply.headers["access-control-expose-headers"]
+    refused = client.post("/v1/responses", json={}, headers=origin)
+    assert refused.headers["access-control-allow-origin"] == origin["origin"], "a browser may read errors too"
+
+
+def test_the_log_says_who_asked_for_what_and_no_more(client: httpx.Client) -> None:
+    with capture_logs() as lines:
+        client.post("/v1/responses", json={**QUESTION, "input": "my secret"}, headers={"x-request-id": "mine"})
+    [line] = [line for line in lines if line["event"] == "request"]
+    assert (line["method"], line["path"], line["status"]) == ("POST", "/v1/responses", 200)
+    said = json.dumps(lines)
+    assert KEY not in said
+    assert "secret" not in said
+
+
+def test_a_default_of_the_operator_that_is_malformed_is_named_too() -> None:
+    with serving({**CONFIG, "auth": None}) as gateway:
+        body = {**QUESTION, "model": "warm"}
+        reply = httpx.post(f"{gateway.v1}/responses", json=body, verify=False, trust_env=False)
+        assert reply.status_code == 400
+        assert error_of(reply)["param"] == "temperature"
