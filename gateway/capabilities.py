@@ -38,7 +38,8 @@ def fit(turn: Turn, capabilities: Capabilities, dialect: Dialect, *, relayed: bo
     """
     for needed, param, what in _needs(turn, dialect):
         if not getattr(capabilities, needed):
-            raise Unrepresentable(f"the model's upstream does not support {what}; leave out {param}", param=param)
+            told = what if "[" in param else param
+            raise Unrepresentable(f"the model's upstream does not support {what}; leave out {told}", param=param)
     if not (relayed and capabilities.choices) and (turn.sampling.get("n") or 1) > 1:
         raise Unrepresentable("this model gives one choice per request: send n requests instead", param="n")
     window = capabilities.max_context_window

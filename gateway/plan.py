@@ -1,14 +1,16 @@
 """Route and request to a plan: relay, translate, or a named refusal. Nothing is sent before this is done."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from gateway.capabilities import fit
 from gateway.endpoints import Endpoint
+from gateway.params import ClientParams
 from gateway.resolve import Route
 from gateway.wires import CallMapping
 from providers.base import Exchange, RelayExchange
-from translation.errors import Unrepresentable
+from translation.errors import InvalidRequest, Unrepresentable
 from translation.json_types import Json
 from translation.loss import Loss
 from translation.tools.bridge import bridge
@@ -53,7 +55,10 @@ def _may_relay(endpoint: Endpoint, body: Json, route: Route) -> bool:
 
 
 def _relay(endpoint: Endpoint, body: Json, route: Route) -> Relayed:
-    fitted = fit(endpoint.lift(body, relayed=True), route.capabilities, endpoint.dialect, relayed=True)
+    turn = endpoint.lift(body, relayed=True)
+    params = ClientParams(endpoint.dialect, body, turn)
+    with _refusing_in(params):
+        fitted = fit(turn, route.capabilities, endpoint.dialect, relayed=True)
     kept = {name: value for name, value in body.items() if name not in fitted.dropped} if fitted.dropped else body
     upstream_body, losses = endpoint.relay_body(kept, route.profile, model=route.upstream_model)
     exchange = route.provider.relay(endpoint.dialect, upstream_body)
@@ -62,8 +67,21 @@ def _relay(endpoint: Endpoint, body: Json, route: Route) -> Relayed:
 
 def _translate(endpoint: Endpoint, body: Json, route: Route) -> Translated:
     turn = replace(endpoint.lift(body), model=route.upstream_model, stream=bool(body.get("stream")))
-    fitted = fit(turn, route.capabilities, endpoint.dialect, relayed=False)
-    bridged = bridge(fitted.turn, kinds=route.capabilities.tool_kinds, hosted=route.capabilities.hosted_tools)
-    exchange = route.provider.prepare(bridged.turn, route.profile)
-    losses = [*turn.lost, *fitted.losses, *bridged.losses, *exchange.losses]
+    params = ClientParams(endpoint.dialect, body, turn)
+    with _refusing_in(params):
+        fitted = fit(turn, route.capabilities, endpoint.dialect, relayed=False)
+        bridged = bridge(fitted.turn, kinds=route.capabilities.tool_kinds, hosted=route.capabilities.hosted_tools)
+        exchange = route.provider.prepare(bridged.turn, route.profile)
+    found = [*fitted.losses, *bridged.losses, *exchange.losses]
+    losses = [*turn.lost, *(Loss(params.named(loss.param) or loss.param, loss.what) for loss in found)]
     return Translated(exchange=exchange, calls=bridged.calls, losses=losses)
+
+
+@contextmanager
+def _refusing_in(params: ClientParams) -> Iterator[None]:
+    """Name what is refused as the client named it."""
+    try:
+        yield
+    except InvalidRequest as refusal:
+        refusal.param = params.named(refusal.param)
+        raise

@@ -141,3 +141,11 @@ def test_losses_of_every_step_are_reported() -> None:
 def test_a_request_without_a_loss_passes_in_strict_mode() -> None:
     planned, _ = plan(CHAT, "chat", strict=True)
     assert planned.losses == []
+
+
+def test_losses_and_refusals_are_told_under_the_clients_names() -> None:
+    planned, _ = plan(CHAT, "responses", losses=[Loss("input", "reasoning dropped")])
+    assert list(planned.losses) == [Loss("messages", "reasoning dropped")]
+    with pytest.raises(Unrepresentable) as refusal:
+        plan(CHAT, "responses", losses=[Loss("max_output_tokens", "raised to 16")], strict=True)
+    assert refusal.value.param == "max_completion_tokens"

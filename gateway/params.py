@@ -1,0 +1,42 @@
+"""Parameters under the names and places that the client's own request has them."""
+
+import re
+
+from providers.base import Dialect
+from translation.json_types import Json
+from translation.turn import Turn
+
+_CHAT_NAMES = {
+    "input": "messages",
+    "max_output_tokens": "max_completion_tokens",
+    "reasoning": "reasoning_effort",
+    "text": "response_format",
+}
+"""Names a turn's parameters have in the Responses API -> their names in chat."""
+
+_LISTS: dict[Dialect, str] = {"chat": "messages", "responses": "input"}
+
+_ENTRY = re.compile(r"(\w+)(\[\d+\])?(.*)")
+
+
+class ClientParams:
+    """Turns say things in the Responses API's words and count items; this says them in the client's."""
+
+    def __init__(self, dialect: Dialect, body: Json, turn: Turn) -> None:
+        self._dialect = dialect
+        self._list = _LISTS[dialect]
+        given = body.get(self._list)
+        # One message may be several items, and some entries of an input are none.
+        self._in_step = isinstance(given, list) and len(given) == len(turn.items)
+
+    def named(self, param: str | None) -> str | None:
+        """The parameter of a failure or a loss, as exactly as it can be told."""
+        found = _ENTRY.fullmatch(param or "")
+        if found is None:
+            return param
+        name, place, rest = found.group(1), found.group(2) or "", found.group(3)
+        if self._dialect == "chat" and name in _CHAT_NAMES:
+            name, rest = _CHAT_NAMES[name], ""
+        if name == self._list and not self._in_step:
+            return name
+        return f"{name}{place}{rest}"

@@ -1,0 +1,43 @@
+"""What a turn calls its parameters, told to the client that wrote them."""
+
+import pytest
+
+from gateway.endpoints import CHAT, RESPONSES
+from gateway.params import ClientParams
+from translation.json_types import Json
+
+TOOL: Json = {"type": "function", "name": "f"}
+ASKING: list[Json] = [{"role": "user", "content": "a"}, {"role": "user", "content": "b"}]
+CALLING: Json = {
+    "role": "assistant",
+    "content": "c",
+    "tool_calls": [{"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}],
+}
+ADDING: Json = {"type": "additional_tools", "role": "developer", "tools": [TOOL]}
+
+CHAT_NAMES: dict[str, tuple[list[Json], str | None, str | None]] = {
+    "messages that are one item each are counted": (ASKING, "input[1].content[0].file_id", "messages[1]"),
+    "messages that are several items are not": ([*ASKING, CALLING], "input[3].call_id", "messages"),
+    "places the gateway counted are not trusted either": ([CALLING], "messages[1]", "messages"),
+    "the format of the answer": (ASKING, "text.format.type", "response_format"),
+    "the limit of the answer": (ASKING, "max_output_tokens", "max_completion_tokens"),
+    "how much to reason": (ASKING, "reasoning.effort", "reasoning_effort"),
+    "what both call the same": (ASKING, "tools[0].function.name", "tools[0].function.name"),
+    "no parameter": (ASKING, None, None),
+}
+
+
+@pytest.mark.parametrize(("messages", "param", "expected"), CHAT_NAMES.values(), ids=CHAT_NAMES)
+def test_chat_clients_hear_chats_names(messages: list[Json], param: str | None, expected: str | None) -> None:
+    body = {"model": "m", "messages": messages}
+    assert ClientParams("chat", body, CHAT.lift(body)).named(param) == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [(ASKING, "input[1].content"), ([ADDING, *ASKING], "input"), ("a", "input")],
+    ids=["entries that are items are counted", "others put the count out of step", "a string has no entries"],
+)
+def test_responses_clients_hear_of_a_place_only_where_it_is_right(given: str | list[Json], expected: str) -> None:
+    body: Json = {"model": "m", "input": given}
+    assert ClientParams("responses", body, RESPONSES.lift(body)).named("input[1].content") == expected
