@@ -20,6 +20,7 @@ from gateway.guard import ClientLeft, Drain
 from gateway.routes.chat import chat_routes
 from gateway.routes.health import health_routes
 from gateway.routes.models import models_routes
+from gateway.routes.request_docs import FAILURE_RESPONSES
 from gateway.routes.responses import responses_routes
 from gateway.service import Service
 from gateway.settings import Settings
@@ -39,7 +40,14 @@ def create_app(settings: Settings, drain: Drain, providers: Mapping[str, Provide
         for provider in built.values():
             await provider.aclose()
 
-    app = FastAPI(title="responses-gateway", lifespan=lifespan, docs_url=None, redoc_url=None, redirect_slashes=False)
+    app = FastAPI(
+        title="responses-gateway",
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        responses=FAILURE_RESPONSES,
+    )
     service = Service(settings, built, drain)
     for router in (responses_routes(service), chat_routes(service), models_routes(service), health_routes(drain)):
         app.include_router(router)

@@ -5,7 +5,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from gateway.endpoints import RESPONSES
-from gateway.errors import MethodNotAllowed, UpgradeRequired
+from gateway.errors import MethodNotAllowed, NotFound, UpgradeRequired
 from gateway.routes.request_docs import json_request
 from gateway.service import Service
 from translation.responses.schema import REQUEST_SCHEMA
@@ -26,5 +26,12 @@ def responses_routes(service: Service) -> APIRouter:
             headers = {"upgrade": "HTTP/1.1", "connection": "close"}
             raise UpgradeRequired("there is no WebSocket transport: send POST /v1/responses", headers=headers)
         raise MethodNotAllowed("send POST /v1/responses", headers={"allow": "POST"})
+
+    @router.api_route("/v1/responses/{response_id}", methods=["GET", "DELETE"], include_in_schema=False)
+    @router.get("/v1/responses/{response_id}/input_items", include_in_schema=False)
+    @router.post("/v1/responses/{response_id}/cancel", include_in_schema=False)
+    async def find_response(response_id: str, request: Request) -> Response:
+        service.authenticate(request)
+        raise NotFound(f"Response with id '{response_id:.80}' not found: responses are not stored here.")
 
     return router

@@ -113,6 +113,30 @@ def test_nothing_is_said_without_a_key(path: str, key: str, gateway: Gateway) ->
     assert reply.headers["www-authenticate"] == "Bearer"
 
 
+STORED = {
+    "it": ("GET", ""),
+    "its events": ("GET", "?stream=true"),
+    "its end": ("DELETE", ""),
+    "its input": ("GET", "/input_items"),
+    "its cancellation": ("POST", "/cancel"),
+}
+
+
+@pytest.mark.parametrize(("method", "rest"), STORED.values(), ids=STORED)
+def test_who_asks_for_a_stored_response_is_told_that_there_are_none(
+    method: str, rest: str, client: httpx.Client
+) -> None:
+    reply = client.request(method, f"/v1/responses/resp_1{rest}")
+    assert reply.status_code == 404
+    assert error_of(reply)["message"] == "Response with id 'resp_1' not found: responses are not stored here."
+
+
+def test_only_answers_that_are_given_are_documented(client: httpx.Client) -> None:
+    document = client.get("/openapi.json").json()
+    answers = {code for path in document["paths"].values() for route in path.values() for code in route["responses"]}
+    assert answers == {"200", "default"}
+
+
 @pytest.mark.parametrize("path", ["/healthz", "/readyz", "/openapi.json"])
 def test_probes_need_no_key(path: str, gateway: Gateway) -> None:
     assert httpx.get(gateway.url + path, verify=False, trust_env=False).status_code == 200
