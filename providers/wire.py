@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from typing import NamedTuple, Protocol
 
 import orjson
@@ -81,6 +82,8 @@ class WireProvider:
 
     def prepare(self, turn: Turn, profile: Profile) -> "WireExchange":
         body, losses = self._spoken.lower(turn, profile)
+        if profile.think_open and _is_told_not_to_think(body):
+            profile = replace(profile, think_open=False)
         decoder = self._spoken.decoder(new_id, profile)
         return WireExchange(self._upstream, self._spoken.path, body, losses, decoder, stream=turn.stream)
 
@@ -151,7 +154,8 @@ class WireExchange:
         try:
             for payload in payloads:
                 if payload == DONE_PAYLOAD:
-                    return batch, True
+                    late = payloads[payloads.index(DONE_PAYLOAD) + 1 :]
+                    return [*batch, *self._decode_late(late)], True
                 batch += decode(payload)
         except orjson.JSONDecodeError as error:
             raise self._garbled("an event of the upstream's stream is not JSON") from error
@@ -219,6 +223,12 @@ class WireRelay:
         if answer.get("object") != "response" and (rejection := self._upstream.rejection_in(answer)):
             raise rejection
         return answer
+
+
+def _is_told_not_to_think(body: Json) -> bool:
+    """A chat template that is told so does not open the think tag: the reply starts with the answer."""
+    told = {**(body.get("chat_template_kwargs") or {}), **(body.get("reasoning") or {})}
+    return any(told.get(switch) is False for switch in ("enable_thinking", "thinking", "enabled"))
 
 
 def _is_json(reply: Reply, *, asked_for_stream: bool) -> bool:
