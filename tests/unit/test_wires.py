@@ -1,0 +1,153 @@
+"""A failure that comes before content is raised, so that it can be a status; one that comes after it is an event."""
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+
+import pytest
+
+from gateway.errors import TurnFailed
+from gateway.wires import RelayedWire, TranslatedWire, has_content, relay_whole
+from providers.base import Batch
+from providers.errors import UpstreamBroken
+from tests.unit.chat_replies import text
+from translation import sse
+from translation.chat.encode import ChatEncoder
+from translation.chat.relay import ChatRelay
+from translation.events import Event, Failed, Finished, Noted, Opaque, Started
+from translation.json_types import Json
+from translation.loss import Loss
+
+BOTH = frozenset({"reasoning", "reasoning_content"})
+STARTED = Started("m")
+FAILED = Failed("rate_limited", "slow down")
+CHUNK = b'data: {"id":"x","object":"chat.completion.chunk","choices":[{"index":0,"delta":{%b},"finish_reason":%b}]}\n\n'
+SAID, STOPPED = CHUNK % (b'"content":"Hi"', b"null"), CHUNK % (b"", b'"stop"')
+OPENED = CHUNK % (b'"role":"assistant"', b"null")
+IDENTITY: Json = {"id": "x", "object": "chat.completion.chunk", "created": 1, "model": "m"}
+ERROR = b'data: {"error":{"message":"slow down","code":"rate_limit_exceeded"}}\n\n'
+
+
+class Upstream:
+    """Plays batches as an exchange, or reads as a relay."""
+
+    losses: Sequence[Loss] = ()
+
+    def __init__(self, *batches: Batch, reads: Sequence[bytes] = ()) -> None:
+        self._batches = batches
+        self._reads = reads
+        self.closed = False
+
+    async def batches(self) -> AsyncGenerator[Batch, None]:
+        try:
+            for batch in self._batches:
+                yield batch
+        finally:
+            self.closed = True
+
+    async def reads(self) -> AsyncGenerator[bytes, None]:
+        try:
+            for read in self._reads:
+                yield read
+        finally:
+            self.closed = True
+
+    async def answer(self) -> Json | bytes:
+        return b"".join(self._reads)
+
+
+def translated(upstream: Upstream) -> TranslatedWire:
+    encoder = ChatEncoder(completion_id="c", created=1, model="m", reasoning_fields=BOTH, include_usage=False)
+    return TranslatedWire(upstream, None, encoder)
+
+
+def relay() -> ChatRelay:
+    return ChatRelay(
+        model=None, identity=IDENTITY, reasoning_fields=BOTH, include_usage=False, new_id=lambda prefix: prefix
+    )
+
+
+async def sent(wire: TranslatedWire | RelayedWire) -> bytes:
+    return b"".join([frames async for frames in wire.frames()])
+
+
+async def test_a_turn_is_encoded_to_its_end() -> None:
+    wire = translated(Upstream([STARTED], text(0, "Hi"), [Finished("stop")]))
+    stream = await sent(wire)
+    assert b'"content":"Hi"' in stream
+    assert stream.endswith(sse.DONE)
+    assert wire.has_content
+    assert wire.fail(UpstreamBroken("late")) == b""
+
+
+@pytest.mark.parametrize("batches", [[[FAILED]], [[STARTED], [FAILED]]], ids=["at once", "after the start"])
+async def test_a_turn_that_fails_before_content_is_raised(batches: list[Batch]) -> None:
+    upstream = Upstream(*batches)
+    with pytest.raises(TurnFailed, match="slow down"):
+        await sent(translated(upstream))
+
+
+async def test_a_turn_that_fails_after_content_ends_in_it() -> None:
+    stream = await sent(translated(Upstream([STARTED], text(0, "Hi"), [FAILED])))
+    assert b'"finish_reason":"error"' in stream
+    assert stream.endswith(sse.DONE)
+
+
+async def test_a_turn_that_broke_off_can_still_be_ended() -> None:
+    wire = translated(Upstream([STARTED], text(0, "Hi")))
+    await sent(wire)
+    assert wire.fail(UpstreamBroken("cut")).endswith(sse.DONE)
+
+
+@pytest.mark.parametrize("relayed", [True, False], ids=["relayed", "translated"])
+async def test_leaving_a_stream_leaves_the_upstream(relayed: bool) -> None:
+    upstream = Upstream([STARTED, *text(0, "Hi")], [Finished("stop")], reads=[SAID, STOPPED])
+    wire = RelayedWire(upstream, relay()) if relayed else translated(upstream)
+    async with aclosing(wire.frames()) as frames:
+        await anext(frames)
+    assert upstream.closed
+
+
+async def test_a_relay_passes_on_what_came() -> None:
+    wire = RelayedWire(Upstream(reads=[OPENED, SAID, STOPPED, sse.DONE]), relay())
+    assert await sent(wire) == OPENED + SAID + STOPPED + sse.DONE
+    assert wire.has_content
+
+
+@pytest.mark.parametrize(
+    "reads", [[ERROR], [OPENED, ERROR], [OPENED], []], ids=["an error", "after the opening", "a cut", "nothing"]
+)
+async def test_a_relay_that_fails_before_content_is_raised(reads: list[bytes]) -> None:
+    with pytest.raises(TurnFailed):
+        await sent(RelayedWire(Upstream(reads=reads), relay()))
+
+
+@pytest.mark.parametrize("reads", [[SAID, ERROR], [SAID]], ids=["an error", "a cut"])
+async def test_a_relay_that_fails_after_content_ends_in_it(reads: list[bytes]) -> None:
+    stream = await sent(RelayedWire(Upstream(reads=reads), relay()))
+    assert b'"finish_reason":"error"' in stream
+    assert stream.endswith(sse.DONE)
+
+
+async def test_a_relay_that_broke_off_can_still_be_ended() -> None:
+    wire = RelayedWire(Upstream(), relay())
+    assert wire.fail(UpstreamBroken("cut")).endswith(sse.DONE)
+
+
+def test_a_stream_that_came_all_at_once_is_relayed_whole_or_raised() -> None:
+    assert relay_whole(relay(), SAID + STOPPED + sse.DONE) == SAID + STOPPED + sse.DONE
+    with pytest.raises(TurnFailed):
+        relay_whole(relay(), SAID + ERROR)
+
+
+CONTENT: dict[str, tuple[list[Event], bool]] = {
+    "nothing": ([], False),
+    "a start": ([STARTED], False),
+    "metadata": ([Noted(facts={"a": 1}), Opaque("chat", {})], False),
+    "an item": (text(0, "Hi"), True),
+    "a regular end": ([Finished("stop")], True),
+}
+
+
+@pytest.mark.parametrize(("batch", "expected"), CONTENT.values(), ids=CONTENT)
+def test_content_is_what_a_retry_would_repeat(batch: list[Event], expected: bool) -> None:
+    assert has_content(batch) == expected
