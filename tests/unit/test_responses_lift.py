@@ -5,7 +5,7 @@ from typing import Any
 import orjson
 import pytest
 
-from translation.errors import InvalidRequest
+from translation.errors import InvalidRequest, Unrepresentable
 from translation.loss import Loss
 from translation.responses.lift import lift
 from translation.responses.schema import FIELDS, validate
@@ -293,6 +293,13 @@ def test_what_has_no_meaning_here_is_a_loss_unless_it_asks_for_nothing(body: Jso
 def test_a_body_that_is_relayed_may_refer_to_what_its_upstream_stores() -> None:
     reference = {"id": "rs_1"}
     turn = lift(
-        {"model": "m", "input": [reference], "previous_response_id": "resp_1", "background": True}, relayed=True
+        {"model": "m", "input": [reference], "previous_response_id": "resp_1", "background": True, "stream": True},
+        relayed=True,
     )
     assert turn.items == [{"type": "item_reference", "id": "rs_1"}]
+
+
+def test_a_relayed_background_response_that_nobody_could_fetch_is_refused() -> None:
+    with pytest.raises(Unrepresentable) as refusal:
+        lift({"model": "m", "input": "Hi", "background": True}, relayed=True)
+    assert refusal.value.param == "background"

@@ -53,11 +53,14 @@ def lift(body: Json, *, relayed: bool = False) -> Turn:
     """What a body that passed `schema.validate` asks for.
 
     Raises InvalidRequest for what needs stored state: `previous_response_id`, `conversation`, `prompt`, `background`,
-    references to items; not when the body is `relayed` as it is and the turn only serves to check it. What has no
-    meaning here but does not change the answer is in `Turn.lost`.
+    references to items; not when the body is `relayed` as it is and the turn only serves to check it, except for a
+    background response that would have to be fetched from here. What has no meaning here but does not change the answer
+    is in `Turn.lost`.
     """
     if not relayed:
         _refuse_state(body)
+    elif body.get("background") and not body.get("stream"):
+        raise Unrepresentable(_STATEFUL["background"], param="background")
     text = body.get("text") or {}
     text_format = text.get("format")
     items, tools = history.read(body["input"], body.get("tools") or (), references=relayed)
