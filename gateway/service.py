@@ -14,6 +14,7 @@ from gateway.answers import json_answer
 from gateway.auth import Authenticator
 from gateway.body import read_json
 from gateway.catalogue import Catalogue
+from gateway.defaults import with_defaults
 from gateway.endpoints import Endpoint, Identity, Presentation
 from gateway.errors import TurnFailed
 from gateway.guard import Drain, Guard
@@ -115,7 +116,7 @@ class Service:
         route = self._resolver.resolve(body["model"], allowed)
         bind_contextvars(model=route.name[:_MAX_LOGGED_CHARS], provider=route.provider.name)
         if route.request_defaults:
-            body = body | {name: value for name, value in route.request_defaults.items() if body.get(name) is None}
+            body = with_defaults(body, route.request_defaults, endpoint.dialect)
             endpoint.validate(body)
         plan = make_plan(endpoint, body, route, strict=strict)
         identity = Identity(id=new_id(endpoint.id_prefix), created=self._clock(), model=route.name)

@@ -158,7 +158,9 @@ class ModelConfig(_Section):
         description="Refuse whatever would be lost on the way, as if clients sent `x-gateway-strict: true`.",
     )
     request_defaults: dict[str, Any] = Field(
-        default_factory=dict, description="Request fields for clients that leave them out, such as `temperature`."
+        default_factory=dict,
+        description="Request fields for clients that leave them out, such as `temperature`; those that the two APIs "
+        "call differently by either name.",
     )
     capabilities: CapabilityOverrides = Field(
         default=CapabilityOverrides(), description="What it can do, where that differs from its provider."

@@ -1,0 +1,52 @@
+"""Defaults that an operator writes once and that both APIs understand."""
+
+import pytest
+
+from gateway.defaults import with_defaults
+from providers.base import Dialect
+from translation.json_types import Json
+
+DEFAULTS: dict[str, tuple[Dialect, Json, Json, Json]] = {
+    "what is left out is added": ("chat", {"temperature": 0.5}, {}, {"temperature": 0.5}),
+    "what is given stays": ("chat", {"temperature": 0.5}, {"temperature": 1}, {"temperature": 1}),
+    "null is left out": ("chat", {"temperature": 0.5}, {"temperature": None}, {"temperature": 0.5}),
+    "chat's limit, in Responses": ("responses", {"max_tokens": 9}, {}, {"max_output_tokens": 9}),
+    "chat's newer limit, in Responses": ("responses", {"max_completion_tokens": 9}, {}, {"max_output_tokens": 9}),
+    "the Responses API's limit, in chat": ("chat", {"max_output_tokens": 9}, {}, {"max_completion_tokens": 9}),
+    "a limit by its other name is given": (
+        "chat",
+        {"max_tokens": 9},
+        {"max_completion_tokens": 5},
+        {"max_completion_tokens": 5},
+    ),
+    "chat's effort, in Responses": ("responses", {"reasoning_effort": "low"}, {}, {"reasoning": {"effort": "low"}}),
+    "the Responses API's effort, in chat": ("chat", {"reasoning": {"effort": "low"}}, {}, {"reasoning_effort": "low"}),
+    "more than an effort is an upstream's own": (
+        "chat",
+        {"reasoning": {"effort": "low", "max_tokens": 5}},
+        {},
+        {"reasoning": {"effort": "low", "max_tokens": 5}},
+    ),
+    "an effort beside what is given": (
+        "responses",
+        {"reasoning_effort": "low"},
+        {"reasoning": {"effort": None, "summary": "auto"}},
+        {"reasoning": {"effort": "low", "summary": "auto"}},
+    ),
+    "a verbosity beside what is given": (
+        "responses",
+        {"verbosity": "low"},
+        {"text": {"format": {"type": "text"}}},
+        {"text": {"verbosity": "low", "format": {"type": "text"}}},
+    ),
+    "an object that is given is the client's": ("chat", {"metadata": {"a": "b"}}, {"metadata": {}}, {"metadata": {}}),
+}
+
+
+@pytest.mark.parametrize(("dialect", "defaults", "body", "expected"), DEFAULTS.values(), ids=DEFAULTS)
+def test_defaults_fill_in_what_a_client_leaves_out(
+    dialect: Dialect, defaults: Json, body: Json, expected: Json
+) -> None:
+    given = dict(body)
+    assert with_defaults(body, defaults, dialect) == expected
+    assert body == given
