@@ -181,3 +181,11 @@ def test_past_reasoning_goes_back(given: Json, wanted: str, expected: Json, lost
 @pytest.mark.parametrize("role", ["developer", "system", "user"])
 def test_developers_speak_in_the_role_the_upstream_knows(role: str) -> None:
     assert relayed({"role": "developer", "content": "x"}, developer_role=role) == {"role": role, "content": "x"}
+
+
+def test_an_effort_the_upstream_has_no_field_for_is_a_loss() -> None:
+    body = {"model": "m", "messages": [QUESTION], "reasoning_effort": "low"}
+    lowered = relay_body(body, Profile(effort_field="none"), model="theirs")
+    assert "reasoning_effort" not in lowered.body
+    assert lowered.losses == [Loss("reasoning_effort", "dropped")]
+    assert relay_body(body, Profile(), model="theirs").body["reasoning_effort"] == "low"

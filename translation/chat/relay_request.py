@@ -18,15 +18,20 @@ _LIMITS = ("max_tokens", "max_completion_tokens")
 
 
 def relay_body(body: Json, profile: Profile, *, model: str) -> Lowered:
-    """`body` with the upstream's model name, its word for the output limit and for developers, system messages where
-    it takes them, past reasoning in the field it wants, usage asked for on every stream, and no empty `tools`. The body
-    given is not changed."""
+    """`body` as this upstream takes it; the body given is not changed.
+
+    That is with its name for the model, its word for the output limit and for developers, system messages where it takes
+    them, past reasoning in the field it wants, no effort it has no field for, usage asked for on every stream, and no
+    empty `tools`.
+    """
     relayed = {name: value for name, value in body.items() if value is not None and name not in _OURS}
     relayed["model"] = model
     losses: list[Loss] = []
     messages = [_message(message, profile, losses) for message in body["messages"]]
     relayed["messages"] = _with_systems_in_place(messages, profile, losses)
     _rename_limit(relayed, profile)
+    if profile.effort_field == "none" and relayed.pop("reasoning_effort", None) is not None:
+        losses.append(Loss("reasoning_effort", "dropped"))
     if not relayed.get("tools"):
         for name in ("tools", "tool_choice", "parallel_tool_calls"):
             relayed.pop(name, None)
