@@ -20,9 +20,9 @@ _LIMITS = ("max_tokens", "max_completion_tokens")
 def relay_body(body: Json, profile: Profile, *, model: str) -> Lowered:
     """`body` as this upstream takes it; the body given is not changed.
 
-    That is with its name for the model, its word for the output limit and for developers, system messages where it takes
-    them, past reasoning in the field it wants, no effort it has no field for, usage asked for on every stream, and no
-    empty `tools`.
+    That is with its name for the model, its word for the output limit and for developers, system messages where it
+    takes them, past reasoning in the field it wants, no effort it has no field for, usage asked for on every stream,
+    and no empty `tools`.
     """
     relayed = {name: value for name, value in body.items() if value is not None and name not in _OURS}
     relayed["model"] = model
