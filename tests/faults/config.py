@@ -10,6 +10,8 @@ StartGateway = Callable[[dict[str, Any]], Gateway]
 
 KEY = "upstream-secret"
 SILENCE_S = 0.4
+LONG_S = 30.0
+"""For deadlines that must not be what ends a test."""
 
 
 def config(base_url: str, *dialects: str, server: dict[str, Any] | None = None, **provider: Any) -> dict[str, Any]:

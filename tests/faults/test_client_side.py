@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.faults.config import StartGateway, config
+from tests.faults.config import LONG_S, StartGateway, config
 from tests.faults.connection import connected
 from tests.faults.routes import ROUTES
 from tests.faults.seen import CHAT, RESPONSES, ask, client, question
@@ -17,8 +17,6 @@ from tests.upstream.faults import RESPONSES as RESPONSES_ANSWER
 from tests.upstream.faults import Answer, sound
 
 PATHS = pytest.mark.parametrize("path", [RESPONSES, CHAT])
-LONG_S = 30.0
-"""For deadlines that must not be what ends a test."""
 
 
 def patient(base_url: str, dialect: str = "chat", **server: Any) -> dict:

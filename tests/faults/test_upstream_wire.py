@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.faults.config import KEY, StartGateway, config
+from tests.faults.config import KEY, LONG_S, SILENCE_S, StartGateway, config
 from tests.faults.routes import ROUTES
 from tests.faults.seen import CHAT, RESPONSES, Seen, ask, client, question
 from tests.upstream import Reply, ScriptedUpstream, closed_port, error_reply, reset
@@ -139,7 +139,8 @@ async def test_an_upstream_that(fault: str, gateway: StartGateway) -> None:
     async with ScriptedUpstream() as upstream:
         upstream.on("/chat/completions", WIRE_FAULTS[fault](CHAT_ANSWER))
         upstream.on("/responses", WIRE_FAULTS[fault](RESPONSES_ANSWER))
-        serving = gateway(both_dialects(upstream.url))
+        is_silence = any(seen.code == "upstream_timeout" for seen in expected.values())
+        serving = gateway(both_dialects(upstream.url, SILENCE_S if is_silence else LONG_S))
         assert await ask_every_way(serving.v1) == expected
         upstream.on("/chat/completions", sound(CHAT_ANSWER))
         upstream.on("/responses", sound(RESPONSES_ANSWER))
@@ -148,9 +149,11 @@ async def test_an_upstream_that(fault: str, gateway: StartGateway) -> None:
         )
 
 
-def both_dialects(base_url: str) -> dict:
+def both_dialects(base_url: str, silence_s: float) -> dict:
     """The same upstream twice: `chat` speaks chat to it, `responses` Responses."""
-    chat, responses = config(base_url, "chat"), config(base_url, "responses")
+    chat, responses = (
+        config(base_url, dialect, silence_s=silence_s, answer_s=silence_s) for dialect in ("chat", "responses")
+    )
     return {
         **chat,
         "providers": {"chat": chat["providers"]["upstream"], "responses": responses["providers"]["upstream"]},
