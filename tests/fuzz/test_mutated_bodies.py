@@ -8,7 +8,7 @@ import httpx
 import orjson
 import pytest
 
-from tests.faults.config import config
+from tests.faults.config import LONG_S, config
 from tests.faults.routes import ROUTES
 from tests.faults.seen import CHAT, RESPONSES, Json, client, read
 from tests.fuzz.mutations import mutated
@@ -43,7 +43,9 @@ async def test_a_damaged_body_is_answered_or_refused_by_name(path: str, dialect:
     random = Random(f"{path} {dialect}")
     async with ScriptedUpstream() as upstream, client() as asking:
         upstream.script(sound(ANSWERS[dialect]))
-        with serving(config(upstream.url, dialect, capabilities=EVERYTHING)) as gateway:
+        with serving(
+            config(upstream.url, dialect, silence_s=LONG_S, answer_s=LONG_S, capabilities=EVERYTHING)
+        ) as gateway:
             for number in range(BODIES_PER_ROUTE):
                 body = mutated(random, random.choice(SEEDS[path]), EVERY_SEED)
                 reply = await asking.post(gateway.v1 + path, content=orjson.dumps(body))

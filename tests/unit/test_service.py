@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.faults.config import config
+from tests.faults.config import LONG_S, config
 from tests.faults.routes import ROUTES
 from tests.faults.seen import ask
 from tests.serving import serving
@@ -22,7 +22,7 @@ async def test_the_operators_default_holds_unless_the_client_gives_a_value(path:
     async with ScriptedUpstream() as upstream:
         upstream.script(sound(CHAT_ANSWER if dialect == "chat" else RESPONSES_ANSWER))
         model = {"provider": "upstream", "request_defaults": {"temperature": 0.7}}
-        with serving({**config(upstream.url, dialect), "models": {"*": model}}) as gateway:
+        with serving({**config(upstream.url, dialect, answer_s=LONG_S), "models": {"*": model}}) as gateway:
             for given, _ in GIVEN:
                 assert (await ask(gateway.v1, path, stream=False, **given)).status == 200
         assert [request.json["temperature"] for request in upstream.requests] == [sent for _, sent in GIVEN]
