@@ -274,3 +274,9 @@ def test_a_failed_response_is_scrubbed() -> None:
     body = {**HEAD, "status": "failed", "error": {"code": "server_error", "message": "at SECRET"}}
     told = relay_response(body, model=None, scrub=lambda words: words.replace("SECRET", "[hidden]"))
     assert told["error"] == {"code": "server_error", "message": "at [hidden]"}
+
+
+def test_an_error_that_was_held_back_leaves_no_gap_in_the_numbers() -> None:
+    wrong = frame("error", 4, error={"type": "server_error", "code": "server_error", "message": "boom", "param": None})
+    last = ending("failed", 5, error={"code": "server_error", "message": "boom"})
+    assert [event["sequence_number"] for event in relayed(CREATED + CONTENT + wrong + last)] == [0, 1, 2, 3, 4]

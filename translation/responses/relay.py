@@ -134,6 +134,8 @@ class ResponsesRelay:
         # vLLM 0.32 says `response.completed` of a response whose status is incomplete.
         said = f"response.{response.get('status')}"
         event["type"] = said if said in _ENDS else event["type"]
+        if self.failed is not None:
+            event["sequence_number"] = self._next_number()  # the number of the error event that was held back
         if event["type"] == "response.failed":
             self.failed = _tell_failure(response, self._scrub)
         return self._end(event)
