@@ -42,7 +42,7 @@ class Decoder(Protocol):
     @property
     def usage(self) -> Usage | None: ...
     def feed(self, chunk: Json) -> list[Event]: ...
-    def read(self, payload: bytes) -> list[Event]: ...
+    def read(self, payloads: Sequence[bytes]) -> list[Event]: ...
     def finish(self) -> list[Event]: ...
 
 
@@ -149,19 +149,18 @@ class WireExchange:
         return self._decode(payloads)
 
     def _decode(self, payloads: Sequence[bytes]) -> tuple[list[Event], bool]:
-        decode = self._decoder.read
-        batch: list[Event] = []
+        late: Sequence[bytes] = ()
+        done = DONE_PAYLOAD in payloads
+        if done:
+            end = payloads.index(DONE_PAYLOAD)
+            payloads, late = payloads[:end], payloads[end + 1 :]
         try:
-            for payload in payloads:
-                if payload == DONE_PAYLOAD:
-                    late = payloads[payloads.index(DONE_PAYLOAD) + 1 :]
-                    return [*batch, *self._decode_late(late)], True
-                batch += decode(payload)
+            batch = self._decoder.read(payloads)
         except orjson.JSONDecodeError as error:
             raise self._garbled("an event of the upstream's stream is not JSON") from error
         except _NOT_THE_PROTOCOL as error:
             raise self._garbled("the upstream's answer is not its own protocol") from error
-        return batch, False
+        return [*batch, *self._decode_late(late)] if late else batch, done
 
     def _decode_whole(self, answer: Json) -> list[Event]:
         try:

@@ -1,6 +1,6 @@
 """Adds up the events of one turn: deltas become parts, parts become items."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import assert_never
 
 from translation.channels import CHANNELS
@@ -30,7 +30,7 @@ _LISTS = {"summary_text": "summary"}
 class PartState:
     """One growing text: a part, or the item itself (arguments, input, code)."""
 
-    __slots__ = ("_final", "_key", "_logprobs", "_texts", "annotations", "start")
+    __slots__ = ("_final", "_key", "_logprobs", "_texts", "annotations", "append", "start")
 
     def __init__(self, start: Json, key: str | None) -> None:
         self.start = start
@@ -39,17 +39,17 @@ class PartState:
         self._logprobs: list[Json] = list(start.get("logprobs") or ())
         self.annotations: list[Json] = list(start.get("annotations") or ())
         self._final: Json | None = None
+        self.append = self._texts.append
+        """Takes more text. The list's own method, because it is called for every delta."""
 
-    def append(self, text: str, logprobs: list[Json] | None) -> None:
-        self._texts.append(text)
-        if logprobs:
-            self._logprobs += logprobs
+    def add_logprobs(self, logprobs: Iterable[Json]) -> None:
+        self._logprobs += logprobs
 
     @property
     def text(self) -> str:
         """Everything so far."""
         if len(self._texts) > 1:
-            self._texts = ["".join(self._texts)]
+            self._texts[:] = ["".join(self._texts)]
         return self._texts[0]
 
     @property
@@ -99,6 +99,13 @@ class ItemState:
         if part_index is None and final is not None:
             final = {**self._whole.snapshot(), **final}
         self.part(part_index).end(final)
+
+    def add(self, delta: Delta) -> None:
+        """Text for a part, or for the item itself."""
+        part = self.part(delta.part_index)
+        part.append(delta.text)
+        if delta.logprobs:
+            part.add_logprobs(delta.logprobs)
 
     def part(self, part_index: int | None) -> PartState:
         """The state of a part, or with None of the item's own text."""
@@ -152,7 +159,7 @@ class Collector:
         for event in batch:
             match event:
                 case Delta():
-                    self._states[event.index].part(event.part_index).append(event.text, event.logprobs)
+                    self._states[event.index].add(event)
                 case ItemStarted():
                     self._states.append(ItemState(event.item))
                 case PartStarted():

@@ -210,9 +210,10 @@ def test_the_latest_usage_and_facts_win() -> None:
 def test_an_item_can_be_read_while_it_grows() -> None:
     state = ItemState(MESSAGE)
     refusal = state.start_part(items.refusal())
-    refusal.append("n", None)
+    refusal.append("n")
     assert refusal.text == "n"
-    refusal.append("o", [LOGPROB])
+    refusal.append("o")
+    refusal.add_logprobs([LOGPROB])
     assert state.part(0).text == "no"
     assert state.part(0).logprobs == [LOGPROB]
     assert state.snapshot()["content"][0]["refusal"] == "no"

@@ -41,9 +41,9 @@ def decoded(*chunks: Json) -> list[Event]:
 def test_bytes_are_read_as_the_chunk_they_hold() -> None:
     chunk = {"type": "error", "message": "boom", "code": "server_error"}
     decoder = ResponsesDecoder(counting_ids())
-    assert decoder.read(orjson.dumps(chunk)) == ResponsesDecoder(counting_ids()).feed(chunk)
+    assert decoder.read([orjson.dumps(chunk)]) == ResponsesDecoder(counting_ids()).feed(chunk)
     with pytest.raises(orjson.JSONDecodeError):
-        decoder.read(b"{")
+        decoder.read([b"{"])
 
 
 def encoded(events: list[Event]) -> list[Json]:

@@ -24,12 +24,12 @@ HELLO = orjson.dumps(said("Hello"))
 
 @given(st.text(min_size=1))
 def test_the_text_of_a_chunk_like_the_learnt_one_is_what_parsing_gives(text: str) -> None:
-    assert run_of(HELLO, "Hello").text(orjson.dumps(said(text))) == text
+    assert run_of(HELLO, "Hello").texts([orjson.dumps(said(text))] * 2) == [text, text]
 
 
 def test_a_space_after_the_colon_is_learnt_too() -> None:
     payload = b'{"choices": [{"delta": {"content": "a"}}]}'
-    assert run_of(payload, "a").text(payload.replace(b'"a"', b'"b \\u00e9"')) == "b é"
+    assert run_of(payload, "a").texts([payload.replace(b'"a"', b'"b \\u00e9"')]) == ["b é"]
 
 
 NOT_LIKE_IT: dict[str, bytes] = {
@@ -45,7 +45,7 @@ NOT_LIKE_IT: dict[str, bytes] = {
 
 @pytest.mark.parametrize("payload", NOT_LIKE_IT.values(), ids=NOT_LIKE_IT)
 def test_any_other_chunk_has_to_be_parsed(payload: bytes) -> None:
-    assert run_of(HELLO, "Hello").text(payload) is None
+    assert run_of(HELLO, "Hello").texts([HELLO, payload, HELLO]) == ["Hello"]
 
 
 @pytest.mark.parametrize(
@@ -63,8 +63,9 @@ def test_where_the_bytes_leave_a_doubt_nothing_is_learnt(payload: bytes, text: s
 
 def events_of(chunks: list[Json], *, as_bytes: bool) -> list[Event]:
     decoder = ChatDecoder(counting_ids())
-    feed = (lambda each: decoder.read(orjson.dumps(each))) if as_bytes else decoder.feed
-    return [event for each in chunks for event in feed(each)] + decoder.finish()
+    if as_bytes:
+        return decoder.read([orjson.dumps(each) for each in chunks]) + decoder.finish()
+    return [event for each in chunks for event in decoder.feed(each)] + decoder.finish()
 
 
 STREAMS: dict[str, list[Json]] = {
@@ -102,8 +103,7 @@ def test_reading_bytes_gives_the_events_that_parsing_each_chunk_gives(chunks: li
 
 def test_a_run_is_read_without_being_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
     decoder = ChatDecoder(counting_ids())
-    decoder.read(orjson.dumps(said("a")))
-    decoder.read(orjson.dumps(said("b")))
+    decoder.read([orjson.dumps(said("a")), orjson.dumps(said("b"))])
     payload = orjson.dumps(said("c"))
     monkeypatch.setattr(decoder, "feed", None)
-    assert decoder.read(payload) == [Delta(0, 0, "c")]
+    assert decoder.read([payload, payload]) == [Delta(0, 0, "c"), Delta(0, 0, "c")]

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from enum import Enum, auto
+from itertools import islice
 from typing import Any, Final
 
 import orjson
@@ -76,13 +77,21 @@ class ChatDecoder:
         self._run: TextRun | None = None
         self._run_at = (0, 0)
 
-    def read(self, payload: bytes) -> list[Event]:
-        """`feed` for a chunk as its bytes came. Raises orjson.JSONDecodeError too."""
-        if self._run is not None and (text := self._run.text(payload)):
-            return [Delta(*self._run_at, text)]
-        chunk = orjson.loads(payload)
-        events = self.feed(chunk)
-        self._learn(payload, chunk, events)
+    def read(self, payloads: Sequence[bytes]) -> list[Event]:
+        """`feed` for chunks as their bytes came. Raises orjson.JSONDecodeError too."""
+        events: list[Event] = []
+        at = 0
+        while at < len(payloads):
+            if self._run is not None and (texts := self._run.texts(islice(payloads, at, None))):
+                index, part_index = self._run_at
+                events += [Delta(index, part_index, text) for text in texts]
+                at += len(texts)
+                continue
+            chunk = orjson.loads(payloads[at])
+            said = self.feed(chunk)
+            self._learn(payloads[at], chunk, said)
+            events += said
+            at += 1
         return events
 
     def _learn(self, payload: bytes, chunk: Json, events: list[Event]) -> None:

@@ -1,5 +1,6 @@
 """A run of chunks that differ in one text only, so that only the text is read. Most chunks of most streams are such."""
 
+from collections.abc import Iterable
 from typing import Self
 
 import orjson
@@ -35,17 +36,22 @@ class TextRun:
             return None  # escaped in another way
         return cls(payload[: start + 1], payload[end - 1 :])
 
-    def text(self, payload: bytes) -> str | None:
-        """The text of a chunk like the learnt one; None for any other, which then has to be parsed."""
-        head, tail = self.head, self.tail
-        if len(payload) < self._length or not payload.startswith(head) or not payload.endswith(tail):
-            return None
-        inner = payload[len(head) : len(payload) - len(tail)]
+    def texts(self, payloads: Iterable[bytes]) -> list[str]:
+        """The texts of chunks like the learnt one, up to the first of another kind: that has to be parsed."""
+        head, tail, surrounding = self.head, self.tail, self._length
+        before, after = len(head), -len(tail)
+        texts: list[str] = []
         try:
-            if b"\\" in inner or b'"' in inner:
-                # A bare quote makes this invalid: the chunk holds more than one string here.
-                text: str = orjson.loads(b'"%b"' % inner)
-                return text
-            return inner.decode()
+            for payload in payloads:
+                if len(payload) < surrounding or not payload.startswith(head) or not payload.endswith(tail):
+                    break
+                inner = payload[before:after]
+                # A bare quote is invalid in a string: such a chunk holds more than one here.
+                escaped = b"\\" in inner or b'"' in inner
+                text = orjson.loads(b'"%b"' % inner) if escaped else inner.decode()
+                if not text:
+                    break
+                texts.append(text)
         except ValueError:
-            return None
+            return texts
+        return texts

@@ -1,6 +1,6 @@
 """A Responses upstream's stream, or its whole response object, to events."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import orjson
 
@@ -59,9 +59,9 @@ class ResponsesDecoder:
             "response.output_text.annotation.added": output.annotate,
         }
 
-    def read(self, payload: bytes) -> list[Event]:
-        """`feed` for an event as its bytes came. Raises orjson.JSONDecodeError too."""
-        return self.feed(orjson.loads(payload))
+    def read(self, payloads: Sequence[bytes]) -> list[Event]:
+        """`feed` for events as their bytes came. Raises orjson.JSONDecodeError too."""
+        return [event for payload in payloads for event in self.feed(orjson.loads(payload))]
 
     def feed(self, chunk: Json) -> list[Event]:
         """Take one event object, or a whole response; return what it means, possibly nothing."""

@@ -57,6 +57,8 @@ class _Text:
     channel: Channel | None
     template: bytes
     """A `%`-format for sequence number and encoded text: a fifth of what building and dumping a dict costs."""
+    append: Callable[[str], None]
+    """`state.append`: looked up once, called for every delta."""
     open: bool = True
 
 
@@ -81,9 +83,18 @@ class ResponsesEncoder:
     def feed(self, batch: Sequence[Event]) -> bytes:
         """Take one batch; return its frames, possibly none."""
         frames: list[bytes] = []
+        texts = self._texts
         for event in batch:
             if type(event) is Delta:  # nine events in ten: they touch nothing but their own text
-                frames.append(self._write_delta(event))
+                text = texts[event.index, event.part_index]
+                text.append(event.text)
+                if text.channel is None:
+                    continue
+                if event.logprobs:
+                    frames.append(self._delta_with_logprobs(text, event.text, event.logprobs))
+                else:
+                    self._sequence += 1
+                    frames.append(text.template % (self._sequence, orjson.dumps(event.text)))
                 continue
             if self._sequence < 0 and isinstance(event, Failed):
                 # A turn may fail before it starts; clients want to hear of a response before it ends.
@@ -92,15 +103,11 @@ class ResponsesEncoder:
             frames += self._write(event)
         return b"".join(frames)
 
-    def _write_delta(self, event: Delta) -> bytes:
-        text = self._texts[event.index, event.part_index]
-        text.state.append(event.text, event.logprobs)
-        if text.channel is None:
-            return b""
-        self._sequence += 1
-        frame = text.template % (self._sequence, orjson.dumps(event.text))
-        if event.logprobs and text.channel.name == _OUTPUT_TEXT:
-            return b"%b%b}\n\n" % (frame.removesuffix(_NO_LOGPROBS), orjson.dumps(event.logprobs))
+    def _delta_with_logprobs(self, text: _Text, piece: str, logprobs: list[Json]) -> bytes:
+        text.state.add_logprobs(logprobs)
+        frame = self._delta_frame(text, piece)
+        if frame.endswith(_NO_LOGPROBS):
+            return b"%b%b}\n\n" % (frame.removesuffix(_NO_LOGPROBS), orjson.dumps(logprobs))
         return frame
 
     def _write(self, event: Event) -> list[bytes]:
@@ -233,9 +240,9 @@ def _emptied(whole: Json, channel: Channel | None) -> Json:
 
 def _new_text(state: PartState, address: Json, channel: Channel | None) -> _Text:
     if channel is None:
-        return _Text(state, address, None, b"")
+        return _Text(state, address, None, b"", state.append)
     event_type = f"{channel.name}.delta".encode()
     logprobs = b',"logprobs":[]' if channel.name == _OUTPUT_TEXT else b""
     fields = orjson.dumps(address)[1:-1].replace(b"%", b"%%")
     template = b'event: %b\ndata: {"type":"%b","sequence_number":%%d,%b,"delta":%%b%b}\n\n'
-    return _Text(state, address, channel, template % (event_type, event_type, fields, logprobs))
+    return _Text(state, address, channel, template % (event_type, event_type, fields, logprobs), state.append)

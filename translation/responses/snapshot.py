@@ -97,7 +97,7 @@ class Snapshot:
         """Take one event."""
         match event:
             case Delta():
-                self.items[event.index].part(event.part_index).append(event.text, event.logprobs)
+                self.items[event.index].add(event)
             case Started():
                 self._merge(event.response or {})
             case ItemStarted():
