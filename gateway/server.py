@@ -116,7 +116,7 @@ def _bind(host: str, port: int) -> socket.socket:
         listener.bind((host, port))
     except OSError as error:
         listener.close()
-        sys.stderr.write(f"cannot listen on {host}:{port}: {error.strerror}\n")
+        sys.stderr.write(f"cannot listen on {host}:{port}: {error.strerror}; --host and --port name another address\n")
         sys.exit(1)
     listener.set_inheritable(True)
     return listener
