@@ -3,6 +3,7 @@
 import logging
 import sys
 
+import orjson
 import structlog
 
 from gateway import errors
@@ -20,9 +21,9 @@ def configure_logs(level: int = logging.INFO) -> None:
         structlog.processors.format_exc_info,
     ]
     structlog.configure(
-        processors=[*shared, structlog.processors.EventRenamer("message"), structlog.processors.JSONRenderer()],
+        processors=[*shared, structlog.processors.EventRenamer("message"), _render],
         wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=structlog.WriteLoggerFactory(sys.stderr),
+        logger_factory=structlog.BytesLoggerFactory(sys.stderr.buffer),
         cache_logger_on_first_use=True,
     )
     handler = logging.StreamHandler(sys.stderr)
@@ -37,6 +38,11 @@ def configure_logs(level: int = logging.INFO) -> None:
         )
     )
     logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
+
+
+def _render(_logger: object, _method: str, fields: structlog.typing.EventDict) -> bytes:
+    """One line of JSON; `structlog.processors.JSONRenderer` costs twice as much, once per request."""
+    return orjson.dumps(fields, default=repr)
 
 
 def note_failure(error: Exception) -> None:

@@ -70,6 +70,11 @@ class Reply:
             cast("httpx.AsyncByteStream", response.stream) if plain else response.aiter_bytes()
         )
 
+    @property
+    def ended(self) -> bool:
+        """Whether the end of the body has come already, so that nothing more needs to be read."""
+        return bool(getattr(self._response.stream, "ended", False))
+
     async def reads(self) -> AsyncGenerator[bytes, None]:
         """The body as it arrives. Raises UpstreamTimeout when no whole line comes for `silence_s`, UpstreamBroken."""
         clock = asyncio.get_running_loop().time

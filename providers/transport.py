@@ -159,14 +159,14 @@ class _Body(httpx.AsyncByteStream):
         self._transport = transport
         self._origin = origin
         self._connection = connection
-        self._released = False
+        self.ended = False
 
     def __aiter__(self) -> "_Body":
         return self
 
     async def __anext__(self) -> bytes:
         connection = self._connection
-        while not self._released:
+        while not self.ended:
             if piece := connection.take():
                 if connection.at_end:
                     # The end came with the last piece: another request may have the connection from now on.
@@ -182,8 +182,8 @@ class _Body(httpx.AsyncByteStream):
         self._release()
 
     def _release(self) -> None:
-        if not self._released:
-            self._released = True
+        if not self.ended:
+            self.ended = True
             self._transport.give_back(self._origin, self._connection)
 
 

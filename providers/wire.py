@@ -1,6 +1,7 @@
 """A provider for any upstream that speaks chat or Responses over HTTP: facts in, adapter out."""
 
 import asyncio
+import re
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
@@ -31,6 +32,9 @@ from translation.turn import Turn
 _AFTER_DONE_S = 0.25
 """How long a stream may go on after its [DONE]: enough for a late usage chunk and for the connection to be reusable."""
 
+
+_DONE_LINE = re.compile(rb"[\r\n]data: ?\[DONE\]")
+_DONE_LINE_BYTES = len(b"\ndata: [DONE]")
 
 _NOT_THE_PROTOCOL = (ProtocolViolation, AttributeError, KeyError, TypeError, ValueError)
 """What decoding raises when values are not of the types the protocol says."""
@@ -131,7 +135,7 @@ class WireExchange:
                 if done:
                     late = [] if self._decoder.usage else await _after_done(reads, frames)
                     yield self._scrubbed([*batch, *self._decode_late(late), *self._decoder.finish()])
-                    await _exhaust(reads)
+                    await _exhaust(reply, reads)
                     return
                 if batch and isinstance(batch[-1], Failed):
                     yield self._scrubbed(batch)
@@ -203,12 +207,16 @@ class WireRelay:
         if _is_json(reply, asked_for_stream=True):
             yield self._spoken.stream_of(self._parse(await reply.body(self._upstream.max_frame_bytes)))
             return
+        # At the start of a line: within one, it is a model that speaks of streams.
+        before = b"\n"
         async with aclosing(reply.reads()) as reads:
             async for read in reads:
                 yield read
-                if b"data: [DONE]" in read:
-                    await _exhaust(reads)
+                joined = before + read
+                if b"[DONE]" in joined and _DONE_LINE.search(joined):
+                    await _exhaust(reply, reads)
                     return
+                before = joined[-_DONE_LINE_BYTES:]
 
     async def answer(self) -> Json | bytes:
         reply = await self._upstream.post(self._spoken.path, self._body, stream=False)
@@ -249,8 +257,10 @@ async def _after_done(reads: AsyncIterator[bytes], frames: FrameDecoder) -> list
     return late
 
 
-async def _exhaust(reads: AsyncIterator[bytes]) -> None:
+async def _exhaust(reply: Reply, reads: AsyncIterator[bytes]) -> None:
     """Read to the end of the body, so that the connection can be used again."""
+    if reply.ended:
+        return
     try:
         async with asyncio.timeout(_AFTER_DONE_S):
             async for _ in reads:

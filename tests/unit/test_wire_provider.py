@@ -186,3 +186,15 @@ async def test_a_reply_that_was_told_not_to_think_is_all_answer(habits: Any, ask
     exchange = provider(Body(dump(whole_chat("yes"))), JSON).prepare(turn, profile)
     (item,) = collect([event async for batch in exchange.batches() for event in batch])
     assert item["type"] == "message"
+
+
+WORDS = data_frame(chat_chunk({"content": "a stream ends with data: [DONE] on a line"}))
+
+
+@pytest.mark.parametrize("cut", range(0, len(WORDS), 7))
+async def test_a_model_may_speak_of_the_end_of_streams_on_a_relay(cut: int) -> None:
+    rest = data_frame(chat_chunk({"content": "!"})) + data_frame(chat_chunk({}, finish_reason="stop")) + DONE
+    body = Body(WORDS[:cut], WORDS[cut:], rest[:-10], rest[-10:], b"never read on")
+    relay = provider(body, SSE).relay("chat", {"model": "m"})
+    reads = b"".join([read async for read in relay.reads()])
+    assert reads == WORDS + rest
