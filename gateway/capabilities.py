@@ -57,6 +57,10 @@ def fit(turn: Turn, capabilities: Capabilities, dialect: Dialect, *, relayed: bo
             losses.append(Loss(_NAMES["reasoning"][dialect], "dropped"))
         dropped |= {"reasoning", "reasoning_effort"}
         turn = replace(turn, reasoning=None)
+    if turn.thinking is not None and not capabilities.reasoning:
+        if turn.thinking:
+            losses.append(Loss("thinking", "dropped"))
+        turn = replace(turn, thinking=None)
     return Fitted(turn, losses, frozenset(dropped))
 
 

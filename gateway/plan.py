@@ -47,10 +47,12 @@ def _may_relay(endpoint: Endpoint, body: Json, route: Route) -> bool:
     """The upstream speaks the endpoint's dialect, and nothing in the request is ours to do."""
     if endpoint.dialect not in route.capabilities.dialects or route.profile.parsing_format != "direct_response":
         return False
-    if body.get("thinking") is not None or body.get("extensions"):
+    if body.get("thinking") is not None and route.profile.thinking_switch != "none":
         return False
     if endpoint.dialect == "responses":
         return (body.get("reasoning") or {}).get("max_tokens") is None
+    if body.get("extensions"):
+        return False
     return all(tool.get("type") in route.capabilities.tool_kinds for tool in body.get("tools") or ())
 
 
@@ -62,7 +64,9 @@ def _relay(endpoint: Endpoint, body: Json, route: Route) -> Relayed:
     kept = {name: value for name, value in body.items() if name not in fitted.dropped} if fitted.dropped else body
     upstream_body, losses = endpoint.relay_body(kept, route.profile, model=route.upstream_model)
     exchange = route.provider.relay(endpoint.dialect, upstream_body)
-    return Relayed(exchange=exchange, losses=[*fitted.losses, *losses])
+    ours = (("thinking", fitted.turn.thinking), ("extensions", body.get("extensions") or None))
+    unsaid = [Loss(name, "dropped") for name, value in ours if value is not None]
+    return Relayed(exchange=exchange, losses=[*fitted.losses, *losses, *unsaid])
 
 
 def _translate(endpoint: Endpoint, body: Json, route: Route) -> Translated:

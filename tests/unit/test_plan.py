@@ -60,13 +60,15 @@ def test_the_upstream_gets_the_clients_body(endpoint: Endpoint, dialects: tuple[
     assert provider.turn is None
 
 
+SWITCHED = {"thinking_switch": "chat_template_kwargs"}
+
 TRANSLATED: dict[str, tuple[Endpoint, tuple[Dialect, ...], Json, Json]] = {
     "Responses to chat": (RESPONSES, ("chat",), {}, {}),
     "chat to Responses": (CHAT, ("responses",), {}, {}),
     "either to an upstream that speaks neither": (CHAT, (), {}, {}),
     "think tags": (CHAT, ("chat",), {"parsing_format": "think_tags"}, {}),
-    "our own switch for thinking": (CHAT, ("chat",), {}, {"thinking": True}),
-    "our own switch, turned off": (RESPONSES, ("responses",), {}, {"thinking": False}),
+    "our own switch for thinking": (CHAT, ("chat",), SWITCHED, {"thinking": True}),
+    "our own switch, turned off": (RESPONSES, ("responses",), SWITCHED, {"thinking": False}),
     "our own extensions": (CHAT, ("chat",), {}, {"extensions": True}),
     "tools that ride on functions": (CHAT, ("chat",), {}, {"tools": [CUSTOM]}),
     "a budget for reasoning": (RESPONSES, ("responses",), {}, {"reasoning": {"max_tokens": 9}}),
@@ -90,6 +92,41 @@ def test_what_is_reported_as_dropped_does_not_go_out(endpoint: Endpoint) -> None
     assert planned.losses == [Loss("parallel_tool_calls", "dropped")]
     assert provider.relayed is not None
     assert "parallel_tool_calls" not in provider.relayed[1]
+
+
+OURS: dict[str, tuple[Endpoint, Json, Json, list[Loss]]] = {
+    "a switch the upstream has no word for": (CHAT, {}, {"thinking": False}, [Loss("thinking", "dropped")]),
+    "a switch for an upstream that never reasons": (
+        CHAT,
+        {"capabilities": {"reasoning": False}},
+        {"thinking": True},
+        [Loss("thinking", "dropped")],
+    ),
+    "thinking, forbidden to an upstream that never reasons": (
+        CHAT,
+        {"capabilities": {"reasoning": False}},
+        {"thinking": False},
+        [],
+    ),
+    "extensions that the Responses API has none of": (
+        RESPONSES,
+        {},
+        {"extensions": True},
+        [Loss("extensions", "dropped")],
+    ),
+    "extensions, turned off": (CHAT, {}, {"extensions": False}, []),
+}
+
+
+@pytest.mark.parametrize(("endpoint", "model", "asked", "losses"), OURS.values(), ids=OURS)
+def test_a_relay_reports_what_only_the_gateway_could_have_said(
+    endpoint: Endpoint, model: Json, asked: Json, losses: list[Loss]
+) -> None:
+    planned, provider = plan(endpoint, endpoint.dialect, model=model, **asked)
+    assert isinstance(planned, Relayed)
+    assert planned.losses == losses
+    assert provider.relayed is not None
+    assert not asked.keys() & provider.relayed[1].keys()
 
 
 REFUSED: dict[str, tuple[Endpoint, tuple[Dialect, ...], Json, str]] = {
