@@ -18,12 +18,15 @@ from tests.upstream import ScriptedUpstream
 from tests.upstream.faults import CHAT as CHAT_ANSWER
 from tests.upstream.faults import RESPONSES as RESPONSES_ANSWER
 from tests.upstream.faults import sound
+from translation.chat.lift import lift as lift_chat
 from translation.chat.schema import validate as validate_chat
+from translation.responses.lift import lift as lift_responses
 from translation.responses.schema import validate as validate_responses
 
 BODIES_PER_ROUTE = 250
 ANSWERS = {"chat": CHAT_ANSWER, "responses": RESPONSES_ANSWER}
 VALIDATORS = {"chat": validate_chat, "responses": validate_responses}
+LIFTS = {"chat": lift_chat, "responses": lift_responses}
 EVERYTHING = dict.fromkeys(("images", "audio", "files", "json_schema", "logprobs", "choices"), True)
 EVERY_SEED = [body for bodies in SEEDS.values() for body in bodies]
 
@@ -54,7 +57,9 @@ async def test_a_damaged_body_is_answered_or_refused_by_name(path: str, dialect:
                         assert_refused_by_name(reply)
                         continue
                     assert read(path, reply, stream=body.get("stream") is True).ending == "completed"
-                    VALIDATORS[dialect](_as_our_own(upstream.requests[-1].json))
+                    sent = upstream.requests[-1].json
+                    VALIDATORS[dialect](_as_our_own(sent))
+                    LIFTS[dialect](sent, relayed=True)
                 except Exception as error:
                     error.add_note(f"body {number}: {json.dumps(body)}")
                     raise
