@@ -427,3 +427,18 @@ def test_any_other_answer_did_not_break_off(answer: Json) -> None:
 def test_what_is_no_completion_is_not_passed_on(answer: Json) -> None:
     with pytest.raises(ProtocolViolation):
         relay_completion(answer, model=None, reasoning_fields=frozenset(), new_id=counting_ids())
+
+
+def test_a_list_of_parts_becomes_text_and_reasoning() -> None:
+    thinking = [{"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}]
+    text = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
+    sent = wire(said(""), chunk({"content": thinking}), chunk({"content": text}), chunk(finish="stop"))
+    deltas = [each["choices"][0]["delta"] for each in chunks_of(run(relay(), [sent]))]
+    assert deltas[1:3] == [{"content": "", "reasoning": "hm"}, {"content": "ab"}]
+    whole = relay_completion(
+        completion({"content": [*thinking, *text]}),
+        model=None,
+        reasoning_fields=frozenset({"reasoning"}),
+        new_id=counting_ids(),
+    )
+    assert whole["choices"][0]["message"] == {"role": "assistant", "content": "ab", "reasoning": "hm"}

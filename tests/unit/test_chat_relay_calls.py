@@ -170,3 +170,9 @@ def test_calls_of_a_whole_message_are_mended(sent: object, expected: list[tuple[
     assert [(call["id"], call["function"]["name"], call["function"]["arguments"]) for call in calls] == expected
     assert all(call["type"] == "function" and "index" not in call for call in calls)
     assert answer == before
+
+
+def test_a_whole_call_that_was_cut_gets_no_arguments() -> None:
+    answer = completion({"content": None, "tool_calls": [entry(None, "a", "f", "")]}, "length")
+    out = relay_completion(answer, model=None, reasoning_fields=frozenset(), new_id=counting_ids())
+    assert out["choices"][0]["message"]["tool_calls"][0]["function"] == {"name": "f", "arguments": ""}

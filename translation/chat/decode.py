@@ -11,7 +11,7 @@ from translation.chat.calls import CallReader
 from translation.chat.failures import BROKEN, failure_in
 from translation.chat.logprobs import read_logprobs
 from translation.chat.reasoning import FIELDS, ReasoningReader
-from translation.chat.reply import FINISH_REASONS
+from translation.chat.reply import FINISH_REASONS, text_of
 from translation.chat.text_run import TextRun
 from translation.chat.usage import read_usage
 from translation.errors import ProtocolViolation
@@ -211,13 +211,13 @@ class ChatDecoder:
                     events += self._read_text(part if isinstance(part, str) else part["text"], logprobs)
                 case {"type": "thinking", "thinking": thinking}:  # Mistral
                     if self._reasoning.claim("content"):
-                        events += self._say("reasoning", _text_of(thinking))
+                        events += self._say("reasoning", text_of(thinking))
                 case {"type": "refusal", "refusal": str(refusal)}:
                     events += self._say("refusal", refusal, logprobs)
                 case dict():
                     events.append(Opaque("chat", part))
                 case _:
-                    events += self._read_text(_text_of(part), logprobs)
+                    events += self._read_text(text_of(part), logprobs)
         return events
 
     def _read_text(self, text: str, logprobs: list[Json] | None) -> list[Event]:
@@ -312,21 +312,6 @@ def _only_text(chunk: Json, facts: Json) -> tuple[str, str] | None:
         if (fact := chunk.get(key)) is not None and fact != facts.get(key):
             return None
     return field, text
-
-
-def _text_of(content: Any) -> str:
-    """The text of content that should be a string and is a list of parts or a number."""
-    match content:
-        case str():
-            return content
-        case list():
-            return "".join(map(_text_of, content))
-        case {"text": str(text)}:
-            return text
-        case int() | float():
-            return str(content)
-        case _:
-            return ""
 
 
 def _whole_reasoning(start: Item, thought: Sequence[tuple[str, str]]) -> Item:

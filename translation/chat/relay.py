@@ -10,6 +10,7 @@ import orjson
 from translation import sse
 from translation.chat import reply
 from translation.chat.failures import BROKEN, failure_in
+from translation.chat.reasoning import FIELDS
 from translation.chat.relay_calls import CallMender
 from translation.chat.usage import read_usage
 from translation.errors import ProtocolViolation
@@ -37,6 +38,8 @@ _OTHER_REASONING: Final = {
 
 _CALLS: Final = re.compile(rb'"(?:tool_calls|function_call)": ?[\[{](?!\])')
 """Calls in a frame, as opposed to a null or an empty list."""
+
+_CUTS: Final = ("length", "content_filter")
 
 _BROKE_OFF: Final = "the upstream broke off its reply"
 
@@ -162,6 +165,7 @@ class ChatRelay:
             and b'"error"' not in payload
             and (b'"usage"' not in payload or b'"usage":null' in payload)
             and self._other_reasoning not in payload
+            and b'"content":[' not in payload
             and (b"_call" not in payload or _CALLS.search(payload) is None)
             and payload[:1] == b"{"
             and payload[-1:] == b"}"
@@ -199,7 +203,7 @@ class ChatRelay:
         changed = False
         if isinstance(delta, dict):
             self.has_content = self.has_content or any(delta.get(key) for key in _CONTENT)
-            changed = say_reasoning(delta, self._fields) | self._mend_calls(index, delta)
+            changed = _say_content(delta) | say_reasoning(delta, self._fields) | self._mend_calls(index, delta)
         if choice.get("finish_reason"):
             if index not in self._finished:
                 self._finished.add(index)
@@ -217,7 +221,7 @@ class ChatRelay:
 
     def _complete_calls(self, index: int, choice: Json) -> bool:
         """Calls without arguments get `{}` before the turn ends, unless it was cut before they had any."""
-        if index not in self._calls or choice["finish_reason"] in ("length", "content_filter"):
+        if index not in self._calls or choice["finish_reason"] in _CUTS:
             return False
         bare = self._calls[index].complete()
         if bare:
@@ -266,8 +270,11 @@ def relay_completion(
         raise ProtocolViolation("the upstream's answer is not a chat completion")
     relayed = {**answer, "choices": [{**choice, "message": dict(choice["message"])} for choice in choices]}
     for choice in relayed["choices"]:
+        _say_content(choice["message"])
         say_reasoning(choice["message"], reasoning_fields)
-        CallMender(new_id, legacy=legacy_functions).mend_whole(choice["message"])
+        CallMender(new_id, legacy=legacy_functions).mend_whole(
+            choice["message"], cut=choice.get("finish_reason") in _CUTS
+        )
         called = bool(choice["message"].get("tool_calls") or choice["message"].get("function_call"))
         reply.mend_ending(choice, called=called, legacy=legacy_functions)
     if model is not None:
@@ -301,6 +308,18 @@ def say_reasoning(message: Json, fields: frozenset[str]) -> bool:
     message |= wanted
     if hidden:
         del message["reasoning_details"]
+    return True
+
+
+def _say_content(message: Json) -> bool:
+    """Make a text of Mistral's lists of parts, and reasoning of the thoughts among them; whether there were any."""
+    parts = message.get("content")
+    if not isinstance(parts, list):
+        return False
+    thoughts = [part["thinking"] for part in parts if isinstance(part, dict) and "thinking" in part]
+    message["content"] = reply.text_of(parts)
+    if thoughts and not any(message.get(field) for field in FIELDS):
+        message["reasoning"] = reply.text_of(thoughts)
     return True
 
 

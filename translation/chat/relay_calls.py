@@ -43,13 +43,14 @@ class CallMender:
         said["tool_calls"] = mended
         return True
 
-    def mend_whole(self, message: Json) -> None:
-        """Mend a whole message's calls in place: they have no index there, and none is without arguments."""
+    def mend_whole(self, message: Json, *, cut: bool) -> None:
+        """Mend a whole message's calls in place: they have no index there, and none is without arguments unless the
+        message was cut."""
         mended = self._mended(message, whole=True)
         for entry in mended:
             del entry["index"]
             function = entry.get("function")
-            if function is not None and not (function.get("arguments") or "").strip():
+            if function is not None and not cut and not (function.get("arguments") or "").strip():
                 function["arguments"] = "{}"
         if mended:
             message["tool_calls"] = mended

@@ -80,6 +80,21 @@ def call(item: Item, text: str) -> Json:
     return {"id": item["call_id"], "type": kind, kind: {"name": item["name"], key: text}}
 
 
+def text_of(content: Any) -> str:
+    """The text of content that should be a string and is a list of parts or a number."""
+    match content:
+        case str():
+            return content
+        case list():
+            return "".join(map(text_of, content))
+        case {"text": str(text)}:
+            return text
+        case int() | float():
+            return str(content)
+        case _:
+            return ""
+
+
 def citation(annotation: Json) -> Json | None:
     """A citation as chat says it, or None: chat can cite nothing but URLs."""
     if annotation.get("type") != "url_citation":
