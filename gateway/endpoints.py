@@ -166,6 +166,13 @@ def _responses_relay(body: Json, identity: Identity, presentation: Presentation)
     )
 
 
+def _responses_relay_answer(_: Json, answer: Json, presentation: Presentation) -> Json:
+    if (failed := responses_relay.failure_of(answer)) is not None:
+        failed.message = presentation.scrub(failed.message)
+        raise TurnFailed(failed)
+    return responses_relay.relay_response(answer, model=presentation.relay_model)
+
+
 def _collect_responses_relay(body: Json, stream: bytes, identity: Identity, presentation: Presentation) -> Json:
     relay = _responses_relay(body, identity, presentation)
     relay_whole(relay, stream)
@@ -195,8 +202,6 @@ RESPONSES = Endpoint(
     encoder=lambda body, identity, presentation: ResponsesEncoder(_head(body, identity), presentation.clock),
     collector=lambda body, identity, presentation: Snapshot(_head(body, identity), presentation.clock),
     relay=_responses_relay,
-    relay_answer=lambda _, answer, presentation: responses_relay.relay_response(
-        answer, model=presentation.relay_model, scrub=presentation.scrub
-    ),
+    relay_answer=_responses_relay_answer,
     collect_relay=_collect_responses_relay,
 )

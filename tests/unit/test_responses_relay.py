@@ -12,7 +12,7 @@ from translation import sse
 from translation.errors import ProtocolViolation
 from translation.events import Failed, Usage
 from translation.json_types import Json
-from translation.responses.relay import ResponsesRelay, relay_response
+from translation.responses.relay import ResponsesRelay, failure_of, relay_response
 from translation.responses.resource import new_response
 
 HEAD = new_response({"model": "up", "input": "hi"}, response_id="resp_up", created_at=100, model="up")
@@ -270,10 +270,17 @@ def test_what_an_upstream_says_of_a_failure_is_scrubbed(end: bytes, message: str
     assert stream.failed.message == message
 
 
-def test_a_failed_response_is_scrubbed() -> None:
-    body = {**HEAD, "status": "failed", "error": {"code": "server_error", "message": "at SECRET"}}
-    told = relay_response(body, model=None, scrub=lambda words: words.replace("SECRET", "[hidden]"))
-    assert told["error"] == {"code": "server_error", "message": "at [hidden]"}
+@pytest.mark.parametrize(
+    ("status", "error", "expected"),
+    [
+        ("failed", {"code": "server_error", "message": "boom"}, Failed("server_error", "boom")),
+        ("cancelled", None, Failed("upstream_error", "the upstream cancelled the response")),
+        ("completed", None, None),
+        ("incomplete", None, None),
+    ],
+)
+def test_a_whole_response_that_failed_is_no_answer(status: str, error: Json | None, expected: Failed | None) -> None:
+    assert failure_of({**HEAD, "status": status, "error": error}) == expected
 
 
 def test_an_error_that_was_held_back_leaves_no_gap_in_the_numbers() -> None:

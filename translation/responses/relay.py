@@ -153,16 +153,22 @@ class ResponsesRelay:
             return self._count
 
 
-def relay_response(body: Json, *, model: str | None, scrub: Callable[[str], str] = str) -> Json:
-    """A whole response object for the client, under the name it knows the model by. A failed one is changed in place.
+def relay_response(body: Json, *, model: str | None) -> Json:
+    """A whole response object for the client, under the name it knows the model by.
 
-    Raises ProtocolViolation when it is none. A failed response is one: its status says so.
+    One that failed is for `failure_of` to find first. Raises ProtocolViolation when it is none.
     """
     if not isinstance(body, dict) or not isinstance(body.get("output"), list):
         raise ProtocolViolation("the upstream answered with something that is no response")
-    if body.get("status") == "failed":
-        _tell_failure(body, scrub)
     return body if model is None else {**body, "model": model}
+
+
+def failure_of(body: Json) -> Failed | None:
+    """Why a whole response is no answer, in the upstream's words."""
+    if body.get("object") != "response" or body.get("status") not in ("failed", "cancelled"):
+        return None
+    told = "the upstream cancelled the response" if body["status"] == "cancelled" else None
+    return failure_in(body.get("error") or told, body)
 
 
 def _tell_failure(response: Json, scrub: Callable[[str], str]) -> Failed:
