@@ -15,7 +15,7 @@ from gateway.config_check import check
 from gateway.config_file import Document
 from providers.base import Capabilities
 from providers.config import CapabilityOverrides, Number, ProviderConfig, Whole
-from translation.profile import ParsingFormat, Profile, ReplayReasoning, SystemMessages, ThinkingSwitch
+from translation.profile import ForcedTool, ParsingFormat, Profile, ReplayReasoning, SystemMessages, ThinkingSwitch
 
 Name = Annotated[str, Field(min_length=1)]
 ReasoningField = Literal["reasoning_content", "reasoning"]
@@ -146,6 +146,11 @@ class ModelConfig(_Section):
     )
     effort_field: Literal["reasoning_effort", "reasoning", "none"] | None = Field(
         default=None, description="The chat field that says how much to reason."
+    )
+    forced_tool: ForcedTool | None = Field(
+        default=None,
+        description="How a choice of one tool is said. `named`: by its name; `alone`: no other tool is sent, for "
+        "upstreams that do not heed the name.",
     )
     media_in_tool_messages: bool | None = Field(
         default=None, description="The upstream reads images in tool messages; otherwise they follow in a user message."

@@ -79,7 +79,7 @@ PROFILES: dict[ProviderType, Profile] = {
         thinking_switch="chat_template_kwargs",
         extra_params=_VLLM,
     ),
-    "openai_compatible": Profile(extra_params=_SAMPLING | {"chat_template_kwargs"}),
+    "openai_compatible": Profile(forced_tool="alone", extra_params=_SAMPLING | {"chat_template_kwargs"}),
     "scripted": DEFAULT_PROFILE,
 }
 

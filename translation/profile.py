@@ -6,6 +6,7 @@ from typing import Literal, TypeAlias
 ParsingFormat: TypeAlias = Literal["direct_response", "think_tags"]
 SystemMessages: TypeAlias = Literal["merge_leading", "merge_all", "keep"]
 ReplayReasoning: TypeAlias = Literal["reasoning_content", "reasoning", "reasoning_details", "think_tags", "none"]
+ForcedTool: TypeAlias = Literal["named", "alone"]
 ThinkingSwitch: TypeAlias = Literal["chat_template_kwargs", "reasoning_enabled", "none"]
 
 
@@ -33,6 +34,9 @@ class Profile:
     `reasoning.enabled`, or not at all (a loss)."""
     effort_field: Literal["reasoning_effort", "reasoning", "none"] = "reasoning_effort"
     """Chat field for `reasoning.effort`: flat `reasoning_effort`, or OpenRouter's `reasoning: {effort, max_tokens}`."""
+    forced_tool: ForcedTool = "named"
+    """How a choice of one tool is said. `named`: by its name. `alone`: it is the only one sent, and `required`, for
+    llama.cpp's server, which takes any object for `auto` and says so in its own log only."""
     media_in_tool_messages: bool = False
     """The upstream reads images in tool messages; otherwise they move to a user message after the tool messages."""
     extra_params: frozenset[str] = frozenset()

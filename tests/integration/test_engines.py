@@ -73,6 +73,11 @@ def test_a_tool_is_called_and_its_result_used(api: Api) -> None:
     assert second.calls == []
 
 
+def test_the_tool_that_is_forced_is_called_though_another_would_fit(api: Api) -> None:
+    reply = api.ask(user("What is the weather in Paris?"), tools=[WEATHER, SEARCH], tool_choice=SEARCH["name"])
+    assert {call.name for call in reply.calls} == {SEARCH["name"]}
+
+
 def test_two_tools_called_at_once_keep_their_results_apart(api: Api) -> None:
     question = user("What is the weather in Paris and Rome?")
     first = api.ask(question, tools=[WEATHER])

@@ -150,6 +150,11 @@ REFUSED: dict[str, tuple[Json, str, str]] = {
     "an unknown kind of tool": (body(tools=[{"type": "web_search"}]), "tools[0].type", VALUE),
     "a tool without a name": (body(tools=[{"type": "function", "function": {}}]), "tools[0].function.name", MISSING),
     "an unknown word as tool choice": (body(tool_choice="any"), "tool_choice", VALUE),
+    "a choice among no tools": (
+        body(tool_choice={"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": []}}),
+        "tool_choice.allowed_tools.tools",
+        VALUE,
+    ),
     "a tool whose name is empty": (
         body(tools=[{"type": "function", "function": {"name": ""}}]),
         "tools[0].function.name",

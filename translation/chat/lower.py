@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from translation.chat.lower_items import lower_items
-from translation.chat.lower_tools import lower_tools
+from translation.chat.lower_tools import leave_only_chosen, lower_tools
 from translation.errors import InvalidRequest, Unrepresentable
 from translation.json_types import Json
 from translation.loss import Loss
@@ -43,6 +43,8 @@ def lower(turn: Turn, profile: Profile) -> Lowered:
         raise InvalidRequest("The input is empty: send at least one message.", param="input")
     body: Json = {"model": turn.model, "messages": messages}
     body |= lower_tools(turn.tools, turn.tool_choice, turn.parallel_tool_calls, losses)
+    if profile.forced_tool == "alone":
+        leave_only_chosen(body, losses)
     body |= _sampling(turn.sampling, losses)
     if turn.max_output_tokens is not None:
         body[profile.max_tokens_field] = turn.max_output_tokens

@@ -39,6 +39,32 @@ def lower_tools(tools: Sequence[Json], choice: str | Json | None, parallel: bool
     return body
 
 
+def leave_only_chosen(body: Json, losses: list[Loss]) -> None:
+    """Say which tools of a chat body may be called by sending no others, and no names in `tool_choice`.
+
+    Raises InvalidRequest when it names a tool that is not there.
+    """
+    choice = body.get("tool_choice")
+    if not isinstance(choice, dict):
+        return
+    is_one = choice["type"] != "allowed_tools"
+    named = [choice] if is_one else choice["allowed_tools"]["tools"]
+    tools = {_name_of(tool): tool for tool in body["tools"]}
+    allowed = {_name_of(tool) for tool in named}
+    if missing := sorted(name for _, name in allowed - tools.keys()):
+        raise InvalidRequest(f"tool_choice names {missing[0]!r}, which is not in tools.", param="tool_choice")
+    chosen = [tool for name, tool in tools.items() if name in allowed]
+    if len(chosen) < len(body["tools"]):
+        losses.append(Loss("tool_choice", "other tools left out"))
+    body["tools"] = chosen
+    body["tool_choice"] = "required" if is_one else choice["allowed_tools"]["mode"]
+
+
+def _name_of(tool: Json) -> tuple[str, str]:
+    """Of a tool or a choice in chat's nested form."""
+    return tool["type"], tool[tool["type"]]["name"]
+
+
 def _tool(tool: Json, param: str, losses: list[Loss]) -> Json:
     kind = tool.get("type", "")
     if kind not in _KEYS:

@@ -1,5 +1,6 @@
 """The few things a chat body needs changed before a chat upstream gets it as it is."""
 
+from translation.chat.lower_tools import leave_only_chosen
 from translation.json_types import Json
 from translation.loss import Loss
 from translation.lowered import Lowered
@@ -22,7 +23,8 @@ def relay_body(body: Json, profile: Profile, *, model: str) -> Lowered:
 
     That is with its name for the model, its word for the output limit and for developers, system messages where it
     takes them, past reasoning in the field it wants, no effort it has no field for, usage asked for on every stream,
-    and no empty `tools`.
+    no empty `tools`, and where the upstream
+    heeds no names in `tool_choice` only the tools it allows. Raises InvalidRequest for one that is not there.
     """
     relayed = {name: value for name, value in body.items() if value is not None and name not in _OURS}
     relayed["model"] = model
@@ -35,6 +37,8 @@ def relay_body(body: Json, profile: Profile, *, model: str) -> Lowered:
     if not relayed.get("tools"):
         for name in ("tools", "tool_choice", "parallel_tool_calls"):
             relayed.pop(name, None)
+    elif profile.forced_tool == "alone":
+        leave_only_chosen(relayed, losses)
     if relayed.get("stream"):
         relayed["stream_options"] = {**(body.get("stream_options") or {}), "include_usage": True}
     return Lowered(relayed, list(dict.fromkeys(losses)))

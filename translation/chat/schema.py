@@ -193,7 +193,9 @@ class NamedCustom(TypedDict, total=False):
 
 class AllowedTools(TypedDict, total=False):
     mode: Required[Literal["auto", "required"]]
-    tools: Required[list[Annotated[NamedFunction | NamedCustom, Field(discriminator="type")]]]
+    tools: Required[
+        Annotated[list[Annotated[NamedFunction | NamedCustom, Field(discriminator="type")]], Field(min_length=1)]
+    ]
 
 
 class AllowedToolsChoice(TypedDict, total=False):
