@@ -15,14 +15,17 @@ LONG_S = 30.0
 
 
 def config(base_url: str, *dialects: str, server: dict[str, Any] | None = None, **provider: Any) -> dict[str, Any]:
-    """Short deadlines and no second tries; `provider` replaces and adds what is said of the upstream."""
+    """No second tries, and no deadline but where a test is about one.
+
+    `provider` replaces and adds what is said of the upstream.
+    """
     upstream = {
         "type": "openai_compatible",
         "base_url": base_url,
         "api_key": KEY,
         "dialects": list(dialects),
-        "silence_s": SILENCE_S,
-        "answer_s": SILENCE_S,
+        "silence_s": LONG_S,
+        "answer_s": LONG_S,
         "max_line_mb": 1,
         "retries": 0,
         **provider,

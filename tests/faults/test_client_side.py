@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.faults.config import LONG_S, StartGateway, config
+from tests.faults.config import StartGateway, config
 from tests.faults.connection import connected
 from tests.faults.routes import ROUTES
 from tests.faults.seen import CHAT, RESPONSES, ask, client, question
@@ -20,7 +20,7 @@ PATHS = pytest.mark.parametrize("path", [RESPONSES, CHAT])
 
 
 def patient(base_url: str, dialect: str = "chat", **server: Any) -> dict:
-    return config(base_url, dialect, server=server, silence_s=LONG_S, answer_s=LONG_S)
+    return config(base_url, dialect, server=server)
 
 
 def hangs_after_the_opening(answer: Answer) -> Reply:

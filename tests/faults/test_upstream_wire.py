@@ -237,7 +237,7 @@ async def test_neither_the_key_nor_the_address_of_the_upstream_reaches_a_client(
 async def test_a_connection_that_is_given_up_is_closed(fault: str, path: str, gateway: StartGateway) -> None:
     async with ScriptedUpstream() as upstream:
         upstream.script(WIRE_FAULTS[fault](CHAT_ANSWER))
-        serving = gateway(config(upstream.url, "chat"))
+        serving = gateway(config(upstream.url, "chat", silence_s=SILENCE_S))
         await ask(serving.v1, path, stream=True)
         async with asyncio.timeout(1):
             await upstream.requests[0].closed
