@@ -242,6 +242,11 @@ FAILURES: dict[str, tuple[bytes, str, str]] = {
         "upstream_garbled",
         "a choice of the upstream's stream is not a JSON object",
     ),
+    "a choice whose number is none": (
+        wire(said("a"), {"choices": [{"index": [1], "delta": {}, "finish_reason": "stop"}]}),
+        "upstream_garbled",
+        "the index of a choice in the upstream's stream is not a number",
+    ),
     "a frame without end": (
         wire(said("a"), done=False) + b"data: " + b"x" * 400,
         "upstream_garbled",
@@ -345,7 +350,7 @@ def test_a_whole_completion_may_keep_its_name() -> None:
 
 CALLING: Json = {"tool_calls": [call(0, id="a", name="f", arguments="{}") | {"type": "function"}]}
 
-ENDINGS: dict[str, tuple[Json, str, bool, Json]] = {
+ENDINGS: dict[str, tuple[Json, Any, bool, Json]] = {
     "a stop after calls is the calls": (CALLING, "stop", False, {"finish_reason": "tool_calls"}),
     "calls that never came are a stop": ({"content": "a"}, "tool_calls", False, {"finish_reason": "stop"}),
     "the old word for calls becomes the new one": (
@@ -362,6 +367,12 @@ ENDINGS: dict[str, tuple[Json, str, bool, Json]] = {
     ),
     "a cut after calls is a cut": (CALLING, "length", False, {"finish_reason": "length"}),
     "a vendor's word for a cut is chat's": ({"content": "a"}, "model_length", False, {"finish_reason": "length"}),
+    "what is no word is a stop, and said beside it": (
+        {"content": "a"},
+        ["eos"],
+        False,
+        {"finish_reason": "stop", "native_finish_reason": "['eos']"},
+    ),
     "a word nobody knows is a stop, and said beside it": (
         {"content": "a"},
         "eos",
@@ -372,7 +383,7 @@ ENDINGS: dict[str, tuple[Json, str, bool, Json]] = {
 
 
 @pytest.mark.parametrize(("said", "finish", "legacy", "expected"), ENDINGS.values(), ids=ENDINGS)
-def test_finish_reasons_are_those_of_chat(said: Json, finish: str, legacy: bool, expected: Json) -> None:
+def test_finish_reasons_are_those_of_chat(said: Json, finish: Any, legacy: bool, expected: Json) -> None:
     relaying = relay(legacy_functions=legacy)
     (streamed,) = chunks_of(run(relaying, [wire(chunk(said), chunk(finish=finish))]))[-1]["choices"]
     whole = relay_completion(

@@ -46,6 +46,10 @@ CASES: dict[str, tuple[Json, Usage]] = {
         {"prompt_tokens": True, "completion_tokens": "7", "prompt_tokens_details": {"cached_tokens": None}},
         Usage(),
     ),
+    "counts that count nothing": (
+        {"prompt_tokens": 1e308, "input_tokens": 5, "completion_tokens": 2**64},
+        Usage(input=5),
+    ),
     "counts with a fraction": ({"prompt_tokens": 5.0}, Usage(input=5)),
     "details without their whole": ({"prompt_tokens_details": {"cached_tokens": 3}}, Usage(cache_read=3)),
     "nothing": ({}, Usage()),

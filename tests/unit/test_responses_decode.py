@@ -498,6 +498,13 @@ GARBAGE: dict[str, Any] = {
     "a list": [],
     "an item that is missing": said("output_item.added", output_index=0),
     "an item that is a text": said("output_item.done", output_index=0, item="message"),
+    "a call without an id": said("output_item.added", output_index=0, item={"type": "function_call", "name": "f"}),
+    "a call whose name is no text": said(
+        "output_item.added", output_index=0, item={"type": "function_call", "call_id": "c", "name": {}}
+    ),
+    "a text that is none": said(
+        "content_part.done", output_index=0, content_index=0, part={"type": "output_text", "text": {}}
+    ),
     "an index that is a list": said("output_text.delta", output_index=[], delta="x"),
 }
 

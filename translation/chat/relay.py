@@ -200,6 +200,8 @@ class ChatRelay:
         """Note what a choice says; whether it was changed."""
         delta = choice.get("delta")
         index = choice.get("index") or 0
+        if not isinstance(index, int):
+            raise ProtocolViolation("the index of a choice in the upstream's stream is not a number")
         changed = False
         if isinstance(delta, dict):
             self.has_content = self.has_content or any(delta.get(key) for key in _CONTENT)
@@ -324,7 +326,7 @@ def _say_content(message: Json) -> bool:
 
 
 def _is_broken(choice: Json) -> bool:
-    return choice.get("finish_reason") in BROKEN or bool(choice.get("error"))
+    return str(choice.get("finish_reason")) in BROKEN or bool(choice.get("error"))
 
 
 def _message(choice: Any) -> Any:

@@ -95,11 +95,13 @@ def text_of(content: Any) -> str:
             return ""
 
 
-def citation(annotation: Json) -> Json | None:
+def citation(annotation: Any) -> Json | None:
     """A citation as chat says it, or None: chat can cite nothing but URLs."""
-    if annotation.get("type") != "url_citation":
-        return None
-    return {"type": "url_citation", "url_citation": {key: annotation[key] for key in annotation if key != "type"}}
+    match annotation:
+        case {"type": "url_citation", **cited}:
+            return {"type": "url_citation", "url_citation": cited}
+        case _:
+            return None
 
 
 def citations(item: Item) -> Iterator[Json]:
@@ -129,8 +131,8 @@ def mend_ending(choice: Json, *, called: bool, legacy: bool) -> bool:
     Upstreams say `stop` after calls, words of their own, or nothing in a whole answer.
     """
     said = choice.get("finish_reason")
-    reason = FINISH_REASONS.get(said or "stop", "other")
-    mended = ending(Finished(reason, said), called=called, legacy=legacy)
+    word = str(said or "stop")
+    mended = ending(Finished(FINISH_REASONS.get(word, "other"), word), called=called, legacy=legacy)
     if mended["finish_reason"] == said:
         return False
     choice |= {**mended, **{key: choice[key] for key in ("native_finish_reason",) if choice.get(key)}}

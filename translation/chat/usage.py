@@ -2,6 +2,7 @@
 
 from typing import Any, Final
 
+from translation.counts import at_most, read_count
 from translation.events import Usage
 from translation.json_types import Json
 
@@ -35,7 +36,7 @@ def read_usage(reported: Json, before: Usage | None = None) -> Usage:
             earlier = getattr(before, name)
             counts[name] = earlier if count is None else max(count, earlier or 0)
     for part, whole in (("cache_read", "input"), ("cache_write", "input"), ("reasoning", "output")):
-        counts[part] = _at_most(counts[part], counts[whole])
+        counts[part] = at_most(counts[part], counts[whole])
     return Usage(**counts, raw=reported)
 
 
@@ -44,10 +45,6 @@ def _first(reported: Json, paths: tuple[tuple[str, ...], ...]) -> int | None:
         found: Any = reported
         for key in path:
             found = found.get(key) if isinstance(found, dict) else None
-        if isinstance(found, int | float) and not isinstance(found, bool):
-            return max(int(found), 0)
+        if (counted := read_count(found)) is not None:
+            return counted
     return None
-
-
-def _at_most(part: int | None, whole: int | None) -> int | None:
-    return part if part is None or whole is None else min(part, whole)

@@ -186,6 +186,8 @@ class OutputReader:
     def _start(self, at: int, item: Item) -> list[Event]:
         index = self._count
         self._count += 1
+        if item["type"] in _CALLS and not (isinstance(item["call_id"], str) and isinstance(item["name"], str)):
+            raise TypeError("a call without an id or a name is none")
         self.called = self.called or item["type"] in _CALLS
         start = _trimmed(item)
         if not start.get("id"):
@@ -262,12 +264,16 @@ def _said(text: _Text, piece: Any, logprobs: Any) -> list[Event]:
     if not piece or not text.open or not isinstance(piece, str):
         return []
     text.said = True
-    return [Delta(text.index, text.part_index, piece, logprobs or None)]
+    return [Delta(text.index, text.part_index, piece, logprobs if logprobs and isinstance(logprobs, list) else None)]
 
 
 def _rest(text: _Text, whole: Mapping[str, Any]) -> list[Event]:
     """The text of a whole object, if no delta has said it."""
-    return [] if text.said or text.key is None else _said(text, whole.get(text.key), whole.get("logprobs"))
+    if text.key is None:
+        return []
+    if not isinstance(said := whole.get(text.key), str | None):
+        raise TypeError("a text that is no string")
+    return [] if text.said else _said(text, said, whole.get("logprobs"))
 
 
 def _end(text: _Text, part: Json | None) -> list[Event]:
@@ -275,7 +281,7 @@ def _end(text: _Text, part: Json | None) -> list[Event]:
     if not text.open or text.part_index is None:
         return []
     events = _rest(text, part or {})
-    annotations = (part or {}).get("annotations") or []
+    annotations = [each for each in (part or {}).get("annotations") or () if isinstance(each, dict)]
     events += [Annotated(text.index, text.part_index, each) for each in annotations[text.annotations :]]
     text.open = False
     return [*events, PartEnded(text.index, text.part_index, None if part is None else _trimmed(part))]

@@ -1,7 +1,6 @@
 """Token counts in the Responses API's shape."""
 
-from typing import Any
-
+from translation.counts import at_most, read_count
 from translation.events import Usage
 from translation.json_types import Json
 
@@ -12,13 +11,13 @@ def read(reported: Json | None) -> Usage | None:
         return None
     read_from = reported.get("input_tokens_details") or {}
     written = reported.get("output_tokens_details") or {}
-    input_tokens, output_tokens = _count(reported.get("input_tokens")), _count(reported.get("output_tokens"))
+    input_tokens, output_tokens = read_count(reported.get("input_tokens")), read_count(reported.get("output_tokens"))
     return Usage(
         input=input_tokens,
         output=output_tokens,
-        cache_read=_at_most(_count(read_from.get("cached_tokens")), input_tokens),
-        cache_write=_at_most(_count(read_from.get("cache_write_tokens")), input_tokens),
-        reasoning=_at_most(_count(written.get("reasoning_tokens")), output_tokens),
+        cache_read=at_most(read_count(read_from.get("cached_tokens")), input_tokens),
+        cache_write=at_most(read_count(read_from.get("cache_write_tokens")), input_tokens),
+        reasoning=at_most(read_count(written.get("reasoning_tokens")), output_tokens),
         raw=reported,
     )
 
@@ -48,13 +47,3 @@ def write(usage: Usage | None, upstream: Json | None = None) -> Json | None:
         },
         "total_tokens": input_tokens + output_tokens,
     }
-
-
-def _count(reported: Any) -> int | None:
-    if isinstance(reported, bool) or not isinstance(reported, int | float):
-        return None
-    return max(int(reported), 0)
-
-
-def _at_most(part: int | None, whole: int | None) -> int | None:
-    return part if part is None or whole is None else min(part, whole)

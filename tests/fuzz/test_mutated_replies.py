@@ -1,0 +1,62 @@
+"""Recorded replies, damaged: clients get a well-formed answer or one named failure, and never an internal error."""
+
+import json
+from pathlib import Path
+from random import Random
+
+import orjson
+import pytest
+
+from tests.faults.config import LONG_S, config
+from tests.faults.routes import ROUTES
+from tests.faults.seen import Json, client, frames, question
+from tests.fuzz.mutations import mutated
+from tests.serving import serving
+from tests.upstream import Reply, ScriptedUpstream
+from tests.upstream.builders import DONE, SSE, data_frame, json_reply
+
+REPLIES_PER_ROUTE = 120
+GOLDEN = Path(__file__).parents[1] / "golden"
+FORMS = pytest.mark.parametrize("stream", [True, False], ids=["streaming", "whole"])
+
+
+@pytest.mark.parametrize(("path", "dialect"), ROUTES.values(), ids=ROUTES)
+@FORMS
+async def test_a_damaged_reply_is_passed_on_well_formed_or_named(path: str, dialect: str, stream: bool) -> None:
+    random = Random(f"{path} {dialect} {stream}")
+    recordings = _streams(dialect) if stream else _answers(dialect)
+    strangers = [whole for recording in recordings for whole in recording]
+    async with ScriptedUpstream() as upstream, client() as asking:
+        with serving(config(upstream.url, dialect, silence_s=LONG_S, answer_s=LONG_S)) as gateway:
+            for number in range(REPLIES_PER_ROUTE):
+                damaged = list(random.choice(recordings))
+                at = random.randrange(len(damaged))
+                damaged[at] = mutated(random, damaged[at], strangers)
+                upstream.script(
+                    Reply(headers=SSE, body=b"".join(map(data_frame, damaged)) + DONE)
+                    if stream
+                    else json_reply(damaged[0])
+                )
+                reply = await asking.post(gateway.v1 + path, json=question(path, stream=stream))
+                told = f"reply {number}, damaged at {at}: {json.dumps(damaged[at])}"
+                assert b"internal_error" not in reply.content, told
+                if reply.status_code != 200:
+                    assert reply.status_code != 500, told
+                    assert list(reply.json()["error"]) == ["message", "type", "param", "code"], told
+                elif stream:
+                    assert all(orjson.loads(data) for _, data in frames(reply.content)), told
+                else:
+                    assert reply.json(), told
+
+
+def _streams(dialect: str) -> list[list[Json]]:
+    return [_frames(recording) for recording in sorted((GOLDEN / dialect).glob("*.sse"))]
+
+
+def _frames(recording: Path) -> list[Json]:
+    lines = [line.removeprefix("data:").strip() for line in recording.read_text().splitlines() if line[:5] == "data:"]
+    return [orjson.loads(line) for line in lines if line != "[DONE]"]
+
+
+def _answers(dialect: str) -> list[list[Json]]:
+    return [[orjson.loads(recording.read_bytes())] for recording in sorted((GOLDEN / dialect).glob("*.json"))]

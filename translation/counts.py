@@ -1,0 +1,18 @@
+"""Token counts as upstreams report them."""
+
+from typing import Any, Final
+
+_MOST: Final = 2**53 - 1
+"""The largest whole number every JSON reader keeps."""
+
+
+def read_count(reported: Any) -> int | None:
+    """None for what is no number, and for numbers that count nothing."""
+    if isinstance(reported, bool) or not isinstance(reported, int | float) or reported > _MOST:
+        return None
+    return max(int(reported), 0)
+
+
+def at_most(part: int | None, whole: int | None) -> int | None:
+    """No part is larger than its whole."""
+    return part if part is None or whole is None else min(part, whole)
