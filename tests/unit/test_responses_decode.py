@@ -505,6 +505,11 @@ GARBAGE: dict[str, Any] = {
     "a text that is none": said(
         "content_part.done", output_index=0, content_index=0, part={"type": "output_text", "text": {}}
     ),
+    "log probabilities that are a number": said(
+        "output_item.done",
+        output_index=0,
+        item={"type": "message", "content": [{"type": "output_text", "text": "x", "logprobs": 7}]},
+    ),
     "an index that is a list": said("output_text.delta", output_index=[], delta="x"),
 }
 

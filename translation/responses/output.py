@@ -294,6 +294,8 @@ def _position(chunk: Json) -> int:
 
 def _trimmed(whole: Json) -> Json:
     trimmed = {key: value for key, value in whole.items() if value is not None or key not in _NEVER_NULL}
+    if not isinstance(trimmed.get("annotations"), list | None) or not isinstance(trimmed.get("logprobs"), list | None):
+        raise TypeError("a list that is none")
     if trimmed.get("content"):
         trimmed["content"] = [_trimmed(part) for part in trimmed["content"]]
     return trimmed
