@@ -15,7 +15,7 @@ from tests.serving import serving
 from tests.upstream import Reply, ScriptedUpstream
 from tests.upstream.builders import DONE, SSE, data_frame, json_reply
 
-REPLIES_PER_ROUTE = 120
+REPLIES_PER_ROUTE = 80
 GOLDEN = Path(__file__).parents[1] / "golden"
 FORMS = pytest.mark.parametrize("stream", [True, False], ids=["streaming", "whole"])
 
