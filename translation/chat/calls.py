@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from translation.chat.call_ids import CallIds
 from translation.events import Event
 from translation.ids import NewId
 from translation.json_types import Json
@@ -38,11 +39,10 @@ class CallReader:
     """
 
     def __init__(self, new_id: NewId, writer: ItemWriter) -> None:
-        self._new_id = new_id
         self._writer = writer
         self._calls: list[_Call] = []
         self._by_index: dict[int, _Call] = {}
-        self._ids: set[str] = set()
+        self._ids = CallIds(new_id)
 
     @property
     def made(self) -> bool:
@@ -116,17 +116,8 @@ class CallReader:
     def _open(self, call: _Call) -> list[Event]:
         call.opened = True
         kind = "custom_tool_call" if call.custom else "function_call"
-        call_id = self._unused(call.id) if call.id else self._new_id("call")
+        call_id = self._ids.take(call.id)
         return self._writer.call(call, name=call.name, call_id=call_id, arguments="".join(call.texts), kind=kind)
-
-    def _unused(self, call_id: str) -> str:
-        """Outputs are matched by this id, so a second call by the same one is given another."""
-        unused, count = call_id, 1
-        while unused in self._ids:
-            count += 1
-            unused = f"{call_id}__{count}"
-        self._ids.add(unused)
-        return unused
 
 
 def _continues(call: _Call, fragment: _Fragment) -> bool:

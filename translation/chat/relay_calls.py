@@ -1,10 +1,11 @@
 """Tool calls on a relay: left as they came where they are well formed, mended where a client could not add them up."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
 
+from translation.chat.call_ids import CallIds
 from translation.chat.calls import is_whole
 from translation.ids import NewId
 from translation.json_types import Json
@@ -15,7 +16,7 @@ class _Call:
     place: int
     id: str
     name: str
-    arguments: str = ""
+    texts: list[str] = field(default_factory=list)
     empty: bool = True
 
 
@@ -28,12 +29,11 @@ class CallMender:
     """
 
     def __init__(self, new_id: NewId, *, legacy: bool) -> None:
-        self._new_id = new_id
         self._legacy = legacy
         """The client sent `functions`: to it `function_call` is the right form."""
         self._calls: list[_Call] = []
         self._by_index: dict[int, _Call] = {}
-        self._ids: set[str] = set()
+        self._ids = CallIds(new_id)
 
     def mend(self, said: Json) -> bool:
         """Mend the calls of a delta in place; whether that changed anything."""
@@ -88,7 +88,8 @@ class CallMender:
         if entry.get("type") == "custom":
             call.empty = False
             return mended
-        call.arguments += text
+        if text:
+            call.texts.append(text)
         call.empty = call.empty and not text.strip()
         function = {**body, "arguments": text} if "arguments" in body else dict(body)
         if not begins and name == call.name:
@@ -103,13 +104,8 @@ class CallMender:
         return None if name and _is_next(call, entry, name, text) else call
 
     def _begin(self, entry: Json, name: str) -> _Call:
-        call_id = str(entry.get("id") or self._new_id("call"))
-        unused, count = call_id, 1
-        while unused in self._ids:
-            count += 1
-            unused = f"{call_id}__{count}"
-        self._ids.add(unused)
-        call = _Call(len(self._calls), unused, name)
+        call_id = self._ids.take(str(entry.get("id") or "") or None)
+        call = _Call(len(self._calls), call_id, name)
         self._calls.append(call)
         if isinstance(index := entry.get("index"), int):
             self._by_index[index] = call
@@ -120,6 +116,6 @@ def _is_next(call: _Call, entry: Json, name: str, text: str) -> bool:
     """Whether an entry with a name, which every call says at its start, begins the call after this one."""
     if call_id := entry.get("id"):
         return bool(call_id != call.id)
-    if call.arguments:
-        return name != call.name or (bool(text) and is_whole(call.arguments))
+    if call.texts:
+        return name != call.name or (bool(text) and is_whole("".join(call.texts)))
     return name != call.name and not isinstance(entry.get("index"), int)
