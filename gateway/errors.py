@@ -11,6 +11,7 @@ GatewayError
   MethodNotAllowed     the path exists, the method does not
   UpgradeRequired      a WebSocket was asked for where there is none
   ShuttingDown         the server stops and the time to drain is over
+  StoreUnavailable     the database is down, full, read-only or too slow
   TurnFailed           the upstream reported a failure inside a good reply, before any content
 """
 
@@ -74,6 +75,11 @@ class ShuttingDown(GatewayError):
         super().__init__("the server is shutting down; send the request again", headers={"retry-after": "1"})
 
 
+class StoreUnavailable(GatewayError):
+    def __init__(self, message: str) -> None:
+        super().__init__(message, headers={"retry-after": "1"})
+
+
 class TurnFailed(GatewayError):
     """`failed` is the event the stream would have ended in."""
 
@@ -105,6 +111,7 @@ ANSWERS: dict[type[Exception], Answer] = {
     MethodNotAllowed: Answer(405, _INVALID, "method_not_allowed"),
     UpgradeRequired: Answer(426, _INVALID, "upgrade_required"),
     ShuttingDown: Answer(503, _SERVER, "server_shutting_down"),
+    StoreUnavailable: Answer(503, _SERVER, "store_unavailable"),
     InvalidRequest: Answer(400, _INVALID, "invalid_value"),
     Unrepresentable: Answer(400, _INVALID, "unsupported_parameter"),
     ProtocolViolation: Answer(502, _SERVER, "upstream_garbled"),

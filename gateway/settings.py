@@ -56,19 +56,58 @@ class Server(_Section):
     )
 
 
+_DATABASES = ("sqlite+aiosqlite:///", "postgresql+asyncpg://")
+
+
 class Store(_Section):
-    """Where responses are kept."""
+    """Where responses, conversations and completions are kept."""
 
     url: str | None = Field(
-        default=None, description="The database. This version keeps no state, so only `null` is accepted."
+        default=None,
+        description="The database: `sqlite+aiosqlite:///FILE` for one machine, `postgresql+asyncpg://USER:PASSWORD@HOST/"
+        "NAME` for many replicas, `null` to keep nothing.",
     )
-    ttl_days: Number = Field(default=30.0, gt=0, description="How long a stored response is kept.")
+    ttl_days: Number = Field(default=30.0, gt=0, description="How long what is stored is kept, in days.")
+    events_hours: Number = Field(
+        default=24.0, gt=0, description="How long the stream of a finished response can still be replayed, in hours."
+    )
+    sweep_s: Number = Field(
+        default=600.0, gt=0, description="Seconds between two searches for what is to be forgotten."
+    )
+    deadline_s: Number = Field(
+        default=5.0, gt=0, description="Seconds the database has for one transaction before it counts as down."
+    )
+    poll_s: Number = Field(
+        default=0.5, gt=0, description="Seconds between two looks at the database where nothing tells of changes."
+    )
 
     @field_validator("url")
     @classmethod
-    def _refuse_a_store(cls, url: str | None) -> None:
-        if url is not None:
-            raise PydanticCustomError("store", "this version keeps no state; write null")
+    def _refuse_other_databases(cls, url: str | None) -> str | None:
+        if url is not None and not url.startswith(_DATABASES):
+            raise PydanticCustomError("store", "write sqlite+aiosqlite:///FILE, postgresql+asyncpg://... or null")
+        return url
+
+
+class Background(_Section):
+    """Responses that run without a client waiting: `background: true`, and streams that can be resumed."""
+
+    max_running: Whole = Field(
+        default=64, ge=1, description="How many run at once in one server process; the others are queued."
+    )
+    lease_s: Number = Field(
+        default=15.0, gt=0, description="Seconds after which the work of a replica that gives no sign is taken over."
+    )
+    max_attempts: Whole = Field(
+        default=3, ge=1, description="How often a response is begun before it fails; 1 never begins one again."
+    )
+
+
+class WebSocket(_Section):
+    """The WebSocket transport of `/v1/responses`."""
+
+    max_minutes: Number = Field(default=60.0, gt=0, description="Minutes after which a connection is closed.")
+    max_connections: Whole = Field(default=1000, ge=1, description="Connections open at once in one server process.")
 
 
 class Key(_Section):
@@ -158,6 +197,9 @@ class ModelConfig(_Section):
     extra_params: frozenset[Name] | None = Field(
         default=None, description="Further request fields to pass on as they are, beside those of the provider's type."
     )
+    resumable: bool = Field(
+        default=False, description="Streams of this model can be resumed, as if clients sent `resumable: true`."
+    )
     strict: bool = Field(
         default=False,
         description="Refuse whatever would be lost on the way, as if clients sent `x-gateway-strict: true`.",
@@ -198,7 +240,11 @@ class Settings(_Section):
     """The whole configuration. `load` and `parse` make one; they check more than the fields can."""
 
     server: Server = Field(default=Server(), description="How the server listens and what it accepts.")
-    store: Store = Field(default=Store(), description="Where responses are kept.")
+    store: Store = Field(default=Store(), description="Where responses, conversations and completions are kept.")
+    background: Background = Field(
+        default=Background(), description="Responses that run without a client waiting for them."
+    )
+    websocket: WebSocket = Field(default=WebSocket(), description="The WebSocket transport of `/v1/responses`.")
     auth: AuthSettings | None = Field(default=None, description="Who may use the gateway; anyone if left out.")
     providers: dict[Name, ProviderConfig] = Field(
         default_factory=dict, description="The upstreams, each under a name of your choice."

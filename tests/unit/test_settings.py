@@ -141,9 +141,9 @@ MISTAKES: dict[str, tuple[str, str]] = {
         "server: {host: 0.0.0.0}\n",
         "config.yaml:1: server.host: 0.0.0.0 can be reached by others: write auth.keys, or listen on 127.0.0.1 only",
     ),
-    "a store": (
-        "store: {url: 'sqlite+aiosqlite:///x.db'}\n",
-        "config.yaml:1: store.url: this version keeps no state; write null",
+    "a database there is not": (
+        "store: {url: 'mysql://localhost/x'}\n",
+        "config.yaml:1: store.url: write sqlite+aiosqlite:///FILE, postgresql+asyncpg://... or null",
     ),
     "a tool parser there is not": (
         PROVIDERS + "models: {a: {provider: local, tool_parser: hermes}}\n",
@@ -270,7 +270,7 @@ def test_another_address_is_allowed_with_keys() -> None:
 
 
 def test_a_model_can_override_every_field_of_a_profile_and_no_other() -> None:
-    own = {"provider", "model", "tool_parser", "strict", "request_defaults", "capabilities"}
+    own = {"provider", "model", "tool_parser", "resumable", "strict", "request_defaults", "capabilities"}
     assert set(ModelConfig.model_fields) - own == {field.name for field in fields(Profile)}
 
 

@@ -1,0 +1,281 @@
+"""What the gateway asks of its store. Nothing is found without its owner; foreign reads as unknown.
+
+Every method may raise `StoreUnavailable`, within `store.deadline_s`; what it was to write is then written whole or not
+at all. JSON objects come back as they went in, key order included.
+"""
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, Protocol, TypeAlias
+
+from translation.json_types import Item, Json
+
+Order: TypeAlias = Literal["asc", "desc"]
+
+ACTIVE = ("queued", "in_progress")
+"""Statuses of responses that are not finished."""
+
+
+class PageRequest(NamedTuple):
+    """Which part of a list: at most `limit` rows beyond the one whose id is `after`."""
+
+    after: str | None = None
+    limit: int = 20
+    order: Order = "desc"
+
+
+class Page(NamedTuple):
+    """Part of a list, in the order asked for."""
+
+    rows: Sequence[Json]
+    has_more: bool
+
+
+class UnknownCursor(Exception):
+    """The id in `PageRequest.after` is not in the list."""
+
+
+class NotHeld(Exception):
+    """The response is no longer this worker's: cancelled, deleted, or taken over when its lease had run out."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewResponse:
+    """A response at its beginning."""
+
+    owner: str
+    response: Json
+    """As `response.created` shows it: `id`, `status` queued or in_progress, `output` empty."""
+    items: Sequence[Item]
+    """What this request itself said, each item with an `id`; not its history."""
+    parent_id: str | None = None
+    conversation_id: str | None = None
+    logged: bool = False
+    """Its events go to the log, so that its stream can be resumed."""
+    job: Json | None = None
+    """What any replica needs to run it from the start; None for what lives and dies with its HTTP request."""
+    worker: str | None = None
+    """The replica that runs it; None leaves a job to whoever claims it first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredResponse:
+    """A response as it is now."""
+
+    response: Json
+    logged: bool
+    background: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """A response to run, claimed by this worker. `attempt` counts from 1; `told` is the last sequence number in the
+    log, or -1: what a former attempt has told clients already."""
+
+    owner: str
+    response_id: str
+    request: Json
+    attempt: int
+    logged: bool
+    told: int
+
+
+class LogEntry(NamedTuple):
+    """Whole frames of consecutive events, numbered `first` to `last`."""
+
+    first: int
+    last: int
+    frames: bytes
+
+
+class Responses(Protocol):
+    """Responses and the items they are made of. A response's history is its chain of parents, walked by one query."""
+
+    async def begin(self, new: NewResponse) -> None:
+        """Write a response that begins, with its input items and its job."""
+        ...
+
+    async def finish(self, owner: str, response: Json, *, worker: str, last: LogEntry | None = None) -> None:
+        """Write the end in one transaction: the response with its output items, `last` to the event log, the turn's
+        items to its conversation, no job any more. Raises NotHeld unless the response is active and this worker's."""
+        ...
+
+    async def response(self, owner: str, response_id: str) -> StoredResponse | None:
+        """A response; one whose worker died reads failed, code `interrupted`, unless its job will be run again."""
+        ...
+
+    async def responses(self, owner: str, page: PageRequest) -> Page:
+        """The owner's responses by time of creation. Raises UnknownCursor."""
+        ...
+
+    async def delete(self, owner: str, response_id: str) -> bool:
+        """Forget a response, stopping it if it runs; whether there was one. Its items stay as long as a later response
+        of the chain needs them as history, and no longer."""
+        ...
+
+    async def cancel(self, owner: str, response_id: str) -> StoredResponse | None:
+        """End an active response as `cancelled`, from whichever replica; one that has ended stays as it is. A log gets
+        its terminal event in the same transaction."""
+        ...
+
+    async def input_items(self, owner: str, response_id: str, page: PageRequest) -> Page | None:
+        """What the request itself said. Raises UnknownCursor."""
+        ...
+
+    async def history(self, owner: str, response_id: str) -> "History | None":
+        """Every item up to and including this response's output, oldest first, by one query; None for unknown ids."""
+        ...
+
+    async def items(self, owner: str, item_ids: Sequence[str]) -> Mapping[str, Item]:
+        """Items of responses or conversations by id, those that there are."""
+        ...
+
+    async def recover(self, *, at_start: bool = False) -> int:
+        """Fail, code `interrupted`, what runs without a job on a replica that died; how many. `at_start`: no other
+        process uses this database, so that whatever runs is dead; jobs are free to be claimed again."""
+        ...
+
+
+class History(NamedTuple):
+    """`status` and `usage` are those of the response asked for."""
+
+    items: Sequence[Item]
+    status: str
+    usage: Json | None
+
+
+class Conversations(Protocol):
+    """Conversations and their items, in order."""
+
+    async def create_conversation(self, owner: str, conversation: Json, items: Sequence[Item]) -> None: ...
+
+    async def conversation(self, owner: str, conversation_id: str) -> Json | None: ...
+
+    async def update_conversation(self, owner: str, conversation_id: str, metadata: Json) -> Json | None:
+        """The conversation after the change."""
+        ...
+
+    async def delete_conversation(self, owner: str, conversation_id: str) -> bool:
+        """Forget it and its items; responses made in it keep their own."""
+        ...
+
+    async def add_items(self, owner: str, conversation_id: str, items: Sequence[Item]) -> bool:
+        """Append; whether there is such a conversation."""
+        ...
+
+    async def conversation_items(self, owner: str, conversation_id: str, page: PageRequest) -> Page | None:
+        """Raises UnknownCursor."""
+        ...
+
+    async def conversation_history(self, owner: str, conversation_id: str) -> Sequence[Item] | None:
+        """All its items, oldest first, by one query."""
+        ...
+
+    async def conversation_item(self, owner: str, conversation_id: str, item_id: str) -> Item | None: ...
+
+    async def delete_item(self, owner: str, conversation_id: str, item_id: str) -> bool: ...
+
+
+class Completions(Protocol):
+    """Stored chat completions: the object, and the messages that were asked with."""
+
+    async def keep_completion(self, owner: str, completion: Json, messages: Sequence[Json]) -> None:
+        """`completion` has `metadata`; every message has an `id`."""
+        ...
+
+    async def completion(self, owner: str, completion_id: str) -> Json | None: ...
+
+    async def completions(
+        self, owner: str, page: PageRequest, *, model: str | None = None, metadata: Mapping[str, str] | None = None
+    ) -> Page:
+        """Those of one model, with all of these metadata. Raises UnknownCursor."""
+        ...
+
+    async def update_completion(self, owner: str, completion_id: str, metadata: Json | None) -> Json | None: ...
+
+    async def delete_completion(self, owner: str, completion_id: str) -> bool: ...
+
+    async def completion_messages(self, owner: str, completion_id: str, page: PageRequest) -> Page | None:
+        """Raises UnknownCursor."""
+        ...
+
+
+class EventLog(Protocol):
+    """The append-only source of resumable streams: what is not in it has not been sent."""
+
+    async def append(self, owner: str, response_id: str, entry: LogEntry, *, worker: str) -> None:
+        """Raises NotHeld. Appends of many streams share a transaction."""
+        ...
+
+    async def entries(self, owner: str, response_id: str, *, after: int) -> tuple[Sequence[LogEntry], bool]:
+        """Entries with events numbered above `after`, in order, and whether the response has ended."""
+        ...
+
+    def watch(self, owner: str, response_id: str) -> AbstractAsyncContextManager["Watch"]:
+        """Hear of changes to one response, from whichever replica."""
+        ...
+
+
+class Watch(Protocol):
+    """`await changed()` returns when something may have happened since the last time, or after the polling interval."""
+
+    async def changed(self) -> None: ...
+
+
+class Jobs(Protocol):
+    """Background work, leased to one replica at a time."""
+
+    async def claim(self, worker: str, limit: int) -> Sequence[Job]:
+        """Lease up to `limit` jobs: new ones, and those whose worker died."""
+        ...
+
+    async def heartbeat(self, worker: str) -> None:
+        """This replica lives for another `background.lease_s`."""
+        ...
+
+    async def held(self, worker: str) -> frozenset[tuple[str, str]]:
+        """(owner, response id) of the active responses that are this worker's: those it runs and no longer holds were
+        cancelled, deleted or taken over."""
+        ...
+
+    async def release(self, worker: str) -> None:
+        """This replica stops: its jobs are free for others at once."""
+        ...
+
+    def watch_jobs(self) -> AbstractAsyncContextManager[Watch]:
+        """Hear of new jobs, and of changes to running ones."""
+        ...
+
+
+class Retention(Protocol):
+    """What is forgotten, and everything of one owner."""
+
+    async def sweep(self, *, before: int) -> int:
+        """Delete what was created before an epoch second, except what later items still need as history; how many
+        responses, conversations and completions went."""
+        ...
+
+    async def erase(self, owner: str) -> int:
+        """Delete everything of one owner, running or not; how many responses, conversations and completions it was."""
+        ...
+
+    def export(self, owner: str) -> AsyncGenerator[Json, None]:
+        """Everything of one owner, one object at a time: `{"object": ..., ...}` with its items or messages."""
+        ...
+
+
+class Store(Responses, Conversations, Completions, EventLog, Jobs, Retention, Protocol):
+    """All of it, over one database."""
+
+    async def open(self) -> None:
+        """Connect and check the schema. Raises SchemaMismatch. A database that is down is no failure here: `degraded`
+        says so, and later calls try again."""
+        ...
+
+    async def aclose(self) -> None: ...
+
+    @property
+    def degraded(self) -> str | None:
+        """What is wrong with the database right now, in words for `/readyz`; None when the last use of it went well."""
+        ...

@@ -1,0 +1,127 @@
+"""The tables. Every key starts with the owner, so that no row can be found without one.
+
+JSON is kept as text, exactly as it was written. Times are epoch microseconds of the gateway's clock.
+"""
+
+from typing import Final
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    SmallInteger,
+    String,
+    Table,
+    Text,
+    false,
+)
+
+_ID = String(255)
+
+INPUT: Final = 0
+OUTPUT: Final = 1
+"""`items.place`: what the request said, and what the model answered."""
+
+metadata = MetaData(
+    naming_convention={"ix": "ix_%(table_name)s_%(column_0_N_name)s", "pk": "pk_%(table_name)s"},
+)
+
+responses = Table(
+    "responses",
+    metadata,
+    Column("owner", _ID, primary_key=True),
+    Column("id", _ID, primary_key=True),
+    Column("created_us", BigInteger, nullable=False),
+    Column("status", String(32), nullable=False),
+    Column("parent_id", _ID),
+    Column("conversation_id", _ID),
+    Column("body", Text, nullable=False, comment="The response object with an empty output."),
+    Column("background", Boolean, nullable=False),
+    Column("logged", Boolean, nullable=False, comment="Its events are in the log."),
+    Column("worker", _ID, comment="The replica that runs it; null when nobody does."),
+    Column("deleted", Boolean, nullable=False, server_default=false(), comment="Gone, except as history of others."),
+    Index("ix_responses_owner_created_us", "owner", "created_us", "id"),
+    Index("ix_responses_owner_parent_id", "owner", "parent_id"),
+    Index("ix_responses_worker", "worker"),
+    Index("ix_responses_created_us", "created_us"),
+)
+
+items = Table(
+    "items",
+    metadata,
+    Column("owner", _ID, primary_key=True),
+    Column("response_id", _ID, primary_key=True),
+    Column("place", SmallInteger, primary_key=True),
+    Column("position", Integer, primary_key=True),
+    Column("id", _ID, nullable=False),
+    Column("body", Text, nullable=False),
+    Index("ix_items_owner_id", "owner", "id"),
+)
+
+events = Table(
+    "events",
+    metadata,
+    Column("owner", _ID, primary_key=True),
+    Column("response_id", _ID, primary_key=True),
+    Column("first", Integer, primary_key=True, comment="Sequence number of the first event in `frames`."),
+    Column("last", Integer, nullable=False),
+    Column("frames", LargeBinary, nullable=False),
+)
+
+jobs = Table(
+    "jobs",
+    metadata,
+    Column("owner", _ID, primary_key=True),
+    Column("response_id", _ID, primary_key=True),
+    Column("created_us", BigInteger, nullable=False),
+    Column("request", Text, nullable=False),
+    Column("worker", _ID, comment="Who has it leased; null while nobody does."),
+    Column("attempt", Integer, nullable=False),
+    Index("ix_jobs_created_us", "created_us"),
+)
+
+workers = Table(
+    "workers",
+    metadata,
+    Column("id", _ID, primary_key=True),
+    Column("alive_until_us", BigInteger, nullable=False, comment="By the database's clock."),
+)
+
+conversations = Table(
+    "conversations",
+    metadata,
+    Column("owner", _ID, primary_key=True),
+    Column("id", _ID, primary_key=True),
+    Column("created_us", BigInteger, nullable=False),
+    Column("body", Text, nullable=False),
+    Column("next_position", Integer, nullable=False, comment="Of the next item; raising it locks the row."),
+    Index("ix_conversations_created_us", "created_us"),
+)
+
+conversation_items = Table(
+    "conversation_items",
+    metadata,
+    Column("owner", _ID, primary_key=True),
+    Column("conversation_id", _ID, primary_key=True),
+    Column("position", Integer, primary_key=True),
+    Column("id", _ID, nullable=False),
+    Column("body", Text, nullable=False),
+    Index("ix_conversation_items_owner_id", "owner", "id"),
+)
+
+completions = Table(
+    "completions",
+    metadata,
+    Column("owner", _ID, primary_key=True),
+    Column("id", _ID, primary_key=True),
+    Column("created_us", BigInteger, nullable=False),
+    Column("model", Text, nullable=False),
+    Column("body", Text, nullable=False),
+    Column("messages", Text, nullable=False),
+    Index("ix_completions_owner_created_us", "owner", "created_us", "id"),
+    Index("ix_completions_created_us", "created_us"),
+)
