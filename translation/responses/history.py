@@ -35,8 +35,14 @@ def read(given: str | Sequence[Json], tools: Sequence[Json], *, references: bool
             found += item["tools"]
         if kind == "additional_tools":
             continue
-        items.append(_message(item) if kind == "message" else {**item, "type": kind})
+        items.append(full_form(item))
     return History(items, _merge([*tools], found) if found else tools)
+
+
+def full_form(item: Json) -> Item:
+    """One item with its type, and a message's content as parts."""
+    kind = item.get("type") or ("message" if "role" in item else "item_reference")
+    return _message(item) if kind == "message" else {**item, "type": kind}
 
 
 def _message(item: Json) -> Item:

@@ -1,0 +1,59 @@
+"""What a request said, as items to keep."""
+
+import pytest
+
+from translation.responses.own_items import own_items
+
+
+def counting():
+    made: list[str] = []
+
+    def new_id(prefix: str, /) -> str:
+        made.append(prefix)
+        return f"{prefix}_{len(made)}"
+
+    return new_id
+
+
+def test_a_text_is_a_message_of_the_user() -> None:
+    assert own_items("hi", counting()) == [
+        {
+            "type": "message",
+            "id": "msg_1",
+            "status": "completed",
+            "role": "user",
+            "content": [{"type": "input_text", "text": "hi"}],
+        }
+    ]
+
+
+def test_no_input_is_no_item() -> None:
+    assert own_items(None, counting()) == []
+
+
+def test_an_item_keeps_its_own_id_and_status() -> None:
+    call = {
+        "type": "function_call",
+        "id": "fc_own",
+        "call_id": "c",
+        "name": "f",
+        "arguments": "{}",
+        "status": "incomplete",
+    }
+    assert own_items([call], counting()) == [call]
+
+
+@pytest.mark.parametrize("given", [None, "", "x" * 129, "a\0b", "line\nbreak"])
+def test_an_id_that_cannot_be_a_key_is_replaced(given: str | None) -> None:
+    (item,) = own_items([{"type": "reasoning", "id": given, "summary": []}], counting())
+    assert item == {"type": "reasoning", "id": "rs_1", "summary": []}
+
+
+def test_an_item_of_an_unknown_type_gets_an_id_too() -> None:
+    (item,) = own_items([{"type": "compaction_trigger"}], counting())
+    assert item["id"] == "item_1"
+
+
+def test_an_output_of_a_call_reads_completed() -> None:
+    (item,) = own_items([{"type": "function_call_output", "call_id": "c", "output": "1"}], counting())
+    assert (item["id"], item["status"]) == ("fco_1", "completed")
