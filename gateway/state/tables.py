@@ -98,8 +98,10 @@ conversations = Table(
     Column("id", _ID, primary_key=True),
     Column("created_us", BigInteger, nullable=False),
     Column("body", Text, nullable=False),
+    Column("used_us", BigInteger, nullable=False, comment="When something was last added: its age for retention."),
     Column("next_position", Integer, nullable=False, comment="Of the next item; raising it locks the row."),
-    Index("ix_conversations_created_us", "created_us"),
+    Index("ix_conversations_owner_created_us", "owner", "created_us", "id"),
+    Index("ix_conversations_used_us", "used_us"),
 )
 
 conversation_items = Table(
@@ -124,4 +126,13 @@ completions = Table(
     Column("messages", Text, nullable=False),
     Index("ix_completions_owner_created_us", "owner", "created_us", "id"),
     Index("ix_completions_created_us", "created_us"),
+)
+
+completion_metadata = Table(
+    "completion_metadata",
+    metadata,
+    Column("owner", _ID, primary_key=True),
+    Column("completion_id", _ID, primary_key=True),
+    Column("entry", String(64), primary_key=True, comment="Hash of key and value: what lists are filtered by."),
+    Index("ix_completion_metadata_owner_entry", "owner", "entry"),
 )
