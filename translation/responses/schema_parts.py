@@ -11,6 +11,21 @@ from translation.validation import by_key
 
 Status: TypeAlias = Literal["in_progress", "completed", "incomplete"]
 
+Includable: TypeAlias = Literal[
+    "file_search_call.results",
+    "web_search_call.results",
+    "web_search_call.action.sources",
+    "message.input_image.image_url",
+    "computer_call_output.output.image_url",
+    "code_interpreter_call.outputs",
+    "reasoning.encrypted_content",
+    "message.output_text.logprobs",
+]
+
+Metadata: TypeAlias = Annotated[
+    dict[Annotated[str, Field(max_length=64)], Annotated[str, Field(max_length=512)]], Field(max_length=16)
+]
+
 _PartT = TypeVar("_PartT", bound=Mapping[str, Any])
 
 

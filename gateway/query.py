@@ -1,0 +1,96 @@
+"""Query parameters: known ones only, each given once, in the words the APIs use for bodies."""
+
+import re
+from collections.abc import Collection, Iterator
+from typing import Final, get_args
+
+from starlette.datastructures import QueryParams
+
+from translation.errors import InvalidRequest
+from translation.responses.schema_parts import Includable
+
+_NAME: Final = re.compile(r"([^\[\]]+)((?:\[[^\[\]]*\])*)")
+_WHOLE: Final = re.compile(r"[0-9]{1,9}")
+_FLAGS: Final = {"true": True, "false": False}
+_INCLUDABLE: Final = get_args(Includable)
+_MAX_QUOTED: Final = 80
+
+_IGNORED: Final = frozenset({"beta"})
+"""What official clients add to every path of an API."""
+
+
+def check_names(query: QueryParams, known: Collection[str]) -> None:
+    """Raise InvalidRequest for a parameter that is not known. `include[]` and `metadata[a]` count by what is before the
+    bracket."""
+    for key in query:
+        name = _base(key)
+        if name not in known and name not in _IGNORED:
+            raise InvalidRequest(
+                f"Unknown parameter: '{key:.{_MAX_QUOTED}}'.", param=key[:_MAX_QUOTED], code="unknown_parameter"
+            )
+
+
+def single(query: QueryParams, name: str) -> str | None:
+    """The value of a parameter that may be given once."""
+    values = query.getlist(name)
+    if len(values) > 1:
+        raise InvalidRequest(f"Invalid value for '{name}': it is given {len(values)} times.", param=name)
+    return values[0] if values else None
+
+
+def whole(query: QueryParams, name: str, *, least: int, most: int) -> int | None:
+    """A whole number between `least` and `most`, both allowed."""
+    text = single(query, name)
+    if text is None:
+        return None
+    if not _WHOLE.fullmatch(text):
+        raise InvalidRequest(
+            f"Invalid type for '{name}': expected an integer, but got '{text:.{_MAX_QUOTED}}' instead.",
+            param=name,
+            code="invalid_type",
+        )
+    number = int(text)
+    if not least <= number <= most:
+        rule = f"at least {least}" if number < least else f"at most {most}"
+        raise InvalidRequest(f"Invalid value for '{name}': it must be {rule}, but got {number}.", param=name)
+    return number
+
+
+def flag(query: QueryParams, name: str) -> bool:
+    """`true` or `false`, which is also what it is when left out."""
+    text = single(query, name)
+    if text is None:
+        return False
+    if text not in _FLAGS:
+        raise InvalidRequest(
+            f"Invalid type for '{name}': expected a boolean, but got '{text:.{_MAX_QUOTED}}' instead.",
+            param=name,
+            code="invalid_type",
+        )
+    return _FLAGS[text]
+
+
+def check_include(query: QueryParams) -> None:
+    """Raise InvalidRequest unless every `include` is one that the API has. They add nothing: what is kept is whole."""
+    for key, value in query.multi_items():
+        if _base(key) == "include" and value not in _INCLUDABLE:
+            expected = ", ".join(f"'{name}'" for name in _INCLUDABLE)
+            raise InvalidRequest(
+                f"Invalid value for 'include': '{value:.{_MAX_QUOTED}}'. Expected one of {expected}.", param="include"
+            )
+
+
+def entries(query: QueryParams, name: str) -> Iterator[tuple[str, str]]:
+    """`metadata[a]=b` as `("a", "b")`, for every such parameter."""
+    for key, value in query.multi_items():
+        if _base(key) != name:
+            continue
+        found = re.fullmatch(r"\[([^\[\]]+)\]", key.removeprefix(name))
+        if found is None:
+            raise InvalidRequest(f"Invalid value for '{name}': write {name}[key]=value, once for each key.", param=name)
+        yield found.group(1), value
+
+
+def _base(key: str) -> str:
+    found = _NAME.fullmatch(key)
+    return found.group(1) if found else key
