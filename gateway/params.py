@@ -20,9 +20,13 @@ _ENTRY = re.compile(r"(\w+)(\[\d+\])?(.*)")
 
 
 class ClientParams:
-    """Turns say things in the Responses API's words and count items; this says them in the client's."""
+    """Turns say things in the Responses API's words and count items; this says them in the client's.
 
-    def __init__(self, dialect: Dialect, body: Json, turn: Turn) -> None:
+    The first `earlier` items are history: whatever is wrong with one came with what the request goes on from.
+    """
+
+    def __init__(self, dialect: Dialect, body: Json, turn: Turn, earlier: int = 0) -> None:
+        self._earlier = earlier
         self._dialect = dialect
         self._list = _LISTS[dialect]
         given = body.get(self._list)
@@ -39,4 +43,7 @@ class ClientParams:
             name, rest = _CHAT_NAMES[name], ""
         if name == self._list and not self._in_step:
             return name
+        if name == self._list and place and self._earlier:
+            position = int(place[1:-1]) - self._earlier
+            return f"{name}[{position}]{rest}" if position >= 0 else name
         return f"{name}{place}{rest}"

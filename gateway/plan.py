@@ -13,6 +13,7 @@ from providers.base import Exchange, RelayExchange
 from translation.errors import InvalidRequest, Unrepresentable
 from translation.json_types import Json
 from translation.loss import Loss
+from translation.responses.lower import replayed
 from translation.tools.bridge import bridge
 
 
@@ -33,9 +34,15 @@ class Translated:
     losses: Sequence[Loss]
 
 
-def make_plan(endpoint: Endpoint, body: Json, route: Route, *, strict: bool) -> Relayed | Translated:
-    """`body` is valid. Raises InvalidRequest, or in strict mode Unrepresentable for the first loss."""
-    plan = _relay(endpoint, body, route) if _may_relay(endpoint, body, route) else _translate(endpoint, body, route)
+def make_plan(
+    endpoint: Endpoint, body: Json, route: Route, *, strict: bool, earlier: int | None = None
+) -> Relayed | Translated:
+    """`body` is valid. `earlier`: its input was put together here, and begins with that many items of history.
+
+    Raises InvalidRequest, or in strict mode Unrepresentable for the first loss.
+    """
+    way = _relay if _may_relay(endpoint, body, route) else _translate
+    plan = way(endpoint, body, route, earlier)
     if plan.losses and (strict or route.strict):
         lost = "; ".join(map(str, plan.losses))
         message = f"strict mode, and the model's upstream cannot honour the whole request: {lost}"
@@ -56,22 +63,27 @@ def _may_relay(endpoint: Endpoint, body: Json, route: Route) -> bool:
     return all(tool.get("type") in route.capabilities.tool_kinds for tool in body.get("tools") or ())
 
 
-def _relay(endpoint: Endpoint, body: Json, route: Route) -> Relayed:
+def _relay(endpoint: Endpoint, body: Json, route: Route, earlier: int | None) -> Relayed:
     turn = endpoint.lift(body, relayed=True)
-    params = ClientParams(endpoint.dialect, body, turn)
+    params = ClientParams(endpoint.dialect, body, turn, earlier or 0)
     with _refusing_in(params):
         fitted = fit(turn, route.capabilities, endpoint.dialect, relayed=True)
     kept = {name: value for name, value in body.items() if name not in fitted.dropped} if fitted.dropped else body
+    found: Sequence[Loss] = ()
+    if earlier is not None:
+        said_again, found = replayed(body["input"])
+        kept = {**kept, "input": said_again}
     upstream_body, losses = endpoint.relay_body(kept, route.profile, model=route.upstream_model)
+    losses = [*(Loss(params.named(loss.param) or loss.param, loss.what) for loss in found), *losses]
     exchange = route.provider.relay(endpoint.dialect, upstream_body)
     ours = (("thinking", fitted.turn.thinking), ("extensions", body.get("extensions") or None))
     unsaid = [Loss(name, "dropped") for name, value in ours if value is not None]
     return Relayed(exchange=exchange, losses=[*fitted.losses, *losses, *unsaid])
 
 
-def _translate(endpoint: Endpoint, body: Json, route: Route) -> Translated:
+def _translate(endpoint: Endpoint, body: Json, route: Route, earlier: int | None) -> Translated:
     turn = replace(endpoint.lift(body), model=route.upstream_model, stream=bool(body.get("stream")))
-    params = ClientParams(endpoint.dialect, body, turn)
+    params = ClientParams(endpoint.dialect, body, turn, earlier or 0)
     with _refusing_in(params):
         fitted = fit(turn, route.capabilities, endpoint.dialect, relayed=False)
         bridged = bridge(fitted.turn, kinds=route.capabilities.tool_kinds, hosted=route.capabilities.hosted_tools)

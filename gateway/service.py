@@ -2,8 +2,6 @@
 
 import time
 from collections.abc import Callable, Mapping
-from contextlib import aclosing
-from dataclasses import dataclass
 from functools import partial
 
 from starlette.requests import Request
@@ -16,14 +14,12 @@ from gateway.body import read_json
 from gateway.catalogue import Catalogue
 from gateway.defaults import with_defaults
 from gateway.endpoints import Endpoint, Identity, Presentation
-from gateway.errors import TurnFailed
 from gateway.guard import Drain, Guard
-from gateway.loss_header import loss_header
-from gateway.plan import Relayed, Translated, make_plan
+from gateway.plan import make_plan
 from gateway.resolve import Resolver, Route
+from gateway.run import Run
 from gateway.settings import Settings
-from gateway.streaming import EventStream, Wire
-from gateway.wires import RelayedWire, TranslatedWire
+from gateway.streaming import EventStream
 from providers.base import Provider
 from providers.new_id import new_id
 from translation.errors import InvalidRequest
@@ -33,47 +29,6 @@ from translation.sse import DEFAULT_MAX_FRAME_BYTES
 _BODY_DEADLINE_S = 60.0
 _MB = 1024 * 1024
 _MAX_LOGGED_CHARS = 200
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """One response being produced: the client's body, who serves it, and how."""
-
-    endpoint: Endpoint
-    body: Json
-    identity: Identity
-    presentation: Presentation
-    plan: Relayed | Translated
-
-    def wire(self) -> Wire:
-        """The response as a stream."""
-        match self.plan:
-            case Relayed(exchange=exchange):
-                return RelayedWire(exchange, self.endpoint.relay(self.body, self.identity, self.presentation))
-            case Translated(exchange=translated, calls=calls):
-                encoder = self.endpoint.encoder(self.body, self.identity, self.presentation)
-                return TranslatedWire(translated, calls, encoder)
-
-    async def result(self) -> Json:
-        """The response whole: the stream, collected. Raises TurnFailed and ProviderError."""
-        match self.plan:
-            case Relayed(exchange=exchange):
-                answer = await exchange.answer()
-                if isinstance(answer, bytes):
-                    answer = self.endpoint.collect_relay(self.body, answer, self.identity, self.presentation)
-                return self.endpoint.relay_answer(self.body, answer, self.presentation)
-            case Translated(exchange=translated, calls=calls):
-                collector = self.endpoint.collector(self.body, self.identity, self.presentation)
-                async with aclosing(translated.batches()) as batches:
-                    async for batch in batches:
-                        collector.feed(batch if calls is None else calls.feed(batch))
-                if collector.failed is not None:
-                    raise TurnFailed(collector.failed)
-                return collector.result()
-
-    def headers(self) -> dict[str, str]:
-        """What the request lost, for the client to read."""
-        return loss_header(self.plan.losses)
 
 
 class Service:

@@ -36,6 +36,8 @@ class Capabilities:
     audio: bool = False
     files: bool = False
     reasoning: bool = False
+    sealed_reasoning: bool = False
+    """It gives its reasoning sealed when asked, and reads it again in later turns."""
     json_schema: bool = False
     logprobs: bool = False
     choices: bool = False

@@ -62,6 +62,9 @@ class CapabilityOverrides(BaseModel):
     audio: bool | None = Field(default=None, description="It reads or writes audio.")
     files: bool | None = Field(default=None, description="It reads files.")
     reasoning: bool | None = Field(default=None, description="It can be asked to reason.")
+    sealed_reasoning: bool | None = Field(
+        default=None, description="It gives its reasoning sealed, and reads it again in later turns."
+    )
     json_schema: bool | None = Field(default=None, description="It can be held to a JSON schema.")
     logprobs: bool | None = Field(default=None, description="It reports log probabilities.")
     choices: bool | None = Field(

@@ -41,7 +41,7 @@ _HOSTED = frozenset(
 )
 
 CAPABILITIES: dict[ProviderType, Capabilities] = {
-    "openai": replace(_CHAT, tool_kinds=frozenset({"function", "custom"})),
+    "openai": replace(_CHAT, tool_kinds=frozenset({"function", "custom"}), sealed_reasoning=True),
     "openrouter": _CHAT,
     "vllm": _CHAT,
     "openai_compatible": _CHAT,

@@ -36,6 +36,8 @@ class Turn:
     """Responses `reasoning`: effort, summary, max_tokens (extension)."""
     thinking: bool | None = None
     """The `thinking` extension: ask for, or forbid, reasoning."""
+    sealed_reasoning: bool = False
+    """Reasoning is wanted back sealed, so that a later turn can hand it on."""
     stream: bool = True
     """How the upstream is asked: as a stream of chunks, or for one whole answer."""
     extra: Mapping[str, Any] = field(default_factory=dict)

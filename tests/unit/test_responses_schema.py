@@ -179,7 +179,7 @@ def test_nothing_the_official_client_can_say_is_missing_here() -> None:
 # what is wrong -> (what the body says beside a good model and input, param, code)
 REFUSALS: dict[str, tuple[Json, str, str]] = {
     "no model": ({"model": None}, "model", "invalid_type"),
-    "no input": ({"input": None}, "input", "invalid_type"),
+    "no input": ({"input": None}, "input", "missing_required_parameter"),
     "an empty model": ({"model": ""}, "model", "invalid_value"),
     "input of another type": ({"input": 3}, "input", "invalid_type"),
     "an item of another type": ({"input": ["a"]}, "input[0]", "invalid_type"),
@@ -325,5 +325,5 @@ def test_a_body_full_of_errors_is_refused_at_the_first() -> None:
 def test_the_published_schema_knows_every_parameter() -> None:
     schema = REQUEST_SCHEMA()
     assert schema["properties"].keys() == FIELDS
-    assert schema["required"] == ["model", "input"]
+    assert schema["required"] == ["model"]
     assert REQUEST_SCHEMA() is schema

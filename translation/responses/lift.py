@@ -35,6 +35,7 @@ _STATEFUL = {
     "conversation": "Conversations are not stored here: send the whole history in 'input'.",
     "prompt": "Prompt templates are not stored here: send their text in 'instructions' or 'input'.",
     "background": "Responses are not stored here, so none can be fetched later: leave out 'background'.",
+    "resumable": "Streams are not stored here, so none can be resumed: leave out 'resumable'.",
     "moderation": "Nothing here moderates: leave out 'moderation'.",
 }
 """Parameters only a server with state or a service of its own can honour -> what to tell who asks for them."""
@@ -45,7 +46,9 @@ _LOST = ("context_management", "image", "access_programs", "prompt_cache_options
 _DEFAULT_REASONING = {"context": "auto", "mode": "standard"}
 """Keys of `reasoning` no upstream is told, and the value that asks for nothing special."""
 
-_TOLERATED = frozenset({"reasoning.encrypted_content", _LOGPROBS})
+_SEALED_REASONING = "reasoning.encrypted_content"
+
+_TOLERATED = frozenset({_SEALED_REASONING, _LOGPROBS})
 """Values of `include` without a loss: Codex always asks for the first, which is only kept for the next turn."""
 
 
@@ -63,7 +66,7 @@ def lift(body: Json, *, relayed: bool = False) -> Turn:
         raise Unrepresentable(_STATEFUL["background"], param="background")
     text = body.get("text") or {}
     text_format = text.get("format")
-    items, tools = history.read(body["input"], body.get("tools") or (), references=relayed)
+    items, tools = history.read(body.get("input") or [], body.get("tools") or (), references=relayed)
     return Turn(
         model=body["model"],
         items=items,
@@ -77,6 +80,7 @@ def lift(body: Json, *, relayed: bool = False) -> Turn:
         verbosity=text.get("verbosity"),
         reasoning=_reasoning(body.get("reasoning") or {}),
         thinking=body.get("thinking"),
+        sealed_reasoning=_SEALED_REASONING in (body.get("include") or ()),
         stream=bool(body.get("stream")),
         extra={key: value for key, value in body.items() if key not in FIELDS and value is not None},
         lost=list(_losses(body)),

@@ -1,6 +1,6 @@
 """A Turn to the request body of a Responses upstream."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from translation.errors import Unrepresentable
@@ -33,6 +33,8 @@ _MEANINGFUL = {
 
 _LOGPROBS = "message.output_text.logprobs"
 
+_SEALED_REASONING = "reasoning.encrypted_content"
+
 _MIN_OUTPUT_TOKENS = 16
 """OpenAI refuses less."""
 
@@ -56,7 +58,7 @@ def lower(turn: Turn, profile: Profile) -> Lowered:
     Nothing is stored upstream: `store` is false whatever the client asked of the gateway.
     """
     losses: list[Loss] = []
-    body: Json = {"model": turn.model, "input": list(_items(turn, losses)), "store": False, "stream": turn.stream}
+    body: Json = {"model": turn.model, "input": list(_items(turn.items, losses)), "store": False, "stream": turn.stream}
     if turn.instructions is not None:
         body["instructions"] = turn.instructions
     body |= _tools(turn)
@@ -76,8 +78,8 @@ def lower(turn: Turn, profile: Profile) -> Lowered:
     return Lowered(body, losses)
 
 
-def _items(turn: Turn, losses: list[Loss]) -> Iterator[Item]:
-    for i, item in enumerate(turn.items):
+def _items(items: Sequence[Item], losses: list[Loss]) -> Iterator[Item]:
+    for i, item in enumerate(items):
         kind = item["type"]
         if kind == "reasoning" and not item.get("encrypted_content"):
             # The upstream accepts only reasoning it sealed itself.
@@ -88,6 +90,12 @@ def _items(turn: Turn, losses: list[Loss]) -> Iterator[Item]:
         if kind == "message":
             lowered["content"] = [_part(part) for part in item["content"]]
         yield lowered
+
+
+def replayed(items: Sequence[Item]) -> tuple[list[Item], list[Loss]]:
+    """Items of earlier turns for an upstream that keeps nothing; and what it will not be told."""
+    losses: list[Loss] = []
+    return list(_items(items, losses)), losses
 
 
 def _part(part: Json) -> Json:
@@ -127,9 +135,9 @@ def _sampling(turn: Turn, profile: Profile, losses: list[Loss]) -> Json:
     if asked.get("store"):
         losses.append(Loss("store", "dropped"))
     if asked.get("logprobs"):
-        body["include"] = [_LOGPROBS]
         body |= _given(top_logprobs=asked.get("top_logprobs"))
-    return body
+    wanted = [(_LOGPROBS, asked.get("logprobs")), (_SEALED_REASONING, turn.sealed_reasoning)]
+    return body | _given(include=[name for name, is_wanted in wanted if is_wanted] or None)
 
 
 def _reasoning(turn: Turn, profile: Profile, losses: list[Loss]) -> Json:

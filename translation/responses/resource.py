@@ -33,25 +33,25 @@ def new_response(body: Json, *, response_id: str, created_at: int, model: str) -
     """A response in progress for a validated request `body`.
 
     It has every key OpenAI sends and every key Open Responses requires, so it satisfies strict readers of both. What
-    the server decides reads as it really is: nothing is stored, truncated or run in the background.
+    the server decides reads as `body` has it: whoever calls says there what is really stored or in the background.
     """
-    given = {key: body[key] for key in _DEFAULTS if body.get(key) is not None}
+    given = {key: body[key] for key in (*_DEFAULTS, "conversation") if body.get(key) is not None}
     return {
         "id": response_id,
         "object": "response",
         "created_at": created_at,
         "status": "in_progress",
-        "background": False,
+        "background": bool(body.get("background")),
         "completed_at": None,
         "error": None,
         "incomplete_details": None,
         "metadata": body.get("metadata") or {},
         "model": model,
         "output": [],
-        "previous_response_id": None,
+        "previous_response_id": body.get("previous_response_id"),
         "reasoning": {"effort": None, "summary": None, **_without_nulls(body.get("reasoning"))},
         "service_tier": "default",
-        "store": False,
+        "store": bool(body.get("store")),
         "text": {"format": {"type": "text"}, **_without_nulls(body.get("text"))},
         "tools": [_read_back(tool) for tool in body.get("tools") or ()],
         "truncation": "disabled",

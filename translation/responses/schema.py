@@ -88,11 +88,11 @@ class Request(TypedDict):
     """The body of `POST /v1/responses`.
 
     Open Responses adds the penalties; `seed`, `stop`, `logit_bias` and `thinking` are extensions of this server, and
-    `client_metadata` is Codex's.
+    `client_metadata` is Codex's. `resumable` is an extension too: the stream can be read again after it broke off.
     """
 
     model: Name
-    input: str | Annotated[list[Item], Field(fail_fast=True)]
+    input: NotRequired[str | Annotated[list[Item], Field(fail_fast=True)] | None]
     access_programs: NotRequired[dict[str, Any] | None]
     background: NotRequired[bool | None]
     client_metadata: NotRequired[dict[str, Any] | None]
@@ -134,6 +134,7 @@ class Request(TypedDict):
     prompt_cache_options: NotRequired[PromptCacheOptions | None]
     prompt_cache_retention: NotRequired[Literal["in_memory", "24h"] | None]
     reasoning: NotRequired[Reasoning | None]
+    resumable: NotRequired[bool | None]
     safety_identifier: NotRequired[Annotated[str, Field(max_length=128)] | None]
     seed: NotRequired[int | None]
     service_tier: NotRequired[Literal["auto", "default", "flex", "scale", "priority", "fast", "ultrafast"] | None]
@@ -156,9 +157,15 @@ FIELDS = frozenset(Request.__annotations__)
 """Every parameter the endpoint knows."""
 
 
+_OTHER_INPUTS = ("previous_response_id", "conversation", "prompt")
+"""What a request may go on from without saying anything itself."""
+
+
 def validate(body: Json) -> None:
     """Raise InvalidRequest for the first field that is malformed. See `translation.validation.check`."""
     check(_adapter(), body)
+    if body.get("input") is None and not any(body.get(source) for source in _OTHER_INPUTS):
+        raise InvalidRequest("Missing required parameter: 'input'.", param="input", code="missing_required_parameter")
     if body.get("stream_options") is not None and not body.get("stream"):
         raise InvalidRequest("'stream_options' is only allowed when 'stream' is true.", param="stream_options")
 

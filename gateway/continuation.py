@@ -1,0 +1,113 @@
+"""What a Responses request goes on from: its history, the items it refers to, and what it says itself."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from gateway.errors import NotFound
+from gateway.state.store import ACTIVE, Store
+from providers.new_id import new_id
+from translation.errors import InvalidRequest
+from translation.json_types import Item, Json
+from translation.responses.own_items import own_items
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Continuation:
+    """`history` then `own` is the whole input. `usage` is that of the response it continues, where it has one."""
+
+    history: Sequence[Item]
+    own: Sequence[Item]
+    parent_id: str | None = None
+    conversation_id: str | None = None
+    usage: Json | None = None
+    refers: bool = False
+    """Whether the request's own input refers to items of earlier ones."""
+
+    @property
+    def context(self) -> list[Item]:
+        """Everything the model is to read."""
+        return [*self.history, *self.own]
+
+    @property
+    def earlier(self) -> int | None:
+        """How many items of history the input begins with; None when it is the client's own as it was sent."""
+        return len(self.history) if self.history or self.refers else None
+
+
+async def continuation(
+    store: Store, owner: str, body: Json, local: Mapping[str, Sequence[Item]] | None = None
+) -> Continuation:
+    """Resolve `previous_response_id`, `conversation` and references to items of a validated body.
+
+    `local`: response id -> everything up to it, for responses that are in no store but on this connection. Raises
+    InvalidRequest and NotFound, the same for what is unknown, deleted, or another owner's.
+    """
+    previous, conversation = body.get("previous_response_id"), _conversation_id(body)
+    if previous is not None and conversation is not None:
+        raise InvalidRequest(
+            "Mutually exclusive parameters: 'previous_response_id' and 'conversation'. Send one of them.",
+            param="previous_response_id",
+            code="mutually_exclusive_parameters",
+        )
+    given = body.get("input")
+    refers = not isinstance(given, str) and any(map(_is_reference, given or ()))
+    own = own_items(await _dereferenced(store, owner, given, local) if refers else given, new_id)
+    if conversation is not None:
+        items = await store.conversation_history(owner, conversation)
+        if items is None:
+            raise NotFound(f"Conversation with id '{conversation:.80}' not found.", param="conversation")
+        return Continuation(history=_replayable(items), own=own, refers=refers, conversation_id=conversation)
+    if previous is None:
+        return Continuation(history=(), own=own, refers=refers)
+    if local is not None and previous in local:
+        return Continuation(history=_replayable(local[previous]), own=own, refers=refers)
+    found = await store.history(owner, previous)
+    if found is None:
+        raise previous_not_found(previous)
+    if found.status in ACTIVE:
+        raise InvalidRequest(
+            f"Previous response with id '{previous:.80}' is still {found.status}: wait for its end, or cancel it.",
+            param="previous_response_id",
+            code="previous_response_not_finished",
+        )
+    return Continuation(history=_replayable(found.items), own=own, refers=refers, parent_id=previous, usage=found.usage)
+
+
+def previous_not_found(response_id: str) -> InvalidRequest:
+    """The answer for a response that cannot be continued."""
+    return InvalidRequest(
+        f"Previous response with id '{response_id:.80}' not found.",
+        param="previous_response_id",
+        code="previous_response_not_found",
+    )
+
+
+def _conversation_id(body: Json) -> str | None:
+    given = body.get("conversation")
+    return given["id"] if isinstance(given, dict) else given
+
+
+async def _dereferenced(
+    store: Store, owner: str, given: Sequence[Json], local: Mapping[str, Sequence[Item]] | None
+) -> Sequence[Json]:
+    wanted = {item["id"]: place for place, item in enumerate(given) if _is_reference(item)}
+    here = {item.get("id"): item for items in (local or {}).values() for item in items}
+    found = {item_id: here[item_id] for item_id in wanted if item_id in here}
+    if missing := [item_id for item_id in wanted if item_id not in found]:
+        found |= await store.items(owner, missing)
+    for item_id, place in wanted.items():
+        if item_id not in found:
+            raise NotFound(
+                f"Item with id '{item_id:.80}' not found. Items are kept only with responses whose `store` is true.",
+                param=f"input[{place}].id",
+            )
+    return [found[item["id"]] if _is_reference(item) else item for item in given]
+
+
+def _is_reference(item: Json) -> bool:
+    return item.get("type") == "item_reference" or ("type" not in item and "role" not in item)
+
+
+def _replayable(items: Sequence[Item]) -> list[Item]:
+    """Without calls that broke off: they were never made, so they have no output, and no model accepts that."""
+    return [item for item in items if not (item.get("status") == "incomplete" and "call_id" in item)]

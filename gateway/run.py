@@ -1,0 +1,53 @@
+"""One reply in the making: from a plan to the bytes or the object its client gets."""
+
+from contextlib import aclosing
+from dataclasses import dataclass
+
+from gateway.endpoints import Endpoint, Identity, Presentation
+from gateway.errors import TurnFailed
+from gateway.loss_header import loss_header
+from gateway.plan import Relayed, Translated
+from gateway.streaming import Wire
+from gateway.wires import RelayedWire, TranslatedWire
+from translation.json_types import Json
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One response being produced: the client's body, who serves it, and how."""
+
+    endpoint: Endpoint
+    body: Json
+    identity: Identity
+    presentation: Presentation
+    plan: Relayed | Translated
+
+    def wire(self) -> Wire:
+        """The response as a stream."""
+        match self.plan:
+            case Relayed(exchange=exchange):
+                return RelayedWire(exchange, self.endpoint.relay(self.body, self.identity, self.presentation))
+            case Translated(exchange=translated, calls=calls):
+                encoder = self.endpoint.encoder(self.body, self.identity, self.presentation)
+                return TranslatedWire(translated, calls, encoder)
+
+    async def result(self) -> Json:
+        """The response whole: the stream, collected. Raises TurnFailed and ProviderError."""
+        match self.plan:
+            case Relayed(exchange=exchange):
+                answer = await exchange.answer()
+                if isinstance(answer, bytes):
+                    answer = self.endpoint.collect_relay(self.body, answer, self.identity, self.presentation)
+                return self.endpoint.relay_answer(self.body, answer, self.presentation)
+            case Translated(exchange=translated, calls=calls):
+                collector = self.endpoint.collector(self.body, self.identity, self.presentation)
+                async with aclosing(translated.batches()) as batches:
+                    async for batch in batches:
+                        collector.feed(batch if calls is None else calls.feed(batch))
+                if collector.failed is not None:
+                    raise TurnFailed(collector.failed)
+                return collector.result()
+
+    def headers(self) -> dict[str, str]:
+        """What the request lost, for the client to read."""
+        return loss_header(self.plan.losses)
