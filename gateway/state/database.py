@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from typing import Any, Final
 
 import structlog
-from sqlalchemy import BigInteger, ColumnElement, cast, event, func
+from sqlalchemy import BigInteger, ColumnElement, cast, event, func, select
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
@@ -21,6 +21,8 @@ _SQLITE_SETTINGS: Final = (
     "PRAGMA busy_timeout=5000",
     "PRAGMA foreign_keys=ON",
 )
+
+_JULIAN_1970: Final = 2_440_587.5
 
 
 class Database:
@@ -59,8 +61,14 @@ class Database:
     def now_us(self) -> ColumnElement[int]:
         """The database's clock, so that replicas whose clocks differ agree on leases."""
         if self.is_sqlite:
-            return cast(func.unixepoch("subsec") * 1_000_000, BigInteger)
+            # `unixepoch('subsec')` would be SQLite 3.42; this is exact to the millisecond.
+            return cast((func.julianday("now") - _JULIAN_1970) * 86_400_000_000, BigInteger)
         return cast(func.extract("epoch", func.clock_timestamp()) * 1_000_000, BigInteger)
+
+    async def one_at_a_time(self, connection: AsyncConnection, what: str) -> None:
+        """Wait until no other transaction is under way that asked for the same."""
+        if not self.is_sqlite:
+            await connection.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(what, 0))))
 
     @asynccontextmanager
     async def _answering(self) -> AsyncGenerator[None, None]:

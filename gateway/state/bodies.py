@@ -1,0 +1,34 @@
+"""JSON objects as text in a column."""
+
+from collections.abc import Sequence
+
+import orjson
+
+from gateway.state.ids import possible
+from translation.json_types import Item, Json
+
+
+def pack(value: Json) -> str:
+    """As it is written: what `unpack` gives back has its keys in the same order."""
+    return orjson.dumps(value).decode()
+
+
+def unpack(text: str) -> Json:
+    body: Json = orjson.loads(text)
+    return body
+
+
+def without_output(response: Json) -> str:
+    """A response's own column. Its output is kept once, as items; the key keeps its place."""
+    return pack({**response, "output": []})
+
+
+def with_output(text: str, output: Sequence[str]) -> Json:
+    """The response again, from its column and those of its items."""
+    return {**unpack(text), "output": [unpack(item) for item in output]}
+
+
+def findable(item: Item) -> str:
+    """What the item is found by. An upstream's id that no row can have is kept in the item, and unknown."""
+    key = item.get("id")
+    return key if isinstance(key, str) and possible(key) else ""

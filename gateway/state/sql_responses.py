@@ -1,0 +1,376 @@
+"""Responses and their items in SQL."""
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import ColumnElement, and_, delete, insert, literal, null, select, tuple_, union_all, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from gateway.state import endings
+from gateway.state.bodies import findable, pack, unpack, with_output, without_output
+from gateway.state.database import Database
+from gateway.state.forgetting import forget
+from gateway.state.ids import possible
+from gateway.state.lineage import ancestors
+from gateway.state.sql_conversations import append_items
+from gateway.state.store import (
+    ACTIVE,
+    History,
+    LogEntry,
+    NewResponse,
+    NotHeld,
+    Page,
+    PageRequest,
+    StoredResponse,
+    UnknownCursor,
+)
+from gateway.state.tables import (
+    INPUT,
+    OUTPUT,
+    conversation_items,
+    events,
+    items,
+    jobs,
+    responses,
+    workers,
+)
+from providers.new_id import new_id
+from translation.errors import InvalidRequest
+from translation.json_types import Item, Json
+
+_KEPT_IN_CONVERSATION = ("completed", "incomplete")
+"""How a turn ends that goes on in its conversation; one that failed is to be sent again."""
+
+_IDS_PER_QUERY = 1000
+
+
+class SqlResponses:
+    """`Responses` over one database."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def begin(self, new: NewResponse) -> None:
+        """Raises InvalidRequest when the parent has been deleted meanwhile."""
+        response_id = new.response["id"]
+        async with self._database.write() as connection:
+            if new.parent_id is not None:
+                await self._hold_parent(connection, new.owner, new.parent_id)
+            now = time.time_ns() // 1000
+            await connection.execute(
+                insert(responses).values(
+                    owner=new.owner,
+                    id=response_id,
+                    created_us=now,
+                    status=new.response["status"],
+                    parent_id=new.parent_id,
+                    conversation_id=new.conversation_id,
+                    body=without_output(new.response),
+                    background=bool(new.response.get("background")),
+                    logged=new.logged,
+                    worker=new.worker,
+                )
+            )
+            await _add_items(connection, new.owner, response_id, INPUT, new.items)
+            if new.job is not None:
+                await connection.execute(
+                    insert(jobs).values(
+                        owner=new.owner,
+                        response_id=response_id,
+                        created_us=now,
+                        request=pack(new.job),
+                        worker=new.worker,
+                        attempt=0 if new.worker is None else 1,
+                    )
+                )
+            if new.logged:
+                created = endings.lifecycle_frame("response.created", new.response, 0)
+                await _add_events(connection, new.owner, response_id, LogEntry(0, 0, created))
+
+    async def finish(self, owner: str, response: Json, *, worker: str, last: LogEntry | None = None) -> None:
+        response_id = response["id"]
+        async with self._database.write() as connection:
+            ended = await connection.execute(
+                update(responses)
+                .where(*_is(owner, response_id), responses.c.status.in_(ACTIVE), responses.c.worker == worker)
+                .values(status=response["status"], body=without_output(response), worker=None)
+                .returning(responses.c.conversation_id)
+            )
+            row = ended.one_or_none()
+            if row is None:
+                raise NotHeld(response_id)
+            await _add_items(connection, owner, response_id, OUTPUT, response["output"])
+            if row.conversation_id is not None and response["status"] in _KEPT_IN_CONVERSATION:
+                await _add_turn(connection, owner, row.conversation_id, response)
+            if last is not None:
+                await _add_events(connection, owner, response_id, last)
+            await connection.execute(delete(jobs).where(jobs.c.owner == owner, jobs.c.response_id == response_id))
+
+    async def response(self, owner: str, response_id: str) -> StoredResponse | None:
+        if not possible(response_id):
+            return None
+        async with self._database.read() as connection:
+            found = await connection.execute(self._shown().where(*_is(owner, response_id)))
+            row = found.one_or_none()
+            if row is None:
+                return None
+            output = await _bodies(connection, owner, [response_id], OUTPUT)
+        return StoredResponse(
+            response=_as_shown(row, output.get(response_id, ())), logged=row.logged, background=row.background
+        )
+
+    async def responses(self, owner: str, page: PageRequest) -> Page:
+        order = (responses.c.created_us, responses.c.id)
+        listed = self._shown().where(responses.c.owner == owner, ~responses.c.deleted)
+        async with self._database.read() as connection:
+            if page.after is not None:
+                cursor = await _cursor(connection, select(*order).where(*_is(owner, page.after)), page.after)
+                listed = listed.where(_beyond(page, order, cursor))
+            found = await connection.execute(listed.order_by(*_ordered(page, order)).limit(page.limit + 1))
+            rows = found.all()
+            shown = rows[: page.limit]
+            output = await _bodies(connection, owner, [row.id for row in shown], OUTPUT)
+        return Page([_as_shown(row, output.get(row.id, ())) for row in shown], has_more=len(rows) > page.limit)
+
+    async def delete(self, owner: str, response_id: str) -> bool:
+        if not possible(response_id):
+            return False
+        async with self._database.write() as connection:
+            return await forget(connection, self._database, owner, response_id)
+
+    async def cancel(self, owner: str, response_id: str) -> StoredResponse | None:
+        if not possible(response_id):
+            return None
+        async with self._database.write() as connection:
+            found = await connection.execute(
+                select(responses).where(*_is(owner, response_id), responses.c.status.in_(ACTIVE)).with_for_update()
+            )
+            row = found.one_or_none()
+            if row is not None:
+                await _cancel(connection, row)
+        return await self.response(owner, response_id)
+
+    async def input_items(self, owner: str, response_id: str, page: PageRequest) -> Page | None:
+        if not possible(response_id):
+            return None
+        order = (items.c.position,)
+        mine = (items.c.owner == owner, items.c.response_id == response_id, items.c.place == INPUT)
+        listed = select(items.c.body).where(*mine)
+        async with self._database.read() as connection:
+            there = await connection.execute(select(responses.c.id).where(*_is(owner, response_id)))
+            if there.one_or_none() is None:
+                return None
+            if page.after is not None:
+                cursor = await _cursor(
+                    connection, select(*order).where(*mine, items.c.id == page.after).limit(1), page.after
+                )
+                listed = listed.where(_beyond(page, order, cursor))
+            found = await connection.execute(listed.order_by(*_ordered(page, order)).limit(page.limit + 1))
+            bodies = found.scalars().all()
+        return Page([unpack(body) for body in bodies[: page.limit]], has_more=len(bodies) > page.limit)
+
+    async def history(self, owner: str, response_id: str) -> History | None:
+        if not possible(response_id):
+            return None
+        chain = ancestors(owner, response_id)
+        head = self._shown().where(*_is(owner, response_id)).subquery()
+        said = union_all(
+            select(
+                literal(-1).label("depth"),
+                literal(0).label("place"),
+                literal(0).label("position"),
+                head.c.status,
+                head.c.left,
+                head.c.body,
+            ),
+            select(chain.c.depth, items.c.place, items.c.position, null(), null(), items.c.body).join_from(
+                chain, items, and_(items.c.owner == owner, items.c.response_id == chain.c.id)
+            ),
+        ).subquery()
+        async with self._database.read() as connection:
+            found = await connection.execute(select(said).order_by(said.c.depth.desc(), said.c.place, said.c.position))
+            rows = found.all()
+        if not rows or rows[-1].depth != -1:
+            return None
+        last = rows[-1]
+        status = "failed" if last.left else last.status
+        return History([unpack(row.body) for row in rows[:-1]], status, unpack(last.body).get("usage"))
+
+    async def items(self, owner: str, item_ids: Sequence[str]) -> Mapping[str, Item]:
+        wanted = list(dict.fromkeys(filter(possible, filter(None, item_ids))))
+        found: dict[str, Item] = {}
+        async with self._database.read() as connection:
+            for start in range(0, len(wanted), _IDS_PER_QUERY):
+                part = wanted[start : start + _IDS_PER_QUERY]
+                in_conversations = select(conversation_items.c.id, conversation_items.c.body).where(
+                    conversation_items.c.owner == owner, conversation_items.c.id.in_(part)
+                )
+                in_responses = (
+                    select(items.c.id, items.c.body)
+                    .join_from(
+                        items,
+                        responses,
+                        and_(responses.c.owner == items.c.owner, responses.c.id == items.c.response_id),
+                    )
+                    .where(items.c.owner == owner, items.c.id.in_(part), ~responses.c.deleted)
+                    .order_by(responses.c.created_us)
+                )
+                for query in (in_conversations, in_responses):
+                    rows = await connection.execute(query)
+                    found |= {row.id: unpack(row.body) for row in rows}
+        return found
+
+    async def recover(self, *, at_start: bool = False) -> int:
+        async with self._database.write() as connection:
+            if at_start:
+                await connection.execute(delete(workers))
+                held = select(jobs.c.owner, jobs.c.response_id).where(jobs.c.worker.is_not(None))
+                await connection.execute(
+                    update(responses).where(tuple_(responses.c.owner, responses.c.id).in_(held)).values(worker=None)
+                )
+                await connection.execute(update(jobs).values(worker=None))
+            found = await connection.execute(
+                select(responses).where(self._left()).with_for_update(skip_locked=True, of=responses)
+            )
+            rows = found.all()
+            for row in rows:
+                await _set(connection, row, endings.interrupted(unpack(row.body), []))
+        return len(rows)
+
+    def _shown(self) -> Any:
+        return select(
+            responses.c.id,
+            responses.c.status,
+            responses.c.body,
+            responses.c.logged,
+            responses.c.background,
+            self._left().label("left"),
+        )
+
+    def _left(self) -> ColumnElement[bool]:
+        """Nobody works on it and nobody will: its replica died, and it has no job."""
+        living = select(workers.c.id).where(
+            workers.c.id == responses.c.worker, workers.c.alive_until_us > self._database.now_us()
+        )
+        job = select(jobs.c.owner).where(jobs.c.owner == responses.c.owner, jobs.c.response_id == responses.c.id)
+        return and_(responses.c.status.in_(ACTIVE), ~living.exists(), ~job.exists())
+
+    async def _hold_parent(self, connection: AsyncConnection, owner: str, parent_id: str) -> None:
+        """Keep it from being forgotten before its child is there."""
+        found = await connection.execute(
+            select(responses.c.id).where(*_is(owner, parent_id)).with_for_update(read=True)
+        )
+        if found.one_or_none() is None:
+            raise InvalidRequest(
+                f"Previous response with id '{parent_id:.80}' not found.",
+                param="previous_response_id",
+                code="previous_response_not_found",
+            )
+
+
+def _is(owner: str, response_id: str) -> tuple[ColumnElement[bool], ...]:
+    return responses.c.owner == owner, responses.c.id == response_id, ~responses.c.deleted
+
+
+def _as_shown(row: Any, output: Sequence[str]) -> Json:
+    shown = with_output(row.body, output)
+    return endings.interrupted(shown, shown["output"]) if row.left else shown
+
+
+async def _bodies(
+    connection: AsyncConnection, owner: str, response_ids: Sequence[str], place: int
+) -> Mapping[str, list[str]]:
+    found = await connection.execute(
+        select(items.c.response_id, items.c.body)
+        .where(items.c.owner == owner, items.c.response_id.in_(response_ids), items.c.place == place)
+        .order_by(items.c.response_id, items.c.position)
+    )
+    bodies: dict[str, list[str]] = {}
+    for row in found:
+        bodies.setdefault(row.response_id, []).append(row.body)
+    return bodies
+
+
+async def _add_items(
+    connection: AsyncConnection, owner: str, response_id: str, place: int, added: Sequence[Item]
+) -> None:
+    if added:
+        await connection.execute(
+            insert(items),
+            [
+                {
+                    "owner": owner,
+                    "response_id": response_id,
+                    "place": place,
+                    "position": position,
+                    "id": findable(item),
+                    "body": pack(item),
+                }
+                for position, item in enumerate(added)
+            ],
+        )
+
+
+async def _add_events(connection: AsyncConnection, owner: str, response_id: str, entry: LogEntry) -> None:
+    await connection.execute(insert(events).values(owner=owner, response_id=response_id, **entry._asdict()))
+
+
+async def _add_turn(connection: AsyncConnection, owner: str, conversation_id: str, response: Json) -> None:
+    """What was said and answered, after what the conversation has; nothing where it was deleted meanwhile."""
+    asked = await _bodies(connection, owner, [response["id"]], INPUT)
+    said = [*map(unpack, asked.get(response["id"], ())), *response["output"]]
+    turn = [item if findable(item) else {**item, "id": new_id(item["type"])} for item in said]
+    await append_items(connection, owner, conversation_id, turn)
+
+
+async def _set(connection: AsyncConnection, row: Any, ended: Json) -> None:
+    """Write an end that is not the worker's own."""
+    await connection.execute(
+        update(responses)
+        .where(responses.c.owner == row.owner, responses.c.id == row.id)
+        .values(status=ended["status"], body=without_output(ended), worker=None)
+    )
+    await _add_items(connection, row.owner, row.id, OUTPUT, ended["output"])
+    await connection.execute(delete(jobs).where(jobs.c.owner == row.owner, jobs.c.response_id == row.id))
+
+
+async def _cancel(connection: AsyncConnection, row: Any) -> None:
+    begun = unpack(row.body)
+    output: list[Item] = []
+    told = -1
+    if row.logged:
+        found = await connection.execute(
+            select(events.c.last, events.c.frames)
+            .where(events.c.owner == row.owner, events.c.response_id == row.id)
+            .order_by(events.c.first)
+        )
+        log = found.all()
+        output = endings.output_of(begun, [entry.frames for entry in log])
+        told = log[-1].last if log else -1
+    ended = endings.cancelled(begun, output)
+    await _set(connection, row, ended)
+    if row.logged:
+        number = told + 1
+        # The API has no event for it: `response.incomplete` ends the stream, and the status says why.
+        frame = endings.lifecycle_frame("response.incomplete", ended, number)
+        await _add_events(connection, row.owner, row.id, LogEntry(number, number, frame))
+
+
+def _ordered(page: PageRequest, order: Iterable[ColumnElement[Any]]) -> list[ColumnElement[Any]]:
+    return [column.desc() if page.order == "desc" else column.asc() for column in order]
+
+
+def _beyond(page: PageRequest, order: Sequence[ColumnElement[Any]], cursor: Sequence[Any]) -> ColumnElement[bool]:
+    place = tuple_(*order)
+    return place < tuple_(*cursor) if page.order == "desc" else place > tuple_(*cursor)
+
+
+async def _cursor(connection: AsyncConnection, query: Any, after: str) -> Sequence[Any]:
+    if not possible(after):
+        raise UnknownCursor(after)
+    found = await connection.execute(query)
+    row: Sequence[Any] | None = found.one_or_none()
+    if row is None:
+        raise UnknownCursor(after)
+    return row

