@@ -4,7 +4,7 @@ Every method may raise `StoreUnavailable`, within `store.deadline_s`; what it wa
 at all. JSON objects come back as they went in, key order included.
 """
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol, TypeAlias
@@ -205,11 +205,13 @@ class EventLog(Protocol):
     """The append-only source of resumable streams: what is not in it has not been sent."""
 
     async def append(self, owner: str, response_id: str, entry: LogEntry, *, worker: str) -> None:
-        """Raises NotHeld. Appends of many streams share a transaction."""
+        """Raises NotHeld. Appends of many streams share a transaction. Appending the same entry again changes nothing:
+        whoever was not answered may ask again."""
         ...
 
     async def entries(self, owner: str, response_id: str, *, after: int) -> tuple[Sequence[LogEntry], bool]:
-        """Entries with events numbered above `after`, in order, and whether the response has ended."""
+        """Entries with events numbered above `after`, in order, as many as are read at once, and whether that is all
+        there will ever be: the response has ended, or is unknown."""
         ...
 
     def watch(self, owner: str, response_id: str) -> AbstractAsyncContextManager["Watch"]:
@@ -227,7 +229,11 @@ class Jobs(Protocol):
     """Background work, leased to one replica at a time."""
 
     async def claim(self, worker: str, limit: int) -> Sequence[Job]:
-        """Lease up to `limit` jobs: new ones, and those whose worker died."""
+        """Lease up to `limit` jobs, new ones and those whose worker died; their responses are in progress then."""
+        ...
+
+    async def start(self, owner: str, response_id: str, *, worker: str) -> None:
+        """This worker's response is no longer queued but in progress. Raises NotHeld."""
         ...
 
     async def heartbeat(self, worker: str) -> None:
@@ -239,8 +245,9 @@ class Jobs(Protocol):
         cancelled, deleted or taken over."""
         ...
 
-    async def release(self, worker: str) -> None:
-        """This replica stops: its jobs are free for others at once."""
+    async def release(self, worker: str, only: Collection[tuple[str, str]] | None = None) -> None:
+        """These of its jobs, given as (owner, response id), are free for others at once; without them all, since this
+        replica stops."""
         ...
 
     def watch_jobs(self) -> AbstractAsyncContextManager[Watch]:

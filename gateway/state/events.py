@@ -1,0 +1,137 @@
+"""The event log: an append-only table of frames. What many streams append meanwhile is committed together."""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Final
+
+from sqlalchemy import and_, select, tuple_
+from sqlalchemy.dialects import postgresql, sqlite
+
+from gateway.errors import StoreUnavailable
+from gateway.state.database import Database
+from gateway.state.ids import possible
+from gateway.state.signals import Signals
+from gateway.state.store import ACTIVE, LogEntry, NotHeld, Watch
+from gateway.state.tables import events, responses
+
+_MAX_BATCH: Final = 256
+"""Appends in one transaction."""
+
+_PAGE: Final = 256
+"""Entries read at once: a replay of hours must not be in memory whole."""
+
+
+@dataclass(slots=True, eq=False)
+class _Append:
+    owner: str
+    response_id: str
+    entry: LogEntry
+    worker: str
+    done: asyncio.Future[None]
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.owner, self.response_id
+
+    def fail(self, error: Exception) -> None:
+        if not self.done.done():
+            self.done.set_exception(error)
+
+
+class SqlEvents:
+    """`EventLog` of the store's protocol, over one database."""
+
+    def __init__(self, database: Database, signals: Signals) -> None:
+        self._database = database
+        self._signals = signals
+        self._appends: list[_Append] = []
+        self._writer: asyncio.Task[None] | None = None
+
+    async def append(self, owner: str, response_id: str, entry: LogEntry, *, worker: str) -> None:
+        """Appending the same entry again changes nothing, so whoever was not answered may ask again."""
+        done = asyncio.get_running_loop().create_future()
+        self._appends.append(_Append(owner, response_id, entry, worker, done))
+        if self._writer is None or self._writer.done():
+            # A task of its own: whoever appends may be cancelled, with others in the same transaction.
+            self._writer = asyncio.get_running_loop().create_task(self._write())
+        await done
+
+    async def entries(self, owner: str, response_id: str, *, after: int) -> tuple[Sequence[LogEntry], bool]:
+        """As many entries as fit in a page. The response counts as ended once its last entry is among them."""
+        if not possible(response_id):
+            return (), True
+        # One statement, so that status and entries are of one moment: an end comes with its last entry.
+        joined = responses.outerjoin(
+            events,
+            and_(events.c.owner == responses.c.owner, events.c.response_id == responses.c.id, events.c.last > after),
+        )
+        query = (
+            select(responses.c.status, events.c.first, events.c.last, events.c.frames)
+            .select_from(joined)
+            .where(responses.c.owner == owner, responses.c.id == response_id, responses.c.deleted.is_(False))
+            .order_by(events.c.first)
+            .limit(_PAGE)
+        )
+        async with self._database.read() as connection:
+            rows = (await connection.execute(query)).all()
+        found = [LogEntry(first, last, frames) for _, first, last, frames in rows if first is not None]
+        ended = not rows or rows[0].status not in ACTIVE
+        return found, ended and len(found) < _PAGE
+
+    def watch(self, owner: str, response_id: str) -> AbstractAsyncContextManager[Watch]:
+        """Ids are random: one is enough to be told apart by."""
+        return self._signals.watch(response_id)
+
+    async def stop_writing(self) -> None:
+        """Nothing is appended any more; what waits fails."""
+        if self._writer is not None:
+            self._writer.cancel()
+            await asyncio.wait([self._writer])
+
+    async def _write(self) -> None:
+        while self._appends:
+            taken, self._appends = self._appends[:_MAX_BATCH], self._appends[_MAX_BATCH:]
+            batch = [append for append in taken if not append.done.done()]
+            try:
+                held = await self._commit(batch) if batch else frozenset()
+            except asyncio.CancelledError:
+                for append in (*batch, *self._appends):
+                    append.fail(StoreUnavailable("the server is shutting down"))
+                self._appends = []
+                raise
+            except Exception as error:  # whatever it is, it is theirs who wait, and the next batch may be written
+                for append in batch:
+                    append.fail(StoreUnavailable(error.message) if isinstance(error, StoreUnavailable) else error)
+                continue
+            for append in batch:
+                if append not in held:
+                    append.fail(NotHeld(append.response_id))
+                elif not append.done.done():
+                    append.done.set_result(None)
+            self._signals.tell(*{append.response_id for append in held})
+
+    async def _commit(self, batch: Sequence[_Append]) -> frozenset[_Append]:
+        """Those whose response was still their worker's, and so are written."""
+        insert = sqlite.insert if self._database.is_sqlite else postgresql.insert
+        # Locked until the commit, in one order for everyone: nobody ends or takes over a response in between.
+        fence = (
+            select(responses.c.owner, responses.c.id, responses.c.worker)
+            .where(
+                tuple_(responses.c.owner, responses.c.id).in_(sorted({append.key for append in batch})),
+                responses.c.status.in_(ACTIVE),
+            )
+            .order_by(responses.c.owner, responses.c.id)
+            .with_for_update(read=True)
+        )
+        async with self._database.write() as connection:
+            holders = {(row.owner, row.id): row.worker for row in await connection.execute(fence)}
+            held = frozenset(append for append in batch if holders.get(append.key) == append.worker)
+            if held:
+                rows = [
+                    {"owner": append.owner, "response_id": append.response_id, **append.entry._asdict()}
+                    for append in held
+                ]
+                await connection.execute(insert(events).on_conflict_do_nothing(), rows)
+        return held
