@@ -1,5 +1,6 @@
 """Responses and their items in SQL."""
 
+import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -12,7 +13,9 @@ from gateway.state.bodies import findable, pack, unpack, with_output, without_ou
 from gateway.state.database import Database
 from gateway.state.forgetting import forget
 from gateway.state.ids import possible
+from gateway.state.leases import beat
 from gateway.state.lineage import ancestors
+from gateway.state.signals import JOBS, Signals
 from gateway.state.sql_conversations import append_items
 from gateway.state.store import (
     ACTIVE,
@@ -43,18 +46,27 @@ _KEPT_IN_CONVERSATION = ("completed", "incomplete")
 """How a turn ends that goes on in its conversation; one that failed is to be sent again."""
 
 _IDS_PER_QUERY = 1000
+_ROWS_PER_TRANSACTION = 100
+_US_PER_DAY = 86_400_000_000
 
 
 class SqlResponses:
     """`Responses` over one database."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, signals: Signals, *, lease_s: float) -> None:
         self._database = database
+        self._signals = signals
+        self._lease_s = lease_s
+        self._beaten: dict[str, float] = {}
 
     async def begin(self, new: NewResponse) -> None:
         """Raises InvalidRequest when the parent has been deleted meanwhile."""
         response_id = new.response["id"]
+        beats = new.worker is not None and self._is_due(new.worker)
         async with self._database.write() as connection:
+            if new.worker is not None and beats:
+                # With the row, so that at no moment it is there and its worker is not.
+                await beat(connection, self._database, new.worker, lease_s=self._lease_s)
             if new.parent_id is not None:
                 await self._hold_parent(connection, new.owner, new.parent_id)
             now = time.time_ns() // 1000
@@ -87,6 +99,10 @@ class SqlResponses:
             if new.logged:
                 created = endings.lifecycle_frame("response.created", new.response, 0)
                 await _add_events(connection, new.owner, response_id, LogEntry(0, 0, created))
+        if new.worker is not None and beats:
+            self._beaten[new.worker] = time.monotonic()
+        if new.job is not None:
+            self._signals.tell(JOBS)
 
     async def finish(self, owner: str, response: Json, *, worker: str, last: LogEntry | None = None) -> None:
         response_id = response["id"]
@@ -106,6 +122,7 @@ class SqlResponses:
             if last is not None:
                 await _add_events(connection, owner, response_id, last)
             await connection.execute(delete(jobs).where(jobs.c.owner == owner, jobs.c.response_id == response_id))
+        self._signals.tell(response_id)
 
     async def response(self, owner: str, response_id: str) -> StoredResponse | None:
         if not possible(response_id):
@@ -137,7 +154,10 @@ class SqlResponses:
         if not possible(response_id):
             return False
         async with self._database.write() as connection:
-            return await forget(connection, self._database, owner, response_id)
+            was_there = await forget(connection, self._database, owner, response_id)
+        if was_there:
+            self._signals.tell(response_id, JOBS)
+        return was_there
 
     async def cancel(self, owner: str, response_id: str) -> StoredResponse | None:
         if not possible(response_id):
@@ -149,6 +169,8 @@ class SqlResponses:
             row = found.one_or_none()
             if row is not None:
                 await _cancel(connection, row)
+        if row is not None:
+            self._signals.tell(response_id, JOBS)
         return await self.response(owner, response_id)
 
     async def input_items(self, owner: str, response_id: str, page: PageRequest) -> Page | None:
@@ -222,21 +244,37 @@ class SqlResponses:
         return found
 
     async def recover(self, *, at_start: bool = False) -> int:
+        if at_start:
+            await self._free_everything()
+        failed = 0
+        while True:
+            left = select(responses).where(self._left()).limit(_ROWS_PER_TRANSACTION)
+            async with self._database.read() as connection:
+                if (await connection.execute(left)).first() is None:
+                    return failed
+            async with self._database.write() as connection:
+                rows = (await connection.execute(left.with_for_update(skip_locked=True, of=responses))).all()
+                for row in rows:
+                    await _set(connection, row, endings.interrupted(unpack(row.body), []))
+                long_dead = self._database.now_us() - _US_PER_DAY
+                await connection.execute(delete(workers).where(workers.c.alive_until_us < long_dead))
+            self._signals.tell(*(row.id for row in rows))
+            failed += len(rows)
+            if not rows:  # another replica has them
+                return failed
+
+    async def _free_everything(self) -> None:
+        """Nobody works on anything."""
+        held = select(jobs.c.owner, jobs.c.response_id).where(jobs.c.worker.is_not(None))
         async with self._database.write() as connection:
-            if at_start:
-                await connection.execute(delete(workers))
-                held = select(jobs.c.owner, jobs.c.response_id).where(jobs.c.worker.is_not(None))
-                await connection.execute(
-                    update(responses).where(tuple_(responses.c.owner, responses.c.id).in_(held)).values(worker=None)
-                )
-                await connection.execute(update(jobs).values(worker=None))
-            found = await connection.execute(
-                select(responses).where(self._left()).with_for_update(skip_locked=True, of=responses)
+            await connection.execute(delete(workers))
+            await connection.execute(
+                update(responses).where(tuple_(responses.c.owner, responses.c.id).in_(held)).values(worker=None)
             )
-            rows = found.all()
-            for row in rows:
-                await _set(connection, row, endings.interrupted(unpack(row.body), []))
-        return len(rows)
+            await connection.execute(update(jobs).values(worker=None))
+
+    def _is_due(self, worker: str) -> bool:
+        return time.monotonic() - self._beaten.get(worker, -math.inf) > self._lease_s / 3
 
     def _shown(self) -> Any:
         return select(

@@ -50,6 +50,7 @@ async def test_cancel(store: SqlStore) -> None:
 async def test_recover(store: SqlStore) -> None:
     begun = response()
     await store.begin(new(begun, said("hello"), worker="dead"))
+    await store.release("dead")
     found = await store.response("ann", begun["id"])
     assert found is not None
     assert found.response["status"] == "failed"
