@@ -9,7 +9,9 @@ GatewayError
   UnsupportedEncoding  the body is compressed
   NotFound             no such path, or no such object
   MethodNotAllowed     the path exists, the method does not
-  UpgradeRequired      a WebSocket was asked for where there is none
+  OriginRefused        a page of another host asked for a WebSocket
+  TooManyConnections   `websocket.max_connections` are open
+  TooManyQueued        a WebSocket has too many turns waiting
   ShuttingDown         the server stops and the time to drain is over
   StoreUnavailable     the database is down, full, read-only or too slow
   TurnFailed           the upstream reported a failure inside a good reply, before any content
@@ -66,7 +68,16 @@ class MethodNotAllowed(GatewayError):
     pass
 
 
-class UpgradeRequired(GatewayError):
+class OriginRefused(GatewayError):
+    pass
+
+
+class TooManyConnections(GatewayError):
+    def __init__(self, message: str) -> None:
+        super().__init__(message, headers={"retry-after": "1"})
+
+
+class TooManyQueued(GatewayError):
     pass
 
 
@@ -109,7 +120,9 @@ ANSWERS: dict[type[Exception], Answer] = {
     UnsupportedEncoding: Answer(415, _INVALID, "unsupported_content_encoding"),
     NotFound: Answer(404, _INVALID, None),
     MethodNotAllowed: Answer(405, _INVALID, "method_not_allowed"),
-    UpgradeRequired: Answer(426, _INVALID, "upgrade_required"),
+    OriginRefused: Answer(403, _INVALID, "origin_not_allowed"),
+    TooManyConnections: Answer(503, _SERVER, "too_many_connections"),
+    TooManyQueued: Answer(429, "rate_limit_error", "websocket_queue_full"),
     ShuttingDown: Answer(503, _SERVER, "server_shutting_down"),
     StoreUnavailable: Answer(503, _SERVER, "store_unavailable"),
     InvalidRequest: Answer(400, _INVALID, "invalid_value"),

@@ -1,6 +1,8 @@
 """Ends a request's work when its client leaves or the server stops, wherever that work is waiting."""
 
 import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 
 from starlette.types import Receive
@@ -17,6 +19,7 @@ class Drain:
 
     def __init__(self) -> None:
         self._guards: set[Guard] = set()
+        self._told: set[Callable[[], None]] = set()
         self.begun = False
         self.expired = False
 
@@ -34,6 +37,19 @@ class Drain:
     def begin(self) -> None:
         """No new requests are wanted; those in flight may finish."""
         self.begun = True
+        for begin in list(self._told):
+            begin()
+
+    @contextmanager
+    def telling(self, begin: Callable[[], None]) -> Iterator[None]:
+        """Call `begin` when draining begins, within the block; at once if it has."""
+        self._told.add(begin)
+        try:
+            if self.begun:
+                begin()
+            yield
+        finally:
+            self._told.discard(begin)
 
     def expire(self) -> None:
         """Interrupt everything still running with ShuttingDown."""

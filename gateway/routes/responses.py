@@ -5,7 +5,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from gateway.endpoints import RESPONSES
-from gateway.errors import MethodNotAllowed, NotFound, UpgradeRequired
+from gateway.errors import MethodNotAllowed, NotFound
 from gateway.routes.request_docs import json_request
 from gateway.service import Service
 from translation.responses.schema import REQUEST_SCHEMA
@@ -20,11 +20,7 @@ def responses_routes(service: Service) -> APIRouter:
         return await service.answer(RESPONSES, request)
 
     @router.get("/v1/responses", include_in_schema=False)
-    async def open_websocket(request: Request) -> Response:
-        # 426 makes Codex go on over HTTP at once; any other refusal costs it seven tries.
-        if request.headers.get("upgrade", "").lower() == "websocket":
-            headers = {"upgrade": "HTTP/1.1", "connection": "close"}
-            raise UpgradeRequired("there is no WebSocket transport: send POST /v1/responses", headers=headers)
+    async def list_responses() -> Response:
         raise MethodNotAllowed("send POST /v1/responses", headers={"allow": "POST"})
 
     @router.api_route("/v1/responses/{response_id}", methods=["GET", "DELETE"], include_in_schema=False)

@@ -1,0 +1,65 @@
+"""From the handshake to a connection: whose it is, from where, and whether there is room. All refusals are HTTP's."""
+
+from collections.abc import Mapping
+from urllib.parse import urlsplit
+
+from starlette.requests import HTTPConnection
+from starlette.types import Receive, Scope, Send
+from structlog.contextvars import bind_contextvars
+
+from gateway.errors import OriginRefused, ShuttingDown, TooManyConnections
+from gateway.guard import Drain
+from gateway.service import Service
+from gateway.settings import Settings
+from gateway.websocket.connection import Connection, Limits
+
+_MB = 1024 * 1024
+
+
+class WebSockets:
+    """`GET /v1/responses` with an Upgrade, as an ASGI application. One per server process.
+
+    Raises, before anything is accepted, what `gateway/errors.py` has rows for.
+    """
+
+    def __init__(self, service: Service, settings: Settings, drain: Drain) -> None:
+        self._service = service
+        self._drain = drain
+        self._open = 0
+        self._max_open = settings.websocket.max_connections
+        cors = settings.server.cors
+        self._origins = cors.origins if cors is not None else ()
+        self._limits = Limits(
+            max_bytes=int(settings.server.max_body_mb * _MB),
+            max_depth=settings.server.max_json_depth,
+            max_s=settings.websocket.max_minutes * 60,
+            hold_s=settings.server.keepalive_s,
+        )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        handshake = HTTPConnection(scope)
+        principal = self._service.principal(handshake)
+        bind_contextvars(client=principal.name)
+        self._check_origin(handshake.headers)
+        strict = self._service.strict(handshake)
+        if self._drain.begun:
+            raise ShuttingDown
+        if self._open >= self._max_open:
+            raise TooManyConnections(f"there are {self._open} WebSocket connections already: send POST /v1/responses")
+        self._open += 1
+        try:
+            await receive()
+            await send({"type": "websocket.accept"})
+            connection = Connection(self._service, principal, self._drain, self._limits, receive, send, strict=strict)
+            await connection.serve()
+        finally:
+            self._open -= 1
+
+    def _check_origin(self, headers: Mapping[str, str]) -> None:
+        """Browsers let every page open connections to everywhere and leave it to the server: only pages of this very
+        host, and of those that may send other requests too."""
+        origin = headers.get("origin")
+        if origin is None or origin in self._origins or "*" in self._origins:
+            return
+        if urlsplit(origin).netloc != headers.get("host", ""):
+            raise OriginRefused(f"pages of {origin:.200} may not use this server (server.cors.origins)")
