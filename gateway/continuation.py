@@ -50,8 +50,10 @@ async def continuation(
             code="mutually_exclusive_parameters",
         )
     given = body.get("input")
-    refers = not isinstance(given, str) and any(map(_is_reference, given or ()))
-    own = own_items(await _dereferenced(store, owner, given, local) if refers else given, new_id)
+    refers = isinstance(given, list) and any(map(_is_reference, given))
+    if isinstance(given, list) and refers:
+        given = await _dereferenced(store, owner, given, local)
+    own = own_items(given, new_id)
     if conversation is not None:
         items = await store.conversation_history(owner, conversation)
         if items is None:

@@ -46,6 +46,8 @@ class Presentation:
     max_frame_bytes: int
     clock: Callable[[], int]
     relay_model: str | None = None
+    kept: bool = False
+    """Whether the reply is kept here, so that the gateway's id and time are the ones it has."""
     scrub: Callable[[str], str] = str
     """What an upstream says of a failure -> what a client may read of it."""
 
@@ -205,3 +207,5 @@ RESPONSES = Endpoint(
     relay_answer=_responses_relay_answer,
     collect_relay=_collect_responses_relay,
 )
+
+ENDPOINTS: dict[Dialect, Endpoint] = {endpoint.dialect: endpoint for endpoint in (CHAT, RESPONSES)}

@@ -22,6 +22,7 @@ class Route:
     upstream_model: str
     profile: Profile
     strict: bool
+    resumable: bool = False
     request_defaults: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -62,5 +63,6 @@ class _Row:
             upstream_model=self._model.model or name,
             profile=self._profile,
             strict=self._model.strict,
+            resumable=self._model.resumable,
             request_defaults=self._model.request_defaults,
         )

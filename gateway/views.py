@@ -16,11 +16,16 @@ SEALED_REASONING = "reasoning.encrypted_content"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keeping:
-    """What a request wants kept. `background`: it is answered before it is done; `logged`: its stream can be resumed."""
+    """What a request wants kept. `background`: answered before it is done; `logged`: its stream can be resumed."""
 
     stored: bool = False
     background: bool = False
     logged: bool = False
+
+    @property
+    def detached(self) -> bool:
+        """Whether it goes on without the client that asked for it."""
+        return self.background or self.logged
 
 
 def keeping(dialect: Dialect, body: Json, *, resumable: bool) -> Keeping:
@@ -63,7 +68,7 @@ def asked(dialect: Dialect, body: Json, route: Route, kept: Keeping, state: Cont
         view["input"] = state.context
     if kept.stored and route.capabilities.sealed_reasoning and SEALED_REASONING not in (body.get("include") or ()):
         view["include"] = [*(body.get("include") or ()), SEALED_REASONING]
-    if kept.background or kept.logged:
+    if kept.detached:
         # Nobody waits on a connection: what takes long is better watched piece by piece.
         view["stream"] = route.capabilities.streaming
     return view

@@ -14,12 +14,12 @@ def models_routes(service: Service) -> APIRouter:
     @router.get("/v1/models")
     async def list_models(request: Request) -> Response:
         """The models this server serves, and for patterns in its config those their upstreams list."""
-        models = await service.catalogue.models(service.authenticate(request))
+        models = await service.catalogue.models(service.principal(request).models)
         return json_answer({"object": "list", "data": models})
 
     @router.get("/v1/models/{model:path}")
     async def get_model(model: str, request: Request) -> Response:
         """One model."""
-        return json_answer(service.catalogue.model(model, service.authenticate(request)))
+        return json_answer(service.catalogue.model(model, service.principal(request).models))
 
     return router

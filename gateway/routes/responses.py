@@ -27,7 +27,7 @@ def responses_routes(service: Service) -> APIRouter:
     @router.get("/v1/responses/{response_id}/input_items", include_in_schema=False)
     @router.post("/v1/responses/{response_id}/cancel", include_in_schema=False)
     async def find_response(response_id: str, request: Request) -> Response:
-        service.authenticate(request)
+        service.principal(request)
         raise NotFound(f"Response with id '{response_id:.80}' not found: responses are not stored here.")
 
     return router

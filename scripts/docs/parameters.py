@@ -88,6 +88,7 @@ RESPONSES = _SHARED | {
     "prompt": Asked({"id": "a"}),
     "prompt_cache_options": Asked({"mode": "explicit"}),
     "reasoning": Asked({"effort": "low", "summary": "auto"}),
+    "resumable": Asked(True, {"stream": True}),
     "stream_options": Asked({"include_obfuscation": True}, {"stream": True}),
     "text": Asked({"format": {"type": "json_object"}, "verbosity": "low"}),
     "tool_choice": Asked("required", {"tools": [{"type": "function", **_FUNCTION}]}),

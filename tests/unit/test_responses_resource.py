@@ -88,10 +88,16 @@ def test_what_was_given_is_read_back_and_null_counts_as_not_given(param: str, va
     assert new(**{param: None}) == new()
 
 
-def test_what_the_server_decides_is_what_it_does() -> None:
-    response = new(store=True, background=True, truncation="auto", service_tier="auto")
+def test_what_the_server_decides_reads_as_it_is_until_it_says_otherwise() -> None:
+    response = new(truncation="auto", service_tier="auto")
     assert (response["store"], response["background"], response["truncation"]) == (False, False, "disabled")
     assert response["service_tier"] == "default"
+
+
+def test_state_reads_back_as_the_server_says_it_is_kept() -> None:
+    said = {"store": True, "background": True, "previous_response_id": "resp_0", "conversation": {"id": "conv_1"}}
+    response = new(**said)
+    assert {key: response[key] for key in said} == said
 
 
 @pytest.mark.parametrize(

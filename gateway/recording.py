@@ -1,0 +1,111 @@
+"""Keeps what a request answered right away leaves behind: its beginning meanwhile, its end before it is told."""
+
+import asyncio
+from typing import Protocol
+
+import structlog
+
+from gateway.errors import StoreUnavailable
+from gateway.state.store import NewResponse, NotHeld, Store
+from translation.json_types import Json
+
+_log = structlog.get_logger(__name__)
+
+
+class Recording(Protocol):
+    """One reply on its way into the store."""
+
+    def begin(self) -> None:
+        """The request is accepted. Does not wait."""
+        ...
+
+    async def finish(self, result: Json) -> None:
+        """The reply is complete: returns once it is kept. Raises StoreUnavailable."""
+        ...
+
+    async def abandon(self, unfinished: Json | None) -> None:
+        """Nobody waits for the reply any more. `unfinished`: what was told of it; None: nothing, not even its id."""
+        ...
+
+
+class Lease(Protocol):
+    """This process's word that it lives and runs what it holds. What the store has as its own and it does not hold any
+    more is ended as interrupted."""
+
+    @property
+    def worker(self) -> str: ...
+    def hold(self, owner: str, response_id: str) -> None: ...
+    def drop(self, owner: str, response_id: str) -> None: ...
+
+
+class ResponseRecording:
+    """A response in the foreground. Its row begins while the upstream works, and its end is one transaction."""
+
+    def __init__(self, store: Store, lease: Lease, new: NewResponse) -> None:
+        self._store = store
+        self._lease = lease
+        self._new = new
+        self._ended = False
+        self._beginning: asyncio.Task[None] | None = None
+
+    def begin(self) -> None:
+        self._lease.hold(self._new.owner, self._new.response["id"])
+        self._beginning = asyncio.get_running_loop().create_task(self._store.begin(self._new))
+        # A failure is raised by `finish`; where there is none any more, `abandon` looks at it.
+        self._beginning.add_done_callback(lambda beginning: beginning.cancelled() or beginning.exception())
+
+    async def finish(self, result: Json) -> None:
+        assert self._beginning is not None
+        try:
+            await self._beginning
+            await self._store.finish(self._new.owner, result, worker=self._lease.worker)
+        except NotHeld:
+            _log.info("response_gone", why="deleted or cancelled while it ran")
+        finally:
+            self._end()
+
+    async def abandon(self, unfinished: Json | None) -> None:
+        if self._ended or self._beginning is None:
+            return
+        try:
+            await self._beginning
+            if unfinished is None:
+                await self._store.delete(self._new.owner, self._new.response["id"])
+            else:
+                await self._store.finish(self._new.owner, _cancelled(unfinished), worker=self._lease.worker)
+        except (StoreUnavailable, NotHeld):
+            _log.info("response_left", why="its beginning stays, to be ended as interrupted")
+        finally:
+            self._end()
+
+    def _end(self) -> None:
+        if not self._ended:
+            self._ended = True
+            self._lease.drop(self._new.owner, self._new.response["id"])
+
+
+class CompletionRecording:
+    """A chat completion, which is kept whole at its end. `body`: the request that asked for it."""
+
+    def __init__(self, store: Store, owner: str, body: Json) -> None:
+        self._store = store
+        self._owner = owner
+        self._body = body
+
+    def begin(self) -> None:
+        return
+
+    async def finish(self, result: Json) -> None:
+        messages = [
+            {**message, "id": f"{result['id']}-{place}"} for place, message in enumerate(self._body["messages"])
+        ]
+        kept = {**result, "metadata": self._body.get("metadata") or {}}
+        await self._store.keep_completion(self._owner, kept, messages)
+
+    async def abandon(self, unfinished: Json | None) -> None:
+        return
+
+
+def _cancelled(unfinished: Json) -> Json:
+    """The client of a response in the foreground left, which is how it is cancelled."""
+    return {**unfinished, "status": "cancelled", "error": None, "incomplete_details": None, "completed_at": None}
