@@ -1,0 +1,104 @@
+"""Stored chat completions are listed, filtered and changed."""
+
+import pytest
+
+from gateway.state.database import Database
+from gateway.state.sql_completions import SqlCompletions
+from gateway.state.store import PageRequest, UnknownCursor
+from translation.json_types import Json
+
+OWNER = "ann"
+MESSAGES = [{"id": f"m-{place}", "role": "user", "content": f"hello \0 {place}"} for place in range(3)]
+
+
+@pytest.fixture
+def kept(database: Database) -> SqlCompletions:
+    return SqlCompletions(database)
+
+
+def completion(completion_id: str, model: str = "small", **metadata: str) -> Json:
+    return {"id": completion_id, "object": "chat.completion", "model": model, "choices": [], "metadata": metadata}
+
+
+async def ids(kept: SqlCompletions, page: PageRequest, **which) -> tuple[list[str], bool]:
+    found = await kept.completions(OWNER, page, **which)
+    return [row["id"] for row in found.rows], found.has_more
+
+
+async def fill(kept: SqlCompletions) -> None:
+    await kept.keep_completion(OWNER, completion("c", topic="a", user="1"), MESSAGES)
+    await kept.keep_completion(OWNER, completion("b", topic="b", user="1"), MESSAGES)
+    await kept.keep_completion(OWNER, completion("a", "large", topic="a"), MESSAGES)
+    await kept.keep_completion("bob", completion("z", topic="a"), MESSAGES)
+
+
+async def test_lists_go_by_time_and_in_parts(kept):
+    await fill(kept)
+    assert await ids(kept, PageRequest(limit=2, order="asc")) == (["c", "b"], True)
+    assert await ids(kept, PageRequest("b", 2, "asc")) == (["a"], False)
+    assert await ids(kept, PageRequest("b", 2, "desc")) == (["c"], False)
+    assert await ids(kept, PageRequest(limit=3)) == (["a", "b", "c"], False)
+
+
+async def test_lists_are_filtered_by_model_and_all_metadata(kept):
+    await fill(kept)
+    page = PageRequest(order="asc")
+    assert await ids(kept, page, model="small") == (["c", "b"], False)
+    assert await ids(kept, page, metadata={"topic": "a"}) == (["c", "a"], False)
+    assert await ids(kept, page, metadata={"topic": "a", "user": "1"}) == (["c"], False)
+    assert await ids(kept, page, model="large", metadata={"user": "1"}) == ([], False)
+    assert await ids(kept, page, model="sm\0all", metadata={"\0": "\0"}) == ([], False)
+    assert await ids(kept, PageRequest("c", 1, "asc"), metadata={"topic": "a"}) == (["a"], False)
+
+
+@pytest.mark.parametrize("cursor", ["nothing", "", "c\0", "z"])
+async def test_a_cursor_that_is_not_the_owners_is_unknown(kept, cursor):
+    await fill(kept)
+    with pytest.raises(UnknownCursor):
+        await kept.completions(OWNER, PageRequest(cursor))
+
+
+async def test_new_metadata_is_what_it_is_found_by(kept):
+    await fill(kept)
+    after = await kept.update_completion(OWNER, "c", {"topic": "new"})
+    assert after == await kept.completion(OWNER, "c") == completion("c", topic="new")
+    assert await ids(kept, PageRequest(), metadata={"topic": "new"}) == (["c"], False)
+    assert await ids(kept, PageRequest(), metadata={"user": "1"}) == (["b"], False)
+    assert (await kept.update_completion(OWNER, "c", None))["metadata"] is None
+    assert await ids(kept, PageRequest(), metadata={"topic": "new"}) == ([], False)
+
+
+async def test_long_metadata_is_found(kept):
+    long = {"🎈" * 64: "\0" * 512}
+    await kept.keep_completion(OWNER, completion("c") | {"metadata": long}, [])
+    assert await ids(kept, PageRequest(), metadata=long) == (["c"], False)
+
+
+async def test_messages_are_paged_both_ways(kept):
+    await fill(kept)
+    first = await kept.completion_messages(OWNER, "c", PageRequest(limit=2, order="asc"))
+    assert (first.rows, first.has_more) == (MESSAGES[:2], True)
+    last = await kept.completion_messages(OWNER, "c", PageRequest("m-1", 2, "asc"))
+    assert (last.rows, last.has_more) == (MESSAGES[2:], False)
+    backwards = await kept.completion_messages(OWNER, "c", PageRequest("m-2", 1, "desc"))
+    assert (backwards.rows, backwards.has_more) == ([MESSAGES[1]], True)
+    with pytest.raises(UnknownCursor):
+        await kept.completion_messages(OWNER, "c", PageRequest("m-9"))
+
+
+@pytest.mark.parametrize(("owner", "completion_id"), [("bob", "c"), (OWNER, "z"), (OWNER, "c\0"), (OWNER, "")])
+async def test_foreign_unknown_and_impossible_are_alike(kept, owner, completion_id):
+    await fill(kept)
+    assert await kept.completion(owner, completion_id) is None
+    assert await kept.update_completion(owner, completion_id, {}) is None
+    assert await kept.completion_messages(owner, completion_id, PageRequest()) is None
+    assert not await kept.delete_completion(owner, completion_id)
+    assert await kept.completion(OWNER, "c") == completion("c", topic="a", user="1")
+
+
+async def test_deleted_is_unknown(kept):
+    await fill(kept)
+    assert await kept.delete_completion(OWNER, "c")
+    assert not await kept.delete_completion(OWNER, "c")
+    assert await kept.completion(OWNER, "c") is None
+    assert await ids(kept, PageRequest(), metadata={"topic": "a"}) == (["a"], False)

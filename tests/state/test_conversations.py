@@ -1,0 +1,131 @@
+"""Conversations keep their items in order, whoever adds to them."""
+
+import asyncio
+
+import pytest
+
+from gateway.state.database import Database
+from gateway.state.sql_conversations import SqlConversations
+from gateway.state.store import PageRequest, UnknownCursor
+from translation.json_types import Item, Json
+
+OWNER = "ann"
+
+
+@pytest.fixture
+def kept(database: Database) -> SqlConversations:
+    return SqlConversations(database)
+
+
+def conversation(conversation_id: str = "conv_1") -> Json:
+    return {"id": conversation_id, "object": "conversation", "created_at": 5, "metadata": {"z": "1", "a": "2"}}
+
+
+def items(*ids: str) -> list[Item]:
+    return [{"type": "message", "id": item_id, "role": "user", "content": []} for item_id in ids]
+
+
+async def ids(kept: SqlConversations, page: PageRequest, conversation_id: str = "conv_1") -> tuple[list[str], bool]:
+    found = await kept.conversation_items(OWNER, conversation_id, page)
+    assert found is not None
+    return [row["id"] for row in found.rows], found.has_more
+
+
+async def test_a_conversation_comes_back_as_it_went_in(kept):
+    await kept.create_conversation(OWNER, conversation(), [])
+    found = await kept.conversation(OWNER, "conv_1")
+    assert found == conversation()
+    assert list(found["metadata"]) == ["z", "a"]
+
+
+async def test_items_are_paged_both_ways(kept):
+    await kept.create_conversation(OWNER, conversation(), items("a", "b", "c"))
+    assert await kept.add_items(OWNER, "conv_1", items("d", "e"))
+    assert await ids(kept, PageRequest(limit=2, order="asc")) == (["a", "b"], True)
+    assert await ids(kept, PageRequest("b", 2, "asc")) == (["c", "d"], True)
+    assert await ids(kept, PageRequest("d", 2, "asc")) == (["e"], False)
+    assert await ids(kept, PageRequest(limit=3)) == (["e", "d", "c"], True)
+    assert await ids(kept, PageRequest("c", 2, "desc")) == (["b", "a"], False)
+    assert await ids(kept, PageRequest("a")) == ([], False)
+
+
+@pytest.mark.parametrize("cursor", ["nothing", "", "a\0", "x" * 300])
+async def test_a_cursor_that_is_no_item_of_it_is_unknown(kept, cursor):
+    await kept.create_conversation(OWNER, conversation(), items("a"))
+    await kept.create_conversation(OWNER, conversation("conv_2"), items("nothing"))
+    with pytest.raises(UnknownCursor):
+        await kept.conversation_items(OWNER, "conv_1", PageRequest(cursor))
+
+
+async def test_deleted_items_are_gone_and_the_others_keep_their_order(kept):
+    await kept.create_conversation(OWNER, conversation(), items("a", "b", "c"))
+    assert await kept.delete_item(OWNER, "conv_1", "b")
+    assert not await kept.delete_item(OWNER, "conv_1", "b")
+    await kept.add_items(OWNER, "conv_1", items("d"))
+    assert [item["id"] for item in await kept.conversation_history(OWNER, "conv_1")] == ["a", "c", "d"]
+    assert await kept.conversation_item(OWNER, "conv_1", "b") is None
+    assert await kept.conversation_item(OWNER, "conv_1", "c") == items("c")[0]
+
+
+async def test_history_tells_an_empty_conversation_from_none(kept):
+    await kept.create_conversation(OWNER, conversation(), [])
+    assert await kept.conversation_history(OWNER, "conv_1") == []
+    assert await kept.conversation_history(OWNER, "conv_2") is None
+
+
+async def test_metadata_is_replaced(kept):
+    await kept.create_conversation(OWNER, conversation(), [])
+    after = await kept.update_conversation(OWNER, "conv_1", {"only": "this"})
+    assert after == await kept.conversation(OWNER, "conv_1") == conversation() | {"metadata": {"only": "this"}}
+    assert await kept.update_conversation(OWNER, "conv_2", {}) is None
+
+
+async def test_an_id_the_conversation_has_is_not_given_twice(kept):
+    await kept.create_conversation(OWNER, conversation(), items("msg_a"))
+    await kept.add_items(OWNER, "conv_1", items("msg_a", "msg_b", "msg_b"))
+    found, _ = await ids(kept, PageRequest(order="asc"))
+    assert len(set(found)) == 4
+    assert found[0] == "msg_a"
+    assert all(item_id.startswith("msg_") for item_id in found)
+    assert (await kept.conversation_item(OWNER, "conv_1", found[1]))["id"] == found[1]
+
+
+async def test_turns_that_end_at_once_are_neither_lost_nor_mixed(kept):
+    await kept.create_conversation(OWNER, conversation(), [])
+    turns = [[f"t{turn}_{place}" for place in range(4)] for turn in range(20)]
+    async with asyncio.TaskGroup() as group:
+        for turn in turns:
+            group.create_task(kept.add_items(OWNER, "conv_1", items(*turn)))
+    found, _ = await ids(kept, PageRequest(limit=100, order="asc"))
+    assert sorted(found[place : place + 4] for place in range(0, len(found), 4)) == sorted(turns)
+
+
+async def test_a_deleted_conversation_is_unknown_and_takes_nothing(kept):
+    await kept.create_conversation(OWNER, conversation(), items("a"))
+    assert await kept.delete_conversation(OWNER, "conv_1")
+    assert not await kept.delete_conversation(OWNER, "conv_1")
+    assert not await kept.add_items(OWNER, "conv_1", items("b"))
+    assert await kept.conversation(OWNER, "conv_1") is None
+    assert await kept.conversation_items(OWNER, "conv_1", PageRequest()) is None
+    await kept.create_conversation(OWNER, conversation(), [])
+    assert await ids(kept, PageRequest()) == ([], False)
+
+
+@pytest.mark.parametrize(("owner", "conversation_id"), [("bob", "conv_1"), (OWNER, "conv_2"), (OWNER, "conv_1\0")])
+async def test_foreign_unknown_and_impossible_are_alike(kept, owner, conversation_id):
+    await kept.create_conversation(OWNER, conversation(), items("a"))
+    assert await kept.conversation(owner, conversation_id) is None
+    assert await kept.update_conversation(owner, conversation_id, {}) is None
+    assert not await kept.add_items(owner, conversation_id, items("b"))
+    assert await kept.conversation_items(owner, conversation_id, PageRequest()) is None
+    assert await kept.conversation_history(owner, conversation_id) is None
+    assert await kept.conversation_item(owner, conversation_id, "a") is None
+    assert not await kept.delete_item(owner, conversation_id, "a")
+    assert not await kept.delete_conversation(owner, conversation_id)
+    assert await ids(kept, PageRequest()) == (["a"], False)
+
+
+async def test_text_no_column_can_hold_is_kept_all_the_same(kept):
+    said = [{"type": "message", "id": "a", "role": "user", "content": [{"type": "input_text", "text": "\0\x01😀"}]}]
+    await kept.create_conversation(OWNER, conversation(), said)
+    assert await kept.conversation_history(OWNER, "conv_1") == said
