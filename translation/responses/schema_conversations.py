@@ -52,7 +52,7 @@ def validate_update(body: Json) -> None:
     _validate(Update, body)
 
 
-def _validate(kind: type[Any], body: Json) -> None:
+def _validate(kind: Any, body: Json) -> None:
     check(_adapter(kind), body)
     for key in body:
         if key not in kind.__annotations__:
@@ -60,11 +60,11 @@ def _validate(kind: type[Any], body: Json) -> None:
 
 
 @cache
-def _adapter(kind: type[Any]) -> TypeAdapter[Any]:
+def _adapter(kind: Any) -> TypeAdapter[Any]:
     return TypeAdapter(kind)
 
 
-def schema_of(kind: type[Any]) -> Json:
+def schema_of(kind: Any) -> Json:
     """The JSON schema of a request, for `/openapi.json`."""
     # With an id of its own, the schema's references stay inside it wherever it is put.
     return {"$id": f"conversation-{kind.__name__.lower()}", **_adapter(kind).json_schema()}
