@@ -1,0 +1,108 @@
+"""What a request wants kept, what its reply reads back, and what its upstream is asked."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from gateway.continuation import Continuation
+from gateway.resolve import Route
+from gateway.views import Keeping, asked, keeping, shown
+from providers.base import Capabilities
+from translation.errors import InvalidRequest
+from translation.profile import Profile
+
+Json = dict[str, Any]
+BODY: Json = {"model": "m", "input": "a"}
+STORED = Keeping(stored=True)
+
+
+def route(**capabilities: Any) -> Route:
+    provider: Any = None
+    return Route(
+        name="m",
+        provider=provider,
+        capabilities=Capabilities(**capabilities),
+        upstream_model="m",
+        profile=Profile(),
+        strict=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("more", "resumable", "kept"),
+    [
+        ({}, False, STORED),
+        ({"store": None}, False, STORED),
+        ({"store": False}, True, Keeping()),
+        ({}, True, STORED),
+        ({"stream": True}, True, replace(STORED, logged=True)),
+        ({"stream": True, "resumable": False}, True, STORED),
+        ({"stream": True, "resumable": True}, False, replace(STORED, logged=True)),
+        ({"background": True}, False, replace(STORED, background=True)),
+        ({"background": True, "stream": True}, False, Keeping(stored=True, background=True, logged=True)),
+    ],
+)
+def test_what_a_response_wants_kept(more: Json, resumable: bool, kept: Keeping) -> None:
+    assert keeping("responses", {**BODY, **more}, resumable=resumable) == kept
+
+
+@pytest.mark.parametrize(("store", "stored"), [(None, False), (False, False), (True, True)])
+def test_completions_are_kept_where_asked(store: bool | None, stored: bool) -> None:
+    assert keeping("chat", {"store": store}, resumable=True) == Keeping(stored=stored)
+
+
+@pytest.mark.parametrize(
+    ("more", "param"),
+    [
+        ({"store": False, "background": True}, "background"),
+        ({"store": False, "conversation": "conv_1"}, "conversation"),
+        ({"store": False, "resumable": True, "stream": True}, "resumable"),
+        ({"resumable": True}, "resumable"),
+    ],
+)
+def test_wishes_that_exclude_each_other_are_refused_by_name(more: Json, param: str) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        keeping("responses", {**BODY, **more}, resumable=False)
+    assert refused.value.param == param
+
+
+def test_a_reply_reads_back_what_is_really_kept() -> None:
+    body = {**BODY, "conversation": "conv_1", "background": None, "store": None}
+    view = shown("responses", body, STORED)
+    assert (view["store"], view["background"], view["conversation"]) == (True, False, {"id": "conv_1"})
+    assert shown("responses", {**BODY, "store": True}, Keeping())["store"] is False
+
+
+def test_an_upstream_is_told_nothing_of_what_is_kept_here() -> None:
+    body = {**BODY, "previous_response_id": "r", "conversation": None, "background": False, "resumable": True}
+    history: Json = {"type": "message", "role": "user", "content": []}
+    own: Json = {"type": "message", "role": "user", "content": []}
+    state = Continuation(history=[history], own=[own])
+    assert asked("responses", body, route(), STORED, state) == {"model": "m", "store": False, "input": [history, own]}
+
+
+def test_an_input_without_history_goes_out_as_it_came() -> None:
+    state = Continuation(history=(), own=[{"type": "message"}])
+    assert asked("responses", BODY, route(), STORED, state)["input"] == "a"
+
+
+def test_reasoning_is_asked_for_sealed_where_it_is_kept_and_can_be_had() -> None:
+    sealing = route(sealed_reasoning=True)
+    wanted = ["reasoning.encrypted_content"]
+    assert asked("responses", BODY, sealing, STORED, None)["include"] == wanted
+    assert asked("responses", {**BODY, "include": wanted}, sealing, STORED, None)["include"] == wanted
+    assert "include" not in asked("responses", BODY, sealing, Keeping(), None)
+    assert "include" not in asked("responses", BODY, route(), STORED, None)
+
+
+@pytest.mark.parametrize("streaming", [True, False])
+def test_what_goes_on_alone_is_watched_piece_by_piece_where_it_can_be(streaming: bool) -> None:
+    kept = Keeping(stored=True, background=True)
+    assert asked("responses", BODY, route(streaming=streaming), kept, None)["stream"] is streaming
+
+
+def test_metadata_of_a_stored_completion_stays_here() -> None:
+    body: Json = {"model": "m", "messages": [], "store": True, "metadata": {"a": "b"}}
+    assert asked("chat", body, route(), STORED, None) == {"model": "m", "messages": []}
+    assert asked("chat", body, route(), Keeping(), None) == body
