@@ -13,7 +13,7 @@ from gateway.errors import StoreUnavailable
 from gateway.state.database import Database
 from gateway.state.ids import possible
 from gateway.state.signals import Signals
-from gateway.state.store import ACTIVE, LogEntry, NotHeld, Watch
+from gateway.state.store import ACTIVE, LogEntry, LogPage, NotHeld, Watch
 from gateway.state.tables import events, responses
 
 _MAX_BATCH: Final = 256
@@ -58,10 +58,9 @@ class SqlEvents:
             self._writer = asyncio.get_running_loop().create_task(self._write())
         await done
 
-    async def entries(self, owner: str, response_id: str, *, after: int) -> tuple[Sequence[LogEntry], bool]:
-        """As many entries as fit in a page. The response counts as ended once its last entry is among them."""
+    async def entries(self, owner: str, response_id: str, *, after: int) -> LogPage:
         if not possible(response_id):
-            return (), True
+            return LogPage((), more=False, ended=True)
         # One statement, so that status and entries are of one moment: an end comes with its last entry.
         joined = responses.outerjoin(
             events,
@@ -78,7 +77,8 @@ class SqlEvents:
             rows = (await connection.execute(query)).all()
         found = [LogEntry(first, last, frames) for _, first, last, frames in rows if first is not None]
         ended = not rows or rows[0].status not in ACTIVE
-        return found, ended and len(found) < _PAGE
+        more = len(found) == _PAGE
+        return LogPage(found, more=more, ended=ended and not more)
 
     def watch(self, owner: str, response_id: str) -> AbstractAsyncContextManager[Watch]:
         """Ids are random: one is enough to be told apart by."""

@@ -5,19 +5,17 @@ Whoever changes a response and its job locks the response first, so that no two 
 
 from collections.abc import Collection, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Final
+from typing import Any
 
 from sqlalchemy import Row, delete, func, or_, select, tuple_, update
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from gateway.state.bodies import pack, unpack
 from gateway.state.database import Database
+from gateway.state.leases import beat
 from gateway.state.signals import JOBS, Signals
 from gateway.state.store import ACTIVE, Job, NotHeld, Watch
 from gateway.state.tables import events, jobs, responses, workers
-
-_US: Final = 1_000_000
 
 
 class SqlJobs:
@@ -26,7 +24,7 @@ class SqlJobs:
     def __init__(self, database: Database, signals: Signals, *, lease_s: float) -> None:
         self._database = database
         self._signals = signals
-        self._lease_us = int(lease_s * _US)
+        self._lease_s = lease_s
 
     async def claim(self, worker: str, limit: int) -> Sequence[Job]:
         """The oldest first. Looking for work that is not there writes nothing."""
@@ -46,7 +44,7 @@ class SqlJobs:
         if not found:
             return ()
         async with self._database.write() as connection:
-            await self._beat(connection, worker)
+            await beat(connection, self._database, worker, lease_s=self._lease_s)
             # Locked in the order everyone has, then run in the order they came.
             taken = {row: await self._take(connection, row, worker) for row in sorted(found, key=_key)}
         return [job for row in found if (job := taken[row]) is not None]
@@ -60,7 +58,7 @@ class SqlJobs:
 
     async def heartbeat(self, worker: str) -> None:
         async with self._database.write() as connection:
-            await self._beat(connection, worker)
+            await beat(connection, self._database, worker, lease_s=self._lease_s)
 
     async def held(self, worker: str) -> frozenset[tuple[str, str]]:
         query = select(responses.c.owner, responses.c.id).where(
@@ -70,39 +68,37 @@ class SqlJobs:
             return frozenset((row.owner, row.id) for row in await connection.execute(query))
 
     async def release(self, worker: str, only: Collection[tuple[str, str]] | None = None) -> None:
-        """What was not begun, or has told nobody anything, is as if it had not been tried."""
+        """What this worker did not begin, or began and leaves in order, does not count as an attempt."""
+        query = (
+            select(jobs.c.owner, jobs.c.response_id, responses.c.status)
+            .join(responses, (responses.c.owner == jobs.c.owner) & (responses.c.id == jobs.c.response_id))
+            .where(jobs.c.worker == worker)
+            .order_by(jobs.c.owner, jobs.c.response_id)
+        )
+        if only is not None:
+            query = query.where(tuple_(jobs.c.owner, jobs.c.response_id).in_(sorted(only)))
         async with self._database.write() as connection:
-            query = select(jobs.c.owner, jobs.c.response_id).where(jobs.c.worker == worker)
-            if only is not None:
-                query = query.where(tuple_(jobs.c.owner, jobs.c.response_id).in_(sorted(only)))
-            keys = sorted((row.owner, row.response_id) for row in await connection.execute(query))
-            for owner, response_id in keys:
+            rows = (await connection.execute(query)).all()
+            for row in rows:
                 await connection.execute(
                     update(responses)
-                    .where(responses.c.owner == owner, responses.c.id == response_id, responses.c.worker == worker)
+                    .where(responses.c.owner == row.owner, responses.c.id == row.response_id)
+                    .where(responses.c.worker == worker)
                     .values(worker=None)
                 )
+                tried = 0 if only is None or row.status == "queued" else 1
                 await connection.execute(
                     update(jobs)
-                    .where(jobs.c.owner == owner, jobs.c.response_id == response_id, jobs.c.worker == worker)
-                    .values(worker=None, attempt=jobs.c.attempt - 1)
+                    .where(jobs.c.owner == row.owner, jobs.c.response_id == row.response_id, jobs.c.worker == worker)
+                    .values(worker=None, attempt=jobs.c.attempt - 1 + tried)
                 )
             if only is None:
                 await connection.execute(delete(workers).where(workers.c.id == worker))
-        if keys:
+        if rows:
             self._signals.tell(JOBS)
 
     def watch_jobs(self) -> AbstractAsyncContextManager[Watch]:
         return self._signals.watch(JOBS)
-
-    async def _beat(self, connection: AsyncConnection, worker: str) -> None:
-        insert = sqlite.insert if self._database.is_sqlite else postgresql.insert
-        alive_until = {"alive_until_us": self._database.now_us() + self._lease_us}
-        await connection.execute(
-            insert(workers)
-            .values(id=worker, **alive_until)
-            .on_conflict_do_update(index_elements=[workers.c.id], set_=alive_until)
-        )
 
     async def _take(self, connection: AsyncConnection, job: Row[Any], worker: str) -> Job | None:
         """None when somebody was faster, or the response has ended."""

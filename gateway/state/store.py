@@ -89,6 +89,15 @@ class LogEntry(NamedTuple):
     frames: bytes
 
 
+class LogPage(NamedTuple):
+    """Part of a log. `more`: there are further entries now. `ended`: there never will be, since the response has ended
+    or is unknown."""
+
+    entries: Sequence[LogEntry]
+    more: bool
+    ended: bool
+
+
 class Responses(Protocol):
     """Responses and the items they are made of. A response's history is its chain of parents, walked by one query."""
 
@@ -209,9 +218,8 @@ class EventLog(Protocol):
         whoever was not answered may ask again."""
         ...
 
-    async def entries(self, owner: str, response_id: str, *, after: int) -> tuple[Sequence[LogEntry], bool]:
-        """Entries with events numbered above `after`, in order, as many as are read at once, and whether that is all
-        there will ever be: the response has ended, or is unknown."""
+    async def entries(self, owner: str, response_id: str, *, after: int) -> LogPage:
+        """Entries with events numbered above `after`, in order, as many as are read at once."""
         ...
 
     def watch(self, owner: str, response_id: str) -> AbstractAsyncContextManager["Watch"]:

@@ -1,0 +1,112 @@
+"""A stream out of the event log: what it has, then what is added to it, by whichever replica."""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator
+from typing import Final
+
+import orjson
+
+from gateway.errors import NotFound, StoreUnavailable, as_body
+from gateway.state.store import ACTIVE, LogEntry, LogPage, Store
+from translation import sse
+from translation.errors import InvalidRequest
+from translation.json_types import Json
+
+_ENDS: Final = frozenset({b"response.completed", b"response.incomplete", b"response.failed"})
+_RETRY_S: Final = 0.5
+
+
+class Following:
+    """The events of one response above number `after`, as a Wire; ends with [DONE] after the terminal event.
+
+    A follower that cannot go on ends in an `error` event without a number of its own: the response goes on, and so can
+    the client, after the number it has. A database that is away for less than `patience_s` is waited for.
+    """
+
+    has_content = True
+    """Whoever follows is answered at once: that there is such a response is known."""
+
+    def __init__(self, store: Store, owner: str, response_id: str, *, after: int = -1, patience_s: float) -> None:
+        self.ended = False
+        self._store = store
+        self._owner = owner
+        self._response_id = response_id
+        self._after = after
+        self._patience_s = patience_s
+        self._last = b""
+
+    async def frames(self) -> AsyncGenerator[bytes, None]:
+        yield b""  # sends the status, however long there is nothing to tell
+        async with self._store.watch(self._owner, self._response_id) as watch:
+            while not self.ended:
+                page = await self._read()
+                for entry in page.entries:
+                    frames = cut(entry, self._after)
+                    self._after = entry.last
+                    self._note(frames)
+                    yield frames
+                if page.ended and not self.ended:
+                    raise NotFound(f"Response with id '{self._response_id:.80}' was deleted.")
+                if not page.more and not self.ended:
+                    await watch.changed()
+        yield sse.DONE
+
+    def fail(self, error: Exception) -> bytes:
+        if self.ended:
+            return b""
+        told = as_body(error)["error"]
+        event = {"type": "error", "sequence_number": max(self._after, 0), **told, "code": told["code"] or told["type"]}
+        return sse.encode("error", orjson.dumps(event | {"type": "error"}))
+
+    def result(self) -> Json:
+        """The response in the terminal event, once ended."""
+        response: Json = orjson.loads(self._last.partition(b"\ndata: ")[2])["response"]
+        return response
+
+    async def _read(self) -> LogPage:
+        deadline = time.monotonic() + self._patience_s
+        while True:
+            try:
+                return await self._store.entries(self._owner, self._response_id, after=self._after)
+            except StoreUnavailable:
+                if time.monotonic() + _RETRY_S > deadline:
+                    raise
+            await asyncio.sleep(_RETRY_S)
+
+    def _note(self, frames: bytes) -> None:
+        last = frames[frames.rfind(b"\n\n", 0, -2) + 2 if b"\n\n" in frames[:-2] else 0 :]
+        if last[7 : last.find(b"\n")] in _ENDS:
+            self._last = last
+            self.ended = True
+
+
+async def follow(store: Store, owner: str, response_id: str, *, after: int | None, patience_s: float) -> Following:
+    """The stream of a response that is in the log, after event `after`. Raises NotFound and InvalidRequest."""
+    stored = await store.response(owner, response_id)
+    if stored is None:
+        raise NotFound(f"Response with id '{response_id:.80}' not found.")
+    if not stored.logged:
+        raise InvalidRequest(
+            "This response cannot be streamed: it was created neither with `background` and `stream`, nor with "
+            "`resumable`.",
+            param="stream",
+        )
+    # The event that the client has last is read too: it must be there.
+    page = await store.entries(owner, response_id, after=-1 if after is None else after - 1)
+    if not page.entries:
+        start = await store.entries(owner, response_id, after=-1)
+        if not start.entries and stored.response["status"] not in ACTIVE:
+            raise InvalidRequest(
+                "The events of this response are no longer kept; the response itself is.", param="stream"
+            )
+        raise InvalidRequest(
+            f"Invalid value for 'starting_after': there is no event {after} in this stream.", param="starting_after"
+        )
+    return Following(store, owner, response_id, after=-1 if after is None else after, patience_s=patience_s)
+
+
+def cut(entry: LogEntry, after: int) -> bytes:
+    """The entry's frames numbered above `after`."""
+    told = after - entry.first + 1
+    return entry.frames if told <= 0 else entry.frames.split(b"\n\n", told)[told]
