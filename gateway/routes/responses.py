@@ -1,14 +1,23 @@
-"""POST /v1/responses."""
+"""/v1/responses: create, list, get, delete, input items."""
+
+from functools import partial
 
 from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
+from gateway import query as query_of
+from gateway.answers import json_answer
 from gateway.endpoints import RESPONSES
-from gateway.errors import MethodNotAllowed, NotFound
+from gateway.paging import page_request
+from gateway.routes.kept import list_answer, not_found
 from gateway.routes.request_docs import json_request
 from gateway.service import Service
+from translation.errors import InvalidRequest
 from translation.responses.schema import REQUEST_SCHEMA
+
+_RETRIEVAL = ("include", "include_obfuscation", "starting_after", "stream")
+_MAX_SEQUENCE_NUMBER = 10**9 - 1
 
 
 def responses_routes(service: Service) -> APIRouter:
@@ -19,15 +28,53 @@ def responses_routes(service: Service) -> APIRouter:
         """Create a response: one JSON object, or an event stream with `stream: true`."""
         return await service.answer(RESPONSES, request)
 
-    @router.get("/v1/responses", include_in_schema=False)
-    async def list_responses() -> Response:
-        raise MethodNotAllowed("send POST /v1/responses", headers={"allow": "POST"})
+    @router.get("/v1/responses")
+    async def list_responses(request: Request) -> Response:
+        """Your responses by time of creation. An extension of the API."""
+        owner = service.principal(request).name
+        asked = page_request(request.query_params)
+        return await list_answer(asked, partial(service.kept().responses, owner))
 
-    @router.api_route("/v1/responses/{response_id}", methods=["GET", "DELETE"], include_in_schema=False)
-    @router.get("/v1/responses/{response_id}/input_items", include_in_schema=False)
+    @router.get("/v1/responses/{response_id}")
+    async def get_response(response_id: str, request: Request) -> Response:
+        """A response as it is now."""
+        owner = service.principal(request).name
+        query = request.query_params
+        query_of.check_names(query, _RETRIEVAL)
+        query_of.check_include(query)
+        query_of.flag(query, "include_obfuscation")
+        starting_after = query_of.whole(query, "starting_after", least=0, most=_MAX_SEQUENCE_NUMBER)
+        if query_of.flag(query, "stream"):
+            raise InvalidRequest("The stream of this response cannot be replayed.", param="stream")
+        if starting_after is not None:
+            raise InvalidRequest("'starting_after' is only allowed when 'stream' is true.", param="starting_after")
+        found = await service.kept().response(owner, response_id)
+        if found is None:
+            raise not_found("Response", response_id)
+        return json_answer(found.response)
+
+    @router.delete("/v1/responses/{response_id}")
+    async def delete_response(response_id: str, request: Request) -> Response:
+        """Forget a response; one that runs is stopped. What continues it goes on knowing what was said."""
+        owner = service.principal(request).name
+        query_of.check_names(request.query_params, ())
+        if not await service.kept().delete(owner, response_id):
+            raise not_found("Response", response_id)
+        return json_answer({"id": response_id, "object": "response.deleted", "deleted": True})
+
+    @router.get("/v1/responses/{response_id}/input_items")
+    async def list_input_items(response_id: str, request: Request) -> Response:
+        """What the request itself said, without what it continued."""
+        owner = service.principal(request).name
+        asked = page_request(request.query_params, also=("include",))
+        query_of.check_include(request.query_params)
+        read = partial(service.kept().input_items, owner, response_id)
+        return await list_answer(asked, read, not_found("Response", response_id))
+
     @router.post("/v1/responses/{response_id}/cancel", include_in_schema=False)
-    async def find_response(response_id: str, request: Request) -> Response:
+    async def cancel_response(response_id: str, request: Request) -> Response:
         service.principal(request)
-        raise NotFound(f"Response with id '{response_id:.80}' not found: responses are not stored here.")
+        service.kept()
+        raise not_found("Response", response_id)
 
     return router

@@ -1,6 +1,6 @@
 """What the requests of the Conversations API may look like, and the update of whatever has metadata."""
 
-from functools import cache
+from functools import cache, partial
 from typing import Annotated, Any, Final, NotRequired
 
 from pydantic import Field, TypeAdapter
@@ -64,7 +64,12 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
     return TypeAdapter(kind)
 
 
-def schema_of(kind: Any) -> Json:
-    """The JSON schema of a request, for `/openapi.json`."""
+def _schema_of(kind: Any) -> Json:
     # With an id of its own, the schema's references stay inside it wherever it is put.
-    return {"$id": f"conversation-{kind.__name__.lower()}", **_adapter(kind).json_schema()}
+    return {"$id": f"conversations-{kind.__name__.lower()}", **_adapter(kind).json_schema()}
+
+
+CREATE_SCHEMA = partial(_schema_of, Create)
+"""() -> the JSON schema of a request, for `/openapi.json`."""
+ADD_ITEMS_SCHEMA = partial(_schema_of, AddItems)
+UPDATE_SCHEMA = partial(_schema_of, Update)

@@ -1,0 +1,65 @@
+"""Conversations as the API makes and fills them, over the store."""
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from gateway.errors import NotFound
+from gateway.state.store import Store
+from providers.new_id import new_id
+from translation.errors import InvalidRequest
+from translation.json_types import Item, Json
+from translation.responses.own_items import own_items
+from translation.responses.schema_conversations import validate_add_items, validate_create
+
+_REFERENCE: Final = "item_reference"
+
+
+async def create(store: Store, owner: str, body: Json, clock: Callable[[], int]) -> Json:
+    """A new conversation with the items and metadata of `body`. Raises InvalidRequest, and NotFound for references."""
+    validate_create(body)
+    items = await _items(store, owner, body.get("items") or ())
+    conversation = {
+        "id": new_id("conv"),
+        "object": "conversation",
+        "created_at": clock(),
+        "metadata": body.get("metadata") or {},
+    }
+    await store.create_conversation(owner, conversation, items)
+    return conversation
+
+
+async def add(store: Store, owner: str, conversation_id: str, body: Json) -> Sequence[Item] | None:
+    """Append the items of `body`, and return them as they are kept; None where there is no such conversation."""
+    validate_add_items(body)
+    if await store.conversation(owner, conversation_id) is None:
+        return None
+    items = await _items(store, owner, body["items"])
+    for place, item in enumerate(items):
+        if await store.conversation_item(owner, conversation_id, item["id"]) is not None:
+            raise InvalidRequest(
+                f"Invalid value for 'items[{place}].id': the conversation has an item '{item['id']:.80}' already.",
+                param=f"items[{place}].id",
+            )
+    return items if await store.add_items(owner, conversation_id, items) else None
+
+
+async def _items(store: Store, owner: str, given: Sequence[Json]) -> list[Item]:
+    """In full form, each with an id of its own, and what references stand for in their place."""
+    wanted = [item["id"] for item in given if _is_reference(item)]
+    found = await store.items(owner, wanted) if wanted else {}
+    for place, item in enumerate(given):
+        if _is_reference(item) and item["id"] not in found:
+            raise NotFound(f"Item with id '{item['id']:.80}' not found.", param=f"items[{place}].id")
+    items = own_items([found[item["id"]] if _is_reference(item) else item for item in given], new_id)
+    seen: set[str] = set()
+    for place, item in enumerate(items):
+        if item["id"] in seen:
+            raise InvalidRequest(
+                f"Invalid value for 'items[{place}].id': '{item['id']:.80}' is there twice.", param=f"items[{place}].id"
+            )
+        seen.add(item["id"])
+    return items
+
+
+def _is_reference(item: Json) -> bool:
+    return item.get("type") == _REFERENCE or (item.get("type") is None and "role" not in item)

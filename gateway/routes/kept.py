@@ -1,0 +1,31 @@
+"""What the routes of kept objects share: how one that is not there is told, and how a list is."""
+
+from collections.abc import Awaitable, Callable
+
+from starlette.responses import Response
+
+from gateway.answers import json_answer
+from gateway.errors import NotFound
+from gateway.paging import list_object, unknown_cursor
+from gateway.state.store import Page, PageRequest, UnknownCursor
+
+_MAX_QUOTED = 80
+
+
+def not_found(kind: str, object_id: str) -> NotFound:
+    """The answer for an id that is unknown, or another owner's: they are told apart by nobody."""
+    return NotFound(f"{kind} with id '{object_id:.{_MAX_QUOTED}}' not found.")
+
+
+async def list_answer(
+    asked: PageRequest, read: Callable[[PageRequest], Awaitable[Page | None]], missing: NotFound | None = None
+) -> Response:
+    """One part of a list. Raises InvalidRequest for a cursor that is not in it, `missing` where there is no list."""
+    try:
+        page = await read(asked)
+    except UnknownCursor:
+        raise unknown_cursor(asked) from None
+    if page is None:
+        assert missing is not None
+        raise missing
+    return json_answer(list_object(page))

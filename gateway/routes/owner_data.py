@@ -1,0 +1,23 @@
+"""DELETE /v1/gateway/owner-data. An extension of the APIs."""
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from gateway import query as query_of
+from gateway.answers import json_answer
+from gateway.service import Service
+
+
+def owner_data_routes(service: Service) -> APIRouter:
+    router = APIRouter(tags=["Gateway"])
+
+    @router.delete("/v1/gateway/owner-data")
+    async def delete_owner_data(request: Request) -> Response:
+        """Delete everything that is kept for this key: responses, running or not, conversations, chat completions."""
+        owner = service.principal(request).name
+        query_of.check_names(request.query_params, ())
+        count = await service.kept().erase(owner)
+        return json_answer({"object": "owner_data.deleted", "owner": owner, "deleted": True, "count": count})
+
+    return router
