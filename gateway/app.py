@@ -24,6 +24,7 @@ from gateway.routes.request_docs import FAILURE_RESPONSES
 from gateway.routes.responses import responses_routes
 from gateway.service import Service
 from gateway.settings import Settings
+from gateway.websocket.handshake import WebSockets
 from providers.base import Provider
 from providers.errors import ProviderError
 from providers.registry import build
@@ -60,6 +61,7 @@ def create_app(settings: Settings, drain: Drain, providers: Mapping[str, Provide
             "/v1/responses": partial(service.answer, RESPONSES),
             "/v1/chat/completions": partial(service.answer, CHAT),
         },
+        {"/v1/responses": WebSockets(service, settings, drain)},
     )
     if settings.server.cors is None:
         return Edge(direct)

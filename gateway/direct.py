@@ -9,7 +9,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gateway.answers import error_answer
-from gateway.errors import GatewayError
+from gateway.errors import GatewayError, NotFound
 from gateway.guard import ClientLeft
 from providers.errors import ProviderError
 from translation.errors import TranslationError
@@ -20,16 +20,21 @@ _log = structlog.get_logger(__name__)
 
 
 class Direct:
-    """ASGI middleware. `POST` to a path in `handlers` goes there, everything else to `app`.
+    """ASGI middleware. `POST` to a path in `handlers` goes there, a WebSocket to its path in `sockets`, everything else
+    to `app`.
 
-    The same paths are routes of `app` too, which is what documents them in /openapi.json.
+    The paths of `handlers` are routes of `app` too, which is what documents them in /openapi.json.
     """
 
-    def __init__(self, app: ASGIApp, handlers: Mapping[str, Handler]) -> None:
+    def __init__(self, app: ASGIApp, handlers: Mapping[str, Handler], sockets: Mapping[str, ASGIApp]) -> None:
         self._app = app
         self._handlers = handlers
+        self._sockets = sockets
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            await self._open_socket(scope, receive, send)
+            return
         handler = None
         if scope["type"] == "http" and scope["method"] == "POST":
             handler = self._handlers.get(scope["path"])
@@ -45,4 +50,12 @@ class Direct:
             await error_answer(error)(scope, receive, send)
         except Exception as error:
             _log.exception("request_failed")
+            await error_answer(error)(scope, receive, send)
+
+    async def _open_socket(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            if (open_socket := self._sockets.get(scope["path"])) is None:
+                raise NotFound(f"there is no WebSocket at {scope['path']}")
+            await open_socket(scope, receive, send)
+        except (GatewayError, TranslationError) as error:
             await error_answer(error)(scope, receive, send)

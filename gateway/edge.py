@@ -10,6 +10,12 @@ _log = structlog.get_logger("gateway.access")
 
 _MAX_ID_CHARS = 128
 
+_WRAPPED = frozenset({"http", "websocket"})
+_HEADS = frozenset({"http.response.start", "websocket.accept", "websocket.http.response.start"})
+"""What a reply begins with; that to an accepted WebSocket has no status of its own."""
+
+_SWITCHED = 101
+
 BODY_SEND = "gateway.body_send"
 """Scope key of the server's own `send`: the body of a reply has nothing to pass through here, thousands of times."""
 
@@ -24,7 +30,7 @@ class Edge:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
+        if scope["type"] not in _WRAPPED:
             await self._app(scope, receive, send)
             return
         request_id = _given_id(scope) or f"req_{token_hex(16)}"
@@ -33,9 +39,9 @@ class Edge:
 
         async def send_with_id(message: Message) -> None:
             nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-                message["headers"] = [*message["headers"], (b"x-request-id", request_id.encode())]
+            if message["type"] in _HEADS:
+                status = message.get("status", _SWITCHED)
+                message["headers"] = [*message.get("headers", ()), (b"x-request-id", request_id.encode())]
             await send(message)
 
         scope[BODY_SEND] = send
@@ -45,7 +51,9 @@ class Edge:
             await self._app(scope, receive, send_with_id)
         finally:
             elapsed_ms = round((time.perf_counter() - began) * 1000, 1)
-            _log.info("request", method=scope["method"], path=scope["path"], status=status, ms=elapsed_ms)
+            _log.info(
+                "request", method=scope.get("method", "WEBSOCKET"), path=scope["path"], status=status, ms=elapsed_ms
+            )
             structlog.contextvars.clear_contextvars()
 
 

@@ -16,8 +16,18 @@ from gateway.banner import banner
 from gateway.guard import Drain
 from gateway.logs import configure_logs
 from gateway.settings import Settings
+from gateway.websocket.protocol import WebSocketProtocol
 from gateway.workers import WorkerPool
 from providers.base import Provider
+
+_MB = 1024 * 1024
+
+_READABLE = 2
+"""A WebSocket message over `server.max_body_mb` is refused by name up to this many times of it, and then with the
+connection, since the protocol knows no other way."""
+
+_PONG_S = 60.0
+"""For a WebSocket's peer to answer a ping; some answer only once they read again."""
 
 _CLOSE_S = 5
 """After draining: for the last frames to leave and connections to close."""
@@ -92,7 +102,11 @@ def make_server(
         create_app(settings, drain, providers),
         log_config=None,
         access_log=False,
-        ws="none",
+        ws=WebSocketProtocol,
+        ws_max_size=int(settings.server.max_body_mb * _READABLE * _MB),
+        ws_ping_interval=settings.server.keepalive_s,
+        ws_ping_timeout=_PONG_S,
+        ws_per_message_deflate=False,
         lifespan="on",
         server_header=False,
         proxy_headers=False,

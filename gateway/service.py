@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from functools import partial
 
-from starlette.requests import Request
+from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 from structlog.contextvars import bind_contextvars
 
@@ -66,7 +66,7 @@ class Service:
         async with Guard(request.receive, self.drain):
             return json_answer(await opened.result(), headers=opened.headers())
 
-    def principal(self, request: Request) -> Principal:
+    def principal(self, request: HTTPConnection) -> Principal:
         """Who asks; what they own is under `name`. Raises NotAuthenticated."""
         principal = self._authenticator.authenticate(request.headers)
         bind_contextvars(client=principal.name)

@@ -16,7 +16,7 @@ from gateway.guard import ClientLeft, Drain
 from gateway.service import Service
 from gateway.websocket.events import Lane, create_of, error_event, lane_of, steer_refused, type_of
 from gateway.websocket.lanes import Lanes, Memory
-from gateway.websocket.turn import TurnRunner
+from gateway.websocket.turn import Turns
 from translation.errors import InvalidRequest
 from translation.json_types import Json
 
@@ -77,7 +77,7 @@ class Connection:
         self._closing = False
         self._tasks: asyncio.TaskGroup
         self._context: Context
-        self._turns = TurnRunner(
+        self._turns = Turns(
             service,
             principal,
             Memory(limits.max_bytes),
@@ -93,9 +93,9 @@ class Connection:
         self._context = copy_context()
         timer = later(self._limits.max_s, self._time_over)
         try:
-            async with asyncio.TaskGroup() as self._tasks, self._drain.telling(self._server_stops):
-                await self._read()
-                self._lanes.give_up()
+            async with asyncio.TaskGroup() as self._tasks:
+                with self._drain.telling(self._server_stops):
+                    await self._read()
         finally:
             timer.cancel()
 
@@ -156,6 +156,7 @@ class Connection:
                 InvalidRequest(
                     f"Responses websocket connection limit reached ({minutes:g} minutes). Create a new websocket "
                     "connection to continue.",
+                    param=None,
                     code="websocket_connection_limit_reached",
                 ),
                 _OVER,

@@ -17,8 +17,11 @@ Lane: TypeAlias = str | None
 
 _LANE = re.compile(r"[A-Za-z0-9_.-]{1,256}", re.ASCII)
 
-_ENVELOPE = ("type", "stream_id", "generate", "stream", "background")
-"""What a create event says beyond the body of a request. `stream` is void here: every response is told as events."""
+_ENVELOPE = ("type", "stream_id", "generate", "stream", "background", "resumable")
+"""What a create event says beyond the body of a request, and what is of no use here."""
+
+_TRANSPORT = {"stream": True, "resumable": False}
+"""Every response is told as events, and none outlives its connection."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +70,7 @@ def create_of(event: Json, size: int) -> Create:
                 param=name,
                 code="unsupported_parameter",
             )
-    body = {name: value for name, value in event.items() if name not in _ENVELOPE}
+    body = {name: value for name, value in event.items() if name not in _ENVELOPE} | _TRANSPORT
     return Create(lane=lane_of(event), body=body, generate=generate is not False, size=size)
 
 
@@ -101,8 +104,9 @@ def _event(event: Json, lane: Lane) -> str:
     return orjson.dumps(event if lane is None else {**event, "stream_id": lane}).decode()
 
 
-def messages(frames: bytes, more: bytes = b"") -> Iterator[str]:
-    """The events of whole frames, without the stream's last word; `more` is what `members` made."""
+def messages(frames: bytes, lane: Lane = None) -> Iterator[str]:
+    """The events of whole frames, without the stream's last word, each with the lane it belongs to."""
+    named = b"" if lane is None else b',"stream_id":' + orjson.dumps(lane) + b"}"
     for frame in frames.split(b"\n\n"):
         name, _, payload = frame.partition(b"\ndata: ")
         if b"\n" in payload or not name.startswith(b"event: ") or b"\n" in name:
@@ -110,16 +114,11 @@ def messages(frames: bytes, more: bytes = b"") -> Iterator[str]:
             payload = b"".join(found.payload for found in FrameDecoder().feed(frame + b"\n\n"))
         if not payload or payload == DONE_PAYLOAD:
             continue
-        if more:
-            payload = payload.rstrip().removesuffix(b"}") + more
+        if named:
+            payload = payload.rstrip().removesuffix(b"}") + named
         yield payload.decode()
 
 
-def members(lane: Lane, headers: Mapping[str, str]) -> bytes:
-    """The end of an event that says more than its frame does: the lane it belongs to, and headers."""
-    added: Json = {}
-    if headers:
-        added["headers"] = dict(headers)
-    if lane is not None:
-        added["stream_id"] = lane
-    return b"," + orjson.dumps(added)[1:] if added else b""
+def with_headers(message: str, headers: Mapping[str, str]) -> str:
+    """An event that also says what HTTP says in the headers of its answer."""
+    return _event({**orjson.loads(message), "headers": dict(headers)}, None)

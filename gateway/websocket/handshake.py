@@ -1,19 +1,26 @@
 """From the handshake to a connection: whose it is, from where, and whether there is room. All refusals are HTTP's."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from urllib.parse import urlsplit
 
+import structlog
 from starlette.requests import HTTPConnection
 from starlette.types import Receive, Scope, Send
-from structlog.contextvars import bind_contextvars
 
+from gateway.edge import BODY_SEND
 from gateway.errors import OriginRefused, ShuttingDown, TooManyConnections
 from gateway.guard import Drain
-from gateway.service import Service
+from gateway.service import Service, is_strict
 from gateway.settings import Settings
 from gateway.websocket.connection import Connection, Limits
 
+_log = structlog.get_logger(__name__)
+
 _MB = 1024 * 1024
+
+_FAILED = 1011
+"""Close code of RFC 6455: the server's own fault."""
 
 
 class WebSockets:
@@ -39,9 +46,8 @@ class WebSockets:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         handshake = HTTPConnection(scope)
         principal = self._service.principal(handshake)
-        bind_contextvars(client=principal.name)
         self._check_origin(handshake.headers)
-        strict = self._service.strict(handshake)
+        strict = is_strict(handshake.headers)
         if self._drain.begun:
             raise ShuttingDown
         if self._open >= self._max_open:
@@ -50,8 +56,14 @@ class WebSockets:
         try:
             await receive()
             await send({"type": "websocket.accept"})
-            connection = Connection(self._service, principal, self._drain, self._limits, receive, send, strict=strict)
-            await connection.serve()
+            tell = scope.get(BODY_SEND, send)
+            connection = Connection(self._service, principal, self._drain, self._limits, receive, tell, strict=strict)
+            try:
+                await connection.serve()
+            except Exception:
+                _log.exception("websocket_failed")
+                with suppress(OSError):
+                    await send({"type": "websocket.close", "code": _FAILED})
         finally:
             self._open -= 1
 

@@ -1,4 +1,4 @@
-"""The bytes of a connection: uvicorn's WebSocket protocol, with an end in the application's words and nothing unbounded."""
+"""The bytes of a connection: uvicorn's WebSocket protocol, ended by the application, and with a bound on everything."""
 
 from typing import Any
 
