@@ -1,9 +1,12 @@
 """The command `responses-gateway`."""
 
+import asyncio
+import sys
+from collections.abc import Coroutine
 from dataclasses import fields
 from importlib import metadata
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, NoReturn, TypeVar
 
 import typer
 
@@ -20,6 +23,8 @@ app = typer.Typer(
 )
 
 DEFAULT_CONFIG = Path("config.yaml")
+
+_ResultT = TypeVar("_ResultT")
 
 ConfigOption = Annotated[
     Path | None, typer.Option("--config", help="The configuration; ./config.yaml if there is one, else what is found.")
@@ -83,6 +88,47 @@ def check_config(file: Annotated[Path, typer.Argument(help="The configuration to
     typer.echo(f"{file}: ok: {', '.join(_count(len(what), word) for what, word in counts)}")
 
 
+OwnerOption = Annotated[str, typer.Option("--owner", help="Whose: the name of a key, or `anonymous`.")]
+
+
+@app.command()
+def erase(owner: OwnerOption, config: ConfigOption = None) -> None:
+    """Delete everything that is stored for one owner, running or not."""
+    settings = _settings_with_store(config)
+
+    from gateway.owner_data import erase as run
+
+    typer.echo(f"erased {_count(_with_store(run(settings, owner)), 'object')} of {owner}")
+
+
+@app.command()
+def export(owner: OwnerOption, config: ConfigOption = None) -> None:
+    """Print everything that is stored for one owner: one JSON object a line."""
+    settings = _settings_with_store(config)
+
+    from gateway.owner_data import export as run
+
+    _with_store(run(settings, owner, sys.stdout.buffer))
+
+
+def _settings_with_store(config: Path | None) -> Settings:
+    settings = _settings(config, {})
+    if settings.store.url is None:
+        _refuse("nothing is stored: the config has no store.url")
+    return settings
+
+
+def _with_store(work: Coroutine[Any, Any, _ResultT]) -> _ResultT:
+    """The result of `work`. Exits with 1 when the database cannot be used."""
+    from gateway.errors import StoreUnavailable
+
+    try:
+        return asyncio.run(work)
+    except StoreUnavailable as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(1) from None
+
+
 def _settings(config: Path | None, server: dict[str, Any]) -> Settings:
     if config is None and DEFAULT_CONFIG.exists():
         config = DEFAULT_CONFIG
@@ -91,11 +137,11 @@ def _settings(config: Path | None, server: dict[str, Any]) -> Settings:
             return settings_of.load(config, server=server)
         return settings_of.find(server=server)
     except ConfigError as error:
-        _refuse(error)
+        _refuse(str(error))
 
 
-def _refuse(error: ConfigError) -> NoReturn:
-    typer.echo(str(error), err=True)
+def _refuse(why: str) -> NoReturn:
+    typer.echo(why, err=True)
     raise typer.Exit(2)
 
 

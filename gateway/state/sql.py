@@ -8,10 +8,11 @@ from gateway.state.sql_completions import SqlCompletions
 from gateway.state.sql_conversations import SqlConversations
 from gateway.state.sql_jobs import SqlJobs
 from gateway.state.sql_responses import SqlResponses
+from gateway.state.sql_retention import SqlRetention
 from gateway.state.tables import metadata
 
 
-class SqlStore(SqlResponses, SqlConversations, SqlCompletions, SqlEvents, SqlJobs):
+class SqlStore(SqlResponses, SqlConversations, SqlCompletions, SqlEvents, SqlJobs, SqlRetention):
     """All parts over one `Database`. `settings.url` is set."""
 
     def __init__(self, settings: Store, background: Background) -> None:
@@ -24,6 +25,7 @@ class SqlStore(SqlResponses, SqlConversations, SqlCompletions, SqlEvents, SqlJob
         SqlCompletions.__init__(self, database)
         SqlEvents.__init__(self, database, signals)
         SqlJobs.__init__(self, database, signals, lease_s=background.lease_s)
+        SqlRetention.__init__(self, database, events_hours=settings.events_hours)
 
     async def open(self) -> None:
         """Connect and check the schema."""

@@ -1,0 +1,34 @@
+"""Forgets what has been kept for its time, again and again, as long as the server runs."""
+
+import asyncio
+import random
+import time
+from typing import Final
+
+import structlog
+
+from gateway.errors import StoreUnavailable
+from gateway.settings import Store as StoreSettings
+from gateway.state.store import Retention
+
+_log = structlog.get_logger(__name__)
+
+_DAY_S: Final = 86_400
+_JITTER: Final = 0.5
+"""Replicas that started together do not sweep together: each wait is up to this part shorter or longer."""
+
+
+async def sweep_forever(store: Retention, settings: StoreSettings) -> None:
+    """Sweep every `sweep_s`, more or less. Outlives the database being down; ends by being cancelled."""
+    while True:
+        await asyncio.sleep(settings.sweep_s * random.uniform(1 - _JITTER, 1 + _JITTER))
+        try:
+            gone = await store.sweep(before=int(time.time() - settings.ttl_days * _DAY_S))
+        except StoreUnavailable:
+            # The store has said so in the log; what is old can wait.
+            continue
+        except Exception:
+            _log.exception("sweep_failed")
+            continue
+        if gone:
+            _log.info("swept", count=gone)
