@@ -1,4 +1,4 @@
-"""/v1/responses: create, list, get, delete, input items."""
+"""/v1/responses: create, list, get, delete, input items; with cancel and replays from `streams.py`."""
 
 from functools import partial
 
@@ -12,6 +12,7 @@ from gateway.endpoints import RESPONSES
 from gateway.paging import page_request
 from gateway.routes.kept import list_answer, not_found
 from gateway.routes.request_docs import json_request
+from gateway.routes.streams import replay, streams_routes
 from gateway.service import Service
 from translation.errors import InvalidRequest
 from translation.responses.schema import REQUEST_SCHEMA
@@ -37,7 +38,7 @@ def responses_routes(service: Service) -> APIRouter:
 
     @router.get("/v1/responses/{response_id}")
     async def get_response(response_id: str, request: Request) -> Response:
-        """A response as it is now."""
+        """A response as it is now; with `stream=true` its events, those after number `starting_after`."""
         owner = service.principal(request).name
         query = request.query_params
         query_of.check_names(query, _RETRIEVAL)
@@ -45,7 +46,7 @@ def responses_routes(service: Service) -> APIRouter:
         query_of.flag(query, "include_obfuscation")
         starting_after = query_of.whole(query, "starting_after", least=0, most=_MAX_SEQUENCE_NUMBER)
         if query_of.flag(query, "stream"):
-            raise InvalidRequest("The stream of this response cannot be replayed.", param="stream")
+            return await replay(service, owner, response_id, starting_after)
         if starting_after is not None:
             raise InvalidRequest("'starting_after' is only allowed when 'stream' is true.", param="starting_after")
         found = await service.kept().response(owner, response_id)
@@ -71,10 +72,5 @@ def responses_routes(service: Service) -> APIRouter:
         read = partial(service.kept().input_items, owner, response_id)
         return await list_answer(asked, read, not_found("Response", response_id))
 
-    @router.post("/v1/responses/{response_id}/cancel", include_in_schema=False)
-    async def cancel_response(response_id: str, request: Request) -> Response:
-        service.principal(request)
-        service.kept()
-        raise not_found("Response", response_id)
-
+    router.include_router(streams_routes(service))
     return router
