@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from gateway.errors import NotFound
-from gateway.state.store import ACTIVE, Store
+from gateway.state.store import ACTIVE, History
 from providers.new_id import new_id
 from translation.errors import InvalidRequest
 from translation.json_types import Item, Json
@@ -34,8 +35,29 @@ class Continuation:
         return len(self.history) if self.history or self.refers else None
 
 
+class Past(Protocol):
+    """What of a store a request can go on from."""
+
+    async def history(self, owner: str, response_id: str) -> History | None: ...
+    async def conversation_history(self, owner: str, conversation_id: str) -> Sequence[Item] | None: ...
+    async def items(self, owner: str, item_ids: Sequence[str]) -> Mapping[str, Item]: ...
+
+
+class NoPast:
+    """Where there is no store: nothing is found."""
+
+    async def history(self, owner: str, response_id: str) -> History | None:
+        return None
+
+    async def conversation_history(self, owner: str, conversation_id: str) -> Sequence[Item] | None:
+        return None
+
+    async def items(self, owner: str, item_ids: Sequence[str]) -> Mapping[str, Item]:
+        return {}
+
+
 async def continuation(
-    store: Store, owner: str, body: Json, local: Mapping[str, Sequence[Item]] | None = None
+    store: Past, owner: str, body: Json, local: Mapping[str, Sequence[Item]] | None = None
 ) -> Continuation:
     """Resolve `previous_response_id`, `conversation` and references to items of a validated body.
 
@@ -90,7 +112,7 @@ def _conversation_id(body: Json) -> str | None:
 
 
 async def _dereferenced(
-    store: Store, owner: str, given: Sequence[Json], local: Mapping[str, Sequence[Item]] | None
+    store: Past, owner: str, given: Sequence[Json], local: Mapping[str, Sequence[Item]] | None
 ) -> Sequence[Json]:
     wanted = {item["id"]: place for place, item in enumerate(given) if _is_reference(item)}
     here = {item.get("id"): item for items in (local or {}).values() for item in items}

@@ -7,7 +7,7 @@ from dataclasses import replace
 from structlog.contextvars import bind_contextvars
 
 from gateway.auth import Principal
-from gateway.continuation import Continuation, continuation
+from gateway.continuation import Continuation, NoPast, continuation
 from gateway.defaults import with_defaults
 from gateway.endpoints import ENDPOINTS, Endpoint, Identity, Presentation
 from gateway.opened import Opened
@@ -62,13 +62,15 @@ class Opening:
             body = with_defaults(body, route.request_defaults, endpoint.dialect)
             endpoint.validate(body)
         identity = Identity(id=new_id(endpoint.id_prefix), created=self._clock(), model=route.name)
-        if self._store is None:
+        if self._store is None and local is None:
             view = shown(endpoint.dialect, body, Keeping())
             return Opened(run=self._run(endpoint, view, body, identity, route, strict=strict))
-        kept = keeping(endpoint.dialect, body, resumable=route.resumable)
-        if endpoint.dialect == "chat":
+        kept = Keeping()
+        if self._store is not None:
+            kept = keeping(endpoint.dialect, body, resumable=route.resumable)
+        if self._store is not None and endpoint.dialect == "chat":
             return self._open_chat(self._store, endpoint, principal.name, body, identity, route, kept, strict=strict)
-        state = await continuation(self._store, principal.name, body, local)
+        state = await continuation(self._store or NoPast(), principal.name, body, local)
         view, request = shown("responses", body, kept), asked("responses", body, route, kept, state)
         run = self._run(endpoint, view, request, identity, route, strict=strict, kept=kept, earlier=state.earlier)
         opened = Opened(run=run, context=state.context)
@@ -76,7 +78,7 @@ class Opening:
             return opened
         new = self._new_response(opened, principal, view, kept, state)
         if not kept.detached:
-            assert self._lease is not None
+            assert self._store is not None and self._lease is not None
             return replace(opened, recording=ResponseRecording(self._store, self._lease, new))
         job = {
             "dialect": endpoint.dialect,
