@@ -78,7 +78,8 @@ class Opening:
             return opened
         new = self._new_response(opened, principal, view, kept, state)
         if not kept.detached:
-            assert self._store is not None and self._lease is not None
+            assert self._store is not None
+            assert self._lease is not None
             return replace(opened, recording=ResponseRecording(self._store, self._lease, new))
         job = {
             "dialect": endpoint.dialect,
