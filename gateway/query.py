@@ -9,7 +9,7 @@ from starlette.datastructures import QueryParams
 from translation.errors import InvalidRequest
 from translation.responses.schema_parts import Includable
 
-_NAME: Final = re.compile(r"([^\[\]]+)((?:\[[^\[\]]*\])*)")
+_BRACKETED: Final = re.compile(r"(include|metadata)\[")
 _WHOLE: Final = re.compile(r"[0-9]{1,9}")
 _FLAGS: Final = {"true": True, "false": False}
 _INCLUDABLE: Final = get_args(Includable)
@@ -20,8 +20,8 @@ _IGNORED: Final = frozenset({"beta"})
 
 
 def check_names(query: QueryParams, known: Collection[str]) -> None:
-    """Raise InvalidRequest for a parameter that is not known. `include[]` and `metadata[a]` count by what is before the
-    bracket."""
+    """Raise InvalidRequest for a parameter that is not known. `include[]` and `metadata[a]` go by their
+    names."""
     for key in query:
         name = _base(key)
         if name not in known and name not in _IGNORED:
@@ -92,5 +92,6 @@ def entries(query: QueryParams, name: str) -> Iterator[tuple[str, str]]:
 
 
 def _base(key: str) -> str:
-    found = _NAME.fullmatch(key)
+    """`include` of `include[]`, `metadata` of `metadata[a]`; others are written without brackets."""
+    found = _BRACKETED.match(key)
     return found.group(1) if found else key

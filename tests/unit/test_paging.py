@@ -1,0 +1,94 @@
+"""gateway/paging.py and gateway/query.py: what lists may be asked for, and how what is not allowed is refused."""
+
+import pytest
+from starlette.datastructures import QueryParams
+
+from gateway import query as query_of
+from gateway.paging import list_object, page_request
+from gateway.state.store import Page, PageRequest
+from translation.errors import InvalidRequest
+
+
+def test_nothing_asked_is_the_first_twenty_in_the_lists_own_order() -> None:
+    assert page_request(QueryParams("")) == PageRequest(None, 20, "desc")
+    assert page_request(QueryParams(""), "asc") == PageRequest(None, 20, "asc")
+
+
+def test_what_is_asked_is_taken_as_it_is() -> None:
+    asked = page_request(QueryParams("after=msg_1&limit=100&order=asc&beta=true"))
+    assert asked == PageRequest("msg_1", 100, "asc")
+    assert page_request(QueryParams("limit=1&include[]=a"), also=("include",)).limit == 1
+
+
+@pytest.mark.parametrize(
+    ("query", "param", "code"),
+    [
+        ("limit=0", "limit", "invalid_value"),
+        ("limit=101", "limit", "invalid_value"),
+        ("limit=-1", "limit", "invalid_type"),
+        ("limit=1.5", "limit", "invalid_type"),
+        ("limit=", "limit", "invalid_type"),
+        ("limit=ten", "limit", "invalid_type"),
+        ("limit=%D9%A3", "limit", "invalid_type"),
+        ("limit=" + "9" * 5000, "limit", "invalid_type"),
+        ("limit=1&limit=2", "limit", "invalid_value"),
+        ("order=up", "order", "invalid_value"),
+        ("order=ASC", "order", "invalid_value"),
+        ("order=", "order", "invalid_value"),
+        ("after=a&after=b", "after", "invalid_value"),
+        ("before=a", "before", "unknown_parameter"),
+        ("limit[]=5", "limit[]", "unknown_parameter"),
+        ("include[]=a", "include[]", "unknown_parameter"),
+        ("x=" + "y" * 5000, "x", "unknown_parameter"),
+    ],
+)
+def test_what_is_not_allowed_is_refused_by_name(query: str, param: str, code: str) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        page_request(QueryParams(query))
+    assert (refused.value.param, refused.value.code) == (param, code)
+    assert len(refused.value.message) < 300
+
+
+def test_a_page_has_the_ids_of_its_ends() -> None:
+    rows = [{"id": "a"}, {"id": "b"}]
+    assert list_object(Page(rows, has_more=True)) == {
+        "object": "list",
+        "data": rows,
+        "first_id": "a",
+        "last_id": "b",
+        "has_more": True,
+    }
+    assert list_object(Page([], has_more=False))["last_id"] == ""
+
+
+@pytest.mark.parametrize(
+    "query", ["include=reasoning.encrypted_content", "include[]=code_interpreter_call.outputs", ""]
+)
+def test_what_the_api_can_include_may_be_asked_for(query: str) -> None:
+    query_of.check_include(QueryParams(query))
+
+
+@pytest.mark.parametrize("query", ["include=everything", "include[]=reasoning", "include[0]="])
+def test_other_includes_are_refused(query: str) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        query_of.check_include(QueryParams(query))
+    assert refused.value.param == "include"
+
+
+def test_flags_are_true_or_false() -> None:
+    assert query_of.flag(QueryParams("stream=true"), "stream")
+    assert not query_of.flag(QueryParams("stream=false"), "stream")
+    with pytest.raises(InvalidRequest):
+        query_of.flag(QueryParams("stream=1"), "stream")
+
+
+def test_entries_are_keys_and_values() -> None:
+    query = QueryParams("metadata[a]=1&metadata[b]=&model=m")
+    assert dict(query_of.entries(query, "metadata")) == {"a": "1", "b": ""}
+
+
+@pytest.mark.parametrize("query", ["metadata=a", "metadata[]=a", "metadata[a][b]=c"])
+def test_entries_without_one_key_are_refused(query: str) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        list(query_of.entries(QueryParams(query), "metadata"))
+    assert refused.value.param == "metadata"

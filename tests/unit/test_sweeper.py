@@ -1,0 +1,57 @@
+"""gateway/sweeper.py"""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator
+
+import pytest
+
+from gateway.errors import StoreUnavailable
+from gateway.settings import Store
+from gateway.sweeper import sweep_forever
+from translation.json_types import Json
+
+WAIT_S = 10.0
+
+
+class Swept:
+    """A store that fails as told before it sweeps, and says when it has been asked often enough."""
+
+    def __init__(self, *failures: Exception) -> None:
+        self.failures = list(failures)
+        self.asked: list[int] = []
+        self.done = asyncio.Event()
+
+    async def sweep(self, *, before: int) -> int:
+        self.asked.append(before)
+        if self.failures:
+            raise self.failures.pop()
+        self.done.set()
+        return 1
+
+    async def erase(self, owner: str) -> int:
+        raise NotImplementedError
+
+    def export(self, owner: str) -> AsyncGenerator[Json, None]:
+        raise NotImplementedError
+
+
+async def swept(store: Swept, settings: Store) -> None:
+    sweeping = asyncio.get_running_loop().create_task(sweep_forever(store, settings))
+    await asyncio.wait_for(store.done.wait(), WAIT_S)
+    sweeping.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await sweeping
+
+
+async def test_what_is_older_than_its_time_is_swept() -> None:
+    store = Swept()
+    await swept(store, Store(ttl_days=2, sweep_s=0.01))
+    assert abs(store.asked[0] - (time.time() - 2 * 86_400)) < WAIT_S
+
+
+@pytest.mark.parametrize("failure", [StoreUnavailable("down"), ValueError("a bug")])
+async def test_a_failure_is_not_the_end_of_it(failure: Exception) -> None:
+    store = Swept(failure, failure)
+    await swept(store, Store(sweep_s=0.01))
+    assert len(store.asked) == 3
