@@ -14,6 +14,7 @@ GatewayError
   TooManyQueued        a WebSocket has too many turns waiting
   ShuttingDown         the server stops and the time to drain is over
   StoreUnavailable     the database is down, full, read-only or too slow
+  CompactionFailed     the model wrote no whole summary of the conversation
   TurnFailed           the upstream reported a failure inside a good reply, before any content
 """
 
@@ -91,6 +92,10 @@ class StoreUnavailable(GatewayError):
         super().__init__(message, headers={"retry-after": "1"})
 
 
+class CompactionFailed(GatewayError):
+    pass
+
+
 class TurnFailed(GatewayError):
     """`failed` is the event the stream would have ended in."""
 
@@ -125,6 +130,7 @@ ANSWERS: dict[type[Exception], Answer] = {
     TooManyQueued: Answer(429, "rate_limit_error", "websocket_queue_full"),
     ShuttingDown: Answer(503, _SERVER, "server_shutting_down"),
     StoreUnavailable: Answer(503, _SERVER, "store_unavailable"),
+    CompactionFailed: Answer(502, _SERVER, "compaction_failed"),
     InvalidRequest: Answer(400, _INVALID, "invalid_value"),
     Unrepresentable: Answer(400, _INVALID, "unsupported_parameter"),
     ProtocolViolation: Answer(502, _SERVER, "upstream_garbled"),

@@ -1,8 +1,11 @@
 """Parameters under the names and places that the client's own request has them."""
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from providers.base import Dialect
+from translation.errors import InvalidRequest
 from translation.json_types import Json
 from translation.turn import Turn
 
@@ -47,3 +50,13 @@ class ClientParams:
             position = int(place[1:-1]) - self._earlier
             return f"{name}[{position}]{rest}" if position >= 0 else name
         return f"{name}{place}{rest}"
+
+
+@contextmanager
+def refusing_in(params: ClientParams) -> Iterator[None]:
+    """Name what is refused as the client named it."""
+    try:
+        yield
+    except InvalidRequest as refusal:
+        refusal.param = params.named(refusal.param)
+        raise

@@ -1,20 +1,21 @@
 """Route and request to a plan: relay, translate, or a named refusal. Nothing is sent before this is done."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from gateway.capabilities import fit
 from gateway.endpoints import Endpoint
-from gateway.params import ClientParams
+from gateway.managed import managed, needs_management
+from gateway.params import ClientParams, refusing_in
+from gateway.ready import lifted, said
 from gateway.resolve import Route
 from gateway.wires import CallMapping
 from providers.base import Exchange, RelayExchange
-from translation.errors import InvalidRequest, Unrepresentable
+from translation.errors import Unrepresentable
 from translation.json_types import Json
 from translation.loss import Loss
+from translation.responses.compaction import relayed_window
 from translation.responses.lower import replayed
-from translation.tools.bridge import bridge
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,14 +36,18 @@ class Translated:
 
 
 def make_plan(
-    endpoint: Endpoint, body: Json, route: Route, *, strict: bool, earlier: int | None = None
+    endpoint: Endpoint, body: Json, route: Route, *, strict: bool, earlier: int | None = None, tokens: int | None = None
 ) -> Relayed | Translated:
-    """`body` is valid. `earlier`: its input was put together here, and begins with that many items of history.
+    """`body` is valid. `earlier`: its input was put together here, and begins with that many items of history, of
+    `tokens` tokens where that is known.
 
     Raises InvalidRequest, or in strict mode Unrepresentable for the first loss.
     """
-    way = _relay if _may_relay(endpoint, body, route) else _translate
-    plan = way(endpoint, body, route, earlier)
+    plan: Relayed | Translated
+    if _may_relay(endpoint, body, route):
+        plan = _relay(endpoint, body, route, earlier)
+    else:
+        plan = _translate(endpoint, body, route, earlier, tokens)
     if plan.losses and (strict or route.strict):
         lost = "; ".join(map(str, plan.losses))
         message = f"strict mode, and the model's upstream cannot honour the whole request: {lost}"
@@ -57,6 +62,8 @@ def _may_relay(endpoint: Endpoint, body: Json, route: Route) -> bool:
     if body.get("thinking") is not None and route.profile.thinking_switch != "none":
         return False
     if endpoint.dialect == "responses":
+        if needs_management(body) and not route.capabilities.manages_context:
+            return False
         return (body.get("reasoning") or {}).get("max_tokens") is None
     if body.get("extensions"):
         return False
@@ -66,13 +73,16 @@ def _may_relay(endpoint: Endpoint, body: Json, route: Route) -> bool:
 def _relay(endpoint: Endpoint, body: Json, route: Route, earlier: int | None) -> Relayed:
     turn = endpoint.lift(body, relayed=True)
     params = ClientParams(endpoint.dialect, body, turn, earlier or 0)
-    with _refusing_in(params):
+    with refusing_in(params):
         fitted = fit(turn, route.capabilities, endpoint.dialect, relayed=True)
     kept = {name: value for name, value in body.items() if name not in fitted.dropped} if fitted.dropped else body
     found: Sequence[Loss] = ()
     if earlier is not None:
         said_again, found = replayed(body["input"])
         kept = {**kept, "input": said_again}
+    if endpoint.dialect == "responses":
+        with refusing_in(params):
+            kept = relayed_window(kept)
     upstream_body, losses = endpoint.relay_body(kept, route.profile, model=route.upstream_model)
     losses = [*(Loss(params.named(loss.param) or loss.param, loss.what) for loss in found), *losses]
     exchange = route.provider.relay(endpoint.dialect, upstream_body)
@@ -81,23 +91,14 @@ def _relay(endpoint: Endpoint, body: Json, route: Route, earlier: int | None) ->
     return Relayed(exchange=exchange, losses=[*fitted.losses, *losses, *unsaid])
 
 
-def _translate(endpoint: Endpoint, body: Json, route: Route, earlier: int | None) -> Translated:
-    turn = replace(endpoint.lift(body), model=route.upstream_model, stream=bool(body.get("stream")))
-    params = ClientParams(endpoint.dialect, body, turn, earlier or 0)
-    with _refusing_in(params):
-        fitted = fit(turn, route.capabilities, endpoint.dialect, relayed=False)
-        bridged = bridge(fitted.turn, kinds=route.capabilities.tool_kinds, hosted=route.capabilities.hosted_tools)
-        exchange = route.provider.prepare(bridged.turn, route.profile)
-    found = [*fitted.losses, *bridged.losses, *exchange.losses]
-    losses = [*turn.lost, *(Loss(params.named(loss.param) or loss.param, loss.what) for loss in found)]
-    return Translated(exchange=exchange, calls=bridged.calls, losses=losses)
-
-
-@contextmanager
-def _refusing_in(params: ClientParams) -> Iterator[None]:
-    """Name what is refused as the client named it."""
-    try:
-        yield
-    except InvalidRequest as refusal:
-        refusal.param = params.named(refusal.param)
-        raise
+def _translate(endpoint: Endpoint, body: Json, route: Route, earlier: int | None, tokens: int | None) -> Translated:
+    turn, params = lifted(endpoint, body, route, earlier or 0)
+    losses: list[Loss] = []
+    calls: CallMapping | None = None
+    with refusing_in(params):
+        if endpoint.dialect == "responses" and needs_management(body):
+            exchange, found = managed(turn, body, route, tokens, losses.append)
+        else:
+            exchange, calls, found = said(turn, route, endpoint.dialect)
+    losses += [*turn.lost, *(Loss(params.named(loss.param) or loss.param, loss.what) for loss in found)]
+    return Translated(exchange=exchange, calls=calls, losses=losses)

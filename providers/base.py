@@ -15,6 +15,9 @@ Batch: TypeAlias = Sequence[Event]
 
 Dialect: TypeAlias = Literal["chat", "responses"]
 
+Counting: TypeAlias = Literal["none", "responses", "chat", "tokenize", "template", "turn"]
+"""How an upstream counts the tokens of an input; `providers/counting.py` has what each means."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capabilities:
@@ -44,6 +47,10 @@ class Capabilities:
     """Several choices (`n`) can be asked for on a relay."""
     max_context_window: int | None = None
     """Tokens, where known."""
+    manages_context: bool = False
+    """On a relay it compacts and truncates by itself: `context_management`, `truncation`, compaction items."""
+    counting: Counting = "none"
+    """How it counts the tokens of an input."""
     models: bool = False
     """It can list what it serves."""
     extensions: frozenset[str] = frozenset()
@@ -99,6 +106,10 @@ class Provider(Protocol):
 
     def relay(self, dialect: Dialect, body: Json) -> RelayExchange:
         """Forward a body the upstream understands as it is; no I/O. `dialect` must be in `capabilities.dialects`."""
+        ...
+
+    async def count(self, turn: Turn, profile: Profile, way: Counting) -> int:
+        """The tokens of a turn's input, exactly. Raises Unrepresentable where this way cannot tell, ProviderError."""
         ...
 
     async def models(self) -> Sequence[str]:

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
-from providers.base import Dialect
+from providers.base import Counting, Dialect
 
 ProviderType: TypeAlias = Literal["openai_compatible", "openai", "openrouter", "vllm", "scripted"]
 
@@ -72,6 +72,18 @@ class CapabilityOverrides(BaseModel):
     )
     max_context_window: Annotated[Whole, Field(ge=1)] | None = Field(
         default=None, description="How many tokens fit, prompt and answer together."
+    )
+    manages_context: bool | None = Field(
+        default=None,
+        description="Where requests are relayed, it compacts and truncates by itself: it knows `context_management`, "
+        "`truncation` and compaction items.",
+    )
+    counting: Counting | None = Field(
+        default=None,
+        description="How it counts the tokens of an input: `responses` and `chat` ask its "
+        "`/responses/input_tokens` or `/chat/completions/input_tokens`, `tokenize` vLLM's `/tokenize`, `template` "
+        "llama.cpp's `/apply-template` and `/tokenize`; `turn` has it answer with one token and reads its usage; "
+        "`none`: not at all.",
     )
     models: bool | None = Field(default=None, description="It lists what it serves at `/models`.")
     extensions: frozenset[str] | None = Field(

@@ -33,6 +33,9 @@ _MIN_PRIVATE_CHARS = 8
 
 _RETRY_DELAY_S = 0.1
 
+_UP = "^"
+"""Before a path: it is not the API's own, but beside it."""
+
 _REJECTIONS: dict[int, type[UpstreamRejected]] = {
     401: UpstreamUnauthorized,
     403: UpstreamUnauthorized,
@@ -153,6 +156,15 @@ class Upstream:
         accept = "text/event-stream" if stream else "application/json"
         return await self._send(self._request("POST", path, accept, read_s, orjson.dumps(body)))
 
+    async def ask(self, path: str, body: Json, *, at_root: bool = False) -> Json:
+        """Send a JSON body for a JSON object. `at_root`: the path is beside the API's `/v1`. Raises ProviderError."""
+        if at_root:
+            path = f"{_UP}{path}"
+        answer = self.parse(await (await self.post(path, body, stream=False)).body(self.max_frame_bytes))
+        if rejection := self.rejection_in(answer):
+            raise rejection
+        return answer
+
     async def get(self, path: str) -> Json:
         """A JSON object. Raises ProviderError."""
         request = self._request("GET", path, "application/json", self._config.connect_s, b"")
@@ -162,7 +174,8 @@ class Upstream:
     def _request(self, method: str, path: str, accept: str, read_s: float, content: bytes) -> httpx.Request:
         url = self._urls.get(path)
         if url is None:
-            url = self._urls[path] = httpx.URL(self._base_url + path)
+            base = self._base_url.removesuffix("/v1") if path.startswith(_UP) else self._base_url
+            url = self._urls[path] = httpx.URL(base + path.removeprefix(_UP))
         connect_s = self._config.connect_s
         timeout = {"connect": connect_s, "read": read_s, "write": None, "pool": connect_s}
         headers = {**self._headers, "accept": accept}

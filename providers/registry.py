@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from providers.base import Capabilities, Dialect, Provider
+from providers.base import Capabilities, Counting, Dialect, Provider
 from providers.config import ProviderConfig, ProviderType
 from providers.http import Upstream
 from providers.scripted import ScriptedProvider
@@ -21,6 +21,7 @@ _CHAT = Capabilities(
     logprobs=True,
     choices=True,
     models=True,
+    counting="turn",
 )
 """What a chat server is trusted to answer for itself: it refuses in its own words what it cannot do."""
 
@@ -41,9 +42,15 @@ _HOSTED = frozenset(
 )
 
 CAPABILITIES: dict[ProviderType, Capabilities] = {
-    "openai": replace(_CHAT, tool_kinds=frozenset({"function", "custom"}), sealed_reasoning=True),
+    "openai": replace(
+        _CHAT,
+        tool_kinds=frozenset({"function", "custom"}),
+        sealed_reasoning=True,
+        manages_context=True,
+        counting="responses",
+    ),
     "openrouter": _CHAT,
-    "vllm": _CHAT,
+    "vllm": replace(_CHAT, counting="tokenize"),
     "openai_compatible": _CHAT,
 }
 
@@ -54,6 +61,9 @@ def _wire(name: str, config: ProviderConfig) -> Provider:
     capabilities = CAPABILITIES[config.type]
     # Turns are said in chat where both are spoken: it is the one of the two that every parameter of a chat client fits.
     dialect: Dialect = "chat" if "chat" in dialects else "responses"
+    if "responses" not in dialects:
+        counting: Counting = "turn" if capabilities.counting == "responses" else capabilities.counting
+        capabilities = replace(capabilities, counting=counting, manages_context=False)
     if dialect == "responses":
         kinds = capabilities.tool_kinds | _CLIENT_RUN
         capabilities = replace(capabilities, tool_kinds=kinds, hosted_tools=_HOSTED, audio=False, choices=False)

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from providers.base import Batch, Capabilities, Dialect, RelayExchange
+from providers.base import Batch, Capabilities, Counting, Dialect, RelayExchange
 from providers.config import ProviderConfig
 from providers.new_id import new_id
 from providers.scripted_reply import Reply, reply_to, words_of
@@ -29,6 +29,7 @@ _CAPABILITIES = Capabilities(
     json_schema=True,
     logprobs=True,
     models=True,
+    counting="turn",
 )
 
 _TOKEN = re.compile(r"\s*\S{1,12}|\s+")
@@ -58,6 +59,9 @@ class ScriptedProvider:
     def relay(self, dialect: Dialect, body: Json) -> RelayExchange:
         raise ValueError(f"the scripted provider speaks no dialect, so not {dialect}")
 
+    async def count(self, turn: Turn, profile: Profile, way: Counting) -> int:
+        return _count(turn)
+
     async def models(self) -> Sequence[str]:
         return ["demo"]
 
@@ -66,6 +70,10 @@ class ScriptedProvider:
 
     async def aclose(self) -> None:
         """There is nothing to close."""
+
+
+def _count(turn: Turn) -> int:
+    return len(_TOKEN.findall(words_of(turn)))
 
 
 class ScriptedExchange:
@@ -128,7 +136,7 @@ class _Stream:
 
     def _end(self) -> list[Event]:
         usage = Usage(
-            input=len(_TOKEN.findall(words_of(self._turn))),
+            input=_count(self._turn),
             output=sum(self._spoken.values()),
             cache_read=0,
             cache_write=0,

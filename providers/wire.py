@@ -9,7 +9,8 @@ from typing import NamedTuple, Protocol
 
 import orjson
 
-from providers.base import Batch, Capabilities, Dialect
+from providers.base import Batch, Capabilities, Counting, Dialect
+from providers.counting import Counter
 from providers.errors import ProviderError, UpstreamGarbled
 from providers.http import Reply, Upstream
 from providers.new_id import new_id
@@ -93,6 +94,9 @@ class WireProvider:
 
     def relay(self, dialect: Dialect, body: Json) -> "WireRelay":
         return WireRelay(self._upstream, SPOKEN[dialect], body)
+
+    async def count(self, turn: Turn, profile: Profile, way: Counting) -> int:
+        return await Counter(self._upstream, self.prepare).count(turn, profile, way)
 
     async def models(self) -> Sequence[str]:
         if not self._capabilities.models:

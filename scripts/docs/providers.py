@@ -86,6 +86,8 @@ def _words(value: Any) -> str:
     match value:
         case bool():
             return "yes" if value else "no"
+        case str():
+            return f"`{value}`"
         case None:
             return "unknown"
         case frozenset():

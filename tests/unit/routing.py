@@ -7,7 +7,7 @@ from typing import Any
 from gateway import settings as settings_of
 from gateway.resolve import Resolver
 from gateway.settings import Settings
-from providers.base import Batch, Capabilities, Dialect
+from providers.base import Batch, Capabilities, Counting, Dialect
 from providers.registry import CAPABILITIES
 from translation.errors import TranslationError
 from translation.json_types import Json
@@ -45,6 +45,9 @@ class Recorder:
         yield b""
 
     async def answer(self) -> Json | bytes:
+        raise TranslationError("nothing is sent here")
+
+    async def count(self, turn: Turn, profile: Profile, way: Counting) -> int:
         raise TranslationError("nothing is sent here")
 
     async def models(self) -> Sequence[str]:

@@ -25,7 +25,7 @@ CONFIG: Json = {
     },
 }
 QUESTION: Json = {"model": "demo", "input": "Hi"}
-LOSSY: Json = {**QUESTION, "truncation": "auto"}
+LOSSY: Json = {**QUESTION, "max_tool_calls": 1}
 
 
 @pytest.fixture(scope="module")
@@ -151,7 +151,7 @@ def test_a_websocket_is_refused_so_that_clients_go_on_over_http(client: httpx.Cl
 def test_what_a_request_lost_is_in_the_header(client: httpx.Client) -> None:
     for stream in (False, True):
         reply = client.post("/v1/responses", json={**LOSSY, "stream": stream})
-        assert reply.headers["x-gateway-loss"] == "truncation=dropped"
+        assert reply.headers["x-gateway-loss"] == "max_tool_calls=dropped"
     assert "x-gateway-loss" not in client.post("/v1/responses", json=QUESTION).headers
 
 
@@ -175,7 +175,7 @@ def test_strict_mode(body: Json, headers: Json, status: int, client: httpx.Clien
     reply = client.post("/v1/responses", json=body, headers=headers)
     assert reply.status_code == status
     if status == 400:
-        assert error_of(reply)["param"] == "truncation"
+        assert error_of(reply)["param"] == "max_tool_calls"
 
 
 def test_a_strictness_that_means_nothing_is_refused(client: httpx.Client) -> None:

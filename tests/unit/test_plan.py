@@ -158,17 +158,17 @@ def test_a_refusal_comes_before_anything_is_sent(
 
 @pytest.mark.parametrize(("strict", "model"), [(True, {}), (False, {"strict": True})], ids=["the client", "the model"])
 def test_in_strict_mode_a_loss_is_a_refusal(strict: bool, model: Json) -> None:
-    with pytest.raises(Unrepresentable, match="truncation=dropped") as refusal:
-        plan(RESPONSES, "chat", strict=strict, model=model, truncation="auto")
-    assert refusal.value.param == "truncation"
+    with pytest.raises(Unrepresentable, match="max_tool_calls=dropped") as refusal:
+        plan(RESPONSES, "chat", strict=strict, model=model, max_tool_calls=1)
+    assert refusal.value.param == "max_tool_calls"
 
 
 def test_losses_of_every_step_are_reported() -> None:
     model = {"capabilities": {"parallel_tools": False}}
-    asked: Json = {"truncation": "auto", "parallel_tool_calls": True, "tools": [TOOL, {"type": "web_search"}]}
+    asked: Json = {"max_tool_calls": 1, "parallel_tool_calls": True, "tools": [TOOL, {"type": "web_search"}]}
     planned, _ = plan(RESPONSES, "chat", model=model, losses=[Loss("seed", "dropped")], **asked)
     assert list(map(str, planned.losses)) == [
-        "truncation=dropped",
+        "max_tool_calls=dropped",
         "parallel_tool_calls=dropped",
         "tools[1]=web_search left out",
         "seed=dropped",

@@ -264,12 +264,8 @@ LOSSES: dict[str, tuple[Json, list[Loss]]] = {
         {"include": ["reasoning.encrypted_content", "file_search_call.results"]},
         [Loss("include[1]", "dropped")],
     ),
-    "the default truncation": ({"truncation": "disabled"}, []),
-    "truncation": ({"truncation": "auto"}, [Loss("truncation", "dropped")]),
-    "compaction on the server": (
-        {"context_management": [{"type": "compaction"}]},
-        [Loss("context_management", "dropped")],
-    ),
+    "truncation, which is done here": ({"truncation": "auto"}, []),
+    "compaction, which is done here": ({"context_management": [{"type": "compaction"}]}, []),
     "a cap on hosted tools": ({"max_tool_calls": 3}, [Loss("max_tool_calls", "dropped")]),
     "rivals that would not be shown": ({"top_logprobs": 3}, [Loss("top_logprobs", "not included")]),
     "padding": (

@@ -88,9 +88,13 @@ def test_what_was_given_is_read_back_and_null_counts_as_not_given(param: str, va
     assert new(**{param: None}) == new()
 
 
+def test_the_truncation_reads_as_it_was_asked_for_or_else_disabled() -> None:
+    assert (new(truncation="auto")["truncation"], new()["truncation"]) == ("auto", "disabled")
+
+
 def test_what_the_server_decides_reads_as_it_is_until_it_says_otherwise() -> None:
-    response = new(truncation="auto", service_tier="auto")
-    assert (response["store"], response["background"], response["truncation"]) == (False, False, "disabled")
+    response = new(service_tier="auto")
+    assert (response["store"], response["background"]) == (False, False)
     assert response["service_tier"] == "default"
 
 

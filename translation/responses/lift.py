@@ -40,7 +40,7 @@ _STATEFUL = {
 }
 """Parameters only a server with state or a service of its own can honour -> what to tell who asks for them."""
 
-_LOST = ("context_management", "image", "access_programs", "prompt_cache_options", "max_tool_calls")
+_LOST = ("image", "access_programs", "prompt_cache_options", "max_tool_calls")
 """Parameters that tune how an answer is made, never what it means, and that no upstream is told."""
 
 _DEFAULT_REASONING = {"context": "auto", "mode": "standard"}
@@ -127,8 +127,6 @@ def _losses(body: Json) -> Iterator[Loss]:
     for name, default in _DEFAULT_REASONING.items():
         if ((body.get("reasoning") or {}).get(name) or default) != default:
             yield Loss(f"reasoning.{name}", "dropped")
-    if body.get("truncation") == "auto":
-        yield Loss("truncation", "dropped")
     if body.get("top_logprobs") and _LOGPROBS not in (body.get("include") or ()):
         yield Loss("top_logprobs", "not included")
     if (body.get("stream_options") or {}).get("include_obfuscation"):

@@ -54,7 +54,7 @@ def new_response(body: Json, *, response_id: str, created_at: int, model: str) -
         "store": bool(body.get("store")),
         "text": {"format": {"type": "text"}, **_without_nulls(body.get("text"))},
         "tools": [_read_back(tool) for tool in body.get("tools") or ()],
-        "truncation": "disabled",
+        "truncation": body.get("truncation") or "disabled",
         "usage": None,
         **_DEFAULTS,
         **given,

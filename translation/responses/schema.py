@@ -72,7 +72,7 @@ class Conversation(TypedDict):
 
 class ContextManagement(TypedDict):
     type: Literal["compaction"]
-    compact_threshold: NotRequired[int | None]
+    compact_threshold: NotRequired[Annotated[int, Field(ge=1)] | None]
 
 
 class PromptCacheOptions(TypedDict):

@@ -1,0 +1,33 @@
+"""How many tokens an input is: as its upstream counts it, or not at all."""
+
+import orjson
+
+from gateway.ready import ready
+from gateway.resolve import Route
+from providers.base import Dialect
+from providers.errors import ContextLengthExceeded
+from translation.errors import Unrepresentable
+from translation.turn import Turn
+
+_MEDIA = (b'"input_image"', b'"input_file"', b'"input_audio"')
+
+
+async def count_tokens(turn: Turn, route: Route, dialect: Dialect = "responses") -> int:
+    """The upstream's own count. Raises Unrepresentable where it has none, ProviderError."""
+    if route.capabilities.counting == "none":
+        raise Unrepresentable("the model's upstream cannot count tokens", param="model")
+    return await route.provider.count(ready(turn, route, dialect).turn, route.profile, route.capabilities.counting)
+
+
+async def is_over(limit: int, turn: Turn, route: Route, known: int | None) -> bool:
+    """Whether a turn is over `limit` tokens. `known`: how many its history is, which is then all that is looked at."""
+    if known is not None:
+        return known > limit
+    said = orjson.dumps([turn.instructions, *turn.items, *turn.tools])
+    # No token is less than a byte of text, and what templates add is less than what JSON adds; media can be any size.
+    if len(said) <= limit and not any(kind in said for kind in _MEDIA):
+        return False
+    try:
+        return await count_tokens(turn, route) > limit
+    except ContextLengthExceeded:
+        return True

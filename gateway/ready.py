@@ -1,0 +1,74 @@
+"""A turn made ready for its upstream: what that cannot do refused or dropped, tools in a shape it knows."""
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+from gateway.capabilities import fit
+from gateway.endpoints import Endpoint
+from gateway.params import ClientParams, refusing_in
+from gateway.resolve import Route
+from gateway.wires import CallMapping
+from providers.base import Batch, Dialect, Exchange
+from translation.json_types import Json
+from translation.loss import Loss
+from translation.responses.compaction import windowed
+from translation.tools.bridge import bridge
+from translation.turn import Turn
+
+
+class Ready(NamedTuple):
+    """`calls` maps the upstream's function calls back to the client's tools."""
+
+    turn: Turn
+    calls: CallMapping | None
+    losses: list[Loss]
+
+
+class Said(NamedTuple):
+    """`calls` maps the function calls of its events back to the client's tools."""
+
+    exchange: Exchange
+    calls: CallMapping | None
+    losses: list[Loss]
+
+
+def lifted(endpoint: Endpoint, body: Json, route: Route, earlier: int) -> tuple[Turn, ClientParams]:
+    """What a body asks of its upstream's model, and how its parameters are called; the input begins with `earlier`
+    items of history. Raises InvalidRequest."""
+    turn = replace(endpoint.lift(body), model=route.upstream_model, stream=bool(body.get("stream")))
+    params = ClientParams(endpoint.dialect, body, turn, earlier)
+    if endpoint.dialect == "chat":
+        return turn, params
+    with refusing_in(params):
+        read = windowed(turn)
+    return (turn, params) if read is turn else (read, ClientParams(endpoint.dialect, body, read, earlier))
+
+
+def ready(turn: Turn, route: Route, dialect: Dialect) -> Ready:
+    """`dialect` is the client's. Raises InvalidRequest; parameters and losses are in the turn's own words."""
+    fitted = fit(turn, route.capabilities, dialect, relayed=False)
+    bridged = bridge(fitted.turn, kinds=route.capabilities.tool_kinds, hosted=route.capabilities.hosted_tools)
+    return Ready(bridged.turn, bridged.calls, [*fitted.losses, *bridged.losses])
+
+
+def said(turn: Turn, route: Route, dialect: Dialect) -> Said:
+    """The exchange that asks a turn; nothing is sent. Raises as `ready` does."""
+    able, calls, losses = ready(turn, route, dialect)
+    exchange = route.provider.prepare(able, route.profile)
+    return Said(exchange, calls, [*losses, *exchange.losses])
+
+
+class MappedExchange:
+    """An exchange with its calls in the client's terms."""
+
+    def __init__(self, exchange: Exchange, calls: CallMapping) -> None:
+        self.losses: Final = exchange.losses
+        self._exchange = exchange
+        self._calls = calls
+
+    async def batches(self) -> AsyncGenerator[Batch, None]:
+        async with aclosing(self._exchange.batches()) as batches:
+            async for batch in batches:
+                yield self._calls.feed(batch)

@@ -1,0 +1,191 @@
+"""Compaction items: what they hold, and what a model reads in their place."""
+
+import base64
+import binascii
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import cache
+from typing import Any, NamedTuple
+
+import orjson
+from pydantic import TypeAdapter
+from typing_extensions import TypedDict
+
+from translation.errors import InvalidRequest
+from translation.json_types import Item, Json
+from translation.responses.history import full_form, read
+from translation.responses.schema_items import Item as ItemSchema
+from translation.rounds import SUMMARY_ID, is_summary, is_users
+from translation.turn import Turn
+from translation.validation import check
+
+_MARK = "rgc"
+"""What content sealed here begins with. The version follows, then a dot."""
+
+_VERSION = f"{_MARK}1."
+
+_UNSEALABLE = frozenset({"compaction", "compaction_trigger", "item_reference"})
+"""Items that would have to be looked up or opened themselves."""
+
+_INTRODUCTION = "What was said before this message was replaced by this summary of it:\n\n"
+
+REQUEST = (
+    "Write a summary of the whole conversation up to here. It will replace the conversation: whoever goes on with it "
+    "reads the summary and nothing of what came before. State what the user wants and every wish and limit they named; "
+    "what was decided and done, and why; facts, names, numbers, paths and identifiers exactly as they were given; what "
+    "tools returned that still matters; and what is yet to be done. Write only the summary, call no tools, and do not "
+    "go on with the conversation."
+)
+"""What a model is told last to have it write a summary."""
+
+
+class Sealed(NamedTuple):
+    """`lead` still instructs, `summary` stands for what was left out, `rest` stays as it was.
+
+    `after_users`: the user messages right before the item were not left out: they are read before the summary.
+    """
+
+    summary: str
+    lead: Sequence[Item] = ()
+    rest: Sequence[Item] = ()
+    after_users: bool = False
+
+
+class _SealedSchema(TypedDict):
+    summary: str
+    lead: list[ItemSchema]
+    rest: list[ItemSchema]
+    after_users: bool
+
+
+def compaction_item(item_id: str, sealed: Sealed) -> Item:
+    """The item that carries it."""
+    return {"id": item_id, "type": "compaction", "encrypted_content": seal(sealed)}
+
+
+def seal(sealed: Sealed) -> str:
+    """Text that `unseal` takes. It is not secret: it holds only what its reader said or was told before."""
+    return _VERSION + base64.urlsafe_b64encode(orjson.dumps(sealed._asdict(), default=list)).decode()
+
+
+def unseal(content: str, param: str) -> Sealed | None:
+    """What was sealed; None for content of another server. Raises InvalidRequest for content that was damaged."""
+    if not content.startswith(_MARK):
+        return None
+    try:
+        held = orjson.loads(base64.urlsafe_b64decode(content.removeprefix(_VERSION)))
+        check(_adapter(), held)
+    except (binascii.Error, ValueError, InvalidRequest):
+        raise _unreadable(param, "it is damaged, or of a later version") from None
+    lead, rest = ([full_form(item) for item in held[name]] for name in ("lead", "rest"))
+    if any(item["type"] in _UNSEALABLE for item in (*lead, *rest)):
+        raise _unreadable(param, "it is damaged")
+    return Sealed(held["summary"], lead, rest, held["after_users"])
+
+
+def is_triggered(given: str | Sequence[Json] | None) -> bool:
+    """Whether an input ends in the item that asks for a compaction instead of an answer."""
+    return isinstance(given, list) and bool(given) and given[-1].get("type") == "compaction_trigger"
+
+
+def threshold(management: Iterable[Json] | None) -> Json | None:
+    """The entry of `context_management` that comes into force first; None where nothing is asked for."""
+    entries = sorted(management or (), key=lambda entry: entry.get("compact_threshold") or float("inf"))
+    return entries[0] if entries else None
+
+
+def window(items: Sequence[Item], *, native: bool = False) -> list[Item]:
+    """What a model is to read of an input in full form: the last compaction item stands for what came before it.
+
+    Of that only what instructs stays, and user messages right before it that it does not stand for. A trigger at the
+    end is left out. `native`: the upstream has compaction items of its own, which stay as they are; elsewhere
+    InvalidRequest is raised for them.
+    """
+    for place in reversed(range(len(items))):
+        kind = items[place]["type"]
+        if kind == "compaction_trigger" and not native and place < len(items) - 1:
+            raise InvalidRequest("A compaction_trigger must be the last item of the input.", param=f"input[{place}]")
+        if kind != "compaction":
+            continue
+        param = f"input[{place}].encrypted_content"
+        sealed = unseal(items[place]["encrypted_content"], param)
+        if sealed is not None:
+            return [
+                *_stayed(items[:place], sealed),
+                message_of(items[place], sealed.summary),
+                *sealed.rest,
+                *_after(items, place, native),
+            ]
+        if not native:
+            raise _unreadable(param, "another server made it")
+    return _after(items, -1, native)
+
+
+def message_of(item: Item, summary: str) -> Item:
+    """What a model reads in a compaction item's place."""
+    content = [{"type": "input_text", "text": _INTRODUCTION + summary}]
+    item_id = str(item.get("id"))
+    return {
+        "id": item_id if item_id.startswith(SUMMARY_ID) else SUMMARY_ID,
+        "type": "message",
+        "role": "user",
+        "content": content,
+    }
+
+
+def windowed(turn: Turn) -> Turn:
+    """A turn with what a model is to read of its items. Raises what `window` does."""
+    items = window(turn.items)
+    if len(items) == len(turn.items) and all(one is other for one, other in zip(items, turn.items, strict=True)):
+        return turn
+    opened = read(items, turn.tools)
+    return replace(turn, items=opened.items, tools=opened.tools)
+
+
+def relayed_window(body: Json) -> Json:
+    """A body whose upstream speaks Responses, its input with nothing in it that only this server can read."""
+    given = body.get("input")
+    if not isinstance(given, list) or not any(_is_ours(item) for item in given):
+        return body
+    items = window([full_form(item) for item in given], native=True)
+    return {**body, "input": [_without_summary_id(item) for item in items]}
+
+
+def _is_ours(item: Json) -> bool:
+    return item.get("type") == "compaction" and item["encrypted_content"].startswith(_MARK)
+
+
+def _without_summary_id(item: Item) -> Item:
+    # Upstreams that know ids refuse a message with a compaction item's.
+    return {key: value for key, value in item.items() if key != "id"} if is_summary(item) else item
+
+
+def _after(items: Sequence[Item], place: int, native: bool) -> list[Item]:
+    after = list(items[place + 1 :])
+    if after and after[-1]["type"] == "compaction_trigger" and not native:
+        after.pop()
+    return after
+
+
+def _stayed(before: Sequence[Item], sealed: Sealed) -> list[Item]:
+    first_user = len(before)
+    while sealed.after_users and first_user and is_users(before[first_user - 1]):
+        first_user -= 1
+    known = [_said(item) for item in sealed.lead]
+    instructing = [item for item in before if item.get("role") in ("system", "developer") and _said(item) not in known]
+    return [*instructing, *sealed.lead, *before[first_user:]]
+
+
+def _said(item: Item) -> tuple[Any, Any]:
+    return item["role"], item.get("content", item.get("tools"))
+
+
+def _unreadable(param: str, why: str) -> InvalidRequest:
+    return InvalidRequest(
+        f"The compaction item cannot be read: {why}. Send what it stands for, or leave it out.", param=param
+    )
+
+
+@cache
+def _adapter() -> TypeAdapter[Any]:
+    return TypeAdapter(_SealedSchema)
