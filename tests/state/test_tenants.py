@@ -1,0 +1,294 @@
+"""Another owner's objects are exactly like unknown ones, on every route there is.
+
+The routes come from the application itself: one that this file has no recipe for fails it.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from typing import Any, NamedTuple
+
+import httpx
+import pytest
+from fastapi import FastAPI
+from fastapi.routing import iter_route_contexts
+from websockets.sync.client import connect
+
+from gateway import settings as settings_of
+from gateway.app import create_app
+from gateway.guard import Drain
+from tests.serving import Gateway, serving
+
+Json = dict[str, Any]
+Route = tuple[str, str]
+
+KEYS = {"ann": "key-of-ann-0123456789", "bob": "key-of-bob-0123456789"}
+CONFIG = {
+    "auth": {"keys": [{"name": name, "key": key} for name, key in KEYS.items()]},
+    "providers": {"demo": {"type": "scripted"}},
+    "models": {"*": {"provider": "demo"}},
+}
+TIMEOUT_S = 20.0
+
+HELLO: Json = {"type": "message", "role": "user", "content": "hello"}
+METADATA: Json = {"metadata": {"a": "b"}}
+ASK: Json = {"model": "demo", "input": [HELLO]}
+
+
+class Probe(NamedTuple):
+    """A request with ids in it, written `{name}`. Those in `own` are the asker's, the others somebody's."""
+
+    query: str = ""
+    body: Json | None = None
+    own: tuple[str, ...] = ()
+
+
+CHAINED = [
+    Probe(body={**ASK, "previous_response_id": "{response_id}"}),
+    Probe(body={**ASK, "conversation": "{conversation_id}"}),
+    Probe(body={**ASK, "input": [{"type": "item_reference", "id": "{output_id}"}, HELLO]}),
+    Probe(body={**ASK, "input": [{"type": "item_reference", "id": "{item_id}"}, HELLO]}),
+]
+ONE = [Probe()]
+AFTER_ITEM = [Probe(), Probe("?order=asc&after={item_id}"), Probe("?after={item_id}", own=("conversation_id",))]
+
+PROBES: dict[Route, list[Probe]] = {
+    ("GET", "/v1/responses"): [Probe("?after={response_id}")],
+    ("POST", "/v1/responses"): [
+        *CHAINED,
+        *(probe._replace(body={**(probe.body or {}), "stream": True}) for probe in CHAINED),
+        *(probe._replace(body={**(probe.body or {}), "background": True}) for probe in CHAINED),
+    ],
+    ("GET", "/v1/responses/{response_id}"): [Probe(), Probe("?stream=true"), Probe("?stream=true&starting_after=1")],
+    ("DELETE", "/v1/responses/{response_id}"): ONE,
+    ("GET", "/v1/responses/{response_id}/input_items"): [
+        Probe(),
+        Probe("?after={input_id}"),
+        Probe("?after={input_id}", own=("response_id",)),
+    ],
+    ("POST", "/v1/responses/{response_id}/cancel"): ONE,
+    ("POST", "/v1/responses/compact"): [CHAINED[0], CHAINED[2]],
+    ("POST", "/v1/responses/input_tokens"): CHAINED,
+    ("POST", "/v1/conversations"): [Probe(body={"items": [{"type": "item_reference", "id": "{output_id}"}]})],
+    ("GET", "/v1/conversations/{conversation_id}"): ONE,
+    ("POST", "/v1/conversations/{conversation_id}"): [Probe(body=METADATA)],
+    ("DELETE", "/v1/conversations/{conversation_id}"): ONE,
+    ("GET", "/v1/conversations/{conversation_id}/items"): AFTER_ITEM,
+    ("POST", "/v1/conversations/{conversation_id}/items"): [
+        Probe(body={"items": [HELLO]}),
+        Probe(body={"items": [{"type": "item_reference", "id": "{output_id}"}]}, own=("conversation_id",)),
+    ],
+    ("GET", "/v1/conversations/{conversation_id}/items/{item_id}"): [
+        Probe(),
+        Probe(own=("conversation_id",)),
+        Probe(own=("item_id",)),
+    ],
+    ("DELETE", "/v1/conversations/{conversation_id}/items/{item_id}"): [
+        Probe(),
+        Probe(own=("conversation_id",)),
+        Probe(own=("item_id",)),
+    ],
+    ("GET", "/v1/chat/completions"): [Probe("?after={completion_id}")],
+    ("GET", "/v1/chat/completions/{completion_id}"): ONE,
+    ("POST", "/v1/chat/completions/{completion_id}"): [Probe(body=METADATA)],
+    ("DELETE", "/v1/chat/completions/{completion_id}"): ONE,
+    ("GET", "/v1/chat/completions/{completion_id}/messages"): [Probe(), Probe("?after={completion_id}-0")],
+    ("WS", "/v1/responses"): [
+        probe._replace(body={"type": "response.create", **(probe.body or {})}) for probe in CHAINED
+    ],
+}
+
+WITHOUT_IDS: dict[Route, str] = {
+    ("POST", "/v1/chat/completions"): "it names a model and nothing that is kept",
+    ("GET", "/v1/models"): "models belong to nobody",
+    ("GET", "/v1/models/{model}"): "a model is no object of an owner; keys say which may be used",
+    ("DELETE", "/v1/gateway/owner-data"): "it takes no id: what goes is the asker's own",
+    ("GET", "/healthz"): "about the process",
+    ("GET", "/readyz"): "about the process",
+    ("GET", "/openapi.json"): "a document",
+}
+
+
+def routes() -> set[Route]:
+    """Every route of the application as it is assembled, WebSockets among them."""
+    store = {"url": "sqlite+aiosqlite:///nowhere.db"}
+    layer: Any = create_app(settings_of.parse({**CONFIG, "store": store}, environ={}), Drain())
+    found: set[Route] = set()
+    while not isinstance(layer, FastAPI):
+        found |= {("WS", path) for path in getattr(layer, "_sockets", ())}
+        found |= {("POST", path) for path in getattr(layer, "_handlers", ())}
+        layer = layer._app
+    for route in iter_route_contexts(layer.routes):
+        assert route.path is not None
+        path = re.sub(r":\w+}", "}", route.path)
+        methods: Any = route.methods or {"WS"}
+        found |= {(method, path) for method in methods if method != "HEAD"}
+    return found
+
+
+class Tenant:
+    """One owner and what it has. `ids` has one object of each kind."""
+
+    def __init__(self, name: str, gateway: Gateway) -> None:
+        self.name = name
+        self._url = gateway.url
+        self._client = httpx.Client(
+            base_url=gateway.url, headers={"authorization": f"Bearer {KEYS[name]}"}, timeout=TIMEOUT_S
+        )
+        self.ids = self._make()
+
+    def close(self) -> None:
+        self._client.close()
+
+    def renew(self) -> None:
+        """Have other objects, whatever became of the former ones."""
+        self.ids = self._make()
+
+    def ask(self, route: Route, probe: Probe, ids: Mapping[str, str]) -> tuple[int, str, Mapping[str, str]]:
+        """Status, body and headers, with `ids` in the request where it has none of its own."""
+        method, path = route
+        chosen = {**ids, **{name: self.ids[name] for name in probe.own}}
+        body = None if probe.body is None else _filled(probe.body, chosen)
+        if method == "WS":
+            return self._ask_on_socket(path, body)
+        url = _filled(path + probe.query, chosen)
+        reply = self._client.request(method, url, json=body)
+        ignored = ("date", "x-request-id")
+        return reply.status_code, reply.text, {key: it for key, it in reply.headers.items() if key not in ignored}
+
+    def snapshot(self) -> list[str]:
+        """Everything it can read."""
+        reads = [route for route in sorted(routes()) if route[0] == "GET" and route in PROBES]
+        everything = [self.ask(route, Probe(), self.ids)[:2] for route in reads]
+        assert all(status == 200 for status, _ in everything)
+        return [text for _, text in everything]
+
+    def _ask_on_socket(self, path: str, body: Any) -> tuple[int, str, Mapping[str, str]]:
+        url = self._url.replace("http", "ws", 1) + path
+        headers = {"authorization": f"Bearer {KEYS[self.name]}"}
+        with connect(url, additional_headers=headers, open_timeout=TIMEOUT_S, proxy=None) as socket:
+            socket.send(json.dumps(body))
+            first = json.loads(socket.recv(TIMEOUT_S))
+        return (first["status"] if first["type"] == "error" else 200), json.dumps(first), {}
+
+    def _make(self) -> dict[str, str]:
+        streamed = {**ASK, "input": f"from {self.name}", "background": True, "stream": True}
+        with self._client.stream("POST", "/v1/responses", json=streamed) as events:
+            frames = [json.loads(line[6:]) for line in events.iter_lines() if line.startswith("data: {")]
+        response = frames[-1]["response"]
+        assert response["status"] == "completed"
+        listed = self._json("GET", f"/v1/responses/{response['id']}/input_items")
+        conversation = self._json("POST", "/v1/conversations", {"metadata": {"of": self.name}})
+        items = self._json("POST", f"/v1/conversations/{conversation['id']}/items", {"items": [HELLO]})
+        chat = {"model": "demo", "messages": [{"role": "user", "content": self.name}], "store": True}
+        return {
+            "response_id": response["id"],
+            "output_id": response["output"][0]["id"],
+            "input_id": listed["data"][0]["id"],
+            "conversation_id": conversation["id"],
+            "item_id": items["data"][0]["id"],
+            "completion_id": self._json("POST", "/v1/chat/completions", chat)["id"],
+        }
+
+    def _json(self, method: str, path: str, body: Json | None = None) -> Json:
+        reply = self._client.request(method, path, json=body)
+        assert reply.status_code == 200, reply.text
+        answer: Json = reply.json()
+        return answer
+
+
+@pytest.fixture
+def tenants(store_url: str) -> Iterator[tuple[Tenant, Tenant]]:
+    with ExitStack() as opened:
+        gateway = opened.enter_context(serving({**CONFIG, "store": {"url": store_url}}))
+        pair = Tenant("ann", gateway), Tenant("bob", gateway)
+        for tenant in pair:
+            opened.callback(tenant.close)
+        yield pair
+
+
+def test_every_route_has_a_recipe() -> None:
+    assert sorted(routes() - PROBES.keys() - WITHOUT_IDS.keys()) == []
+    for (method, path), probes in PROBES.items():
+        assert probes, f"{method} {path} is asked nothing"
+
+
+def test_what_is_anothers_is_exactly_like_what_is_nowhere(tenants: tuple[Tenant, Tenant]) -> None:
+    ann, bob = tenants
+    nowhere = {name: _another(known) for name, known in ann.ids.items()}
+    before = ann.snapshot()
+    for route in sorted(routes() & PROBES.keys()):
+        for probe in PROBES[route]:
+            foreign = _without(bob.ask(route, probe, ann.ids), ann.ids)
+            unknown = _without(bob.ask(route, probe, nowhere), nowhere)
+            assert foreign == unknown, (route, probe)
+            assert foreign[0] in (400, 404), (route, probe, foreign)
+    assert ann.snapshot() == before
+
+
+def test_the_same_requests_find_what_is_ones_own(tenants: tuple[Tenant, Tenant]) -> None:
+    ann, _ = tenants
+    for route in sorted(routes() & PROBES.keys()):
+        for probe in PROBES[route]:
+            status, text, _ = ann.ask(route, probe, ann.ids)
+            assert status == 200, (route, probe, text)
+            if route[0] == "DELETE":
+                ann.renew()
+
+
+def test_lists_have_ones_own_rows_only(tenants: tuple[Tenant, Tenant]) -> None:
+    ann, bob = tenants
+    lists = [route for route in routes() if route[0] == "GET" and "{" not in route[1]]
+    assert ("GET", "/v1/responses") in lists
+    for route in lists:
+        status, text, _ = bob.ask(route, Probe(), {})
+        assert status == 200
+        assert not [known for known in ann.ids.values() if known in text], route
+
+
+def test_forgetting_ones_own_leaves_what_is_anothers(tenants: tuple[Tenant, Tenant]) -> None:
+    ann, bob = tenants
+    before = ann.snapshot()
+    status, text, _ = bob.ask(("DELETE", "/v1/gateway/owner-data"), Probe(), {})
+    assert (status, json.loads(text)["count"]) == (200, 3)
+    assert ann.snapshot() == before
+    status, text, _ = bob.ask(("GET", "/v1/responses/{response_id}"), Probe(), bob.ids)
+    assert status == 404
+
+
+@pytest.mark.parametrize("impossible", ["%00", "resp_%00a", "x" * 300, "%F0%9F%98%80", "%ED%A0%80", "%20"])
+def test_ids_that_nothing_can_have_are_unknown(tenants: tuple[Tenant, Tenant], impossible: str) -> None:
+    ann, _ = tenants
+    for route in sorted(routes() & PROBES.keys()):
+        if route[0] == "WS" or "{" not in route[1]:
+            continue
+        for probe in PROBES[route]:
+            status, text, _ = ann.ask(route, probe, dict.fromkeys(ann.ids, impossible))
+            assert status in (400, 404), (route, probe, text)
+
+
+def _filled(value: Any, ids: Mapping[str, str]) -> Any:
+    """`value` with ids where it names them."""
+    match value:
+        case str():
+            return re.sub(r"{(\w+)}", lambda name: ids[name.group(1)], value)
+        case dict():
+            return {key: _filled(inner, ids) for key, inner in value.items()}
+        case list():
+            return [_filled(inner, ids) for inner in value]
+        case _:
+            return value
+
+
+def _another(known: str) -> str:
+    """An id of the same form that nothing has."""
+    return known[:-4] + ("0000" if known[-4:] != "0000" else "1111")
+
+
+def _without(answer: tuple[int, str, Mapping[str, str]], ids: Mapping[str, str]) -> tuple[int, str, Mapping[str, str]]:
+    """An answer with the ids that were asked for replaced by their names."""
+    status, text, headers = answer
+    for name, known in ids.items():
+        text = text.replace(known, name)
+    return status, text, headers
