@@ -1,10 +1,10 @@
 """Assembly: settings and providers in, ASGI application out. No globals."""
 
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
@@ -18,28 +18,51 @@ from gateway.edge import Edge
 from gateway.endpoints import CHAT, RESPONSES
 from gateway.guard import ClientLeft, Drain
 from gateway.routes.chat import chat_routes
+from gateway.routes.completions import completions_routes
+from gateway.routes.contexts import contexts_routes
+from gateway.routes.conversations import conversations_routes
 from gateway.routes.health import health_routes
 from gateway.routes.models import models_routes
+from gateway.routes.owner_data import owner_data_routes
 from gateway.routes.request_docs import FAILURE_RESPONSES
 from gateway.routes.responses import responses_routes
 from gateway.service import Service
 from gateway.settings import Settings
+from gateway.state.sql import SqlStore
 from gateway.websocket.handshake import WebSockets
 from providers.base import Provider
 from providers.errors import ProviderError
 from providers.registry import build
 from translation.errors import TranslationError
 
+ROUTES: Sequence[Callable[[Service], APIRouter]] = (
+    responses_routes,
+    contexts_routes,
+    conversations_routes,
+    chat_routes,
+    completions_routes,
+    models_routes,
+    owner_data_routes,
+    health_routes,
+)
+
 
 def create_app(settings: Settings, drain: Drain, providers: Mapping[str, Provider] | None = None) -> ASGIApp:
     """The application. `providers` replaces the configured ones by name; all are closed when the application stops."""
     built = {name: build(name, config) for name, config in settings.providers.items()} | dict(providers or {})
+    store = SqlStore(settings.store, settings.background) if settings.store.url else None
+    service = Service(settings, built, drain, store)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncGenerator[None, None]:
-        yield
-        for provider in built.values():
-            await provider.aclose()
+        async with AsyncExitStack() as closing:
+            for provider in built.values():
+                closing.push_async_callback(provider.aclose)
+            if store is not None:
+                await store.open()
+                closing.push_async_callback(store.aclose)
+            await closing.enter_async_context(service.running())
+            yield
 
     app = FastAPI(
         title="responses-gateway",
@@ -49,9 +72,8 @@ def create_app(settings: Settings, drain: Drain, providers: Mapping[str, Provide
         redirect_slashes=False,
         responses=FAILURE_RESPONSES,
     )
-    service = Service(settings, built, drain)
-    for router in (responses_routes(service), chat_routes(service), models_routes(service), health_routes(drain)):
-        app.include_router(router)
+    for routes in ROUTES:
+        app.include_router(routes(service))
     for kind in (errors.GatewayError, ProviderError, TranslationError, ClientLeft, Exception):
         app.add_exception_handler(kind, _answer_failure)
     app.add_exception_handler(HTTPException, _answer_routing_failure)

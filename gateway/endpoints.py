@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from gateway.errors import TurnFailed
+from gateway.kept_chat import KeptEncoder, KeptRelay
 from gateway.wires import Encoder, Relay, relay_whole
 from providers.base import Batch, Dialect
 from providers.new_id import new_id
@@ -85,8 +86,8 @@ class Endpoint:
     encoder: Callable[[Json, Identity, Presentation], Encoder]
     collector: Callable[[Json, Identity, Presentation], Collector]
     relay: Callable[[Json, Identity, Presentation], Relay]
-    relay_answer: Callable[[Json, Json, Presentation], Json]
-    """(the client's body, the upstream's answer, presentation) -> the answer for the client. Raises TurnFailed."""
+    relay_answer: Callable[[Json, Json, Identity, Presentation], Json]
+    """(the client's body, the upstream's answer, identity, presentation) -> the client's answer. Raises TurnFailed."""
     collect_relay: Callable[[Json, bytes, Identity, Presentation], Json]
     """(the client's body, the stream an upstream sent where it was asked for an answer, identity, presentation) -> that
     answer. Raises TurnFailed."""
@@ -105,8 +106,8 @@ def _head(body: Json, identity: Identity) -> Json:
     return new_response(body, response_id=identity.id, created_at=identity.created, model=identity.model)
 
 
-def _chat_encoder(body: Json, identity: Identity, presentation: Presentation) -> ChatEncoder:
-    return ChatEncoder(
+def _chat_encoder(body: Json, identity: Identity, presentation: Presentation) -> Encoder:
+    encoder = ChatEncoder(
         completion_id=identity.id,
         created=identity.created,
         model=identity.model,
@@ -114,6 +115,7 @@ def _chat_encoder(body: Json, identity: Identity, presentation: Presentation) ->
         include_usage=_include_usage(body),
         legacy_functions=_legacy_functions(body),
     )
+    return KeptEncoder(encoder) if presentation.kept else encoder
 
 
 def _chat_collector(body: Json, identity: Identity, presentation: Presentation) -> CompletionCollector:
@@ -127,8 +129,8 @@ def _chat_collector(body: Json, identity: Identity, presentation: Presentation) 
     )
 
 
-def _chat_relay(body: Json, identity: Identity, presentation: Presentation) -> chat_relay.ChatRelay:
-    return chat_relay.ChatRelay(
+def _chat_relay(body: Json, identity: Identity, presentation: Presentation) -> Relay:
+    relay = chat_relay.ChatRelay(
         model=presentation.relay_model,
         identity={"id": identity.id, "created": identity.created, "model": identity.model},
         reasoning_fields=presentation.reasoning_fields,
@@ -139,6 +141,7 @@ def _chat_relay(body: Json, identity: Identity, presentation: Presentation) -> c
         legacy_functions=_legacy_functions(body),
         scrub=presentation.scrub,
     )
+    return KeptRelay(relay) if presentation.kept else relay
 
 
 def _collect_chat_relay(body: Json, stream: bytes, identity: Identity, presentation: Presentation) -> Json:
@@ -146,7 +149,7 @@ def _collect_chat_relay(body: Json, stream: bytes, identity: Identity, presentat
     return completion_of(relay_whole(_chat_relay(with_usage, identity, presentation), stream))
 
 
-def _chat_relay_answer(body: Json, answer: Json, presentation: Presentation) -> Json:
+def _chat_relay_answer(body: Json, answer: Json, _: Identity, presentation: Presentation) -> Json:
     if (failed := chat_relay.failure_of(answer)) is not None:
         failed.message = presentation.scrub(failed.message)
         raise TurnFailed(failed)
@@ -163,16 +166,18 @@ def _responses_relay(body: Json, identity: Identity, presentation: Presentation)
     return responses_relay.ResponsesRelay(
         model=presentation.relay_model,
         head=_head(body, identity),
+        kept=presentation.kept,
         max_line_bytes=presentation.max_frame_bytes,
         scrub=presentation.scrub,
     )
 
 
-def _responses_relay_answer(_: Json, answer: Json, presentation: Presentation) -> Json:
+def _responses_relay_answer(body: Json, answer: Json, identity: Identity, presentation: Presentation) -> Json:
     if (failed := responses_relay.failure_of(answer)) is not None:
         failed.message = presentation.scrub(failed.message)
         raise TurnFailed(failed)
-    return responses_relay.relay_response(answer, model=presentation.relay_model)
+    head = _head(body, identity) if presentation.kept else None
+    return responses_relay.relay_response(answer, model=presentation.relay_model, head=head)
 
 
 def _collect_responses_relay(body: Json, stream: bytes, identity: Identity, presentation: Presentation) -> Json:

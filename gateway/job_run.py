@@ -30,21 +30,10 @@ _HEAD: Final = re.compile(rb'event: ([^\n]*)\ndata: \{"type":"[^"]*","sequence_n
 _BEGINNINGS: Final = (b"event: response.created\n", b"event: response.queued\n", b"event: response.in_progress\n")
 
 
-class EndedWire(Wire, Protocol):
-    """A wire that knows its end."""
-
-    @property
-    def ended(self) -> bool: ...
-
-    def result(self) -> Json:
-        """The finished response, once ended."""
-        ...
-
-
 class Runnable(Protocol):
     """A reply that can begin."""
 
-    def wire(self) -> EndedWire: ...
+    def wire(self) -> Wire: ...
 
 
 class Numbering:
@@ -122,12 +111,14 @@ class JobRun:
 
         await self._end(failed)
 
-    async def _keep(self, wire: EndedWire, frames: bytes) -> None:
+    async def _keep(self, wire: Wire, frames: bytes) -> None:
         if self._finished:
             return
         entry = self._numbering.take(frames) if self._job.logged else None
         if wire.ended:
-            await self._finish(wire.result(), entry)
+            response = wire.result()
+            assert response is not None  # a Responses wire always has one
+            await self._finish(response, entry)
         elif entry is not None:
             job, worker = self._job, self._worker
             await self._insist(lambda: self._store.append(job.owner, job.response_id, entry, worker=worker))

@@ -19,8 +19,8 @@ class Recording(Protocol):
         """The request is accepted. Does not wait."""
         ...
 
-    async def finish(self, result: Json) -> None:
-        """The reply is complete: returns once it is kept. Raises StoreUnavailable."""
+    async def finish(self, result: Json | None) -> None:
+        """The reply has ended, or failed: returns once it is kept, if it can be kept. Raises StoreUnavailable."""
         ...
 
     async def abandon(self, unfinished: Json | None) -> None:
@@ -54,8 +54,9 @@ class ResponseRecording:
         # A failure is raised by `finish`; where there is none any more, `abandon` looks at it.
         self._beginning.add_done_callback(lambda beginning: beginning.cancelled() or beginning.exception())
 
-    async def finish(self, result: Json) -> None:
+    async def finish(self, result: Json | None) -> None:
         assert self._beginning is not None
+        assert result is not None
         try:
             await self._beginning
             await self._store.finish(self._new.owner, result, worker=self._lease.worker)
@@ -95,7 +96,9 @@ class CompletionRecording:
     def begin(self) -> None:
         return
 
-    async def finish(self, result: Json) -> None:
+    async def finish(self, result: Json | None) -> None:
+        if result is None:
+            return  # it failed, and half an answer is none
         messages = [
             {**message, "id": f"{result['id']}-{place}"} for place, message in enumerate(self._body["messages"])
         ]

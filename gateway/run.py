@@ -38,7 +38,7 @@ class Run:
                 answer = await exchange.answer()
                 if isinstance(answer, bytes):
                     answer = self.endpoint.collect_relay(self.body, answer, self.identity, self.presentation)
-                return self.endpoint.relay_answer(self.body, answer, self.presentation)
+                return self.endpoint.relay_answer(self.body, answer, self.identity, self.presentation)
             case Translated(exchange=translated, calls=calls):
                 collector = self.endpoint.collector(self.body, self.identity, self.presentation)
                 async with aclosing(translated.batches()) as batches:

@@ -1,6 +1,7 @@
 """A request's path in order: who asks, what is asked, open it, answer."""
 
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
 from functools import partial
 
 from starlette.requests import HTTPConnection, Request
@@ -9,18 +10,23 @@ from structlog.contextvars import bind_contextvars
 
 from gateway.answers import json_answer
 from gateway.auth import Authenticator, Principal
+from gateway.background import JobRunner
 from gateway.body import read_json
 from gateway.catalogue import Catalogue
+from gateway.contexts import Contexts
 from gateway.endpoints import Endpoint
 from gateway.errors import NotFound
+from gateway.following import follow
 from gateway.guard import Drain, Guard
+from gateway.opened import Opened
 from gateway.opening import Opening
-from gateway.recording import Lease
+from gateway.recording import Recording
 from gateway.resolve import Resolver
 from gateway.settings import Settings
-from gateway.state.store import Store
-from gateway.streaming import EventStream
+from gateway.state.store import NewResponse, Store
+from gateway.streaming import EventStream, Wire
 from providers.base import Provider
+from providers.new_id import new_id
 from translation.errors import InvalidRequest
 
 _BODY_DEADLINE_S = 60.0
@@ -36,14 +42,18 @@ class Service:
         providers: Mapping[str, Provider],
         drain: Drain,
         store: Store | None = None,
-        lease: Lease | None = None,
     ) -> None:
         resolver = Resolver(settings, providers)
-        opening = Opening(settings, resolver, store, lease)
+        self._runner = None
+        if store is not None:
+            worker, drain_s = new_id("worker"), settings.server.drain_s
+            self._runner = JobRunner(store, settings.background, drain, worker=worker, drain_s=drain_s)
+        opening = Opening(settings, resolver, store, self._runner)
         self.settings = settings
         self.drain = drain
         self.store = store
         self.catalogue = Catalogue(resolver)
+        self.contexts = Contexts(resolver, store)
         self.open = opening.open
         self.reopen = opening.reopen
         self.read = partial(
@@ -60,11 +70,41 @@ class Service:
         strict = is_strict(request.headers)
         body = await self.read(request)
         opened = await self.open(endpoint, principal, body, strict=strict)
+        if opened.job is not None:
+            return await self._answer_ahead(opened, opened.job)
         if body.get("stream"):
-            keepalive_s = self.settings.server.keepalive_s
-            return EventStream(opened.wire(), self.drain, keepalive_s=keepalive_s, headers=opened.headers())
+            return self.stream(opened.wire(), opened.headers(), opened.recording)
         async with Guard(request.receive, self.drain):
             return json_answer(await opened.result(), headers=opened.headers())
+
+    async def follow(self, owner: str, response_id: str, *, after: int | None) -> Response:
+        """The stream of a response out of the event log. Raises NotFound, InvalidRequest."""
+        patience_s = self.settings.background.lease_s
+        return self.stream(await follow(self.kept(), owner, response_id, after=after, patience_s=patience_s), {})
+
+    def stream(self, wire: Wire, headers: Mapping[str, str], recording: Recording | None = None) -> EventStream:
+        """A wire as the answer to a request."""
+        keepalive_s = self.settings.server.keepalive_s
+        return EventStream(wire, self.drain, keepalive_s=keepalive_s, headers=headers, recording=recording)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncGenerator[None, None]:
+        """Do what goes on between requests, until the block ends."""
+        if self._runner is None:
+            yield
+            return
+        async with self._runner.running(self.reopen):
+            yield
+
+    async def _answer_ahead(self, opened: Opened, new: NewResponse) -> Response:
+        """The reply to what goes on without its client."""
+        assert self._runner is not None
+        await self._runner.accept(new, opened)
+        if not new.logged:
+            return json_answer(new.response, headers=opened.headers())
+        patience_s = self.settings.background.lease_s
+        wire = await follow(self.kept(), new.owner, opened.response_id, after=None, patience_s=patience_s)
+        return self.stream(wire, opened.headers())
 
     def principal(self, request: HTTPConnection) -> Principal:
         """Who asks; what they own is under `name`. Raises NotAuthenticated."""

@@ -10,11 +10,13 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from gateway.edge import BODY_SEND
-from gateway.errors import GatewayError
+from gateway.errors import GatewayError, ShuttingDown
 from gateway.guard import ClientLeft, Drain, Guard
 from gateway.logs import note_failure
+from gateway.recording import Recording
 from providers.errors import ProviderError
 from translation.errors import TranslationError
+from translation.json_types import Json
 from translation.sse import KEEP_ALIVE
 
 _log = structlog.get_logger(__name__)
@@ -34,6 +36,15 @@ class Wire(Protocol):
         """Whether something a retry would repeat has been yielded: text, a call, an item, a regular end."""
         ...
 
+    @property
+    def ended(self) -> bool:
+        """Whether the terminal event has been made."""
+        ...
+
+    def result(self) -> Json | None:
+        """The reply as one object: once ended, the finished one. None where there is nothing to keep of it."""
+        ...
+
     def frames(self) -> AsyncGenerator[bytes, None]:
         """Whole LF frames, one `bytes` per upstream read. May raise; closing it closes the upstream connection."""
         ...
@@ -48,14 +59,24 @@ class EventStream(Response):
 
     Nothing is promised before the upstream has said something: until the first content, or `keepalive_s` of waiting,
     a failure is raised and becomes a status code. After that it becomes the stream's last event. A slow reader holds
-    the upstream back: each batch is sent before the next is read.
+    the upstream back: each batch is sent before the next is read. `recording` keeps the reply before its terminal event
+    is sent.
     """
 
-    def __init__(self, wire: Wire, drain: Drain, *, keepalive_s: float, headers: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        wire: Wire,
+        drain: Drain,
+        *,
+        keepalive_s: float,
+        headers: Mapping[str, str],
+        recording: Recording | None = None,
+    ) -> None:
         self.status_code = 200
         self.background = None
         self.init_headers({**_HEADERS, **headers})
         self._wire = wire
+        self._recording = recording
         self._drain = drain
         self._keepalive_s = keepalive_s
         self._held: list[bytes] = []
@@ -71,6 +92,8 @@ class EventStream(Response):
         self._send_body = scope.get(BODY_SEND, send)
         self._loop = asyncio.get_running_loop()
         self._last_sent = self._loop.time()
+        if self._recording is not None:
+            self._recording.begin()
         if self._keepalive_s:
             self._timer = self._loop.call_later(self._keepalive_s, self._tick)
         try:
@@ -88,11 +111,15 @@ class EventStream(Response):
             self._ended = True
             if self._timer is not None:
                 self._timer.cancel()
+            if self._recording is not None:
+                await self._abandon(self._recording)
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _pump(self) -> None:
         async with aclosing(self._wire.frames()) as frames:
             async for frame in frames:
+                if self._recording is not None and self._wire.ended:
+                    await self._recording.finish(self._wire.result())
                 if self._started:
                     # `_write`, written out: this line runs for every read of every stream.
                     self._unsent = frame
@@ -126,7 +153,16 @@ class EventStream(Response):
         if not self._started:
             raise error
         note_failure(error)
-        await self._write(self._unsent + self._wire.fail(error))
+        frames = self._wire.fail(error)
+        if self._recording is not None and frames:
+            await self._recording.finish(self._wire.result())
+        await self._write(self._unsent + frames)
+
+    async def _abandon(self, recording: Recording) -> None:
+        """The end of a recording whose reply has not been kept whole: its client left, or never heard of it."""
+        if self._started and not self._wire.ended:
+            self._wire.fail(ShuttingDown())
+        await recording.abandon(self._wire.result() if self._started else None)
 
     def _tick(self) -> None:
         """Runs when a silence may have lasted `keepalive_s`; re-arms itself."""

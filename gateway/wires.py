@@ -8,6 +8,7 @@ from gateway.errors import TurnFailed, as_event
 from gateway.logs import note_failure
 from providers.base import Batch, Exchange, RelayExchange
 from translation.events import Event, Failed, Noted, Opaque, Started
+from translation.json_types import Json
 
 
 class Encoder(Protocol):
@@ -15,6 +16,8 @@ class Encoder(Protocol):
 
     @property
     def ended(self) -> bool: ...
+    @property
+    def response(self) -> Json | None: ...
     def feed(self, batch: Batch, /) -> bytes: ...
 
 
@@ -31,6 +34,10 @@ class Relay(Protocol):
     def has_content(self) -> bool: ...
     @property
     def failed(self) -> Failed | None: ...
+    @property
+    def ended(self) -> bool: ...
+    @property
+    def response(self) -> Json | None: ...
     def feed(self, read: bytes, /) -> bytes: ...
     def finish(self) -> bytes: ...
     def fail(self, failed: Failed, /) -> bytes: ...
@@ -57,6 +64,13 @@ class TranslatedWire:
         if mapped and isinstance(mapped[-1], Failed):
             note_failure(TurnFailed(mapped[-1]))
 
+    @property
+    def ended(self) -> bool:
+        return self._encoder.ended
+
+    def result(self) -> Json | None:
+        return self._encoder.response
+
     def fail(self, error: Exception) -> bytes:
         return b"" if self._encoder.ended else self._encoder.feed([as_event(error)])
 
@@ -71,6 +85,13 @@ class RelayedWire:
     @property
     def has_content(self) -> bool:
         return self._relay.has_content
+
+    @property
+    def ended(self) -> bool:
+        return self._relay.ended
+
+    def result(self) -> Json | None:
+        return self._relay.response
 
     async def frames(self) -> AsyncGenerator[bytes, None]:
         relay = self._relay

@@ -4,10 +4,10 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from gateway.answers import json_answer
-from gateway.guard import Drain
+from gateway.service import Service
 
 
-def health_routes(drain: Drain) -> APIRouter:
+def health_routes(service: Service) -> APIRouter:
     router = APIRouter(tags=["Health"])
 
     @router.get("/healthz")
@@ -17,9 +17,14 @@ def health_routes(drain: Drain) -> APIRouter:
 
     @router.get("/readyz")
     async def readyz() -> Response:
-        """The process takes requests; 503 from the moment it was told to stop."""
-        if drain.begun:
+        """The process takes requests; 503 from the moment it was told to stop.
+
+        A store that cannot be reached leaves it ready for what needs none: `degraded` then says what is wrong with it.
+        """
+        if service.drain.begun:
             return json_answer({"status": "draining"}, 503)
+        if service.store is not None and (wrong := service.store.degraded) is not None:
+            return json_answer({"status": "degraded", "degraded": {"store": wrong}})
         return json_answer({"status": "ready"})
 
     return router

@@ -94,7 +94,8 @@ class _Telling:
             return
         unfinished = None
         if self.begun:
-            self._wire.fail(ClientLeft())
+            if not self._wire.ended:
+                self._wire.fail(ClientLeft())
             unfinished = self._wire.result()
         await self._opened.recording.abandon(unfinished)
 
@@ -105,9 +106,12 @@ class _Telling:
             self._headers = {}
         if self._wire.ended and not self._settled:
             self._settled = True
-            await self._opened.settle(self._wire)
+            if self._opened.recording is not None:
+                await self._opened.recording.finish(self._wire.result())
             self._kept = True
-            self._ended(self._wire.result(), len(frames))
+            response = self._wire.result()
+            assert response is not None  # a Responses wire always has one
+            self._ended(response, len(frames))
         self._unsent.extend(told)
         if not self._holding or self._wire.has_content:
             await self._flush()

@@ -53,6 +53,8 @@ class ChatEncoder:
         """The latest counts the upstream reported."""
         self.ended = False
         """Whether `[DONE]` was written."""
+        self.response: Json | None = None
+        """Chunks are not added up here: see `KeptChat`."""
         self._identity: Json = {
             "id": completion_id,
             "object": "chat.completion.chunk",

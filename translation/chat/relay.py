@@ -77,6 +77,8 @@ class ChatRelay:
         self.failed: Failed | None = None
         self.usage: Usage | None = None
         self._model = model
+        self.response: Json | None = None
+        """Chunks are not added up here: see `KeptChat`."""
         self._fields = reasoning_fields
         self._other_reasoning = _OTHER_REASONING.get(reasoning_fields, b'"reasoning')
         self._include_usage = include_usage
@@ -85,7 +87,8 @@ class ChatRelay:
         self._frames = sse.FrameDecoder(max_line_bytes)
         self._finished: set[int] = set()
         self._said_done = False
-        self._ended = False
+        self.ended = False
+        """Whether the last frames were made."""
         self._identity: Json = {**identity, "object": "chat.completion.chunk"}
         self._renaming: tuple[bytes, bytes] | None = None
         self._legacy = legacy_functions
@@ -111,10 +114,10 @@ class ChatRelay:
 
     def fail(self, failed: Failed) -> bytes:
         """The frames that end the stream now, in failure; empty when it has ended already."""
-        if self._ended:
+        if self.ended:
             return b""
         self.failed = self.failed or failed
-        self._ended = True
+        self.ended = True
         chunk = {
             **self._identity,
             "choices": [{"index": 0, "delta": {}, "finish_reason": "error"}],
@@ -124,7 +127,7 @@ class ChatRelay:
 
     @property
     def _stopped(self) -> bool:
-        return self._ended or self.failed is not None
+        return self.ended or self.failed is not None
 
     def _pass_on(self, frames: Sequence[sse.Frame], *, last: bool = False) -> bytes:
         out: list[bytes] = []
@@ -251,7 +254,7 @@ class ChatRelay:
     def _end(self) -> bytes:
         if len(self._finished) < self._choices:
             return self._stop(Failed("upstream_truncated", "the upstream's reply broke off before it was finished"))
-        self._ended = True
+        self.ended = True
         return sse.DONE
 
 

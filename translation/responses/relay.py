@@ -7,7 +7,7 @@ import orjson
 from translation import sse
 from translation.errors import ProtocolViolation
 from translation.events import Failed, Usage
-from translation.json_types import Json
+from translation.json_types import Item, Json
 from translation.responses import usage
 from translation.responses.failures import failure_in
 from translation.responses.snapshot import Snapshot
@@ -17,6 +17,12 @@ _BEGINNINGS = frozenset({"response.created", "response.queued", "response.in_pro
 _ENDS = frozenset({"response.completed", "response.incomplete", "response.failed"})
 _OPENED = _BEGINNINGS | _ENDS
 
+_ITEM_DONE = "response.output_item.done"
+_OPENED_TO_KEEP = _OPENED | {_ITEM_DONE}
+
+_STATE = ("id", "created_at", "store", "background", "previous_response_id", "conversation", "metadata")
+"""Keys of a response that whoever keeps it decides."""
+
 _TRUNCATED = Failed("upstream_truncated", "the upstream closed its stream before the response was complete")
 _GARBLED = Failed("upstream_garbled", "the upstream sent an event that is not JSON of the Responses API")
 
@@ -24,10 +30,11 @@ _GARBLED = Failed("upstream_garbled", "the upstream sent an event that is not JS
 class ResponsesRelay:
     """Reads in, whole LF frames out, ending in exactly one terminal event and [DONE].
 
-    Only lifecycle frames are opened, a handful per stream: they carry the model's name, which is ours to say, and the
-    last one the whole response. Every other frame leaves as it came, known or not; one without an `event:` line gets
-    it. `model` is the name the client knows; `None` leaves the upstream's. `head` is the object from `new_response`: it
-    fails in the place of a response the upstream never began. Raises ProtocolViolation for a frame over
+    Only lifecycle frames are opened, a handful per stream: they carry the model's name, which is ours to say, and
+    the last one the whole response. Every other frame leaves as it came, known or not; one without an `event:` line gets
+    it. `model` is the name the client knows; `None` leaves the upstream's. `kept`: the response is kept here, so its
+    id, time and state are those of `head` too, and its items are remembered. `head` is the object from
+    `new_response`: it fails in the place of a response the upstream never began. Raises ProtocolViolation for a frame over
     `max_line_bytes`.
     """
 
@@ -36,6 +43,7 @@ class ResponsesRelay:
         *,
         model: str | None,
         head: Json,
+        kept: bool = False,
         max_line_bytes: int = DEFAULT_MAX_FRAME_BYTES,
         scrub: Callable[[str], str] = str,
     ) -> None:
@@ -45,13 +53,15 @@ class ResponsesRelay:
         self.response: Json | None = None
         """The latest snapshot; after the end, the finished response."""
         self.usage: Usage | None = None
-        self._model = model
+        self._ours = _said_here(head, model=model, kept=kept)
+        self._items: dict[int, Item] | None = {} if kept else None
         self._head = head
         self._scrub = scrub
         self._frames = FrameDecoder(max_line_bytes)
         self._last = b""
         self._count = 0
-        self._ended = False
+        self.ended = False
+        """Whether the last frames were made."""
 
     def feed(self, read: bytes) -> bytes:
         """Take one read; return the frames it completed, possibly none."""
@@ -67,13 +77,14 @@ class ResponsesRelay:
 
         An `error` event the upstream sent before says more than how its connection went down after it.
         """
-        if self._ended:
+        if self.ended:
             return b""
         self.failed = self.failed or failed
         # Clients want to hear of a response before it ends.
         beginning = b"" if self._count else self._begin()
         snapshot = Snapshot(self.response or self._head, clock=int)
         snapshot.apply(self.failed)
+        snapshot.response["output"] = self._output()
         event = {
             "type": "response.failed",
             "sequence_number": self._next_number(),
@@ -90,10 +101,11 @@ class ResponsesRelay:
         return frames
 
     def _forward(self, frame: Frame) -> bytes:
-        if self._ended:
+        if self.ended:
             return b""
         name = frame.event
-        if name is not None and name.startswith("response.") and name not in _OPENED and _is_whole(frame.payload):
+        opened = _OPENED if self._items is None else _OPENED_TO_KEEP
+        if name is not None and name.startswith("response.") and name not in opened and _is_whole(frame.payload):
             self.has_content = True
             self._count += 1
             self._last = frame.payload
@@ -116,13 +128,14 @@ class ResponsesRelay:
             response = event["response"]
             if not isinstance(response, dict):
                 return self.fail(_GARBLED)
-            if self._model is not None:
-                response["model"] = self._model
+            response |= self._ours
             self.response = response
             if event_type in _ENDS:
                 return self._forward_end(event, response)
             frame_out = sse.encode(event_type, orjson.dumps(event))
         else:
+            if event_type == _ITEM_DONE and self._items is not None:
+                self._items[event["output_index"]] = event["item"]
             self.has_content = self.has_content or event_type.startswith("response.")
             frame_out = frame.raw if frame.event == event_type else sse.encode(event_type, frame.payload)
         self._count += 1
@@ -131,6 +144,8 @@ class ResponsesRelay:
 
     def _forward_end(self, event: Json, response: Json) -> bytes:
         self.usage = usage.read(response.get("usage"))
+        if not response.get("output"):
+            response["output"] = self._output()
         # vLLM 0.32 says `response.completed` of a response whose status is incomplete.
         said = f"response.{response.get('status')}"
         event["type"] = said if said in _ENDS else event["type"]
@@ -141,9 +156,13 @@ class ResponsesRelay:
         return self._end(event)
 
     def _end(self, event: Json) -> bytes:
-        self._ended = True
+        self.ended = True
         self.response = event["response"]
         return sse.encode(event["type"], orjson.dumps(event)) + sse.DONE
+
+    def _output(self) -> list[Item]:
+        """The items that were complete, as far as they are remembered."""
+        return [item for _, item in sorted((self._items or {}).items())]
 
     def _next_number(self) -> int:
         """Upstreams count from 0 without gaps; where one does not, its last number counts."""
@@ -153,14 +172,21 @@ class ResponsesRelay:
             return self._count
 
 
-def relay_response(body: Json, *, model: str | None) -> Json:
-    """A whole response object for the client, under the name it knows the model by.
+def relay_response(body: Json, *, model: str | None, head: Json | None = None) -> Json:
+    """A whole response object for the client, under the name it knows the model by; one that is kept here under the id
+    and with the state of `head`.
 
     One that failed is for `failure_of` to find first. Raises ProtocolViolation when it is none.
     """
     if not isinstance(body, dict) or not isinstance(body.get("output"), list):
         raise ProtocolViolation("the upstream answered with something that is no response")
-    return body if model is None else {**body, "model": model}
+    ours = _said_here(head or {}, model=model, kept=head is not None)
+    return body | ours if ours else body
+
+
+def _said_here(head: Json, *, model: str | None, kept: bool) -> Json:
+    ours = {key: head[key] for key in _STATE if key in head} if kept else {}
+    return ours if model is None else {**ours, "model": model}
 
 
 def failure_of(body: Json) -> Failed | None:

@@ -1,0 +1,84 @@
+"""Chat streams that are also added up, for completions that are stored."""
+
+from providers.base import Batch
+from translation.chat import reply
+from translation.chat.encode import ChatEncoder
+from translation.chat.forms import completion_of
+from translation.chat.relay import ChatRelay
+from translation.events import Failed, Usage
+from translation.json_types import Json
+
+
+class KeptEncoder:
+    """An encoder that remembers what it said."""
+
+    def __init__(self, encoder: ChatEncoder) -> None:
+        self._encoder = encoder
+        self._said: list[bytes] = []
+        self._failed = False
+
+    @property
+    def ended(self) -> bool:
+        return self._encoder.ended
+
+    @property
+    def response(self) -> Json | None:
+        """The completion the chunks add up to; None unless they ended well."""
+        if self._failed or not self.ended:
+            return None
+        return _completion(self._said, self._encoder.usage)
+
+    def feed(self, batch: Batch) -> bytes:
+        if batch and isinstance(batch[-1], Failed):
+            self._failed = True
+        frames = self._encoder.feed(batch)
+        self._said.append(frames)
+        return frames
+
+
+class KeptRelay:
+    """A relay that remembers what it forwarded."""
+
+    def __init__(self, relay: ChatRelay) -> None:
+        self._relay = relay
+        self._said: list[bytes] = []
+
+    @property
+    def has_content(self) -> bool:
+        return self._relay.has_content
+
+    @property
+    def failed(self) -> Failed | None:
+        return self._relay.failed
+
+    @property
+    def ended(self) -> bool:
+        return self._relay.ended
+
+    @property
+    def response(self) -> Json | None:
+        """The completion the chunks add up to; None unless they ended well."""
+        if self.failed is not None or not self.ended:
+            return None
+        return _completion(self._said, self._relay.usage)
+
+    def feed(self, read: bytes) -> bytes:
+        return self._remember(self._relay.feed(read))
+
+    def finish(self) -> bytes:
+        return self._remember(self._relay.finish())
+
+    def fail(self, failed: Failed) -> bytes:
+        return self._relay.fail(failed)
+
+    def _remember(self, frames: bytes) -> bytes:
+        self._said.append(frames)
+        return frames
+
+
+def _completion(said: list[bytes], usage: Usage | None) -> Json:
+    completion = completion_of(b"".join(said))
+    # Told even to a client that did not ask for it in its stream.
+    if (counted := reply.usage(usage)) is not None:
+        completion["usage"] = counted
+    return completion
