@@ -16,6 +16,12 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         super().__init__(*args, **named)
         self.close_timeout = _CLOSE_S
 
+    async def send(self, message: Any) -> None:
+        await super().send(message)
+        if self.initial_response is not None and self.close_sent:
+            # An HTTP answer is a handshake that is complete; uvicorn would log it as an error of the application.
+            self.handshake_complete = True
+
     def shutdown(self) -> None:
         """The server stops. An open connection is closed by the application, once its turns have ended."""
         if self.close_sent or not self.handshake_complete:

@@ -142,12 +142,6 @@ def test_probes_need_no_key(path: str, gateway: Gateway) -> None:
     assert httpx.get(gateway.url + path, verify=False, trust_env=False).status_code == 200
 
 
-def test_a_websocket_is_refused_so_that_clients_go_on_over_http(client: httpx.Client) -> None:
-    reply = client.get("/v1/responses", headers={"connection": "upgrade", "upgrade": "websocket"})
-    assert reply.status_code == 426
-    assert error_of(reply)["code"] == "upgrade_required"
-
-
 def test_what_a_request_lost_is_in_the_header(client: httpx.Client) -> None:
     for stream in (False, True):
         reply = client.post("/v1/responses", json={**LOSSY, "stream": stream})

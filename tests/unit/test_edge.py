@@ -86,6 +86,30 @@ async def test_a_request_that_fails_is_logged_too() -> None:
     assert [line["status"] for line in lines] == [0]
 
 
+async def accept(scope: Any, receive: Any, send: Any) -> None:
+    await send({"type": "websocket.accept"})
+    await send({"type": "websocket.send", "text": "{}"})
+
+
+async def test_a_websocket_has_an_id_and_a_line_too() -> None:
+    with capture_logs() as lines:
+        head = await ask((b"x-request-id", b"mine-1"), app=accept, kind="websocket")
+    assert request_id(head) == "mine-1"
+    assert [(line["event"], line["status"]) for line in lines] == [("request", 101)]
+
+
+async def refuse(scope: Any, receive: Any, send: Any) -> None:
+    await send({"type": "websocket.http.response.start", "status": 401, "headers": []})
+    await send({"type": "websocket.http.response.body", "body": b""})
+
+
+async def test_a_websocket_that_is_refused_has_the_status_it_was_answered() -> None:
+    with capture_logs() as lines:
+        head = await ask(app=refuse, kind="websocket")
+    assert request_id(head).startswith(MADE)
+    assert [line["status"] for line in lines] == [401]
+
+
 async def test_what_is_no_request_passes_through() -> None:
     seen: list[Any] = []
 
