@@ -9,6 +9,7 @@ from gateway.state.store import ACTIVE, History
 from providers.new_id import new_id
 from translation.errors import InvalidRequest
 from translation.json_types import Item, Json
+from translation.responses.compaction import just_compacted
 from translation.responses.own_items import own_items
 
 
@@ -28,6 +29,13 @@ class Continuation:
     def context(self) -> list[Item]:
         """Everything the model is to read."""
         return [*self.history, *self.own]
+
+    @property
+    def tokens(self) -> int | None:
+        """How many tokens the history is, as the last turn's usage says; None where that counted more, or nothing."""
+        if self.usage is None or just_compacted(self.history):
+            return None
+        return int(self.usage["total_tokens"])
 
     @property
     def earlier(self) -> int | None:

@@ -4,7 +4,6 @@ import orjson
 
 from gateway.ready import ready
 from gateway.resolve import Route
-from providers.base import Dialect
 from providers.errors import ContextLengthExceeded
 from translation.errors import Unrepresentable
 from translation.turn import Turn
@@ -12,11 +11,14 @@ from translation.turn import Turn
 _MEDIA = (b'"input_image"', b'"input_file"', b'"input_audio"')
 
 
-async def count_tokens(turn: Turn, route: Route, dialect: Dialect = "responses") -> int:
-    """The upstream's own count. Raises Unrepresentable where it has none, ProviderError."""
+async def count_tokens(turn: Turn, route: Route, *, relayed: bool = False) -> int:
+    """The upstream's own count. `relayed`: what asks for it would be relayed. Raises Unrepresentable where there is
+    none, ProviderError."""
     if route.capabilities.counting == "none":
         raise Unrepresentable("the model's upstream cannot count tokens", param="model")
-    return await route.provider.count(ready(turn, route, dialect).turn, route.profile, route.capabilities.counting)
+    # On a relay the upstream reads tools and items of every kind as they are.
+    able = turn if relayed and route.capabilities.counting == "responses" else ready(turn, route, "responses").turn
+    return await route.provider.count(able, route.profile, route.capabilities.counting)
 
 
 async def is_over(limit: int, turn: Turn, route: Route, known: int | None) -> bool:

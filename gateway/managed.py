@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from gateway.compact import CompactingExchange, SummaryExchange, compactable, summary_turn
 from gateway.counting import is_over
-from gateway.ready import MappedExchange, said
+from gateway.ready import said, saying
 from gateway.resolve import Route
 from gateway.trimming import TrimmingExchange
 from providers.base import Exchange
@@ -40,7 +40,7 @@ def managed(turn: Turn, body: Json, route: Route, tokens: int | None, report: Ca
 
     Raises InvalidRequest, Unrepresentable where the upstream cannot say how long the context is.
     """
-    say = partial(_say, route)
+    say = saying(route)
     if is_triggered(body.get("input")):
         parts = compactable(turn)
         asking = said(summary_turn(turn, parts.older), route, "responses")
@@ -57,11 +57,6 @@ def managed(turn: Turn, body: Json, route: Route, tokens: int | None, report: Ca
             param="context_management",
         )
     return Managed(CompactingExchange(turn, say, sent, partial(is_over, limit, turn, route, tokens)), losses)
-
-
-def _say(route: Route, turn: Turn) -> Exchange:
-    exchange, calls, _ = said(turn, route, "responses")
-    return exchange if calls is None else MappedExchange(exchange, calls)
 
 
 def _trimming(say: Callable[[Turn], Exchange], report: Callable[[Loss], None], turn: Turn) -> Exchange:

@@ -72,7 +72,17 @@ class Opening:
             return self._open_chat(self._store, endpoint, principal.name, body, identity, route, kept, strict=strict)
         state = await continuation(self._store or NoPast(), principal.name, body, local)
         view, request = shown("responses", body, kept), asked("responses", body, route, kept, state)
-        run = self._run(endpoint, view, request, identity, route, strict=strict, kept=kept, earlier=state.earlier)
+        run = self._run(
+            endpoint,
+            view,
+            request,
+            identity,
+            route,
+            strict=strict,
+            kept=kept,
+            earlier=state.earlier,
+            tokens=state.tokens,
+        )
         opened = Opened(run=run, context=state.context)
         if not kept.stored:
             return opened
@@ -89,6 +99,7 @@ class Opening:
             "shown": {name: value for name, value in view.items() if name != "input"},
             "asked": request,
             "earlier": state.earlier,
+            "tokens": state.tokens,
         }
         return replace(opened, job=replace(new, job=job))
 
@@ -108,6 +119,7 @@ class Opening:
             strict=request["strict"],
             kept=Keeping(stored=True),
             earlier=request["earlier"],
+            tokens=request.get("tokens"),
         )
         return Opened(run=run)
 
@@ -156,8 +168,9 @@ class Opening:
         strict: bool,
         kept: Keeping | None = None,
         earlier: int | None = None,
+        tokens: int | None = None,
     ) -> Run:
-        plan = make_plan(endpoint, request, route, strict=strict, earlier=earlier)
+        plan = make_plan(endpoint, request, route, strict=strict, earlier=earlier, tokens=tokens)
         presentation = Presentation(
             reasoning_fields=self._reasoning_fields,
             max_frame_bytes=self._max_frame_bytes.get(route.provider.name, DEFAULT_MAX_FRAME_BYTES),

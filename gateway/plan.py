@@ -44,18 +44,23 @@ def make_plan(
     Raises InvalidRequest, or in strict mode Unrepresentable for the first loss.
     """
     plan: Relayed | Translated
-    if _may_relay(endpoint, body, route):
+    if may_relay(endpoint, body, route):
         plan = _relay(endpoint, body, route, earlier)
     else:
         plan = _translate(endpoint, body, route, earlier, tokens)
-    if plan.losses and (strict or route.strict):
-        lost = "; ".join(map(str, plan.losses))
-        message = f"strict mode, and the model's upstream cannot honour the whole request: {lost}"
-        raise Unrepresentable(message, param=plan.losses[0].param)
+    check_strict(plan.losses, strict=strict or route.strict)
     return plan
 
 
-def _may_relay(endpoint: Endpoint, body: Json, route: Route) -> bool:
+def check_strict(losses: Sequence[Loss], *, strict: bool) -> None:
+    """Raises Unrepresentable for the first loss, where none is wanted."""
+    if losses and strict:
+        lost = "; ".join(map(str, losses))
+        message = f"strict mode, and the model's upstream cannot honour the whole request: {lost}"
+        raise Unrepresentable(message, param=losses[0].param)
+
+
+def may_relay(endpoint: Endpoint, body: Json, route: Route) -> bool:
     """The upstream speaks the endpoint's dialect, and nothing in the request is ours to do."""
     if endpoint.dialect not in route.capabilities.dialects or route.profile.parsing_format != "direct_response":
         return False

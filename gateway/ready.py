@@ -1,6 +1,6 @@
 """A turn made ready for its upstream: what that cannot do refused or dropped, tools in a shape it knows."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Final, NamedTuple
@@ -34,15 +34,17 @@ class Said(NamedTuple):
     losses: list[Loss]
 
 
-def lifted(endpoint: Endpoint, body: Json, route: Route, earlier: int) -> tuple[Turn, ClientParams]:
+def lifted(
+    endpoint: Endpoint, body: Json, route: Route, earlier: int, *, native: bool = False
+) -> tuple[Turn, ClientParams]:
     """What a body asks of its upstream's model, and how its parameters are called; the input begins with `earlier`
-    items of history. Raises InvalidRequest."""
+    items of history. `native`: the upstream has compaction items of its own. Raises InvalidRequest."""
     turn = replace(endpoint.lift(body), model=route.upstream_model, stream=bool(body.get("stream")))
     params = ClientParams(endpoint.dialect, body, turn, earlier)
     if endpoint.dialect == "chat":
         return turn, params
     with refusing_in(params):
-        read = windowed(turn)
+        read = windowed(turn, native=native)
     return (turn, params) if read is turn else (read, ClientParams(endpoint.dialect, body, read, earlier))
 
 
@@ -58,6 +60,16 @@ def said(turn: Turn, route: Route, dialect: Dialect) -> Said:
     able, calls, losses = ready(turn, route, dialect)
     exchange = route.provider.prepare(able, route.profile)
     return Said(exchange, calls, [*losses, *exchange.losses])
+
+
+def saying(route: Route) -> Callable[[Turn], Exchange]:
+    """How turns of the Responses API are asked of a route: to exchanges whose events are in the client's terms."""
+
+    def say(turn: Turn) -> Exchange:
+        exchange, calls, _ = said(turn, route, "responses")
+        return exchange if calls is None else MappedExchange(exchange, calls)
+
+    return say
 
 
 class MappedExchange:

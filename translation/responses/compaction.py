@@ -94,6 +94,16 @@ def threshold(management: Iterable[Json] | None) -> Json | None:
     return entries[0] if entries else None
 
 
+def just_compacted(history: Sequence[Item]) -> bool:
+    """Whether the last turn of a history began with a compaction, so that its usage counts what is gone."""
+    for item in reversed(history):
+        if item["type"] == "compaction":
+            return True
+        if is_users(item) or item["type"].endswith("_output"):
+            return False
+    return False
+
+
 def window(items: Sequence[Item], *, native: bool = False) -> list[Item]:
     """What a model is to read of an input in full form: the last compaction item stands for what came before it.
 
@@ -133,9 +143,9 @@ def message_of(item: Item, summary: str) -> Item:
     }
 
 
-def windowed(turn: Turn) -> Turn:
+def windowed(turn: Turn, *, native: bool = False) -> Turn:
     """A turn with what a model is to read of its items. Raises what `window` does."""
-    items = window(turn.items)
+    items = window(turn.items, native=native)
     if len(items) == len(turn.items) and all(one is other for one, other in zip(items, turn.items, strict=True)):
         return turn
     opened = read(items, turn.tools)

@@ -4,6 +4,7 @@ A parameter that is null counts as not given. Keys the API does not have are no 
 lists are checked up to their first error, so that a body of errors costs no more than a good one.
 """
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Annotated, Any, Literal, NotRequired, TypeAlias
 
@@ -153,6 +154,18 @@ class Request(TypedDict):
     user: NotRequired[str | None]
 
 
+COMPACT_FIELDS = (
+    *("model", "input", "instructions", "previous_response_id", "prompt_cache_key", "prompt_cache_options"),
+    *("prompt_cache_retention", "service_tier", "image"),
+)
+"""Parameters of `POST /v1/responses/compact`."""
+
+COUNT_FIELDS = (
+    *("model", "input", "instructions", "previous_response_id", "conversation", "tools", "tool_choice"),
+    *("parallel_tool_calls", "reasoning", "text", "truncation"),
+)
+"""Parameters of `POST /v1/responses/input_tokens`."""
+
 FIELDS = frozenset(Request.__annotations__)
 """Every parameter the endpoint knows."""
 
@@ -183,3 +196,9 @@ def _request_schema() -> Json:
 
 REQUEST_SCHEMA = _request_schema
 """() -> the JSON schema of a request, for `/openapi.json`; made when first asked for."""
+
+
+def part_of_request_schema(name: str, fields: Sequence[str]) -> Json:
+    """The JSON schema of a request that has some of the parameters, for `/openapi.json`."""
+    whole = _request_schema()
+    return {**whole, "$id": name, "properties": {field: whole["properties"][field] for field in fields}}
