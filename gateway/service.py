@@ -1,6 +1,6 @@
 """A request's path in order: who asks, what is asked, open it, answer."""
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 
@@ -73,7 +73,9 @@ class Service:
         if opened.job is not None:
             return await self._answer_ahead(opened, opened.job)
         if body.get("stream"):
-            return self.stream(opened.wire(), opened.headers(), opened.recording)
+            # What truncation leaves out is known once the upstream has accepted the rest.
+            late = opened.headers if body.get("truncation") == "auto" else None
+            return self.stream(opened.wire(), opened.headers(), opened.recording, late)
         async with Guard(request.receive, self.drain):
             return json_answer(await opened.result(), headers=opened.headers())
 
@@ -82,10 +84,23 @@ class Service:
         patience_s = self.settings.background.lease_s
         return self.stream(await follow(self.kept(), owner, response_id, after=after, patience_s=patience_s), {})
 
-    def stream(self, wire: Wire, headers: Mapping[str, str], recording: Recording | None = None) -> EventStream:
+    def stream(
+        self,
+        wire: Wire,
+        headers: Mapping[str, str],
+        recording: Recording | None = None,
+        late_headers: Callable[[], Mapping[str, str]] | None = None,
+    ) -> EventStream:
         """A wire as the answer to a request."""
         keepalive_s = self.settings.server.keepalive_s
-        return EventStream(wire, self.drain, keepalive_s=keepalive_s, headers=headers, recording=recording)
+        return EventStream(
+            wire,
+            self.drain,
+            keepalive_s=keepalive_s,
+            headers=headers,
+            recording=recording,
+            late_headers=late_headers,
+        )
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None, None]:

@@ -1,7 +1,7 @@
 """Event streams as ASGI responses: a real status until the first content, keep-alives, one terminal event always."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from typing import Protocol
 
@@ -60,7 +60,7 @@ class EventStream(Response):
     Nothing is promised before the upstream has said something: until the first content, or `keepalive_s` of waiting,
     a failure is raised and becomes a status code. After that it becomes the stream's last event. A slow reader holds
     the upstream back: each batch is sent before the next is read. `recording` keeps the reply before its terminal event
-    is sent.
+    is sent. `late_headers`: what is added when the stream starts, as it is known then.
     """
 
     def __init__(
@@ -71,10 +71,12 @@ class EventStream(Response):
         keepalive_s: float,
         headers: Mapping[str, str],
         recording: Recording | None = None,
+        late_headers: Callable[[], Mapping[str, str]] | None = None,
     ) -> None:
         self.status_code = 200
         self.background = None
         self.init_headers({**_HEADERS, **headers})
+        self._late_headers = late_headers
         self._wire = wire
         self._recording = recording
         self._drain = drain
@@ -137,6 +139,8 @@ class EventStream(Response):
         if self._started:
             return
         self._started = True
+        if self._late_headers is not None:
+            self.headers.update(self._late_headers())
         await self._send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
         held, self._held = b"".join(self._held), []
         await self._write(held)
