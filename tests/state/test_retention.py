@@ -74,7 +74,7 @@ async def age(tables: Database, response_id: str, *, hours: float) -> None:
 
 async def count(tables: Database, table, owner: str = OWNER) -> int:
     async with tables.read() as connection:
-        return await connection.scalar(select(func.count()).select_from(table).where(table.c.owner == owner))
+        return (await connection.scalar(select(func.count()).select_from(table).where(table.c.owner == owner))) or 0
 
 
 async def test_what_is_old_goes_and_what_is_new_stays(store, kept, tables):
