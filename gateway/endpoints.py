@@ -133,6 +133,7 @@ def _chat_relay(body: Json, identity: Identity, presentation: Presentation) -> R
     relay = chat_relay.ChatRelay(
         model=presentation.relay_model,
         identity={"id": identity.id, "created": identity.created, "model": identity.model},
+        kept=presentation.kept,
         reasoning_fields=presentation.reasoning_fields,
         include_usage=_include_usage(body),
         max_line_bytes=presentation.max_frame_bytes,
@@ -149,17 +150,18 @@ def _collect_chat_relay(body: Json, stream: bytes, identity: Identity, presentat
     return completion_of(relay_whole(_chat_relay(with_usage, identity, presentation), stream))
 
 
-def _chat_relay_answer(body: Json, answer: Json, _: Identity, presentation: Presentation) -> Json:
+def _chat_relay_answer(body: Json, answer: Json, identity: Identity, presentation: Presentation) -> Json:
     if (failed := chat_relay.failure_of(answer)) is not None:
         failed.message = presentation.scrub(failed.message)
         raise TurnFailed(failed)
-    return chat_relay.relay_completion(
+    completion = chat_relay.relay_completion(
         answer,
         model=presentation.relay_model,
         reasoning_fields=presentation.reasoning_fields,
         new_id=new_id,
         legacy_functions=_legacy_functions(body),
     )
+    return completion | {"id": identity.id, "created": identity.created} if presentation.kept else completion
 
 
 def _responses_relay(body: Json, identity: Identity, presentation: Presentation) -> responses_relay.ResponsesRelay:

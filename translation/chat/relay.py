@@ -50,7 +50,8 @@ class ChatRelay:
     """Bytes of the upstream's stream in, whole LF frames out, ending in exactly one `[DONE]`.
 
     `model` replaces the name in every chunk, `None` leaves the upstream's. `identity` (id, created, model) is what a
-    chunk says of itself where the upstream has said nothing. Reasoning is said in `reasoning_fields` and in no other
+    chunk says of itself where the upstream has said nothing; when the completion is `kept` here, all say its id and
+    time. Reasoning is said in `reasoning_fields` and in no other
     field. Usage is always asked for upstream: the chunk with nothing else is left out unless the client wants it
     (`include_usage`). With `choices` asked for, the stream is whole once each has a finish reason.
 
@@ -64,6 +65,7 @@ class ChatRelay:
         *,
         model: str | None,
         identity: Json,
+        kept: bool = False,
         reasoning_fields: frozenset[str],
         include_usage: bool,
         max_line_bytes: int = sse.DEFAULT_MAX_FRAME_BYTES,
@@ -76,7 +78,9 @@ class ChatRelay:
         """Whether something a retry would repeat has been passed on, a regular end included."""
         self.failed: Failed | None = None
         self.usage: Usage | None = None
-        self._model = model
+        self._ours: Json = {key: identity[key] for key in ("id", "created")} if kept else {}
+        if model is not None:
+            self._ours["model"] = model
         self.response: Json | None = None
         """Chunks are not added up here: see `KeptChat`."""
         self._fields = reasoning_fields
@@ -90,7 +94,7 @@ class ChatRelay:
         self.ended = False
         """Whether the last frames were made."""
         self._identity: Json = {**identity, "object": "chat.completion.chunk"}
-        self._renaming: tuple[bytes, bytes] | None = None
+        self._renaming: list[tuple[bytes, bytes]] = []
         self._legacy = legacy_functions
         self._new_calls = partial(CallMender, new_id, legacy=legacy_functions)
         self._calls: dict[int, CallMender] = {}
@@ -154,10 +158,12 @@ class ChatRelay:
         if not self.has_content or not self._is_plain(payload):
             return self._open(frame)
         payload.decode()  # orjson would have found bytes that are not UTF-8
-        if self._renaming is None:
-            return frame.raw
-        theirs, ours = self._renaming
-        return frame.raw.replace(theirs, ours, 1) if theirs in payload else self._open(frame)
+        raw = frame.raw
+        for theirs, ours in self._renaming:
+            if theirs not in payload:
+                return self._open(frame)
+            raw = raw.replace(theirs, ours, 1)
+        return raw
 
     def _is_plain(self, payload: bytes) -> bool:
         """Whether a frame can only be a delta in the middle. A quote inside JSON text is escaped, so keys are what they
@@ -235,14 +241,14 @@ class ChatRelay:
         return bool(bare)
 
     def _rename(self, chunk: Json) -> bool:
-        """Learn who is speaking and how the frames say it; give the chunk our name for the model."""
-        theirs = chunk.get("model")
+        """Learn who is speaking and how the frames say it; have the chunk say what is ours to say."""
         self._identity |= {key: chunk[key] for key in ("id", "created", "model") if chunk.get(key)}
-        if self._model is None or theirs == self._model:
+        self._identity |= self._ours
+        renamed = [key for key, said in self._ours.items() if chunk.get(key) != said]
+        if not renamed:
             return False
-        self._identity["model"] = self._model
-        chunk["model"] = self._model
-        self._renaming = (b'"model":' + orjson.dumps(theirs), b'"model":' + orjson.dumps(self._model))
+        self._renaming = [(_said(key, chunk.get(key)), _said(key, self._ours[key])) for key in renamed]
+        chunk |= self._ours
         return True
 
     def _stop(self, failed: Failed) -> bytes:
@@ -256,6 +262,10 @@ class ChatRelay:
             return self._stop(Failed("upstream_truncated", "the upstream's reply broke off before it was finished"))
         self.ended = True
         return sse.DONE
+
+
+def _said(key: str, value: Any) -> bytes:
+    return orjson.dumps({key: value})[1:-1]
 
 
 def relay_completion(

@@ -1,0 +1,228 @@
+"""What clients see of stored responses: the server on a socket, the official SDK, both databases."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import ExitStack
+from typing import Any
+
+import httpx
+import pytest
+from openai import AsyncOpenAI, BadRequestError, NotFoundError
+
+from tests.serving import Gateway, serving
+from tests.upstream import ScriptedUpstream
+from tests.upstream.builders import chat_calls, chat_sse, chat_text, error_reply, responses_text, text_chunks
+
+Json = dict[str, Any]
+StartGateway = Callable[..., Gateway]
+
+
+@pytest.fixture
+async def upstream() -> AsyncIterator[ScriptedUpstream]:
+    async with ScriptedUpstream() as up:
+        up.on("/chat/completions", chat_text("Hi", " there"))
+        up.on("/responses", responses_text("Hi", " there"))
+        yield up
+
+
+@pytest.fixture
+async def client(upstream: ScriptedUpstream, store_url: str) -> AsyncIterator[AsyncOpenAI]:
+    provider = {"type": "openai_compatible", "base_url": upstream.url}
+    config = {
+        "store": {"url": store_url},
+        "providers": {"chat": provider, "both": {**provider, "dialects": ["chat", "responses"]}},
+        "models": {"relayed": {"provider": "both"}, "*": {"provider": "chat"}},
+    }
+    with ExitStack() as running:
+        gateway = running.enter_context(serving(config))
+        async with AsyncOpenAI(base_url=gateway.v1, api_key="none", max_retries=0) as client:
+            yield client
+
+
+def said(upstream: ScriptedUpstream) -> list[tuple[str, str]]:
+    """(role, text) of the messages the upstream was sent last, chat or Responses."""
+    body = upstream.requests[-1].json
+    return [(one["role"], _text(one["content"])) for one in body.get("messages") or body["input"]]
+
+
+def _text(content: Any) -> str:
+    return content if isinstance(content, str) else "".join(part["text"] for part in content)
+
+
+MODELS = pytest.mark.parametrize("model", ["translated", "relayed"])
+
+
+@MODELS
+async def test_a_response_reads_back_as_it_was_answered(client: AsyncOpenAI, model: str) -> None:
+    created = await client.responses.create(model=model, input="Hello", metadata={"a": "b"})
+    assert (created.store, created.output_text) == (True, "Hi there")
+    assert created.id.startswith("resp_")
+    assert len(created.id) > 36
+    assert await client.responses.retrieve(created.id) == created
+
+
+@MODELS
+async def test_what_the_last_event_of_a_stream_holds_is_what_is_stored(client: AsyncOpenAI, model: str) -> None:
+    events = [event async for event in await client.responses.create(model=model, input="Hello", stream=True)]
+    final = events[-1]
+    assert final.type == "response.completed"
+    held = {event.response.id for event in events if hasattr(event, "response")}
+    assert held == {final.response.id}
+    assert (await client.responses.retrieve(final.response.id)).to_dict() == final.response.to_dict()
+
+
+@MODELS
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_chain_is_said_again_to_the_upstream_but_not_its_instructions(
+    client: AsyncOpenAI, upstream: ScriptedUpstream, model: str, stream: bool
+) -> None:
+    first = await client.responses.create(model=model, input="One", instructions="Be brief.")
+    second: Any = await client.responses.create(model=model, input="Two", previous_response_id=first.id, stream=stream)
+    if stream:
+        second = [event async for event in second][-1].response
+    assert second.previous_response_id == first.id
+    assert said(upstream) == [("user", "One"), ("assistant", "Hi there"), ("user", "Two")]
+    sent = upstream.requests[-1].json
+    assert not sent.keys() & {"previous_response_id", "conversation", "background", "resumable", "instructions"}
+    assert not sent.get("store")
+    third = await client.responses.create(model=model, input="Three", previous_response_id=second.id)
+    assert [text for role, text in said(upstream) if role == "user"] == ["One", "Two", "Three"]
+    assert third.previous_response_id == second.id
+
+
+async def test_two_children_of_one_parent_do_not_know_each_other(
+    client: AsyncOpenAI, upstream: ScriptedUpstream
+) -> None:
+    root = await client.responses.create(model="m", input="Root")
+    left = await client.responses.create(model="m", input="Left", previous_response_id=root.id)
+    right = await client.responses.create(model="m", input="Right", previous_response_id=root.id)
+    for parent, before in ((left, "Left"), (right, "Right")):
+        await client.responses.create(model="m", input="Leaf", previous_response_id=parent.id)
+        assert [text for role, text in said(upstream) if role == "user"] == ["Root", before, "Leaf"]
+
+
+async def test_a_deleted_response_in_the_middle_is_still_history_of_what_followed(
+    client: AsyncOpenAI, upstream: ScriptedUpstream
+) -> None:
+    first = await client.responses.create(model="m", input="One")
+    second = await client.responses.create(model="m", input="Two", previous_response_id=first.id)
+    third = await client.responses.create(model="m", input="Three", previous_response_id=second.id)
+    await client.responses.delete(second.id)
+    with pytest.raises(NotFoundError):
+        await client.responses.retrieve(second.id)
+    with pytest.raises(BadRequestError) as refused:
+        await client.responses.create(model="m", input="Again", previous_response_id=second.id)
+    assert (refused.value.code, refused.value.param) == ("previous_response_not_found", "previous_response_id")
+    await client.responses.create(model="m", input="Four", previous_response_id=third.id)
+    assert [text for role, text in said(upstream) if role == "user"] == ["One", "Two", "Three", "Four"]
+
+
+async def test_a_call_and_its_output_go_on_over_a_chain(client: AsyncOpenAI, upstream: ScriptedUpstream) -> None:
+    upstream.on("/chat/completions", chat_calls(("add", '{"a":1}')), chat_text("Done"))
+    tools: Any = [{"type": "function", "name": "add", "parameters": {"type": "object"}, "strict": False}]
+    first = await client.responses.create(model="m", input="Add", tools=tools)
+    call: Any = first.output[-1]
+    output: Any = {"type": "function_call_output", "call_id": call.call_id, "output": "2"}
+    await client.responses.create(model="m", input=[output], tools=tools, previous_response_id=first.id)
+    roles = [message["role"] for message in upstream.requests[-1].json["messages"]]
+    assert roles == ["user", "assistant", "tool"]
+
+
+async def test_nothing_is_written_of_what_is_not_to_be_stored(client: AsyncOpenAI) -> None:
+    answered = await client.responses.create(model="m", input="Hello", store=False)
+    assert answered.store is False
+    with pytest.raises(NotFoundError):
+        await client.responses.retrieve(answered.id)
+    with pytest.raises(BadRequestError):
+        await client.responses.create(model="m", input="More", previous_response_id=answered.id)
+    assert (await client.get("/responses", cast_to=httpx.Response)).json()["data"] == []
+
+
+async def test_a_request_that_got_an_error_instead_of_a_response_leaves_nothing(
+    client: AsyncOpenAI, upstream: ScriptedUpstream
+) -> None:
+    upstream.on("/chat/completions", error_reply(400, "no such thing"))
+    for stream in (False, True):
+        with pytest.raises(BadRequestError):
+            await client.responses.create(model="m", input="Hello", stream=stream)
+    assert (await client.get("/responses", cast_to=httpx.Response)).json()["data"] == []
+
+
+async def test_a_stream_that_broke_off_reads_failed_as_its_last_event_said(
+    client: AsyncOpenAI, upstream: ScriptedUpstream
+) -> None:
+    upstream.on("/chat/completions", chat_sse(text_chunks("Hi")[:2], done=False))
+    events = [event async for event in await client.responses.create(model="m", input="Hello", stream=True)]
+    final: Any = events[-1]
+    assert final.type == "response.failed"
+    assert (await client.responses.retrieve(final.response.id)).to_dict() == final.response.to_dict()
+
+
+async def test_items_can_be_referred_to_by_their_ids(client: AsyncOpenAI, upstream: ScriptedUpstream) -> None:
+    first = await client.responses.create(model="m", input="One")
+    given: Any = [{"type": "item_reference", "id": first.output[0].id}, {"role": "user", "content": "Two"}]
+    await client.responses.create(model="m", input=given)
+    assert said(upstream) == [("assistant", "Hi there"), ("user", "Two")]
+    unknown: Any = [{"role": "user", "content": "Two"}, {"type": "item_reference", "id": "msg_unknown"}]
+    with pytest.raises(NotFoundError) as refused:
+        await client.responses.create(model="m", input=unknown)
+    assert refused.value.param == "input[1].id"
+
+
+async def test_a_conversation_gives_its_items_and_gets_the_turns(
+    client: AsyncOpenAI, upstream: ScriptedUpstream
+) -> None:
+    conversation = await client.conversations.create(items=[{"type": "message", "role": "user", "content": "Zero"}])
+    answered = await client.responses.create(model="m", input="One", conversation=conversation.id)
+    assert answered.conversation is not None
+    assert answered.conversation.id == conversation.id
+    assert said(upstream) == [("user", "Zero"), ("user", "One")]
+    await client.responses.create(model="m", input="Two", conversation={"id": conversation.id}, stream=False)
+    assert said(upstream) == [("user", "Zero"), ("user", "One"), ("assistant", "Hi there"), ("user", "Two")]
+    items = [item async for item in client.conversations.items.list(conversation.id, order="asc")]
+    assert [item.type for item in items] == ["message"] * 5
+
+
+@pytest.mark.parametrize(
+    ("more", "param", "status"),
+    [
+        ({"previous_response_id": "resp_unknown"}, "previous_response_id", 400),
+        ({"conversation": "conv_unknown"}, "conversation", 404),
+        ({"previous_response_id": "resp_a", "conversation": "conv_b"}, "previous_response_id", 400),
+        ({"background": True, "store": False}, "background", 400),
+        ({"conversation": "conv_a", "store": False}, "conversation", 400),
+        ({"resumable": True, "store": False, "stream": True}, "resumable", 400),
+        ({"resumable": True}, "resumable", 400),
+        ({"previous_response_id": "a\0b"}, "previous_response_id", 400),
+        ({"previous_response_id": "a" * 5000}, "previous_response_id", 400),
+    ],
+)
+async def test_state_that_cannot_be_is_refused_by_name(
+    client: AsyncOpenAI, upstream: ScriptedUpstream, more: Json, param: str, status: int
+) -> None:
+    body = {"model": "m", "input": "Hello", **more}
+    async with httpx.AsyncClient() as plain:
+        answer = await plain.post(f"{client.base_url}responses", json=body)
+    assert answer.status_code == status
+    assert answer.json()["error"]["param"] == param
+    assert upstream.requests == []
+
+
+async def test_a_stored_completion_can_be_found_again(client: AsyncOpenAI) -> None:
+    messages: Any = [{"role": "user", "content": "Hello"}]
+    whole = await client.chat.completions.create(model="m", messages=messages, store=True, metadata={"k": "v"})
+    stream = await client.chat.completions.create(model="m", messages=messages, store=True, stream=True)
+    streamed = [chunk async for chunk in stream]
+    for completion_id in (whole.id, streamed[0].id):
+        kept = await client.chat.completions.retrieve(completion_id)
+        assert kept.choices[0].message.content == "Hi there"
+        asked = [message async for message in client.chat.completions.messages.list(completion_id)]
+        assert [message.content for message in asked] == ["Hello"]
+    found = [one.id async for one in client.chat.completions.list(metadata={"k": "v"})]
+    assert found == [whole.id]
+
+
+async def test_a_completion_is_not_stored_unless_asked(client: AsyncOpenAI) -> None:
+    messages: Any = [{"role": "user", "content": "Hello"}]
+    answered = await client.chat.completions.create(model="relayed", messages=messages)
+    with pytest.raises(NotFoundError):
+        await client.chat.completions.retrieve(answered.id)
