@@ -1,0 +1,253 @@
+"""A connection from its first message to its end, with a clock that the tests move and a store that fails."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from gateway.auth import ANONYMOUS
+from gateway.errors import StoreUnavailable
+from gateway.guard import Drain
+from gateway.opened import Opened
+from gateway.service import Service
+from gateway.settings import parse
+from gateway.websocket.connection import Connection, Limits
+from providers.config import ProviderConfig
+from providers.scripted import ScriptedProvider
+
+Json = dict[str, Any]
+
+PATIENCE_S = 5.0
+HOUR_S = 3600.0
+CREATE = {"type": "response.create", "model": "demo", "input": "Hello"}
+
+
+class Clock:
+    """As an event loop's `call_later`; the time has come when `fire` is called."""
+
+    def __init__(self) -> None:
+        self.delay_s = 0.0
+        self.cancelled = False
+        self._call: Callable[[], None]
+
+    def __call__(self, delay_s: float, call: Callable[[], None]) -> Any:
+        self.delay_s, self._call = delay_s, call
+        return self
+
+    def cancel(self) -> None:
+        self.cancelled = True
+
+    def fire(self) -> None:
+        self._call()
+
+
+class Peer:
+    """The other end, as ASGI shows it."""
+
+    def __init__(self) -> None:
+        self.clock = Clock()
+        self.drain = Drain()
+        self.gone = False
+        self._said: asyncio.Queue[Json] = asyncio.Queue()
+        self._heard: asyncio.Queue[Json] = asyncio.Queue()
+
+    def say(self, event: Json) -> None:
+        self._said.put_nowait({"type": "websocket.receive", "text": json.dumps(event)})
+
+    def leave(self) -> None:
+        self._said.put_nowait({"type": "websocket.disconnect", "code": 1001})
+
+    async def receive(self) -> Json:
+        message = await self._said.get()
+        self._said.task_done()
+        return message
+
+    async def was_heard(self) -> None:
+        """Wait until everything said has arrived."""
+        async with asyncio.timeout(PATIENCE_S):
+            await self._said.join()
+
+    async def send(self, message: Json) -> None:
+        if self.gone:
+            raise ConnectionResetError
+        self._heard.put_nowait(message)
+        if message["type"] == "websocket.close":
+            self.leave()
+
+    async def hear(self) -> Json:
+        """The next event, or the message that closes the connection."""
+        async with asyncio.timeout(PATIENCE_S):
+            message = await self._heard.get()
+        event: Json = json.loads(message["text"]) if message["type"] == "websocket.send" else message
+        return event
+
+    async def hear_turn(self) -> list[Json]:
+        events = [await self.hear()]
+        while events[-1]["type"] not in ("response.completed", "response.failed", "error"):
+            events.append(await self.hear())
+        return events
+
+
+def service_of(peer: Peer) -> Service:
+    config = {"providers": {"demo": {"type": "scripted"}}, "models": {"demo": {"provider": "demo"}}}
+    provider = ScriptedProvider("demo", ProviderConfig.model_validate({"type": "scripted"}))
+    return Service(parse(config, environ={}), {"demo": provider}, peer.drain)
+
+
+@asynccontextmanager
+async def connected(peer: Peer, service: Service | None = None) -> AsyncIterator[None]:
+    """Serve the peer; it must have ended soon after the block does."""
+    limits = Limits(max_bytes=10_000, max_depth=20, max_s=HOUR_S, hold_s=10.0)
+    connection = Connection(
+        service or service_of(peer),
+        ANONYMOUS,
+        peer.drain,
+        limits,
+        peer.receive,
+        peer.send,
+        strict=False,
+        later=peer.clock,
+    )
+    serving = asyncio.get_running_loop().create_task(connection.serve())
+    try:
+        yield
+        async with asyncio.timeout(PATIENCE_S):
+            await serving
+    finally:
+        serving.cancel()
+
+
+async def test_an_idle_connection_is_told_that_its_hour_is_over() -> None:
+    peer = Peer()
+    async with connected(peer):
+        peer.say(CREATE)
+        assert (await peer.hear_turn())[-1]["type"] == "response.completed"
+        assert peer.clock.delay_s == HOUR_S
+        peer.clock.fire()
+        event = await peer.hear()
+        assert (event["type"], event["status"]) == ("error", 400)
+        assert event["error"]["code"] == "websocket_connection_limit_reached"
+        assert "(60 minutes)" in event["error"]["message"]
+        assert (await peer.hear())["code"] == 1000
+
+
+async def test_a_client_that_leaves_stops_the_clock() -> None:
+    peer = Peer()
+    async with connected(peer):
+        peer.leave()
+    assert peer.clock.cancelled
+
+
+async def test_the_end_of_the_server_counts_once_the_hour_is_over() -> None:
+    peer = Peer()
+    async with connected(peer):
+        peer.say(CREATE)
+        await peer.hear_turn()
+        peer.clock.fire()
+        peer.drain.begin()
+        assert (await peer.hear())["type"] == "error"
+        assert (await peer.hear())["code"] == 1000
+
+
+async def test_a_connection_that_opens_while_the_server_stops_is_closed() -> None:
+    peer = Peer()
+    peer.drain.begin()
+    async with connected(peer):
+        assert (await peer.hear())["code"] == 1012
+
+
+async def test_a_peer_that_is_gone_ends_the_connection_without_a_word() -> None:
+    peer = Peer()
+    async with connected(peer):
+        peer.gone = True
+        peer.say({"type": "nonsense"})
+
+
+async def test_a_turn_whose_peer_is_gone_ends() -> None:
+    peer = Peer()
+    async with connected(peer):
+        peer.gone = True
+        peer.say(CREATE)
+        peer.leave()
+
+
+async def test_a_failure_of_our_own_is_told_as_one_and_the_connection_goes_on() -> None:
+    peer = Peer()
+    service = service_of(peer)
+    opening = service.open
+
+    async def fail(*_: Any, **__: Any) -> Opened:
+        service.open = opening
+        raise ZeroDivisionError
+
+    service.open = fail
+    async with connected(peer, service):
+        peer.say(CREATE)
+        (event,) = await peer.hear_turn()
+        assert (event["status"], event["error"]["code"]) == (500, "internal_error")
+        peer.say(CREATE)
+        assert (await peer.hear_turn())[-1]["type"] == "response.completed"
+        peer.leave()
+
+
+class FullDisk:
+    """A recording that cannot keep anything."""
+
+    def __init__(self) -> None:
+        self.abandoned: list[Json | None] = []
+
+    def begin(self) -> None:
+        return
+
+    async def finish(self, result: Json) -> None:
+        raise StoreUnavailable("the disk is full")
+
+    async def abandon(self, unfinished: Json | None) -> None:
+        self.abandoned.append(unfinished)
+
+
+async def test_the_end_of_a_response_that_cannot_be_kept_is_not_told() -> None:
+    peer, recording = Peer(), FullDisk()
+    service = service_of(peer)
+    opening = service.open
+
+    async def open_recorded(*given: Any, **named: Any) -> Opened:
+        return replace(await opening(*given, **named), recording=recording)
+
+    service.open = open_recorded
+    async with connected(peer, service):
+        peer.say(CREATE)
+        events = await peer.hear_turn()
+        assert events[-1]["type"] == "error"
+        assert (events[-1]["status"], events[-1]["error"]["code"]) == (503, "store_unavailable")
+        assert "response.output_text.delta" in [event["type"] for event in events]
+        peer.leave()
+    assert [unfinished["status"] for unfinished in recording.abandoned if unfinished] == ["completed"]
+
+
+@pytest.mark.parametrize("lane", [None, "a"])
+async def test_a_turn_that_waits_is_refused_when_the_hour_is_over(lane: str | None) -> None:
+    peer = Peer()
+    service = service_of(peer)
+    opening, go_on = service.open, asyncio.Event()
+
+    async def wait(*given: Any, **named: Any) -> Opened:
+        await go_on.wait()
+        return await opening(*given, **named)
+
+    service.open = wait
+    async with connected(peer, service):
+        for _ in range(2):
+            peer.say({**CREATE, "stream_id": lane})
+        await peer.was_heard()
+        peer.clock.fire()
+        refused = await peer.hear()
+        assert (refused["type"], refused.get("stream_id")) == ("error", lane)
+        go_on.set()
+        assert (await peer.hear_turn())[-1]["type"] == "response.completed"
+        assert (await peer.hear())["type"] == "error"
+        assert (await peer.hear())["code"] == 1000
