@@ -139,11 +139,12 @@ def _has_to_stay(items: Sequence[Item], places: Sequence[int]) -> bool:
 def _is_pending(items: Sequence[Item], places: Sequence[int]) -> bool:
     """Whether a call of this round waits for its output."""
     said = [items[place] for place in places]
-    answered = {_asked_by(item) for item in said}
+    answered = {_asked_by(item) for item in said} - {None}
+    calls = (item for item in said if _is_models(item))
     return any(
-        item.get("call_id") not in answered and item.get("id") not in answered
-        for item in said
-        if _is_models(item) and (item.get("call_id") or item["type"] == "mcp_approval_request")
+        answered.isdisjoint((call.get("call_id"), call.get("id")))
+        for call in calls
+        if call.get("call_id") or call["type"] == "mcp_approval_request"
     )
 
 
