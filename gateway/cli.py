@@ -121,7 +121,9 @@ def _settings_with_store(config: Path | None) -> Settings:
 def _with_store(work: Coroutine[Any, Any, _ResultT]) -> _ResultT:
     """The result of `work`. Exits with 1 when the database cannot be used."""
     from gateway.errors import StoreUnavailable
+    from gateway.logs import configure_logs
 
+    configure_logs()  # on stderr: what is printed may be data
     try:
         return asyncio.run(work)
     except StoreUnavailable as error:

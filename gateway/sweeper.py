@@ -3,6 +3,8 @@
 import asyncio
 import random
 import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from typing import Final
 
 import structlog
@@ -32,3 +34,14 @@ async def sweep_forever(store: Retention, settings: StoreSettings) -> None:
             continue
         if gone:
             _log.info("swept", count=gone)
+
+
+@asynccontextmanager
+async def sweeping(store: Retention, settings: StoreSettings) -> AsyncGenerator[None, None]:
+    """Sweep as long as the block lasts."""
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(sweep_forever(store, settings))
+        try:
+            yield
+        finally:
+            task.cancel()

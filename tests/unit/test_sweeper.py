@@ -8,7 +8,7 @@ import pytest
 
 from gateway.errors import StoreUnavailable
 from gateway.settings import Store
-from gateway.sweeper import sweep_forever
+from gateway.sweeper import sweeping
 from translation.json_types import Json
 
 WAIT_S = 10.0
@@ -37,11 +37,8 @@ class Swept:
 
 
 async def swept(store: Swept, settings: Store) -> None:
-    sweeping = asyncio.get_running_loop().create_task(sweep_forever(store, settings))
-    await asyncio.wait_for(store.done.wait(), WAIT_S)
-    sweeping.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await sweeping
+    async with sweeping(store, settings):
+        await asyncio.wait_for(store.done.wait(), WAIT_S)
 
 
 async def test_what_is_older_than_its_time_is_swept() -> None:
@@ -55,3 +52,12 @@ async def test_a_failure_is_not_the_end_of_it(failure: Exception) -> None:
     store = Swept(failure, failure)
     await swept(store, Store(sweep_s=0.01))
     assert len(store.asked) == 3
+
+
+async def test_it_ends_with_what_it_ran_beside() -> None:
+    store = Swept()
+    with pytest.raises(ExceptionGroup) as raised:
+        async with sweeping(store, Store(sweep_s=1000)):
+            raise KeyError("the server's own end")
+    assert isinstance(raised.value.exceptions[0], KeyError)
+    assert store.asked == []
