@@ -29,6 +29,7 @@ from gateway.routes.responses import responses_routes
 from gateway.service import Service
 from gateway.settings import Settings
 from gateway.state.sql import SqlStore
+from gateway.sweeper import sweeping
 from gateway.websocket.handshake import WebSockets
 from providers.base import Provider
 from providers.errors import ProviderError
@@ -61,6 +62,7 @@ def create_app(settings: Settings, drain: Drain, providers: Mapping[str, Provide
             if store is not None:
                 await store.open()
                 closing.push_async_callback(store.aclose)
+                await closing.enter_async_context(sweeping(store, settings.store))
             await closing.enter_async_context(service.running())
             yield
 

@@ -1,5 +1,6 @@
 """Stored objects by the official SDK, which checks every reply against its types, and by what it would never send."""
 
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -245,3 +246,14 @@ def test_a_filter_that_is_none_is_refused_by_name(client: OpenAI) -> None:
     with pytest.raises(BadRequestError) as refused:
         client.chat.completions.list(extra_query={"metadata": "a"})
     assert refused.value.param == "metadata"
+
+
+def test_a_server_forgets_what_is_old_while_it_runs(store_url: str) -> None:
+    old = {"url": store_url, "ttl_days": 1e-6, "sweep_s": 0.05}
+    with serving({**CONFIG, "store": old}) as gateway, httpx.Client(base_url=gateway.v1, timeout=20) as http:
+        made = http.post("/responses", json={"model": "demo", "input": "hello"}).json()["id"]
+        deadline = time.monotonic() + 20
+        while http.get(f"/responses/{made}").status_code != 404:
+            assert time.monotonic() < deadline, "it is still there"
+            time.sleep(0.05)
+        assert http.get("/responses").json()["data"] == []
