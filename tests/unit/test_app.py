@@ -54,9 +54,10 @@ WRONG_PLACES: dict[str, tuple[str, str, int, str | None]] = {
     "the root": ("GET", "/", 404, None),
     "a slash too many": ("POST", "/v1/responses/", 404, None),
     "a stored response": ("GET", "/v1/responses/resp_1", 404, None),
-    "GET where there is only POST": ("GET", "/v1/chat/completions", 405, "POST"),
-    "GET of all responses": ("GET", "/v1/responses", 405, "POST"),
-    "DELETE where there is only POST": ("DELETE", "/v1/responses", 405, "POST"),
+    "all responses": ("GET", "/v1/responses", 404, None),
+    "all stored completions": ("GET", "/v1/chat/completions", 404, None),
+    "a conversation": ("GET", "/v1/conversations/conv_1", 404, None),
+    "DELETE where there is POST": ("DELETE", "/v1/responses", 405, "POST"),
     "POST where there is only GET": ("POST", "/v1/models", 405, "GET"),
     "PATCH, which nothing has": ("PATCH", "/v1/models", 405, "GET"),
     "OPTIONS, which is not CORS": ("OPTIONS", "/v1/models", 405, "GET"),
@@ -128,7 +129,7 @@ def test_who_asks_for_a_stored_response_is_told_that_there_are_none(
 ) -> None:
     reply = client.request(method, f"/v1/responses/resp_1{rest}")
     assert reply.status_code == 404
-    assert error_of(reply)["message"] == "Response with id 'resp_1' not found: responses are not stored here."
+    assert error_of(reply)["message"] == "nothing is stored here: the server's config has no store.url"
 
 
 def test_only_answers_that_are_given_are_documented(client: httpx.Client) -> None:
