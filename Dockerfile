@@ -21,10 +21,12 @@ RUN pip wheel --no-deps --no-build-isolation --wheel-dir wheels . \
     && /opt/gateway/bin/pip install --no-deps wheels/*.whl
 
 FROM python:${PYTHON_VERSION}-slim
-RUN useradd --system --uid 10001 --user-group --no-create-home gateway
+RUN useradd --system --uid 10001 --user-group --no-create-home gateway \
+    && install --directory --owner=10001 --group=10001 /var/lib/responses-gateway
 COPY --from=build /opt/gateway /opt/gateway
 COPY deploy/config.yaml /etc/responses-gateway/config.yaml
-ENV PATH=/opt/gateway/bin:$PATH
+ENV PATH=/opt/gateway/bin:$PATH STORE_URL=sqlite+aiosqlite:////var/lib/responses-gateway/state.db
+VOLUME /var/lib/responses-gateway
 USER 10001:10001
 EXPOSE 8080
 HEALTHCHECK --interval=10s --timeout=3s --start-period=10s \

@@ -63,7 +63,7 @@ class Store(_Section):
     """Where responses, conversations and completions are kept."""
 
     url: str | None = Field(
-        default=None,
+        default="sqlite+aiosqlite:///responses-gateway.db",
         description="The database: `sqlite+aiosqlite:///FILE` for one machine, `postgresql+asyncpg://USER:PASSWORD@HOST/"
         "NAME` for many replicas, `null` to keep nothing.",
     )

@@ -19,6 +19,8 @@ ROOT = Path(__file__).parents[2]
 BIN = Path(sysconfig.get_path("scripts"))
 COMPOSE = yaml.safe_load((ROOT / "compose.yaml").read_text())
 SECRETS = {"GATEWAY_KEY": "k", "POSTGRES_PASSWORD": "p"}
+IMAGE = {"STORE_URL": "sqlite+aiosqlite:////var/lib/responses-gateway/state.db"}
+"""What the Dockerfile sets."""
 
 
 class Step(NamedTuple):
@@ -105,15 +107,16 @@ def test_no_secret_has_a_default() -> None:
 
 
 def test_every_service_but_the_gateway_states_its_health() -> None:
-    """The gateway's own check is in its image."""
+    """The gateway's own check is in its image, and what migrates ends."""
     services = COMPOSE["services"]
-    assert {name for name, service in services.items() if "healthcheck" not in service} == {"gateway"}
-    assert services["gateway"]["depends_on"] == {"postgres": {"condition": "service_healthy"}}
+    assert {name for name, service in services.items() if "healthcheck" not in service} == {"gateway", "migrate"}
+    assert services["migrate"]["depends_on"] == {"postgres": {"condition": "service_healthy"}}
+    assert services["gateway"]["depends_on"] == {"migrate": {"condition": "service_completed_successfully"}}
     assert {name for name, service in services.items() if "profiles" in service} == {"vllm"}
 
 
 def test_the_gateway_accepts_the_config_it_is_shipped_with() -> None:
-    settings = load(ROOT / "deploy/config.yaml", environ=SECRETS)
+    settings = load(ROOT / "deploy/config.yaml", environ=SECRETS | IMAGE)
     assert settings.auth is not None
     assert settings.providers["vllm"].base_url == "http://vllm:8000/v1"
     grace = COMPOSE["services"]["gateway"]["stop_grace_period"]
@@ -132,4 +135,4 @@ def test_docker_compose_accepts_the_file() -> None:
     command = compose_command()
     assert command is not None
     done = run(*command, "--profile", "vllm", "config", cwd=ROOT, env=os.environ | SECRETS)
-    assert set(yaml.safe_load(done.stdout)["services"]) == {"gateway", "postgres", "vllm"}
+    assert set(yaml.safe_load(done.stdout)["services"]) == {"gateway", "migrate", "postgres", "vllm"}
