@@ -1,12 +1,15 @@
 """Conversations keep their items in order, whoever adds to them."""
 
 import asyncio
+from contextlib import AsyncExitStack
 
 import pytest
 
+from gateway.settings import Background, Store
 from gateway.state.database import Database
+from gateway.state.sql import SqlStore
 from gateway.state.sql_conversations import SqlConversations
-from gateway.state.store import PageRequest, UnknownCursor
+from gateway.state.store import NewResponse, PageRequest, UnknownCursor
 from translation.json_types import Item, Json
 
 OWNER = "ann"
@@ -98,6 +101,30 @@ async def test_turns_that_end_at_once_are_neither_lost_nor_mixed(kept):
             group.create_task(kept.add_items(OWNER, "conv_1", items(*turn)))
     found, _ = await ids(kept, PageRequest(limit=100, order="asc"))
     assert sorted(found[place : place + 4] for place in range(0, len(found), 4)) == sorted(turns)
+
+
+async def test_responses_that_end_at_once_in_two_replicas_keep_their_turns_whole(store_url, kept):
+    await kept.create_conversation(OWNER, conversation(), [])
+    names = [f"t{number}" for number in range(12)]
+    async with AsyncExitStack() as opened:
+        replicas = []
+        for _ in range(2):
+            replica = SqlStore(Store(url=store_url), Background())
+            await replica.open()
+            opened.push_async_callback(replica.aclose)
+            replicas.append(replica)
+        for place, name in enumerate(names):
+            begun = {"id": name, "status": "in_progress", "output": [], "usage": None}
+            said = items(f"{name}_asked", f"{name}_also")
+            new = NewResponse(owner=OWNER, response=begun, items=said, conversation_id="conv_1", worker=f"w{place % 2}")
+            await replicas[place % 2].begin(new)
+        async with asyncio.TaskGroup() as group:
+            for place, name in enumerate(names):
+                ended = {"id": name, "status": "completed", "output": items(f"{name}_said"), "usage": None}
+                group.create_task(replicas[place % 2].finish(OWNER, ended, worker=f"w{place % 2}"))
+    found, _ = await ids(kept, PageRequest(limit=100, order="asc"))
+    turns = [found[place : place + 3] for place in range(0, len(found), 3)]
+    assert sorted(turns) == sorted([f"{name}_asked", f"{name}_also", f"{name}_said"] for name in names)
 
 
 async def test_a_deleted_conversation_is_unknown_and_takes_nothing(kept):

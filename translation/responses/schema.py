@@ -14,6 +14,7 @@ from typing_extensions import TypedDict
 from translation.errors import InvalidRequest
 from translation.json_types import Json
 from translation.responses.schema_items import Item
+from translation.responses.schema_parts import Includable, Metadata
 from translation.responses.schema_tools import Name, TextFormat, ToolChoice, Tools
 from translation.validation import by_key, check
 
@@ -101,31 +102,12 @@ class Request(TypedDict):
     conversation: NotRequired[str | Conversation | None]
     frequency_penalty: NotRequired[Penalty | None]
     image: NotRequired[dict[str, Any] | None]
-    include: NotRequired[
-        list[
-            Literal[
-                "file_search_call.results",
-                "web_search_call.results",
-                "web_search_call.action.sources",
-                "message.input_image.image_url",
-                "computer_call_output.output.image_url",
-                "code_interpreter_call.outputs",
-                "reasoning.encrypted_content",
-                "message.output_text.logprobs",
-            ]
-        ]
-        | None
-    ]
+    include: NotRequired[list[Includable] | None]
     instructions: NotRequired[str | None]
     logit_bias: NotRequired[dict[str, Annotated[float, Field(ge=-100, le=100)]] | None]
     max_output_tokens: NotRequired[Annotated[int, Field(ge=16)] | None]
     max_tool_calls: NotRequired[Annotated[int, Field(ge=1)] | None]
-    metadata: NotRequired[
-        Annotated[
-            dict[Annotated[str, Field(max_length=64)], Annotated[str, Field(max_length=512)]], Field(max_length=16)
-        ]
-        | None
-    ]
+    metadata: NotRequired[Metadata | None]
     moderation: NotRequired[Moderation | None]
     parallel_tool_calls: NotRequired[bool | None]
     presence_penalty: NotRequired[Penalty | None]
