@@ -88,7 +88,7 @@ class ShuttingDown(GatewayError):
 
 
 class StoreUnavailable(GatewayError):
-    def __init__(self, message: str) -> None:
+    def __init__(self, message: str = "the store cannot be reached; `store: false` needs none") -> None:
         super().__init__(message, headers={"retry-after": "1"})
 
 

@@ -10,6 +10,7 @@ from gateway.auth import Principal
 from gateway.continuation import Continuation, NoPast, continuation
 from gateway.defaults import with_defaults
 from gateway.endpoints import ENDPOINTS, Endpoint, Identity, Presentation
+from gateway.errors import StoreUnavailable
 from gateway.opened import Opened
 from gateway.plan import make_plan
 from gateway.recording import CompletionRecording, Lease, ResponseRecording
@@ -68,6 +69,9 @@ class Opening:
         kept = Keeping()
         if self._store is not None:
             kept = keeping(endpoint.dialect, body, resumable=route.resumable)
+        if kept.stored and self._store is not None and self._store.degraded is not None:
+            # Known before anything is spent on an answer that could not be kept.
+            raise StoreUnavailable
         if self._store is not None and endpoint.dialect == "chat":
             return self._open_chat(self._store, endpoint, principal.name, body, identity, route, kept, strict=strict)
         state = await continuation(self._store or NoPast(), principal.name, body, local)
