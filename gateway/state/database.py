@@ -1,62 +1,94 @@
-"""One database, SQLite or PostgreSQL: connections, transactions with a deadline, and what is wrong with it."""
+"""One database, SQLite or PostgreSQL: connections, transactions with a deadline, and what is wrong with it.
+
+Nobody else writes SQL as text: what is in this file is settings and the opening of transactions.
+"""
 
 import asyncio
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
-from typing import Any, Final
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager, suppress
+from typing import Any, Final, Literal
 
 import structlog
-from sqlalchemy import BigInteger, ColumnElement, cast, event, func, select
+from sqlalchemy import BigInteger, ColumnElement, cast, func, select
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import SQLAlchemyError
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from sqlalchemy.exc import DataError, IntegrityError, SQLAlchemyError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from gateway.errors import StoreUnavailable
+from gateway.state.engines import READING, make_engine
+from gateway.state.store import SchemaMismatch
+from gateway.state.symptoms import TOO_SLOW, symptom
+from gateway.state.tables import workers
 
 _log = structlog.get_logger(__name__)
 
-_SQLITE_SETTINGS: Final = (
-    "PRAGMA journal_mode=WAL",
-    "PRAGMA synchronous=FULL",
-    "PRAGMA busy_timeout=5000",
-    "PRAGMA foreign_keys=ON",
-)
-
 _JULIAN_1970: Final = 2_440_587.5
+
+_CLOSING_S: Final = 1.0
+"""How long a transaction waits for its connection to be free again, which takes none unless something is wrong."""
+
+_RETRY_S: Final = 1.0
+"""Seconds between two looks whether a database that failed is well again."""
+
+Use = Literal["write", "read"]
+Prepare = Callable[[AsyncConnection], Awaitable[None]]
 
 
 class Database:
-    """`async with write() as connection:` is one transaction; so is `read()`, which writes nothing.
+    """`async with write() as connection:` is one transaction; so is `read()`, which sees one moment and writes nothing.
 
-    Both raise StoreUnavailable when the database does not answer within `deadline_s`, or fails.
+    Both raise StoreUnavailable when the database does not answer within `deadline_s`, or fails; a transaction that is
+    left by an exception, cancellation included, has done nothing. `prepare` runs once, in the first transaction that
+    succeeds, before any other.
     """
 
-    def __init__(self, url: str, *, deadline_s: float) -> None:
+    def __init__(self, url: str, *, deadline_s: float, prepare: Prepare | None = None) -> None:
         self.url = make_url(url)
         self.is_sqlite = self.url.get_backend_name() == "sqlite"
-        self.degraded: str | None = None
         self._deadline_s = deadline_s
-        self._engine = _engine(url, is_sqlite=self.is_sqlite)
+        self._writing = make_engine(self.url, deadline_s=deadline_s)
+        self._reading = self._writing.execution_options(**READING[self.is_sqlite])
+        self._prepare = prepare
+        self._preparing = asyncio.Lock()
         # SQLite has one writer at a time: waiting here is fair and cheap, waiting in the file's lock is neither.
         self._turn = asyncio.Lock()
+        self._wrong: dict[Use, str] = {}
+        self._unfinished: set[asyncio.Task[None]] = set()
+        self._probe: asyncio.Task[None] | None = None
+
+    @property
+    def degraded(self) -> str | None:
+        """What is wrong, in words; None when the last write and the last read went well."""
+        return self._wrong.get("write") or self._wrong.get("read")
 
     @asynccontextmanager
     async def write(self) -> AsyncGenerator[AsyncConnection, None]:
-        async with self._answering():
-            if self.is_sqlite:
-                async with self._turn, self._engine.begin() as connection:
-                    yield connection
-            else:
-                async with self._engine.begin() as connection:
-                    yield connection
+        async with self._answering("write"):
+            await self._prepared()
+            async with self._written() as connection:
+                yield connection
 
     @asynccontextmanager
     async def read(self) -> AsyncGenerator[AsyncConnection, None]:
-        async with self._answering(), self._engine.connect() as connection:
-            yield connection
+        async with self._answering("read"):
+            await self._prepared()
+            async with self._connected(self._reading) as connection:
+                yield connection
+
+    async def prepare(self) -> None:
+        """Connect, and prepare now. Raises SchemaMismatch and StoreUnavailable."""
+        async with self._answering("write"):
+            await self._prepared_first()
 
     async def aclose(self) -> None:
-        await self._engine.dispose()
+        """Close every connection. Transactions under way are left to end, for as long as any transaction may take."""
+        if self._probe is not None:
+            self._probe.cancel()
+            await asyncio.wait({self._probe})
+        if self._unfinished:
+            await asyncio.wait(self._unfinished, timeout=self._deadline_s)
+        await self._writing.dispose()
 
     def now_us(self) -> ColumnElement[int]:
         """The database's clock, so that replicas whose clocks differ agree on leases."""
@@ -70,39 +102,101 @@ class Database:
         if not self.is_sqlite:
             await connection.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(what, 0))))
 
+    async def _prepared(self) -> None:
+        if self._prepare is None:
+            return
+        try:
+            await self._prepared_first()
+        except SchemaMismatch as error:
+            # It was down when the server started, which would have refused to.
+            raise self._unavailable("write", str(error)) from error
+
+    async def _prepared_first(self) -> None:
+        async with self._preparing:
+            if self._prepare is not None:
+                async with self._written() as connection:
+                    await self._prepare(connection)
+                self._prepare = None
+
     @asynccontextmanager
-    async def _answering(self) -> AsyncGenerator[None, None]:
+    async def _written(self) -> AsyncGenerator[AsyncConnection, None]:
+        if not self.is_sqlite:
+            async with self._connected(self._writing) as connection:
+                yield connection
+                await connection.commit()
+            return
+        async with self._turn, self._connected(self._writing) as connection:
+            yield connection
+            await connection.commit()
+
+    @asynccontextmanager
+    async def _connected(self, engine: AsyncEngine) -> AsyncGenerator[AsyncConnection, None]:
+        """A connection with a transaction, which is rolled back unless it was committed. Drivers are not interrupted
+        while they connect or let go: they would leave a thread or a socket behind."""
+        connecting = asyncio.get_running_loop().create_task(_begun(engine))
+        try:
+            connection = await asyncio.shield(connecting)
+        except asyncio.CancelledError:
+            self._finish(_close_when_connected(connecting))
+            raise
+        try:
+            yield connection
+        finally:
+            closing = self._finish(connection.close())
+            # What was to be written is committed or not by now: how the letting go ends says nothing about it.
+            await asyncio.wait({closing}, timeout=_CLOSING_S)
+
+    def _finish(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(work)
+        self._unfinished.add(task)
+        task.add_done_callback(self._let_go)
+        return task
+
+    def _let_go(self, done: asyncio.Task[None]) -> None:
+        self._unfinished.discard(done)
+        if not done.cancelled() and (error := done.exception()) is not None:
+            _log.info("store_connection_lost", why=symptom(error))
+
+    @asynccontextmanager
+    async def _answering(self, use: Use) -> AsyncGenerator[None, None]:
         try:
             async with asyncio.timeout(self._deadline_s):
                 yield
         except TimeoutError as error:
-            raise self._unavailable("it did not answer in time") from error
+            raise self._unavailable(use, TOO_SLOW) from error
+        except (DataError, IntegrityError):
+            raise  # ours: the database is well
         except (SQLAlchemyError, OSError) as error:
-            raise self._unavailable(type(error).__name__) from error
-        self.degraded = None
+            raise self._unavailable(use, symptom(error)) from error
+        if self._wrong.pop(use, None) is not None:
+            _log.info("store_available", use=use)
 
-    def _unavailable(self, why: str) -> StoreUnavailable:
-        self.degraded = why
-        _log.warning("store_unavailable", why=why)
+    def _unavailable(self, use: Use, why: str) -> StoreUnavailable:
+        if self._wrong.get(use) != why:
+            _log.warning("store_unavailable", use=use, why=why)
+        self._wrong[use] = why
+        if self._probe is None or self._probe.done():
+            self._probe = asyncio.get_running_loop().create_task(self._until_well())
         return StoreUnavailable("the store cannot be reached; `store: false` needs none")
 
+    async def _until_well(self) -> None:
+        """Look again and again: where requests stay away from what is degraded, nobody else would find out."""
+        upsert = sqlite.insert if self.is_sqlite else postgresql.insert
+        nobody = upsert(workers).values(id="", alive_until_us=0)
+        touched = nobody.on_conflict_do_update(index_elements=[workers.c.id], set_={"alive_until_us": 0})
+        while self._wrong:
+            await asyncio.sleep(_RETRY_S)
+            with suppress(StoreUnavailable):
+                async with self.write() as connection:
+                    await connection.execute(touched)
+                async with self.read() as connection:
+                    await connection.execute(select(workers.c.id).limit(1))
 
-def _engine(url: str, *, is_sqlite: bool) -> AsyncEngine:
-    if not is_sqlite:
-        return create_async_engine(url, pool_pre_ping=False, pool_size=10, max_overflow=10)
-    engine = create_async_engine(url)
 
-    @event.listens_for(engine.sync_engine, "connect")
-    def set_up(connection: Any, _record: object) -> None:
-        # The driver's own way of opening transactions leaves reads outside of them; ours is "begin" below.
-        connection.isolation_level = None
-        cursor = connection.cursor()
-        for setting in _SQLITE_SETTINGS:
-            cursor.execute(setting)
-        cursor.close()
+async def _begun(engine: AsyncEngine) -> AsyncConnection:
+    return await engine.connect().start()
 
-    @event.listens_for(engine.sync_engine, "begin")
-    def begin(connection: Any) -> None:
-        connection.exec_driver_sql("BEGIN")
 
-    return engine
+async def _close_when_connected(connecting: asyncio.Task[AsyncConnection]) -> None:
+    connection = await connecting
+    await connection.close()

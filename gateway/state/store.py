@@ -36,6 +36,10 @@ class UnknownCursor(Exception):
     """The id in `PageRequest.after` is not in the list."""
 
 
+class SchemaMismatch(Exception):
+    """The database's tables are not those this version works with. Its one line says what to do."""
+
+
 class NotHeld(Exception):
     """The response is no longer this worker's: cancelled, deleted, or taken over when its lease had run out."""
 
@@ -102,7 +106,8 @@ class Responses(Protocol):
     """Responses and the items they are made of. A response's history is its chain of parents, walked by one query."""
 
     async def begin(self, new: NewResponse) -> None:
-        """Write a response that begins, with its input items and its job."""
+        """Write a response that begins, with its input items and its job; a log starts with `response.created`. Raises
+        InvalidRequest when the parent has been deleted meanwhile."""
         ...
 
     async def finish(self, owner: str, response: Json, *, worker: str, last: LogEntry | None = None) -> None:

@@ -1,0 +1,90 @@
+"""SQLAlchemy engines as the store needs them: the settings of each database, and how its transactions begin."""
+
+import time
+from typing import Any, Final
+
+from sqlalchemy import URL, event
+from sqlalchemy.exc import DisconnectionError
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+from sqlalchemy.pool import ConnectionPoolEntry
+
+READING: Final[dict[bool, dict[str, Any]]] = {
+    True: {"reading": True},
+    False: {"isolation_level": "REPEATABLE READ"},
+}
+"""SQLite or not -> options of an engine for transactions that see one moment and write nothing."""
+
+_IDLE_S: Final = 1.0
+"""A connection unused for longer is asked whether it is still there: the server may have been restarted."""
+
+
+def make_engine(url: URL, *, deadline_s: float) -> AsyncEngine:
+    """An engine, not connected yet."""
+    if url.get_backend_name() == "sqlite":
+        return _sqlite(url, deadline_s)
+    return _postgresql(url, deadline_s)
+
+
+def _sqlite(url: URL, deadline_s: float) -> AsyncEngine:
+    engine = create_async_engine(url, pool_size=8, max_overflow=8, pool_timeout=deadline_s)
+    settings = (
+        "PRAGMA journal_mode=WAL",
+        # What was acknowledged outlives a loss of power: SYNCHRONOUS_COST
+        "PRAGMA synchronous=FULL",
+        # Another process has the lock: an error a little before the deadline tells more than the deadline.
+        f"PRAGMA busy_timeout={int(deadline_s * 900)}",
+    )
+
+    @event.listens_for(engine.sync_engine, "connect")
+    def set_up(connection: Any, _entry: ConnectionPoolEntry) -> None:
+        # The driver's own way of opening transactions leaves reads outside of them; ours is "begin" below.
+        connection.isolation_level = None
+        cursor = connection.cursor()
+        for setting in settings:
+            cursor.execute(setting)
+        cursor.close()
+
+    @event.listens_for(engine.sync_engine, "begin")
+    def begin(connection: Any) -> None:
+        # A transaction that reads first and then writes fails when another one wrote meanwhile; this one waits instead.
+        reading = connection.get_execution_options().get("reading")
+        connection.exec_driver_sql("BEGIN" if reading else "BEGIN IMMEDIATE")
+
+    return engine
+
+
+def _postgresql(url: URL, deadline_s: float) -> AsyncEngine:
+    milliseconds = str(int(deadline_s * 1000))
+    engine = create_async_engine(
+        url,
+        pool_size=10,
+        max_overflow=10,
+        pool_timeout=deadline_s,
+        connect_args={
+            "timeout": deadline_s,
+            "server_settings": {
+                "application_name": "responses-gateway",
+                # The server gives up what the gateway has given up, or a gateway that hangs would hold its locks.
+                "statement_timeout": milliseconds,
+                "idle_in_transaction_session_timeout": milliseconds,
+                # Compiling a query to machine code takes longer than any of ours.
+                "jit": "off",
+            },
+        },
+    )
+
+    @event.listens_for(engine.sync_engine, "checkin")
+    def note(_connection: Any, entry: ConnectionPoolEntry) -> None:
+        entry.info["used"] = time.monotonic()
+
+    @event.listens_for(engine.sync_engine, "checkout")
+    def still_there(connection: Any, entry: ConnectionPoolEntry, _proxy: object) -> None:
+        if time.monotonic() - entry.info.get("used", time.monotonic()) < _IDLE_S:
+            return
+        dialect = engine.sync_engine.dialect
+        try:
+            dialect.do_ping(connection)
+        except dialect.loaded_dbapi.Error as error:
+            raise DisconnectionError from error
+
+    return engine

@@ -1,0 +1,57 @@
+"""What a database's failure means, in words for operators. Never the statement or its values."""
+
+from typing import Final
+
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+
+TOO_SLOW: Final = "it does not answer in time"
+
+_STATES: Final = {
+    "53100": "its disk is full",
+    "53300": "it has too many connections",
+    "25006": "it is read-only",
+    "3D000": "there is no such database",
+    "42P01": "its tables are missing: run `responses-gateway migrate`",
+    "42703": "its tables are not those of this version: run `responses-gateway migrate`",
+    "42501": "the gateway's user may not use its tables",
+    "57014": TOO_SLOW,
+    "57P01": "it was shut down",
+    "57P03": "it is starting or stopping",
+}
+"""PostgreSQL's SQLSTATE."""
+
+_CLASSES: Final = {
+    "08": "it cannot be reached",
+    "28": "it refuses the gateway's user",
+}
+"""How a SQLSTATE begins."""
+
+_SAID: Final = (
+    ("is full", "its disk is full"),
+    ("readonly", "it is read-only"),
+    ("read-only", "it is read-only"),
+    ("is locked", "another process holds its lock"),
+    ("unable to open", "its file cannot be opened"),
+    ("disk i/o", "its disk fails"),
+    ("malformed", "its file is damaged"),
+    ("not a database", "its file is no database"),
+    ("no such table", "its tables are missing: run `responses-gateway migrate`"),
+    ("no such column", "its tables are not those of this version: run `responses-gateway migrate`"),
+    ("closed", "it was shut down"),
+)
+"""Part of SQLite's message, which has no code in all its failures."""
+
+
+def symptom(error: BaseException) -> str:
+    """A short claim about the database: what to look at."""
+    if isinstance(error, PoolTimeout):
+        return "all connections to it are in use"
+    if isinstance(error, OSError):
+        return "it cannot be reached"
+    cause = error.orig if isinstance(error, DBAPIError) else error
+    state = getattr(cause, "sqlstate", None)
+    if state is not None:
+        return _STATES.get(state) or _CLASSES.get(state[:2]) or f"it fails with SQLSTATE {state}"
+    said = str(cause).lower()
+    return next((claim for part, claim in _SAID if part in said), f"it fails with {type(cause).__name__}")
