@@ -114,7 +114,7 @@ async def test_responses_that_end_at_once_in_two_replicas_keep_their_turns_whole
             opened.push_async_callback(replica.aclose)
             replicas.append(replica)
         for place, name in enumerate(names):
-            begun = {"id": name, "status": "in_progress", "output": [], "usage": None}
+            begun: Json = {"id": name, "status": "in_progress", "output": [], "usage": None}
             said = items(f"{name}_asked", f"{name}_also")
             new = NewResponse(owner=OWNER, response=begun, items=said, conversation_id="conv_1", worker=f"w{place % 2}")
             await replicas[place % 2].begin(new)
