@@ -4,6 +4,8 @@ import base64
 import json
 from typing import Any
 
+from structlog.testing import capture_logs
+
 from tests.clients.codex import Codex, items, said
 from tests.clients.conftest import Answer
 from tests.serving import Gateway
@@ -151,14 +153,17 @@ async def test_a_conversation_is_resumed(codex: Codex, answer: Answer, upstream:
     assert roles == [("user", "I am Ada."), ("assistant", "Good day, Ada."), ("user", "Who am I?")]
 
 
-async def test_the_built_in_provider_falls_back_from_websocket_at_once(
-    codex: Codex, answer: Answer, gateway: Gateway
+async def test_the_built_in_provider_keeps_to_one_websocket(
+    codex: Codex, answer: Answer, gateway: Gateway, upstream: ScriptedUpstream
 ) -> None:
-    answer(chat_text("Good day."))
+    answer(chat_calls(("exec_command", '{"cmd":"echo forty-$((1+1))"}')), chat_text("It says forty-2."))
     built_in = ("--config", "model_provider=openai", "--config", f"openai_base_url={gateway.v1}")
-    events = await codex.do(*built_in, "Say good day.", model=FREEFORM)
-    assert said(events) == ["Good day."]
+    with capture_logs() as lines:
+        events = await codex.do(*built_in, "Run it.", model=FREEFORM)
+    assert said(events) == ["It says forty-2."]
     assert [event for event in events if event["type"] == "error"] == [], "each try it repeats is one"
+    assert [line["method"] for line in lines if line.get("path") == "/v1/responses"] == ["WEBSOCKET"]
+    assert "forty-2" in upstream.requests[1].json["messages"][-1]["content"]
 
 
 async def test_an_error_of_the_upstream_is_shown_once(codex: Codex, upstream: ScriptedUpstream) -> None:

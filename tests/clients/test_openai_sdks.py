@@ -97,5 +97,10 @@ async def test_the_models_are_listed(clients: Installed, gateway: Gateway) -> No
     assert await Sdk(clients, gateway, "openai_sdk.py").do("models", model="demo") == ["demo", "demo"]
 
 
-async def test_a_websocket_is_answered_426(clients: Installed, gateway: Gateway) -> None:
-    assert "426" in await Sdk(clients, gateway, "openai_sdk.py").do("websocket")
+async def test_a_conversation_goes_on_over_a_websocket(
+    clients: Installed, gateway: Gateway, answer: Answer, upstream: ScriptedUpstream
+) -> None:
+    answer(chat_text("Good day."), chat_text("Again."))
+    assert await Sdk(clients, gateway, "openai_sdk.py").do("websocket") == ["Good day.", "Again."]
+    said = [(message["role"], message["content"]) for message in upstream.requests[1].json["messages"]]
+    assert said == [("user", "Hello"), ("assistant", "Good day."), ("user", "Again")]

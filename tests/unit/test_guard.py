@@ -110,3 +110,15 @@ async def test_a_cancellation_from_outside_stays_one() -> None:
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
+
+
+async def test_the_beginning_of_draining_is_told_once_to_those_who_listen() -> None:
+    drain = Drain()
+    told: list[str] = []
+    with drain.telling(lambda: told.append("a")):
+        with drain.telling(lambda: told.append("b")):
+            assert told == []
+        drain.begin()
+    assert told == ["a"]
+    with drain.telling(lambda: told.append("late")):
+        assert told == ["a", "late"]

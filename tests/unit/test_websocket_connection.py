@@ -71,7 +71,7 @@ class Peer:
         async with asyncio.timeout(PATIENCE_S):
             await self._said.join()
 
-    async def send(self, message: Json) -> None:
+    async def send(self, message: Any) -> None:
         if self.gone:
             raise ConnectionResetError
         self._heard.put_nowait(message)
@@ -203,7 +203,7 @@ class FullDisk:
     def begin(self) -> None:
         return
 
-    async def finish(self, result: Json) -> None:
+    async def finish(self, result: Json | None) -> None:
         raise StoreUnavailable("the disk is full")
 
     async def abandon(self, unfinished: Json | None) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gateway.errors import ShuttingDown
+from gateway.errors import NotJson, ShuttingDown
 from gateway.websocket.events import create_of, error_event, lane_of, messages, steer_refused, type_of, with_headers
 from translation.errors import InvalidRequest
 from translation.sse import DONE, KEEP_ALIVE, encode
@@ -90,7 +90,7 @@ def test_an_error_has_the_status_the_words_and_the_headers_of_http() -> None:
 
 
 def test_an_error_outside_of_lanes_names_none_and_always_has_a_code() -> None:
-    event = json.loads(error_event(InvalidRequest("no", param=None, code=None), None))
+    event = json.loads(error_event(NotJson("the body is empty"), None))
     assert "stream_id" not in event
     assert event["error"]["code"] == "invalid_request_error"
 
