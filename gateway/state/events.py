@@ -89,6 +89,9 @@ class SqlEvents:
         if self._writer is not None:
             self._writer.cancel()
             await asyncio.wait([self._writer])
+        appends, self._appends = self._appends, []
+        for append in appends:
+            append.fail(StoreUnavailable("the server is shutting down"))
 
     async def _write(self) -> None:
         while self._appends:
@@ -97,9 +100,7 @@ class SqlEvents:
             try:
                 held = await self._commit(batch) if batch else frozenset()
             except asyncio.CancelledError:
-                for append in (*batch, *self._appends):
-                    append.fail(StoreUnavailable("the server is shutting down"))
-                self._appends = []
+                self._appends = [*batch, *self._appends]
                 raise
             except Exception as error:  # whatever it is, it is theirs who wait, and the next batch may be written
                 for append in batch:
