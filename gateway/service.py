@@ -16,7 +16,7 @@ from gateway.catalogue import Catalogue
 from gateway.contexts import Contexts
 from gateway.endpoints import Endpoint
 from gateway.errors import NotFound
-from gateway.following import follow
+from gateway.following import Following, follow
 from gateway.guard import Drain, Guard
 from gateway.opened import Opened
 from gateway.opening import Opening
@@ -118,7 +118,7 @@ class Service:
         if not new.logged:
             return json_answer(new.response, headers=opened.headers())
         patience_s = self.settings.background.lease_s
-        wire = await follow(self.kept(), new.owner, opened.response_id, after=None, patience_s=patience_s)
+        wire = Following(self.kept(), new.owner, opened.response_id, patience_s=patience_s)
         return self.stream(wire, opened.headers())
 
     def principal(self, request: HTTPConnection) -> Principal:

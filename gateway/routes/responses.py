@@ -1,4 +1,4 @@
-"""/v1/responses: create, list, get, delete, input items; with cancel and replays from `streams.py`."""
+"""/v1/responses: create, list, get, delete, input items; cancel is in `cancel.py`."""
 
 from functools import partial
 
@@ -10,9 +10,9 @@ from gateway import query as query_of
 from gateway.answers import json_answer
 from gateway.endpoints import RESPONSES
 from gateway.paging import page_request
+from gateway.routes.cancel import cancel_routes
 from gateway.routes.kept import list_answer, not_found
 from gateway.routes.request_docs import json_request
-from gateway.routes.streams import replay, streams_routes
 from gateway.service import Service
 from translation.errors import InvalidRequest
 from translation.responses.schema import REQUEST_SCHEMA
@@ -46,7 +46,7 @@ def responses_routes(service: Service) -> APIRouter:
         query_of.flag(query, "include_obfuscation")
         starting_after = query_of.whole(query, "starting_after", least=0, most=_MAX_SEQUENCE_NUMBER)
         if query_of.flag(query, "stream"):
-            return await replay(service, owner, response_id, starting_after)
+            return await service.follow(owner, response_id, after=starting_after)
         if starting_after is not None:
             raise InvalidRequest("'starting_after' is only allowed when 'stream' is true.", param="starting_after")
         found = await service.kept().response(owner, response_id)
@@ -72,5 +72,5 @@ def responses_routes(service: Service) -> APIRouter:
         read = partial(service.kept().input_items, owner, response_id)
         return await list_answer(asked, read, not_found("Response", response_id))
 
-    router.include_router(streams_routes(service))
+    router.include_router(cancel_routes(service))
     return router

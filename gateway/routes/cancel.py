@@ -1,4 +1,4 @@
-"""POST /v1/responses/{id}/cancel, and the stream of a response that is stored already."""
+"""POST /v1/responses/{id}/cancel."""
 
 from fastapi import APIRouter
 from starlette.requests import Request
@@ -6,14 +6,12 @@ from starlette.responses import Response
 
 from gateway import query as query_of
 from gateway.answers import json_answer
-from gateway.following import follow
 from gateway.routes.kept import not_found
 from gateway.service import Service
-from gateway.streaming import EventStream
 from translation.errors import InvalidRequest
 
 
-def streams_routes(service: Service) -> APIRouter:
+def cancel_routes(service: Service) -> APIRouter:
     router = APIRouter(tags=["Responses"])
 
     @router.post("/v1/responses/{response_id}/cancel")
@@ -33,10 +31,3 @@ def streams_routes(service: Service) -> APIRouter:
         return json_answer(cancelled.response)
 
     return router
-
-
-async def replay(service: Service, owner: str, response_id: str, starting_after: int | None) -> Response:
-    """The stream of a stored response, from its log. Raises NotFound, InvalidRequest."""
-    patience_s = service.settings.background.lease_s
-    wire = await follow(service.kept(), owner, response_id, after=starting_after, patience_s=patience_s)
-    return EventStream(wire, service.drain, keepalive_s=service.settings.server.keepalive_s, headers={})
