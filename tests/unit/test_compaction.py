@@ -146,7 +146,7 @@ def test_a_relay_is_sent_what_its_upstream_can_read() -> None:
 
 
 def test_the_lowest_threshold_comes_into_force_first() -> None:
-    entries = [{"compact_threshold": None}, {"compact_threshold": 9}, {"compact_threshold": 5}]
+    entries: list[Json] = [{"compact_threshold": None}, {"compact_threshold": 9}, {"compact_threshold": 5}]
     assert threshold(entries) == {"compact_threshold": 5}
     assert (threshold([]), threshold(None)) == (None, None)
 
