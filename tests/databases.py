@@ -1,19 +1,19 @@
 """Real databases for tests: a SQLite file, and PostgreSQL servers of our own."""
 
+import asyncio
 import itertools
 import shutil
 import subprocess
 import tempfile
 import warnings
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
-from sqlalchemy import create_mock_engine
-from sqlalchemy.dialects import postgresql
 from sqlalchemy.engine import make_url
 
-from gateway.state.tables import metadata
+from gateway.state.migrate import migrate
 
 with warnings.catch_warnings():
     # Importing it looks for a runtime folder and says so when there is none.
@@ -32,7 +32,7 @@ class Postgres:
         self._server = get_server(folder, cleanup_mode="delete")
         self.sql("ALTER SYSTEM SET fsync = off; SELECT pg_reload_conf();")
         self.sql("CREATE DATABASE ready;")
-        self.sql(_tables(), "ready")
+        migrated(self.url("ready"))
 
     def database(self, *, empty: bool = False) -> str:
         """The URL of a new database, with the tables unless `empty`."""
@@ -78,6 +78,13 @@ class Postgres:
         self._server.cleanup()
 
 
+def migrated(url: str) -> str:
+    """The URL again, its tables now those of this version. In a thread: here there may be an event loop."""
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(lambda: asyncio.run(migrate(url))).result()
+    return url
+
+
 @contextmanager
 def postgres() -> Iterator[Postgres]:
     """A server for as long as the block lasts. Its path is short: it is part of the name of a socket."""
@@ -93,13 +100,3 @@ def postgres() -> Iterator[Postgres]:
 def sqlite(file: Path) -> str:
     """The URL of a SQLite file."""
     return f"sqlite+aiosqlite:///{file}"
-
-
-def _tables() -> str:
-    statements: list[str] = []
-    engine = create_mock_engine(
-        "postgresql+asyncpg://",
-        lambda what, *_, **__: statements.append(str(what.compile(dialect=postgresql.dialect()))),
-    )
-    metadata.create_all(engine, checkfirst=False)
-    return ";\n".join(statements) + ";"

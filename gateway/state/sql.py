@@ -1,15 +1,20 @@
 """The store over one database: its parts, and what they share."""
 
+from contextlib import suppress
+from pathlib import Path
+
+from gateway.errors import StoreUnavailable
 from gateway.settings import Background, Store
 from gateway.state.database import Database
 from gateway.state.events import SqlEvents
+from gateway.state.migrate import check, migrate_within
 from gateway.state.signals import Signals
 from gateway.state.sql_completions import SqlCompletions
 from gateway.state.sql_conversations import SqlConversations
 from gateway.state.sql_jobs import SqlJobs
 from gateway.state.sql_responses import SqlResponses
 from gateway.state.sql_retention import SqlRetention
-from gateway.state.tables import metadata
+from gateway.state.sqlite_file import SqliteFile
 
 
 class SqlStore(SqlResponses, SqlConversations, SqlCompletions, SqlEvents, SqlJobs, SqlRetention):
@@ -18,7 +23,11 @@ class SqlStore(SqlResponses, SqlConversations, SqlCompletions, SqlEvents, SqlJob
     def __init__(self, settings: Store, background: Background) -> None:
         if settings.url is None:
             raise ValueError("there is no store without store.url")
-        database = Database(settings.url, deadline_s=settings.deadline_s)
+        prepare = migrate_within if settings.url.startswith("sqlite") else check
+        database = Database(settings.url, deadline_s=settings.deadline_s, prepare=prepare)
+        self._file: SqliteFile | None = None
+        if database.is_sqlite and database.url.database:
+            self._file = SqliteFile(Path(database.url.database), deadline_s=settings.deadline_s)
         signals = Signals(database, poll_s=settings.poll_s)
         SqlResponses.__init__(self, database, signals, lease_s=background.lease_s)
         SqlConversations.__init__(self, database)
@@ -28,17 +37,28 @@ class SqlStore(SqlResponses, SqlConversations, SqlCompletions, SqlEvents, SqlJob
         SqlRetention.__init__(self, database, events_hours=settings.events_hours)
 
     async def open(self) -> None:
-        """Connect and check the schema."""
-        if self._database.is_sqlite:
-            async with self._database.write() as connection:
-                await connection.run_sync(metadata.create_all)
+        if self._file is None:
+            await self._prepare()
+            return
+        self._file.make()
+        async with self._file.joined() as alone:
+            await self._prepare()
+            if alone:
+                with suppress(StoreUnavailable):  # its leases run out
+                    await self.recover(at_start=True)
 
     async def aclose(self) -> None:
-        """Close every connection."""
+        """Stop writing and listening, and close every connection."""
         await self.stop_writing()
         await self._signals.aclose()
         await self._database.aclose()
+        if self._file is not None:
+            self._file.leave()
 
     @property
     def degraded(self) -> str | None:
         return self._database.degraded
+
+    async def _prepare(self) -> None:
+        with suppress(StoreUnavailable):  # `degraded` says so, and every use tries again
+            await self._database.prepare()

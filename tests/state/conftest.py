@@ -7,8 +7,8 @@ import pytest
 
 from gateway.settings import Background, Store
 from gateway.state.database import Database
+from gateway.state.migrate import migrate
 from gateway.state.sql import SqlStore
-from gateway.state.tables import metadata
 from tests import databases
 from tests.databases import Postgres
 
@@ -39,8 +39,7 @@ async def database(store_url: str) -> AsyncIterator[Database]:
     """It, connected, with the tables."""
     opened = Database(store_url, deadline_s=DEADLINE_S)
     if opened.is_sqlite:
-        async with opened.write() as connection:
-            await connection.run_sync(metadata.create_all)
+        await migrate(store_url)
     yield opened
     await opened.aclose()
 

@@ -1,0 +1,41 @@
+"""Writes the next migration: `python -m scripts.migration "say what it adds"`, from what tables.py has and the last one
+had not. Read it before you commit it: it is to only add, and what it adds is nullable or has a default."""
+
+import asyncio
+import sys
+import tempfile
+from pathlib import Path
+
+from alembic import command
+from sqlalchemy import Connection
+
+from gateway.state.database import Database
+from gateway.state.migrate import config, head, migrate
+
+
+def main() -> None:
+    """Write the file and print where it is."""
+    message = " ".join(sys.argv[1:])
+    if not message:
+        raise SystemExit(__doc__)
+    with tempfile.TemporaryDirectory() as folder:
+        asyncio.run(_write(f"sqlite+aiosqlite:///{Path(folder) / 'state.db'}", message))
+
+
+async def _write(url: str, message: str) -> None:
+    await migrate(url)
+    database = Database(url, deadline_s=60.0)
+    async with database.write() as connection:
+        await connection.run_sync(_generate, message)
+    await database.aclose()
+
+
+def _generate(connection: Connection, message: str) -> None:
+    alembic = config()
+    alembic.attributes["connection"] = connection
+    next_version = f"{int(head()) + 1:04}"
+    command.revision(alembic, message, autogenerate=True, rev_id=next_version)
+
+
+if __name__ == "__main__":
+    main()
