@@ -37,6 +37,10 @@ _KEPT_SAMPLING = ("service_tier", "user", "safety_identifier", "prompt_cache_key
 """Parameters of the client's turn that its summary shares: who asks and at what price, nothing of how to answer."""
 
 
+_KEPT_EXTRA = ("chat_template_kwargs", "provider", "cache_salt")
+"""Parameters outside the API of which the same is true; others, such as grammars, bind the answer."""
+
+
 class Summary(NamedTuple):
     text: str
     usage: Usage | None
@@ -52,6 +56,7 @@ def summary_turn(turn: Turn, items: Sequence[Item]) -> Turn:
         tool_choice=None,
         parallel_tool_calls=None,
         sampling={name: turn.sampling[name] for name in _KEPT_SAMPLING if name in turn.sampling},
+        extra={name: turn.extra[name] for name in _KEPT_EXTRA if name in turn.extra},
         max_output_tokens=None,
         text_format=None,
         verbosity=None,

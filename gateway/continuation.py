@@ -33,9 +33,8 @@ class Continuation:
     @property
     def tokens(self) -> int | None:
         """How many tokens the history is, as the last turn's usage says; None where that counted more, or nothing."""
-        if self.usage is None or just_compacted(self.history):
-            return None
-        return int(self.usage["total_tokens"])
+        total = (self.usage or {}).get("total_tokens")
+        return None if not isinstance(total, int) or just_compacted(self.history) else total
 
     @property
     def earlier(self) -> int | None:

@@ -8,6 +8,9 @@ from providers.errors import ContextLengthExceeded
 from translation.errors import Unrepresentable
 from translation.turn import Turn
 
+_TEMPLATE_TOKENS = 1000
+"""More than a chat template adds by itself: its own system prompt, how tools are to be called."""
+
 _MEDIA = (b'"input_image"', b'"input_file"', b'"input_audio"')
 
 
@@ -26,8 +29,8 @@ async def is_over(limit: int, turn: Turn, route: Route, known: int | None) -> bo
     if known is not None:
         return known > limit
     said = orjson.dumps([turn.instructions, *turn.items, *turn.tools])
-    # No token is less than a byte of text, and what templates add is less than what JSON adds; media can be any size.
-    if len(said) <= limit and not any(kind in said for kind in _MEDIA):
+    # No token is less than a byte of text; media can be any size.
+    if len(said) + _TEMPLATE_TOKENS <= limit and not any(kind in said for kind in _MEDIA):
         return False
     try:
         return await count_tokens(turn, route) > limit

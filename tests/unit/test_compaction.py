@@ -1,4 +1,5 @@
 import base64
+import zlib
 
 import orjson
 import pytest
@@ -48,16 +49,26 @@ def test_what_another_server_sealed_is_told_from_ours() -> None:
     assert unseal(FOREIGN["encrypted_content"], "input[0]") is None
 
 
+def checked(held: bytes) -> str:
+    return f"rgc1.{zlib.crc32(held):08x}.{base64.urlsafe_b64encode(held).decode()}"
+
+
 def resealed(**changes: object) -> str:
-    held = {**SEALED._asdict(), **changes}
-    return "rgc1." + base64.urlsafe_b64encode(orjson.dumps(held)).decode()
+    return checked(orjson.dumps({**SEALED._asdict(), **changes}))
+
+
+DEEP = b'{"type":"tool_search_call","arguments":' + b"[" * 500 + b"]" * 500 + b"}"
+CONTENT = OURS["encrypted_content"]
 
 
 DAMAGED = {
-    "of a later version": "rgc2.e30=",
-    "cut": OURS["encrypted_content"][:-7],
-    "no base64": "rgc1.é",
-    "no JSON": "rgc1.YQ==",
+    "of a later version": CONTENT.replace("rgc1", "rgc2"),
+    "with more in it": "rgc1.00000000.a.b",
+    "cut": CONTENT[:-7],
+    "one character changed": CONTENT[:40] + ("a" if CONTENT[40] == "b" else "b") + CONTENT[41:],
+    "no base64": "rgc1.00000000.é",
+    "no JSON": checked(b"a"),
+    "nested too deep": checked(b'{"summary":"a","lead":[],"after_users":false,"rest":[' + DEEP + b"]}"),
     "no text for a summary": resealed(summary=1),
     "no list": resealed(rest=None),
     "an item nobody knows": resealed(rest=[{"type": "who"}]),

@@ -1,7 +1,7 @@
 """Compaction items: what they hold, and what a model reads in their place."""
 
 import base64
-import binascii
+import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cache
@@ -65,7 +65,8 @@ def compaction_item(item_id: str, sealed: Sealed) -> Item:
 
 def seal(sealed: Sealed) -> str:
     """Text that `unseal` takes. It is not secret: it holds only what its reader said or was told before."""
-    return _VERSION + base64.urlsafe_b64encode(orjson.dumps(sealed._asdict(), default=list)).decode()
+    held = orjson.dumps(sealed._asdict(), default=list)
+    return f"{_VERSION}{zlib.crc32(held):08x}.{base64.urlsafe_b64encode(held).decode()}"
 
 
 def unseal(content: str, param: str) -> Sealed | None:
@@ -73,9 +74,10 @@ def unseal(content: str, param: str) -> Sealed | None:
     if not content.startswith(_MARK):
         return None
     try:
-        held = orjson.loads(base64.urlsafe_b64decode(content.removeprefix(_VERSION)))
+        held = _held(content)
         check(_adapter(), held)
-    except (binascii.Error, ValueError, InvalidRequest):
+        orjson.dumps(held)  # what is nested too deep could not be sent on
+    except (ValueError, TypeError, InvalidRequest):
         raise _unreadable(param, "it is damaged, or of a later version") from None
     lead, rest = ([full_form(item) for item in held[name]] for name in ("lead", "rest"))
     if any(item["type"] in _UNSEALABLE for item in (*lead, *rest)):
@@ -194,6 +196,15 @@ def _unreadable(param: str, why: str) -> InvalidRequest:
     return InvalidRequest(
         f"The compaction item cannot be read: {why}. Send what it stands for, or leave it out.", param=param
     )
+
+
+def _held(content: str) -> Any:
+    """Raises ValueError for what was damaged on its way."""
+    version, checksum, text = content.split(".")
+    held = base64.urlsafe_b64decode(text)
+    if f"{version}." != _VERSION or checksum != f"{zlib.crc32(held):08x}":
+        raise ValueError(version)
+    return orjson.loads(held)
 
 
 @cache
