@@ -57,7 +57,10 @@ def serve(
     settings = _settings(config, {key: value for key, value in given.items() if value is not None})
 
     from gateway import server
+    from gateway.state.migrate import refuse_mismatch
 
+    if settings.store.url is not None:
+        _with_store(refuse_mismatch(settings.store.url, deadline_s=settings.store.deadline_s))
     chosen = settings.server
     server.serve(settings, host=chosen.host, port=chosen.port, workers=chosen.workers)
 
@@ -86,6 +89,17 @@ def check_config(file: Annotated[Path, typer.Argument(help="The configuration to
     keys = settings.auth.keys if settings.auth else ()
     counts = ((settings.providers, "provider"), (settings.models, "model"), (keys, "key"))
     typer.echo(f"{file}: ok: {', '.join(_count(len(what), word) for what, word in counts)}")
+
+
+@app.command()
+def migrate(config: ConfigOption = None) -> None:
+    """Bring the database to this version. Serving refuses one that is not, except a SQLite file, which it brings."""
+    settings = _settings_with_store(config)
+
+    from gateway.state.migrate import migrate as run
+
+    assert settings.store.url is not None
+    typer.echo(f"the database is of version {_with_store(run(settings.store.url))}")
 
 
 OwnerOption = Annotated[str, typer.Option("--owner", help="Whose: the name of a key, or `anonymous`.")]
@@ -119,9 +133,10 @@ def _settings_with_store(config: Path | None) -> Settings:
 
 
 def _with_store(work: Coroutine[Any, Any, _ResultT]) -> _ResultT:
-    """The result of `work`. Exits with 1 when the database cannot be used."""
+    """The result of `work`. Exits with 1 when the database cannot be used, with 2 when it is of another version."""
     from gateway.errors import StoreUnavailable
     from gateway.logs import configure_logs
+    from gateway.state.store import SchemaMismatch
 
     configure_logs()  # on stderr: what is printed may be data
     try:
@@ -129,6 +144,8 @@ def _with_store(work: Coroutine[Any, Any, _ResultT]) -> _ResultT:
     except StoreUnavailable as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(1) from None
+    except SchemaMismatch as error:
+        _refuse(str(error))
 
 
 def _settings(config: Path | None, server: dict[str, Any]) -> Settings:

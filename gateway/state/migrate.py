@@ -1,5 +1,6 @@
 """Brings a database's tables to this version, or says which version they are of."""
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -10,7 +11,9 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from gateway.errors import StoreUnavailable
 from gateway.state.database import Database
+from gateway.state.sqlite_file import make_file, sqlite_file
 from gateway.state.store import SchemaMismatch
 
 _DEADLINE_S: Final = 3600.0
@@ -22,6 +25,8 @@ _LOCK: Final = "responses-gateway migrate"
 async def migrate(url: str) -> str:
     """Bring the tables to this version, in one transaction; which one that is. Raises SchemaMismatch when they are of a
     newer one, and StoreUnavailable."""
+    if (file := sqlite_file(url)) is not None:
+        make_file(file)
     database = Database(url, deadline_s=_DEADLINE_S)
     try:
         async with database.write() as connection:
@@ -31,6 +36,19 @@ async def migrate(url: str) -> str:
     finally:
         await database.aclose()
     return head()
+
+
+async def refuse_mismatch(url: str, *, deadline_s: float) -> None:
+    """Raises SchemaMismatch when a server could not use the tables. One that is down may be well later: no failure."""
+    if (file := sqlite_file(url)) is not None and not file.exists():
+        return
+    database = Database(url, deadline_s=deadline_s)
+    try:
+        with suppress(StoreUnavailable):
+            async with database.read() as connection:
+                await (_refuse_newer if database.is_sqlite else check)(connection)
+    finally:
+        await database.aclose()
 
 
 async def migrate_within(connection: AsyncConnection) -> None:

@@ -1,7 +1,6 @@
 """The store over one database: its parts, and what they share."""
 
 from contextlib import suppress
-from pathlib import Path
 
 from gateway.errors import StoreUnavailable
 from gateway.settings import Background, Store
@@ -14,7 +13,7 @@ from gateway.state.sql_conversations import SqlConversations
 from gateway.state.sql_jobs import SqlJobs
 from gateway.state.sql_responses import SqlResponses
 from gateway.state.sql_retention import SqlRetention
-from gateway.state.sqlite_file import SqliteFile
+from gateway.state.sqlite_file import Users, make_file, sqlite_file
 
 
 class SqlStore(SqlResponses, SqlConversations, SqlCompletions, SqlEvents, SqlJobs, SqlRetention):
@@ -23,11 +22,10 @@ class SqlStore(SqlResponses, SqlConversations, SqlCompletions, SqlEvents, SqlJob
     def __init__(self, settings: Store, background: Background) -> None:
         if settings.url is None:
             raise ValueError("there is no store without store.url")
-        prepare = migrate_within if settings.url.startswith("sqlite") else check
+        prepare = check if sqlite_file(settings.url) is None else migrate_within
         database = Database(settings.url, deadline_s=settings.deadline_s, prepare=prepare)
-        self._file: SqliteFile | None = None
-        if database.is_sqlite and database.url.database:
-            self._file = SqliteFile(Path(database.url.database), deadline_s=settings.deadline_s)
+        self._file = sqlite_file(settings.url)
+        self._users = Users(self._file, deadline_s=settings.deadline_s) if self._file else None
         signals = Signals(database, poll_s=settings.poll_s)
         SqlResponses.__init__(self, database, signals, lease_s=background.lease_s)
         SqlConversations.__init__(self, database)
@@ -37,11 +35,11 @@ class SqlStore(SqlResponses, SqlConversations, SqlCompletions, SqlEvents, SqlJob
         SqlRetention.__init__(self, database, events_hours=settings.events_hours)
 
     async def open(self) -> None:
-        if self._file is None:
+        if self._file is None or self._users is None:
             await self._prepare()
             return
-        self._file.make()
-        async with self._file.joined() as alone:
+        make_file(self._file)
+        async with self._users.joined() as alone:
             await self._prepare()
             if alone:
                 with suppress(StoreUnavailable):  # its leases run out
@@ -52,8 +50,8 @@ class SqlStore(SqlResponses, SqlConversations, SqlCompletions, SqlEvents, SqlJob
         await self.stop_writing()
         await self._signals.aclose()
         await self._database.aclose()
-        if self._file is not None:
-            self._file.leave()
+        if self._users is not None:
+            self._users.leave()
 
     @property
     def degraded(self) -> str | None:

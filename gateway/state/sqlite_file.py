@@ -8,6 +8,8 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Final
 
+from sqlalchemy.engine import make_url
+
 if sys.platform != "win32":
     import fcntl
 
@@ -16,21 +18,30 @@ _OWNER_ONLY: Final = 0o600
 _POLL_S: Final = 0.02
 
 
-class SqliteFile:
-    """Beside the database is a lock file, which every process that uses it holds; the database's own locks come and go
-    with its transactions."""
+def sqlite_file(url: str) -> Path | None:
+    """The file an embedded database is in; None for other databases."""
+    parsed = make_url(url)
+    if parsed.get_backend_name() != "sqlite" or not parsed.database or parsed.database.startswith((":", "file:")):
+        return None
+    return Path(parsed.database)
+
+
+def make_file(path: Path) -> None:
+    """Make the folder and the file where there are none, for nobody else to read: it will hold conversations. What
+    cannot be made is the database's to report."""
+    with suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, _OWNER_ONLY))
+
+
+class Users:
+    """The processes that use a database. Each holds a lock file beside it: the database's own locks come and go with
+    its transactions."""
 
     def __init__(self, path: Path, *, deadline_s: float) -> None:
         self._path = path
         self._deadline_s = deadline_s
         self._lock: int | None = None
-
-    def make(self) -> None:
-        """Make the folder and the file where there are none, for nobody else to read: it will hold conversations. What
-        cannot be made is the database's to report."""
-        with suppress(OSError):
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            os.close(os.open(self._path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, _OWNER_ONLY))
 
     @asynccontextmanager
     async def joined(self) -> AsyncGenerator[bool, None]:
