@@ -1,7 +1,8 @@
 """Keeps what a request answered right away leaves behind: its beginning meanwhile, its end before it is told."""
 
 import asyncio
-from typing import Protocol
+from collections.abc import Coroutine
+from typing import Any, Protocol
 
 import structlog
 
@@ -45,29 +46,36 @@ class ResponseRecording:
         self._store = store
         self._lease = lease
         self._new = new
-        self._ended = False
         self._beginning: asyncio.Task[None] | None = None
+        self._ending: asyncio.Task[None] | None = None
 
     def begin(self) -> None:
         self._lease.hold(self._new.owner, self._new.response["id"])
-        self._beginning = asyncio.get_running_loop().create_task(self._store.begin(self._new))
-        # A failure is raised by `finish`; where there is none any more, `abandon` looks at it.
-        self._beginning.add_done_callback(lambda beginning: beginning.cancelled() or beginning.exception())
+        self._beginning = _apart(self._store.begin(self._new))
 
     async def finish(self, result: Json | None) -> None:
-        assert self._beginning is not None
         assert result is not None
+        self._ending = _apart(self._finish(result))
+        # A client that leaves now has still been given a whole answer.
+        await asyncio.shield(self._ending)
+
+    async def abandon(self, unfinished: Json | None) -> None:
+        if self._ending is None and self._beginning is not None:
+            self._ending = _apart(self._abandon(unfinished))
+            await asyncio.shield(self._ending)
+
+    async def _finish(self, result: Json) -> None:
+        assert self._beginning is not None
         try:
             await self._beginning
             await self._store.finish(self._new.owner, result, worker=self._lease.worker)
         except NotHeld:
             _log.info("response_gone", why="deleted or cancelled while it ran")
         finally:
-            self._end()
+            self._lease.drop(self._new.owner, self._new.response["id"])
 
-    async def abandon(self, unfinished: Json | None) -> None:
-        if self._ended or self._beginning is None:
-            return
+    async def _abandon(self, unfinished: Json | None) -> None:
+        assert self._beginning is not None
         try:
             await self._beginning
             if unfinished is None:
@@ -77,11 +85,6 @@ class ResponseRecording:
         except (StoreUnavailable, NotHeld):
             _log.info("response_left", why="its beginning stays, to be ended as interrupted")
         finally:
-            self._end()
-
-    def _end(self) -> None:
-        if not self._ended:
-            self._ended = True
             self._lease.drop(self._new.owner, self._new.response["id"])
 
 
@@ -107,6 +110,13 @@ class CompletionRecording:
 
     async def abandon(self, unfinished: Json | None) -> None:
         return
+
+
+def _apart(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    """Work that goes on when whoever waits for it is cancelled, and whose failure only they hear of."""
+    task = asyncio.get_running_loop().create_task(work)
+    task.add_done_callback(lambda done: done.cancelled() or done.exception())
+    return task
 
 
 def _cancelled(unfinished: Json) -> Json:

@@ -1,0 +1,152 @@
+"""What a reply leaves in the store, however its request ends."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from gateway.errors import StoreUnavailable
+from gateway.recording import CompletionRecording, ResponseRecording
+from gateway.state.store import NewResponse, NotHeld
+
+Json = dict[str, Any]
+HEAD: Json = {"id": "resp_1", "status": "in_progress", "output": []}
+DONE: Json = {**HEAD, "status": "completed"}
+
+
+class Lease:
+    worker = "worker_1"
+
+    def __init__(self) -> None:
+        self.held: set[str] = set()
+        self.dropped = asyncio.Event()
+
+    def hold(self, owner: str, response_id: str) -> None:
+        self.held.add(response_id)
+
+    def drop(self, owner: str, response_id: str) -> None:
+        self.held.remove(response_id)
+        self.dropped.set()
+
+
+class Log:
+    """A store that notes what is asked of it. `gate` holds its writes back; `failure` is what they raise."""
+
+    def __init__(self) -> None:
+        self.said: list[tuple[str, Any]] = []
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.failure: Exception | None = None
+
+    async def begin(self, new: NewResponse) -> None:
+        await self._write("begin", new.response["status"])
+
+    async def finish(self, owner: str, response: Json, *, worker: str) -> None:
+        await self._write("finish", response["status"])
+
+    async def delete(self, owner: str, response_id: str) -> bool:
+        await self._write("delete", response_id)
+        return True
+
+    async def keep_completion(self, owner: str, completion: Json, messages: list[Json]) -> None:
+        await self._write("keep", (completion, messages))
+
+    async def _write(self, what: str, detail: Any) -> None:
+        await self.gate.wait()
+        if self.failure is not None:
+            raise self.failure
+        self.said.append((what, detail))
+
+
+@pytest.fixture
+async def log() -> Log:
+    return Log()
+
+
+@pytest.fixture
+async def lease() -> Lease:
+    return Lease()
+
+
+@pytest.fixture
+async def recording(log: Log, lease: Lease) -> ResponseRecording:
+    store: Any = log
+    return ResponseRecording(store, lease, NewResponse(owner="o", response=HEAD, items=[]))
+
+
+async def test_the_beginning_is_written_before_the_end(recording: ResponseRecording, log: Log, lease: Lease) -> None:
+    recording.begin()
+    assert lease.held == {"resp_1"}
+    await recording.finish(DONE)
+    await recording.abandon(None)
+    assert log.said == [("begin", "in_progress"), ("finish", "completed")]
+    assert not lease.held
+
+
+@pytest.mark.parametrize(
+    ("unfinished", "left"), [(None, ("delete", "resp_1")), ({**HEAD, "status": "failed"}, ("finish", "cancelled"))]
+)
+async def test_what_nobody_waits_for_is_cancelled_or_was_never_there(
+    recording: ResponseRecording, log: Log, lease: Lease, unfinished: Json | None, left: tuple[str, str]
+) -> None:
+    recording.begin()
+    await recording.abandon(unfinished)
+    assert log.said == [("begin", "in_progress"), left]
+    assert not lease.held
+
+
+async def test_a_client_that_leaves_at_the_very_end_loses_nothing(
+    recording: ResponseRecording, log: Log, lease: Lease
+) -> None:
+    recording.begin()
+    log.gate.clear()
+    waiting = asyncio.create_task(recording.finish(DONE))
+    await asyncio.sleep(0)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    await recording.abandon({**HEAD, "status": "failed"})
+    log.gate.set()
+    async with asyncio.timeout(5):
+        await lease.dropped.wait()
+    assert log.said == [("begin", "in_progress"), ("finish", "completed")]
+
+
+async def test_a_store_that_is_away_is_told_and_nothing_stays_held(
+    recording: ResponseRecording, log: Log, lease: Lease
+) -> None:
+    log.failure = StoreUnavailable()
+    recording.begin()
+    with pytest.raises(StoreUnavailable):
+        await recording.finish(DONE)
+    await recording.abandon({**HEAD, "status": "failed"})
+    assert not lease.held
+
+
+async def test_a_response_that_was_deleted_while_it_ran_is_not_brought_back(
+    recording: ResponseRecording, log: Log, lease: Lease
+) -> None:
+    recording.begin()
+    await asyncio.sleep(0)
+    log.failure = NotHeld()
+    await recording.finish(DONE)
+    assert log.said == [("begin", "in_progress")]
+    assert not lease.held
+
+
+async def test_what_never_began_leaves_nothing(recording: ResponseRecording, log: Log) -> None:
+    await recording.abandon(None)
+    assert log.said == []
+
+
+async def test_a_completion_is_kept_with_its_messages_and_metadata(log: Log) -> None:
+    store: Any = log
+    body = {"messages": [{"role": "user", "content": "a"}], "metadata": {"k": "v"}}
+    recording = CompletionRecording(store, "o", body)
+    recording.begin()
+    await recording.finish(None)
+    assert log.said == []
+    await recording.finish({"id": "chatcmpl_1"})
+    await recording.abandon(None)
+    kept = {"id": "chatcmpl_1", "metadata": {"k": "v"}}
+    assert log.said == [("keep", (kept, [{"role": "user", "content": "a", "id": "chatcmpl_1-0"}]))]
