@@ -103,7 +103,10 @@ async def follow(store: Store, owner: str, response_id: str, *, after: int | Non
         raise InvalidRequest(
             f"Invalid value for 'starting_after': there is no event {after} in this stream.", param="starting_after"
         )
-    return Following(store, owner, response_id, after=-1 if after is None else after, patience_s=patience_s)
+    wire = Following(store, owner, response_id, after=-1 if after is None else after, patience_s=patience_s)
+    # Whoever knows the last event is only told that it was the last.
+    wire.ended = stored.response["status"] not in ACTIVE and page.entries[-1].last == after
+    return wire
 
 
 def cut(entry: LogEntry, after: int) -> bytes:
