@@ -81,7 +81,7 @@ def command(
 ) -> Iterator[Command]:
     """Start the command on a free port and wait for its `listening on` line; ended by SIGTERM if still running."""
     file = folder / "config.yaml"
-    file.write_text(yaml.safe_dump(dict(config)))
+    file.write_text(yaml.safe_dump(dict(config), sort_keys=False))
     log = folder / "gateway.log"
     with log.open("w") as stderr:
         process = subprocess.Popen(
