@@ -5,10 +5,12 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 
 from fastapi import APIRouter, FastAPI
+from fastapi.routing import iter_route_contexts
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Match, Route
 from starlette.types import ASGIApp
 
 from gateway import errors
@@ -112,5 +114,15 @@ async def _answer_routing_failure(request: Request, error: Exception) -> Respons
     if error.status_code == 404:
         return error_answer(errors.NotFound(f"there is no {where}"))
     if error.status_code == 405:
-        return error_answer(errors.MethodNotAllowed(f"there is no {where}", headers=error.headers))
+        allowed = {"allow": ", ".join(sorted(_methods(request)))}
+        return error_answer(errors.MethodNotAllowed(f"there is no {where}", headers=allowed))
     return error_answer(errors.NotJson(str(error.detail)))
+
+
+def _methods(request: Request) -> set[str]:
+    """What the path can be asked with; the framework only names the methods of the first route that has it."""
+    found: set[str] = set()
+    for context in iter_route_contexts(request.app.routes):
+        if isinstance(context.route, Route) and context.route.matches(request.scope)[0] is not Match.NONE:
+            found |= context.route.methods or set()
+    return found

@@ -54,7 +54,7 @@ MODELS = pytest.mark.parametrize("model", ["translated", "relayed"])
 @MODELS
 async def test_a_response_reads_back_as_it_was_answered(client: AsyncOpenAI, model: str) -> None:
     created = await client.responses.create(model=model, input="Hello", metadata={"a": "b"})
-    assert (created.store, created.output_text) == (True, "Hi there")
+    assert (created.to_dict()["store"], created.output_text) == (True, "Hi there")
     assert created.id.startswith("resp_")
     assert len(created.id) > 36
     assert await client.responses.retrieve(created.id) == created
@@ -129,7 +129,7 @@ async def test_a_call_and_its_output_go_on_over_a_chain(client: AsyncOpenAI, ups
 
 async def test_nothing_is_written_of_what_is_not_to_be_stored(client: AsyncOpenAI) -> None:
     answered = await client.responses.create(model="m", input="Hello", store=False)
-    assert answered.store is False
+    assert answered.to_dict()["store"] is False
     with pytest.raises(NotFoundError):
         await client.responses.retrieve(answered.id)
     with pytest.raises(BadRequestError):

@@ -57,7 +57,7 @@ WRONG_PLACES: dict[str, tuple[str, str, int, str | None]] = {
     "all responses": ("GET", "/v1/responses", 404, None),
     "all stored completions": ("GET", "/v1/chat/completions", 404, None),
     "a conversation": ("GET", "/v1/conversations/conv_1", 404, None),
-    "DELETE where there is POST": ("DELETE", "/v1/responses", 405, "POST"),
+    "DELETE where there is none": ("DELETE", "/v1/responses", 405, "GET, POST"),
     "POST where there is only GET": ("POST", "/v1/models", 405, "GET"),
     "PATCH, which nothing has": ("PATCH", "/v1/models", 405, "GET"),
     "OPTIONS, which is not CORS": ("OPTIONS", "/v1/models", 405, "GET"),
