@@ -62,9 +62,9 @@ class Engine:
 
 @contextmanager
 def llama(log: Path) -> Iterator[Engine]:
-    """llama.cpp's own HTTP server."""
+    """llama.cpp's own HTTP server. Its log may write into the line that has the address."""
     command = [sys.executable, "-u", str(Path(__file__).with_name("llama_server.py"))]
-    with _started([*command, str(ROOT / "models/tiny-reasoner.gguf")], r"^(http://\S+)$", log) as (url,):
+    with _started([*command, str(ROOT / "models/tiny-reasoner.gguf")], r"(http://127\.0\.0\.1:\d+)$", log) as (url,):
         yield Engine("openai_compatible", url, "llamacpp:requests_processing", "llamacpp:n_decode_total")
 
 
