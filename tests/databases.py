@@ -60,6 +60,12 @@ class Postgres:
         options = f'-h "" -k {self._folder}'
         self._control("-o", options, "-l", str(self._folder / "log"), "start")
 
+    def processes(self) -> list[int]:
+        """Every process of the server, and each connection is one."""
+        postmaster = (self._folder / "postmaster.pid").read_text().split()[0]
+        children = Path(f"/proc/{postmaster}/task/{postmaster}/children").read_text()
+        return [int(process) for process in (postmaster, *children.split())]
+
     def _control(self, *arguments: str) -> None:
         command = [str(self._server.bin_path / "pg_ctl"), "-w", "-D", str(self._folder), *arguments]
         # The server inherits what it is given here: a pipe would stay open as long as it runs.

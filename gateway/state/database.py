@@ -4,6 +4,7 @@ Nobody else writes SQL as text: what is in this file is settings and the opening
 """
 
 import asyncio
+import sqlite3
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Final, Literal
@@ -38,9 +39,9 @@ Prepare = Callable[[AsyncConnection], Awaitable[None]]
 class Database:
     """`async with write() as connection:` is one transaction; so is `read()`, which sees one moment and writes nothing.
 
-    Both raise StoreUnavailable when the database does not answer within `deadline_s`, or fails; a transaction that is
-    left by an exception, cancellation included, has done nothing. `prepare` runs once, in the first transaction that
-    succeeds, before any other.
+    Both raise StoreUnavailable when the database does not answer within `deadline_s`, and the two seconds its driver
+    has to hang up, or fails. A transaction that is left by an exception, cancellation included, has done nothing.
+    `prepare` runs once, in the first transaction that succeeds, before any other.
     """
 
     def __init__(self, url: str, *, deadline_s: float, prepare: Prepare | None = None) -> None:
@@ -166,7 +167,7 @@ class Database:
             raise self._unavailable(use, TOO_SLOW) from error
         except (DataError, IntegrityError):
             raise  # ours: the database is well
-        except (SQLAlchemyError, OSError) as error:
+        except (SQLAlchemyError, sqlite3.Error, OSError) as error:
             raise self._unavailable(use, symptom(error)) from error
         if self._wrong.pop(use, None) is not None:
             _log.info("store_available", use=use)
@@ -177,7 +178,7 @@ class Database:
         self._wrong[use] = why
         if self._probe is None or self._probe.done():
             self._probe = asyncio.get_running_loop().create_task(self._until_well())
-        return StoreUnavailable("the store cannot be reached; `store: false` needs none")
+        return StoreUnavailable()
 
     async def _until_well(self) -> None:
         """Look again and again: where requests stay away from what is degraded, nobody else would find out."""

@@ -14,6 +14,9 @@ READING: Final[dict[bool, dict[str, Any]]] = {
 }
 """SQLite or not -> options of an engine for transactions that see one moment and write nothing."""
 
+_ENDED_ALREADY: Final = None
+"""Every transaction is committed, or rolled back by closing its connection: rolling back once more is a wasted trip."""
+
 _IDLE_S: Final = 1.0
 """A connection unused for longer is asked whether it is still there: the server may have been restarted."""
 
@@ -26,10 +29,12 @@ def make_engine(url: URL, *, deadline_s: float) -> AsyncEngine:
 
 
 def _sqlite(url: URL, deadline_s: float) -> AsyncEngine:
-    engine = create_async_engine(url, pool_size=8, max_overflow=8, pool_timeout=deadline_s)
+    engine = create_async_engine(
+        url, pool_size=8, max_overflow=8, pool_timeout=deadline_s, pool_reset_on_return=_ENDED_ALREADY
+    )
     settings = (
         "PRAGMA journal_mode=WAL",
-        # What was acknowledged outlives a loss of power: SYNCHRONOUS_COST
+        # What was acknowledged outlives a loss of power. NORMAL saves less than a millisecond of each commit.
         "PRAGMA synchronous=FULL",
         # Another process has the lock: an error a little before the deadline tells more than the deadline.
         f"PRAGMA busy_timeout={int(deadline_s * 900)}",
@@ -47,8 +52,9 @@ def _sqlite(url: URL, deadline_s: float) -> AsyncEngine:
     @event.listens_for(engine.sync_engine, "begin")
     def begin(connection: Any) -> None:
         # A transaction that reads first and then writes fails when another one wrote meanwhile; this one waits instead.
-        reading = connection.get_execution_options().get("reading")
-        connection.exec_driver_sql("BEGIN" if reading else "BEGIN IMMEDIATE")
+        statement = "BEGIN" if connection.get_execution_options().get("reading") else "BEGIN IMMEDIATE"
+        # The driver's thread is asked once; through a cursor of SQLAlchemy's it would be three times.
+        connection.connection.dbapi_connection.run_async(lambda driver: driver.execute(statement))
 
     return engine
 
@@ -60,6 +66,7 @@ def _postgresql(url: URL, deadline_s: float) -> AsyncEngine:
         pool_size=10,
         max_overflow=10,
         pool_timeout=deadline_s,
+        pool_reset_on_return=_ENDED_ALREADY,
         connect_args={
             "timeout": deadline_s,
             "server_settings": {

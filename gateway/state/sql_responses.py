@@ -14,7 +14,7 @@ from gateway.state.database import Database
 from gateway.state.forgetting import forget
 from gateway.state.ids import possible
 from gateway.state.leases import beat
-from gateway.state.lineage import ancestors
+from gateway.state.lineage import ancestors, items_of
 from gateway.state.signals import JOBS, Signals
 from gateway.state.sql_conversations import append_items
 from gateway.state.store import (
@@ -111,7 +111,7 @@ class SqlResponses:
                 update(responses)
                 .where(*_is(owner, response_id), responses.c.status.in_(ACTIVE), responses.c.worker == worker)
                 .values(status=response["status"], body=without_output(response), worker=None)
-                .returning(responses.c.conversation_id)
+                .returning(responses.c.conversation_id, responses.c.background, responses.c.logged)
             )
             row = ended.one_or_none()
             if row is None:
@@ -121,7 +121,8 @@ class SqlResponses:
                 await _add_turn(connection, owner, row.conversation_id, response)
             if last is not None:
                 await _add_events(connection, owner, response_id, last)
-            await connection.execute(delete(jobs).where(jobs.c.owner == owner, jobs.c.response_id == response_id))
+            if row.background or row.logged:  # others have no job, and a statement less is a quarter of it all
+                await connection.execute(delete(jobs).where(jobs.c.owner == owner, jobs.c.response_id == response_id))
         self._signals.tell(response_id)
 
     async def response(self, owner: str, response_id: str) -> StoredResponse | None:
@@ -195,7 +196,7 @@ class SqlResponses:
     async def history(self, owner: str, response_id: str) -> History | None:
         if not possible(response_id):
             return None
-        chain = ancestors(owner, response_id)
+        each = items_of(ancestors(owner, response_id), owner, is_sqlite=self._database.is_sqlite).subquery()
         head = self._shown().where(*_is(owner, response_id)).subquery()
         said = union_all(
             select(
@@ -206,9 +207,7 @@ class SqlResponses:
                 head.c.left,
                 head.c.body,
             ),
-            select(chain.c.depth, items.c.place, items.c.position, null(), null(), items.c.body).join_from(
-                chain, items, and_(items.c.owner == owner, items.c.response_id == chain.c.id)
-            ),
+            select(each.c.depth, each.c.place, each.c.position, null(), null(), each.c.body),
         ).subquery()
         async with self._database.read() as connection:
             found = await connection.execute(select(said).order_by(said.c.depth.desc(), said.c.place, said.c.position))
@@ -217,7 +216,7 @@ class SqlResponses:
             return None
         last = rows[-1]
         status = "failed" if last.left else last.status
-        return History([unpack(row.body) for row in rows[:-1]], status, unpack(last.body).get("usage"))
+        return History([unpack(row.body) for row in rows[:-1] if row.body is not None], status, unpack(last.body).get("usage"))
 
     async def items(self, owner: str, item_ids: Sequence[str]) -> Mapping[str, Item]:
         wanted = list(dict.fromkeys(filter(possible, filter(None, item_ids))))

@@ -1,0 +1,157 @@
+"""gateway/state/database.py on both databases: transactions are whole, bounded, and survive whoever leaves."""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from sqlalchemy import func, insert, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from gateway.errors import StoreUnavailable
+from gateway.state.database import Database
+from gateway.state.tables import workers
+from tests.state.waiting import eventually
+
+
+async def add(connection: AsyncConnection, name: str) -> None:
+    await connection.execute(insert(workers).values(id=name, alive_until_us=0))
+
+
+async def count(database: Database) -> int:
+    async with database.read() as connection:
+        return int(await connection.scalar(select(func.count()).select_from(workers)) or 0)
+
+
+@asynccontextmanager
+async def opened(url: str, *, deadline_s: float) -> AsyncIterator[Database]:
+    database = Database(url, deadline_s=deadline_s)
+    yield database
+    await database.aclose()
+
+
+async def test_a_transaction_that_fails_has_done_nothing(database: Database) -> None:
+    async def half() -> None:
+        async with database.write() as connection:
+            await add(connection, "half")
+            raise LookupError
+
+    with pytest.raises(LookupError):
+        await half()
+    assert await count(database) == 0
+    assert database.degraded is None
+
+
+async def test_whoever_leaves_at_any_moment_leaves_nothing_half_and_nothing_held(database: Database) -> None:
+    async def pair(number: int) -> None:
+        async with database.write() as connection:
+            await add(connection, f"{number}-a")
+            await add(connection, f"{number}-b")
+
+    threads = threading.active_count()
+    steps, number = 1.0, 0
+    finished = False
+    while not finished:
+        # Cancelled some turns of the event loop later each time, until it comes to its end before that.
+        number += 1
+        steps = max(steps + 1, steps * 1.05)
+        work = asyncio.create_task(pair(number))
+        for _ in range(int(steps)):
+            await asyncio.sleep(0)
+        finished = work.done()
+        work.cancel()
+        await asyncio.wait({work})
+    assert number > 20
+    async with database.read() as connection:
+        names = set(await connection.scalars(select(workers.c.id)))
+    assert {name[:-2] for name in names if f"{name[:-2]}-a" in names and f"{name[:-2]}-b" in names} == {
+        name[:-2] for name in names
+    }
+    await eventually(lambda: not database._unfinished)
+    await pair(0)
+    assert threading.active_count() <= threads + 20
+    assert database.degraded is None
+
+
+async def test_many_who_leave_at_once_do_not_use_up_the_connections(database: Database) -> None:
+    begun: set[str] = set()
+
+    async def endless(name: str) -> None:
+        async with database.write() as connection:
+            await add(connection, name)
+            begun.add(name)
+            await asyncio.Event().wait()
+
+    for attempt in range(3):
+        tasks = [asyncio.create_task(endless(f"{attempt}-{number}")) for number in range(50)]
+        await eventually(lambda: bool(begun))
+        begun.clear()
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+    async with asyncio.timeout(2):
+        assert await count(database) == 0
+        async with database.write() as connection:
+            await add(connection, "after")
+
+
+async def test_what_takes_too_long_is_unavailable_within_the_deadline(store_url: str, database: Database) -> None:
+    async with opened(store_url, deadline_s=0.5) as hurried, database.write() as holding:
+        # Another connection holds what this one wants: the lock of the file, or that of the row.
+        await add(holding, "one")
+        began = asyncio.get_running_loop().time()
+        with pytest.raises(StoreUnavailable):
+            async with hurried.write() as connection:
+                await add(connection, "one")
+        assert asyncio.get_running_loop().time() - began < 1.5
+        assert hurried.degraded in ("it does not answer in time", "another process holds its lock")
+
+
+async def test_what_was_unavailable_is_found_well_again_without_being_asked(store_url: str, database: Database) -> None:
+    async with opened(store_url, deadline_s=0.5) as hurried:
+        async with database.write() as holding:
+            await add(holding, "one")
+            with pytest.raises(StoreUnavailable):
+                async with hurried.write() as connection:
+                    await add(connection, "one")
+        await eventually(lambda: hurried.degraded is None)
+
+
+async def test_a_read_sees_one_moment(database: Database) -> None:
+    async with database.read() as reading:
+        before = await reading.scalar(select(func.count()).select_from(workers))
+        async with database.write() as connection:
+            await add(connection, "later")
+        assert await reading.scalar(select(func.count()).select_from(workers)) == before == 0
+
+
+async def test_writers_that_read_first_wait_for_each_other(database: Database) -> None:
+    async with database.write() as connection:
+        await add(connection, "counter")
+
+    async def raise_by_one(_: int) -> None:
+        async with database.write() as connection:
+            await database.one_at_a_time(connection, "counter")
+            value = await connection.scalar(select(workers.c.alive_until_us))
+            assert value is not None
+            await connection.execute(update(workers).values(alive_until_us=value + 1))
+
+    await asyncio.gather(*map(raise_by_one, range(30)))
+    async with database.read() as connection:
+        assert await connection.scalar(select(workers.c.alive_until_us)) == 30
+
+
+async def test_the_clock_of_the_database_runs_in_microseconds(database: Database) -> None:
+    async with database.read() as connection:
+        now = await connection.scalar(select(database.now_us()))
+    assert now is not None
+    assert 1_577_836_800_000_000 < now < 4_102_444_800_000_000  # between 2020 and 2100
+
+
+async def test_closing_waits_for_what_is_under_way(store_url: str, database: Database) -> None:
+    closing = Database(store_url, deadline_s=5.0)
+    async with closing.write() as connection:
+        await add(connection, "written")
+    await closing.aclose()
+    assert await count(database) == 1

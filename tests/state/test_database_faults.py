@@ -1,0 +1,235 @@
+"""What can happen to a database: each is bounded, has a name, leaves nothing half, and passes."""
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import event, func, insert, select
+from sqlalchemy.pool import ConnectionPoolEntry
+
+from gateway.errors import StoreUnavailable
+from gateway.settings import Background, Store
+from gateway.state.database import Database
+from gateway.state.migrate import migrate
+from gateway.state.sql import SqlStore
+from gateway.state.store import PageRequest
+from gateway.state.tables import workers
+from tests import databases
+from tests.databases import Postgres
+from tests.state.responses import turn
+from tests.state.waiting import eventually
+
+DEADLINE_S = 2.0
+SLACK_S = 3.5
+"""Over the deadline: the driver has two seconds to say goodbye to a server that does not answer."""
+
+
+@pytest.fixture(scope="module")
+def own_postgres() -> Iterator[Postgres]:
+    """A server that this file may stop."""
+    with databases.postgres() as server:
+        yield server
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "state.db"
+
+
+def connect(url: str) -> SqlStore:
+    return SqlStore(Store(url=url, deadline_s=DEADLINE_S, poll_s=0.05), Background(lease_s=5.0))
+
+
+async def write(database: Database, name: str, count: int = 1) -> None:
+    async with database.write() as connection:
+        names = (f"{name}-{number}-{'x' * 200}" for number in range(count))
+        await connection.execute(insert(workers), [{"id": one, "alive_until_us": 0} for one in names])
+
+
+async def rows(database: Database) -> int:
+    async with database.read() as connection:
+        return int(await connection.scalar(select(func.count()).select_from(workers)) or 0)
+
+
+async def test_a_full_disk_has_a_name_and_leaves_nothing_half(file: Path) -> None:
+    url = databases.sqlite(file)
+    await migrate(url)
+    database = Database(url, deadline_s=DEADLINE_S)
+    pages = {"limit": 60}
+
+    # A full disk, as SQLite sees it.
+    @event.listens_for(database._writing.sync_engine, "checkout")
+    def limit(connection: Any, _entry: ConnectionPoolEntry, _proxy: object) -> None:
+        cursor = connection.cursor()
+        cursor.execute(f"PRAGMA max_page_count={pages['limit']}")
+        cursor.fetchall()
+        cursor.close()
+
+    await write(database, "small")
+    with pytest.raises(StoreUnavailable):
+        await write(database, "large", 2000)
+    assert database.degraded == "its disk is full"
+    assert await rows(database) == 1
+    pages["limit"] = 100_000
+    await eventually(lambda: database.degraded is None)
+    await write(database, "again", 2000)
+    await database.aclose()
+
+
+async def test_a_read_only_file_is_read(file: Path) -> None:
+    await migrate(databases.sqlite(file))
+    database = Database(f"sqlite+aiosqlite:///file:{file}?mode=ro&uri=true", deadline_s=DEADLINE_S)
+    assert await rows(database) == 0
+    with pytest.raises(StoreUnavailable):
+        await write(database, "one")
+    assert database.degraded == "it is read-only"
+    assert await rows(database) == 0
+    assert database.degraded == "it is read-only"
+    await database.aclose()
+
+
+# aiosqlite ends the thread of a connection that failed without anybody waiting for it, and it may outlive our loop.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+@pytest.mark.parametrize(
+    ("spoil", "claim"),
+    [
+        (lambda file: file.mkdir(), "its file cannot be opened"),
+        (lambda file: file.write_bytes(b"not a database at all" * 500), "its file is no database"),
+    ],
+    ids=["a folder", "something else"],
+)
+async def test_a_file_that_cannot_be_used_is_said_at_start(
+    file: Path, spoil: Callable[[Path], object], claim: str
+) -> None:
+    spoil(file)
+    store = connect(databases.sqlite(file))
+    await store.open()
+    assert store.degraded == claim
+    with pytest.raises(StoreUnavailable):
+        await store.response("ann", "resp_1")
+    await store.aclose()
+
+
+async def test_a_server_restarted_between_requests_is_not_noticed(own_postgres: Postgres) -> None:
+    store = connect(own_postgres.database())
+    await store.open()
+    kept = await asyncio.gather(*(turn(store, str(number)) for number in range(8)))
+    own_postgres.stop()
+    own_postgres.start()
+    clock = asyncio.get_running_loop().time
+    idle_until = clock() + 1.1
+    await eventually(lambda: clock() > idle_until)
+    found = await asyncio.gather(*(store.response("ann", response["id"]) for response in kept))
+    assert [one and one.response for one in found] == kept
+    assert store.degraded is None
+    await store.aclose()
+
+
+async def test_a_server_that_is_down_is_unavailable_until_it_is_back(own_postgres: Postgres) -> None:
+    store = connect(own_postgres.database())
+    await store.open()
+    own_postgres.stop()
+    for _ in range(3):
+        with pytest.raises(StoreUnavailable):
+            await turn(store, "a")
+    assert store.degraded in ("it cannot be reached", "it was shut down")
+    own_postgres.start()
+    await eventually(lambda: store.degraded is None)
+    await turn(store, "b")
+    assert len((await store.responses("ann", PageRequest())).rows) == 1
+    await store.aclose()
+
+
+async def test_a_server_that_is_down_at_start_is_used_once_it_is_up(own_postgres: Postgres) -> None:
+    url = own_postgres.database()
+    own_postgres.stop()
+    store = connect(url)
+    await store.open()
+    assert store.degraded == "it cannot be reached"
+    own_postgres.start()
+    await eventually(lambda: store.degraded is None)
+    await turn(store, "a")
+    await store.aclose()
+
+
+async def test_tables_that_turn_out_to_be_missing_are_named(own_postgres: Postgres) -> None:
+    url = own_postgres.database(empty=True)
+    own_postgres.stop()
+    store = connect(url)
+    await store.open()
+    own_postgres.start()
+    with pytest.raises(StoreUnavailable):
+        await turn(store, "a")
+    assert store.degraded is not None
+    assert "responses-gateway migrate" in store.degraded
+    await migrate(url)
+    await eventually(lambda: store.degraded is None)
+    await turn(store, "a")
+    await store.aclose()
+
+
+async def test_a_server_lost_within_a_transaction_leaves_nothing_half(own_postgres: Postgres) -> None:
+    database = Database(own_postgres.database(), deadline_s=DEADLINE_S)
+
+    async def lose() -> None:
+        async with database.write() as connection:
+            await connection.execute(insert(workers).values(id="a", alive_until_us=0))
+            own_postgres.stop()
+            await connection.execute(insert(workers).values(id="b", alive_until_us=0))
+
+    with pytest.raises(StoreUnavailable):
+        await lose()
+    own_postgres.start()
+    await eventually(lambda: database.degraded is None)
+    async with database.read() as connection:
+        assert {"a", "b"}.isdisjoint(await connection.scalars(select(workers.c.id)))
+    await database.aclose()
+
+
+async def test_a_server_that_hangs_is_given_up_in_time(own_postgres: Postgres) -> None:
+    database = Database(own_postgres.database(), deadline_s=DEADLINE_S)
+    await write(database, "before")
+    workers_of_server = own_postgres.processes()
+    for process in workers_of_server:
+        os.kill(process, signal.SIGSTOP)
+    try:
+        began = asyncio.get_running_loop().time()
+        outcomes = await asyncio.gather(*(write(database, f"{n}") for n in range(5)), return_exceptions=True)
+        assert asyncio.get_running_loop().time() - began < DEADLINE_S + SLACK_S
+    finally:
+        for process in workers_of_server:
+            os.kill(process, signal.SIGCONT)
+    assert [type(outcome) for outcome in outcomes] == [StoreUnavailable] * 5
+    await eventually(lambda: database.degraded is None)
+    await write(database, "after")
+    await database.aclose()
+
+
+async def test_more_users_than_connections_wait_for_one(own_postgres: Postgres) -> None:
+    database = Database(own_postgres.database(), deadline_s=DEADLINE_S)
+    let_go = asyncio.Event()
+    holding: list[int] = []
+
+    async def hold(number: int) -> None:
+        async with database.read() as connection:
+            await connection.scalar(select(func.count()).select_from(workers))
+            holding.append(number)
+            await let_go.wait()
+
+    holders = [asyncio.create_task(hold(number)) for number in range(20)]
+    await eventually(lambda: len(holding) == 20)
+    waiting = asyncio.create_task(write(database, "waits"))
+    let_go.set()
+    await asyncio.gather(*holders, waiting)
+    await database.aclose()
+
+
+async def test_no_database_of_that_name_is_said(own_postgres: Postgres) -> None:
+    store = connect(own_postgres.url("nowhere"))
+    await store.open()
+    assert store.degraded == "there is no such database"
+    await store.aclose()
