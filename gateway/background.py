@@ -139,12 +139,13 @@ class JobRunner:
 
     async def _look(self) -> None:
         """One round: stop what is no longer ours, hand back what we do not run, take what is free."""
-        mine = set(self._running) | self._held
+        # What begins while the store answers is not in its answer.
+        running, mine = set(self._running), set(self._running) | self._held
         if mine or self._given_up or self._orphans:
             held = await self._store.held(self.worker)
-            for key in set(self._running) - held:
-                if key in mine and not self._running[key].cancelling():
-                    self._running[key].cancel()
+            for key in running - held:
+                if (task := self._running.get(key)) is not None and not task.cancelling():
+                    task.cancel()
             await self._disown(held - mine - set(self._running) - self._held)
             self._given_up.clear()
         if (free := self._settings.max_running - len(self._running)) > 0 and not self._is_draining:
