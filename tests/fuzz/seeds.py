@@ -1,6 +1,7 @@
 """Valid bodies that between them use every field worth breaking."""
 
 from tests.faults.seen import CHAT, RESPONSES, Json
+from translation.responses.compaction import Sealed, compaction_item
 
 _SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 _PIXEL = "data:image/png;base64,iVBORw0KGgo="
@@ -92,6 +93,19 @@ _RESPONSES: list[Json] = [
         "service_tier": "auto",
         "background": False,
     },
+    {
+        "model": "m",
+        "input": [
+            {"role": "user", "content": "I am Ada."},
+            compaction_item("cmp_1", Sealed("Ada said hello.", rest=[{"role": "user", "content": "Sum up."}])),
+            {"role": "assistant", "content": "Done."},
+            {"role": "user", "content": "Who am I?"},
+        ],
+        "context_management": [{"type": "compaction", "compact_threshold": 100}],
+        "truncation": "auto",
+        "stream": True,
+    },
+    {"model": "m", "input": [{"role": "user", "content": "I am Ada."}, {"type": "compaction_trigger"}]},
 ]
 
 _CHAT: list[Json] = [
