@@ -23,6 +23,7 @@ stream_max_retries = 0
 [mcp_servers.adder]
 command = "{python}"
 args = ["{server}"]
+required = true
 """
 
 
