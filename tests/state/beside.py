@@ -1,0 +1,117 @@
+"""A database seen from beside its servers: whether all in it is whole, and a hold on it."""
+
+import sqlite3
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, closing, contextmanager
+from typing import Any, Literal
+
+import orjson
+from sqlalchemy import Select, select, text
+from sqlalchemy.engine import make_url
+from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
+from sqlalchemy.pool import NullPool
+
+from gateway.state.store import ACTIVE
+from gateway.state.tables import INPUT, OUTPUT, events, items, jobs, responses
+
+Hold = Literal["SHARE", "ACCESS EXCLUSIVE"]
+
+_ENDS = (b"event: response.completed\n", b"event: response.incomplete\n", b"event: response.failed\n")
+
+
+@asynccontextmanager
+async def connected(url: str) -> AsyncIterator[AsyncConnection]:
+    """A connection of our own."""
+    engine = create_async_engine(url, poolclass=NullPool)
+    async with engine.connect() as connection:
+        yield connection
+    await engine.dispose()
+
+
+async def rows(url: str, query: Select) -> Sequence[Any]:
+    async with connected(url) as connection:
+        return (await connection.execute(query)).all()
+
+
+async def check_whole(url: str) -> None:
+    """The file is sound, and nothing in it is half. Everything must have been asked with something, and answered."""
+    if url.startswith("sqlite"):
+        async with connected(url) as connection:
+            assert (await connection.exec_driver_sql("PRAGMA integrity_check")).scalars().all() == ["ok"]
+    known = {row.id: row for row in await rows(url, select(responses))}
+    said = await rows(url, select(items).order_by(items.c.response_id, items.c.place, items.c.position))
+    places = Counter((item.response_id, item.place) for item in said)
+    seen: Counter[tuple[str, int]] = Counter()
+    for item in said:
+        assert item.response_id in known
+        assert item.position == seen[item.response_id, item.place]
+        seen[item.response_id, item.place] += 1
+        assert orjson.loads(item.body)
+    working = {job.response_id for job in await rows(url, select(jobs))}
+    for row in known.values():
+        body = orjson.loads(row.body)
+        assert (body["id"], body["status"], body["output"]) == (row.id, row.status, [])
+        assert row.parent_id is None or row.parent_id in known
+        assert places[row.id, INPUT] > 0
+        if row.status in ACTIVE:
+            assert places[row.id, OUTPUT] == 0
+        else:
+            assert row.worker is None
+            assert row.id not in working
+        if row.status == "completed":
+            assert places[row.id, OUTPUT] > 0
+    assert working <= known.keys()
+    await _check_logs(url, known)
+
+
+async def _check_logs(url: str, known: dict[str, Any]) -> None:
+    logs: dict[str, list[Any]] = {row.id: [] for row in known.values() if row.logged}
+    for entry in await rows(url, select(events).order_by(events.c.response_id, events.c.first)):
+        logs[entry.response_id].append(entry)
+    for response_id, log in logs.items():
+        frames = [frame for entry in log for frame in entry.frames.split(b"\n\n")[:-1]]
+        assert [orjson.loads(frame.partition(b"\ndata: ")[2])["sequence_number"] for frame in frames] == list(
+            range(log[-1].last + 1)
+        )
+        ends = [frame for frame in frames if frame.startswith(_ENDS)]
+        assert ends == ([] if known[response_id].status in ACTIVE else frames[-1:])
+
+
+@asynccontextmanager
+async def held(url: str, hold: Hold = "SHARE") -> AsyncIterator[None]:
+    """While the block lasts nobody else writes responses; with ACCESS EXCLUSIVE nobody reads them either, which SQLite
+    has no way to forbid."""
+    if url.startswith("sqlite"):
+        with _file_held(url):
+            yield
+        return
+    async with connected(url) as connection:
+        lock = {
+            "SHARE": text("LOCK TABLE responses IN SHARE MODE"),
+            "ACCESS EXCLUSIVE": text("LOCK TABLE responses IN ACCESS EXCLUSIVE MODE"),
+        }[hold]
+        await connection.execute(lock)
+        yield
+        await connection.rollback()
+
+
+@contextmanager
+def _file_held(url: str) -> Iterator[None]:
+    file = make_url(url).database
+    assert file is not None
+    with closing(sqlite3.connect(file, isolation_level=None)) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        yield
+        connection.rollback()
+
+
+async def count_waiting(url: str, event: str) -> int:
+    """How many of the gateway's connections to this PostgreSQL database wait for this kind of thing."""
+    waiting = text(
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
+        " AND application_name = 'responses-gateway' AND :event IN (wait_event_type, wait_event)"
+    )
+    async with connected(url) as connection:
+        count: int = (await connection.execute(waiting, {"event": event})).scalar_one()
+        return count
