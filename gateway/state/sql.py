@@ -14,6 +14,7 @@ from gateway.state.sql_jobs import SqlJobs
 from gateway.state.sql_responses import SqlResponses
 from gateway.state.sql_retention import SqlRetention
 from gateway.state.sqlite_file import Users, make_file, sqlite_file
+from gateway.state.store import SchemaMismatch
 
 
 class SqlStore(SqlResponses, SqlConversations, SqlCompletions, SqlEvents, SqlJobs, SqlRetention):
@@ -58,5 +59,9 @@ class SqlStore(SqlResponses, SqlConversations, SqlCompletions, SqlEvents, SqlJob
         return self._database.degraded
 
     async def _prepare(self) -> None:
-        with suppress(StoreUnavailable):  # `degraded` says so, and every use tries again
-            await self._database.prepare()
+        try:
+            with suppress(StoreUnavailable):  # `degraded` says so, and every use tries again
+                await self._database.prepare()
+        except SchemaMismatch:
+            await self.aclose()
+            raise

@@ -1,0 +1,203 @@
+"""The tables of a database and their versions."""
+
+import asyncio
+import os
+import sqlite3
+import stat
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+from alembic.autogenerate import compare_metadata
+from alembic.operations import Operations
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Column, Connection, String, Table, insert, select, update
+from sqlalchemy.schema import MetaData
+
+from gateway.settings import Background, Store
+from gateway.state.database import Database
+from gateway.state.migrate import config, head, migrate
+from gateway.state.sql import SqlStore
+from gateway.state.store import PageRequest, SchemaMismatch
+from gateway.state.tables import metadata
+from tests import databases
+from tests.databases import Postgres
+from tests.state.responses import turn
+
+VERSIONS = Table("alembic_version", MetaData(), Column("version_num", String(32), primary_key=True))
+
+
+def connect(url: str) -> SqlStore:
+    return SqlStore(Store(url=url), Background())
+
+
+async def set_version(url: str, version: str) -> None:
+    database = Database(url, deadline_s=5.0)
+    async with database.write() as connection:
+        await connection.execute(update(VERSIONS).values(version_num=version))
+    await database.aclose()
+
+
+@pytest.fixture
+def empty_postgres(postgres: Postgres) -> str:
+    return postgres.database(empty=True)
+
+
+async def test_the_migrations_make_the_tables_the_code_has(database: Database) -> None:
+    def differences(connection: Connection) -> list[object]:
+        return list(compare_metadata(MigrationContext.configure(connection, opts={"compare_type": True}), metadata))
+
+    async with database.read() as connection:
+        assert await connection.run_sync(differences) == []
+
+
+def test_migrations_only_add() -> None:
+    """What older replicas read and write while newer ones run stays as it is."""
+    refused = ("drop_", "alter_column", "rename_", "execute(", "batch_alter_table")
+    for script in ScriptDirectory.from_config(config()).walk_revisions():
+        source = Path(script.path).read_text()
+        assert [word for word in refused if word in source] == []
+        if script.down_revision is not None:
+            assert source.count("add_column(") == source.count("nullable=True") + source.count("server_default=")
+
+
+async def test_a_running_store_works_on_tables_that_have_more(store_url: str, database: Database) -> None:
+    store = connect(store_url)
+    await store.open()
+    before = await turn(store, "before")
+
+    def add_column(connection: Connection) -> None:
+        operations = Operations(MigrationContext.configure(connection))
+        for table in ("responses", "items", "jobs", "events"):
+            operations.add_column(table, Column("newer", String(10), nullable=True))
+
+    async with database.write() as connection:
+        await connection.run_sync(add_column)
+    after = await turn(store, "after", before)
+    page = await store.responses("ann", PageRequest())
+    assert list(page.rows) == [after, before]
+    assert await store.delete("ann", before["id"])
+    await store.aclose()
+
+
+async def test_the_embedded_file_migrates_itself_and_is_its_owners_alone(tmp_path: Path) -> None:
+    file = tmp_path / "folder" / "state.db"
+    store = connect(databases.sqlite(file))
+    await store.open()
+    kept = await turn(store, "a")
+    await store.aclose()
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    again = connect(databases.sqlite(file))
+    await again.open()
+    assert (await again.responses("ann", PageRequest())).rows == [kept]
+    await again.aclose()
+
+
+async def test_postgresql_is_migrated_only_when_told_to(empty_postgres: str) -> None:
+    store = connect(empty_postgres)
+    with pytest.raises(SchemaMismatch, match=r"unmigrated.*run `responses-gateway migrate`"):
+        await store.open()
+    await store.aclose()
+    assert await migrate(empty_postgres) == head()
+    assert await migrate(empty_postgres) == head()
+    migrated = connect(empty_postgres)
+    await migrated.open()
+    await turn(migrated, "a")
+    await migrated.aclose()
+
+
+async def test_a_newer_database_is_refused_and_left_alone(store_url: str, database: Database) -> None:
+    await set_version(store_url, "9999")
+    for use in (connect(store_url).open, lambda: migrate(store_url)):
+        with pytest.raises(SchemaMismatch, match=r"newer than this version.*9999"):
+            await use()
+    async with database.read() as connection:
+        assert await connection.scalar(select(VERSIONS)) == "9999"
+
+
+async def test_an_older_database_is_called_unmigrated(postgres: Postgres, monkeypatch: pytest.MonkeyPatch) -> None:
+    url = postgres.database()
+    monkeypatch.setattr("gateway.state.migrate.head", lambda: "0999")
+    with pytest.raises(SchemaMismatch, match="unmigrated: it is of version 0001, not 0999"):
+        await connect(url).open()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
+        return databases.sqlite(tmp_path / "state.db")
+    return str(request.getfixturevalue("empty_postgres"))
+
+
+async def test_replicas_that_migrate_at_once_do_not_collide(empty_url: str) -> None:
+    assert await asyncio.gather(*(migrate(empty_url) for _ in range(4))) == [head()] * 4
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Callable[..., "subprocess.CompletedProcess[str]"]:
+    def command(url: str | None, *arguments: str) -> "subprocess.CompletedProcess[str]":
+        file = tmp_path / "config.yaml"
+        file.write_text(yaml.safe_dump({"store": {"url": url}, "providers": {"demo": {"type": "scripted"}}}))
+        program = str(Path(sys.executable).with_name("responses-gateway"))
+        return subprocess.run(
+            [program, *arguments, "--config", str(file)],
+            capture_output=True,
+            text=True,
+            timeout=50,
+            check=False,
+            cwd=tmp_path,
+            env={**os.environ},
+        )
+
+    return command
+
+
+def test_the_command_migrates_and_serving_refuses_what_is_not(
+    empty_postgres: str, run: Callable[..., "subprocess.CompletedProcess[str]"]
+) -> None:
+    refused = run(empty_postgres, "serve", "--port", "0")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert refused.stderr.count("\n") == 1
+    assert "unmigrated" in refused.stderr
+    migrated = run(empty_postgres, "migrate")
+    assert (migrated.returncode, migrated.stdout) == (0, f"the database is of version {head()}\n")
+
+
+def test_two_processes_that_migrate_one_file_do_not_collide(tmp_path: Path) -> None:
+    file = tmp_path / "state.db"
+    program = (
+        f"import asyncio; from gateway.state.migrate import migrate; asyncio.run(migrate('{databases.sqlite(file)}'))"
+    )
+    running = [subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.PIPE) for _ in range(3)]
+    for process in running:
+        _, errors = process.communicate(timeout=50)
+        assert (process.returncode, errors) == (0, b"")
+    with sqlite3.connect(file) as connection:
+        assert connection.execute("SELECT version_num FROM alembic_version").fetchall() == [(head(),)]
+    connection.close()
+
+
+def test_a_newer_file_is_refused_by_name(
+    tmp_path: Path, run: Callable[..., "subprocess.CompletedProcess[str]"]
+) -> None:
+    url = databases.migrated(databases.sqlite(tmp_path / "state.db"))
+    asyncio.run(set_version(url, "9999"))
+    refused = run(url, "serve", "--port", "0")
+    assert refused.returncode == 2
+    assert "newer than this version" in refused.stderr
+
+
+def test_without_a_store_there_is_nothing_to_migrate(run: Callable[..., "subprocess.CompletedProcess[str]"]) -> None:
+    assert run(None, "migrate").returncode == 2
+
+
+async def test_the_version_is_found_where_alembic_writes_it(database: Database) -> None:
+    async with database.write() as connection:
+        await connection.execute(insert(VERSIONS).values(version_num="other"))
+        await connection.rollback()
+    async with database.read() as connection:
+        assert list(await connection.scalars(select(VERSIONS))) == [head()]
