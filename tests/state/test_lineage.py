@@ -1,0 +1,63 @@
+"""What chains cost: every link is looked up by its key, however much else the owner has."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from sqlalchemy import Engine, event
+
+from gateway.state.database import Database
+from gateway.state.sql import SqlStore
+from tests.state.responses import turn
+
+_THROUGH_MUCH = re.compile(
+    r"""
+    Seq\ Scan\ on\ (responses|items) | Bitmap | Hash\ | Merge\ | Materialize   # PostgreSQL
+    | SCAN\ (responses|parent|sibling|items) | AUTOMATIC | \(owner=\?\)          # SQLite
+    """,
+    re.VERBOSE,
+)
+
+
+async def test_history_is_looked_up_link_by_link(store: SqlStore, database: Database) -> None:
+    one = await turn(store, "a")
+    two = await turn(store, "b", one)
+    with recursive_queries() as asked:
+        await store.history("ann", two["id"])
+    await looked_up(database, asked)
+
+
+async def test_what_goes_with_a_deleted_response_is_looked_up_link_by_link(store: SqlStore, database: Database) -> None:
+    one = await turn(store, "a")
+    two = await turn(store, "b", one)
+    await store.delete("ann", one["id"])
+    with recursive_queries() as asked:
+        await store.delete("ann", two["id"])
+    await looked_up(database, asked)
+
+
+async def looked_up(database: Database, asked: list[tuple[str, Any]]) -> None:
+    assert len(asked) == 1
+    async with database.read() as connection:
+        explain = "EXPLAIN QUERY PLAN " if database.is_sqlite else "EXPLAIN "
+        rows = await connection.exec_driver_sql(explain + asked[0][0], asked[0][1])
+        plan = "\n".join(str(row[-1]) for row in rows)
+    assert re.search(r"USING (COVERING )?INDEX" if database.is_sqlite else "Index (Only )?Scan", plan), plan
+    assert not _THROUGH_MUCH.search(plan), plan
+
+
+@contextmanager
+def recursive_queries() -> Iterator[list[tuple[str, Any]]]:
+    """Statement and parameters of those that are sent meanwhile."""
+    sent: list[tuple[str, Any]] = []
+
+    def note(*given: Any) -> None:
+        if "RECURSIVE" in given[2]:
+            sent.append((given[2], given[3]))
+
+    event.listen(Engine, "before_cursor_execute", note)
+    try:
+        yield sent
+    finally:
+        event.remove(Engine, "before_cursor_execute", note)
