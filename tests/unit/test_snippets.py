@@ -51,10 +51,11 @@ def written_in(*languages: str) -> pytest.MarkDecorator:
 
 
 @pytest.fixture(scope="module")
-def gateway() -> Iterator[Gateway]:
-    """A server that answers for every model name and knows no key."""
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    """A server that answers for every model name, knows no key and keeps what it is told to keep."""
     models = {"demo": {"provider": "demo"}, "*": {"provider": "demo"}}
-    with serving({"providers": {"demo": {"type": "scripted"}}, "models": models}) as running:
+    store = {"url": f"sqlite+aiosqlite:///{tmp_path_factory.mktemp('store')}/state.db"}
+    with serving({"store": store, "providers": {"demo": {"type": "scripted"}}, "models": models}) as running:
         yield running
 
 
