@@ -21,6 +21,7 @@ from tests.upstream.builders import (
     text_events,
     whole_chat,
 )
+from translation.json_types import Json
 
 _NAME = re.compile(r"bench-(\d+)(?:-(\d+)ps)?")
 _STREAM_HEAD = (
@@ -76,6 +77,9 @@ def whole_reply(deltas: int, responses: bool) -> bytes:
 FIRST_DELTA = b" token0000"
 """Bytes that show that the first delta has arrived."""
 
+DELTA, END = b"event: response.output_text.delta", b"event: response.completed"
+"""Bytes that show that a Responses stream has a further delta, and that it has ended well."""
+
 _DELTAS = {True: re.compile(rb'"delta":\s*"([^"]*)"'), False: re.compile(rb'"content":\s*"( token[^"]*)"')}
 _ENDS = {True: re.compile(rb'"response\.completed"'), False: re.compile(rb'"finish_reason":\s*"stop"')}
 
@@ -92,4 +96,17 @@ def wrong(body: bytes, model: Model, *, responses: bool, streamed: bool) -> str 
         return f"{len(deltas)} deltas came instead of {model.deltas}, in {body[:200]!r}…"
     if not _ENDS[responses].search(body) or not body.endswith(b"data: [DONE]\n\n"):
         return f"the end is {body[-200:]!r}"
+    return None
+
+
+def wrong_kept(listing: Json, model: Model, answers: int) -> str | None:
+    """What is wrong with the newest stored responses, as `GET /v1/responses` lists them, or None: the first `answers`
+    must be there, whole, and say what the clients have read."""
+    kept = listing["data"]
+    if len(kept) < answers:
+        return f"{len(kept)} of {answers} answers were kept"
+    for response in kept[:answers]:
+        text = "".join(part["text"] for item in response["output"] for part in item["content"])
+        if response["status"] != "completed" or text != model.text:
+            return f"{response['id']} was kept as {response['status']} with the text {text[:60]!r}"
     return None

@@ -17,7 +17,7 @@ import httptools
 import orjson
 import uvloop
 
-from bench.answers import FIRST_DELTA, Model, wrong
+from bench.answers import DELTA, END, FIRST_DELTA, Model, wrong
 
 _WARM_UP_MODEL = "bench-4"
 _MAX_WRONG = 5
@@ -34,6 +34,8 @@ class Spec:
     connections: int
     seconds: float
     hold: bool = False
+    fields: dict[str, Any] = field(default_factory=dict)
+    """Further fields of the request's body."""
 
     @property
     def responses(self) -> bool:
@@ -49,6 +51,10 @@ class Result:
     elapsed: float = 0.0
     first_deltas: list[float] = field(default_factory=list)
     """Time from sending a request to the first delta of its answer: of each request, in the end only their median."""
+    ends: list[float] = field(default_factory=list)
+    """Time from the last delta to the terminal event of each Responses stream, in the end only `middle_and_tail`."""
+    wholes: list[float] = field(default_factory=list)
+    """Time from sending a request to the terminal event of the same streams, in the end only their median."""
     wrong: list[str] = field(default_factory=list)
     """What was wrong with answers, the first few."""
 
@@ -60,6 +66,7 @@ def request_bytes(spec: Spec, model: str) -> bytes:
         body |= {"input": question, "store": False}
     else:
         body["messages"] = [{"role": "user", "content": question}]
+    body |= spec.fields
     content = orjson.dumps(body)
     head = (
         f"POST {spec.path} HTTP/1.1\r\nhost: 127.0.0.1:{spec.port}\r\ncontent-type: application/json\r\n"
@@ -82,6 +89,7 @@ class Client(asyncio.Protocol):
         self._model = Model.named(spec.model)
         self._body: list[bytes] = []
         self._sent_at = 0.0
+        self._last_delta_at = 0.0
         self.begun = asyncio.Event()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -99,6 +107,12 @@ class Client(asyncio.Protocol):
         if not self.begun.is_set() and FIRST_DELTA in body:
             self.begun.set()
             self.result.first_deltas.append(perf_counter() - self._sent_at)
+        if DELTA in body:
+            self._last_delta_at = perf_counter()
+        if END in body:
+            now = perf_counter()
+            self.result.ends.append(now - self._last_delta_at)
+            self.result.wholes.append(now - self._sent_at)
 
     def on_message_complete(self) -> None:
         body = b"".join(self._body)
@@ -181,10 +195,18 @@ async def _turn(word: str) -> None:
     await asyncio.get_running_loop().run_in_executor(None, sys.stdin.readline)
 
 
+def middle_and_tail(times: list[float]) -> list[float]:
+    """Their median and what nineteen in twenty do not exceed; nothing of nothing."""
+    ranked = sorted(times)
+    return [median(ranked), ranked[min(len(ranked) * 19 // 20, len(ranked) - 1)]] if ranked else []
+
+
 def main() -> None:
     result = asdict(uvloop.run(run(Spec(**json.loads(sys.argv[1])))))
     # Every request has a time; a line that holds them all would outgrow the pipe that carries it.
     result["first_deltas"] = [median(result["first_deltas"])] if result["first_deltas"] else []
+    result["wholes"] = [median(result["wholes"])] if result["wholes"] else []
+    result["ends"] = middle_and_tail(result["ends"])
     print(json.dumps(result), flush=True)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import median
 from subprocess import Popen
 
-from bench.load import Result
+from bench.load import Result, Spec
 from bench.processes import Server, load
 from bench.scenarios import Scenario
 
@@ -32,12 +32,7 @@ def measure(server: Server, scenario: Scenario, seconds: float, core: int | None
     """Run the load. Raises WrongAnswers."""
     if scenario.measure == "stream":
         return Figure(None if direct else _memory(server, scenario, core, log), 0.0, 0.0)
-    spec = scenario.spec(server.port, seconds)
-    with _generator(json.dumps(asdict(spec)), core, log) as generator:
-        before = server.cpu_s()
-        _say_go(generator)
-        result = _result(generator, server)
-        spent = server.cpu_s() - before
+    result, spent = under_load(server, scenario.spec(server.port, seconds), core, log)
     if scenario.measure == "first delta":
         value: float | None = median(result.first_deltas) * 1e3
     elif direct:
@@ -45,6 +40,15 @@ def measure(server: Server, scenario: Scenario, seconds: float, core: int | None
     else:
         value = spent * 1e6 / (result.deltas if scenario.measure == "delta" else result.requests)
     return Figure(value, result.requests / result.elapsed, result.deltas / result.elapsed)
+
+
+def under_load(server: Server, spec: Spec, core: int | None, log: Path) -> tuple[Result, float]:
+    """What was delivered, and the CPU seconds it took the server. Raises WrongAnswers."""
+    with _generator(json.dumps(asdict(spec)), core, log) as generator:
+        before = server.cpu_s()
+        _say_go(generator)
+        result = _result(generator, server)
+        return result, server.cpu_s() - before
 
 
 def _memory(server: Server, scenario: Scenario, core: int | None, log: Path) -> float:

@@ -7,6 +7,7 @@ from statistics import median
 
 from bench.measure import Figure
 from bench.scenarios import Scenario
+from bench.state_report import StateRow, aligned, number
 
 RESULTS = Path(__file__).parent / "results"
 LATEST = RESULTS / "latest.json"
@@ -47,9 +48,14 @@ def row(scenario: Scenario, runs: dict[str, list[Figure]]) -> Row:
     )
 
 
-def write(rows: list[Row], machine: str, path: Path) -> None:
+def write(rows: list[Row], state: list[StateRow], machine: str, path: Path) -> None:
     path.parent.mkdir(exist_ok=True)
-    path.write_text(json.dumps({"machine": machine, "rows": [asdict(row) for row in rows]}, indent=2) + "\n")
+    written = {
+        "machine": machine,
+        "rows": [asdict(row) for row in rows],
+        "state": [asdict(row) for row in state],
+    }
+    path.write_text(json.dumps(written, indent=2) + "\n")
 
 
 def baseline_scores(path: Path = BASELINE) -> dict[str, float]:
@@ -62,16 +68,10 @@ def baseline_scores(path: Path = BASELINE) -> dict[str, float]:
 def table(scenarios: list[Scenario], rows: list[Row], baseline: dict[str, float]) -> str:
     lines = [_COLUMNS, tuple("-" * len(name) for name in _COLUMNS)]
     lines += [_cells(scenario, row, baseline.get(row.name)) for scenario, row in zip(scenarios, rows, strict=True)]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return "\n".join(_aligned(line, widths) for line in lines)
+    return aligned(lines)
 
 
 _COLUMNS = ("scenario", "unit", "direct", "nginx", "gateway", "score", "target", "baseline", "req/s", "deltas/s", "")
-
-
-def _aligned(line: tuple[str, ...], widths: list[int]) -> str:
-    name, *numbers = (cell.rjust(width) for cell, width in zip(line, widths, strict=True))
-    return "  ".join([name.strip().ljust(widths[0]), *numbers]).rstrip()
 
 
 def _cells(scenario: Scenario, row: Row, before: float | None) -> tuple[str, ...]:
@@ -82,12 +82,12 @@ def _cells(scenario: Scenario, row: Row, before: float | None) -> tuple[str, ...
     return (
         row.name,
         row.unit,
-        _number(row.direct.value),
-        _number(row.nginx.value if row.nginx else None),
-        _number(row.gateway.value),
-        f"{_number(row.score)} {sign}".strip(),
-        f"≤ {_number(row.target)}",
-        _number(before),
+        number(row.direct.value),
+        number(row.nginx.value if row.nginx else None),
+        number(row.gateway.value),
+        f"{number(row.score)} {sign}".strip(),
+        f"≤ {number(row.target)}",
+        number(before),
         _rates(row, "requests_per_s"),
         _rates(row, "deltas_per_s"),
         ", ".join(marks),
@@ -118,9 +118,3 @@ def _rates(row: Row, field: str) -> str:
     figures = [row.direct, *([row.nginx] if row.nginx else []), row.gateway]
     rates = [getattr(figure, field) for figure in figures]
     return " / ".join(f"{rate:,.0f}" for rate in rates) if any(rates) else "-"
-
-
-def _number(value: float | None) -> str:
-    if value is None:
-        return "-"
-    return f"{value:,.0f}" if value >= 100 else f"{value:.2f}" if value < 10 else f"{value:.1f}"

@@ -1,7 +1,4 @@
-"""The order of a run: start everything, measure in turns so that foreign load falls on all alike, report.
-
-The gateway is started the way a user starts it, with a config file and no special switches.
-"""
+"""The order of a run: start everything, measure in turns so that foreign load falls on all alike, report."""
 
 import argparse
 import os
@@ -9,22 +6,19 @@ import platform
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench import report
+from bench import report, state_report
+from bench.chain import CHAIN, chain_rows
+from bench.databases import databases
+from bench.gateway import gateway
 from bench.measure import Figure, WrongAnswers, measure
 from bench.processes import Server, cores, listening, nginx
 from bench.scenarios import SCENARIOS, Scenario
-
-_CONFIG = """\
-server: {{port: 0}}
-providers:
-  upstream: {{type: openai_compatible, base_url: "http://127.0.0.1:{port}/v1"}}
-models:
-  "*": {{provider: upstream}}
-"""
+from bench.state import STATE, Bench, StateScenario, state_rows
+from bench.state_report import StateRow
 
 
 @dataclass(frozen=True)
@@ -39,17 +33,25 @@ def main() -> int:
     """Print the table; 1 when an answer was wrong."""
     options = _options()
     scenarios = [scenario for scenario in SCENARIOS if options.only in scenario.name]
+    stateful = [scenario for scenario in STATE if options.only in scenario.name]
     try:
         with tempfile.TemporaryDirectory(prefix="bench-") as home:
             rows = run(scenarios, options, Path(home))
+            kept = run_stateful(stateful, options, Path(home), chain=options.only in CHAIN)
     except WrongAnswers as wrong:
         print(f"wrong answers, so there are no figures: {wrong}", file=sys.stderr)
         return 1
-    print(report.table(scenarios, rows, report.baseline_scores()))
-    print("req/s and deltas/s: direct / nginx / gateway. CPU is user + system time of the whole process tree.")
-    report.write(rows, _machine(), report.LATEST)
+    if rows:
+        print(report.table(scenarios, rows, report.baseline_scores()))
+        print("req/s and deltas/s: direct / nginx / gateway. CPU is user + system time of the whole process tree.")
+    if kept:
+        print(state_report.table(kept))
+        print(
+            "without / with: the same load, answered without and with the store. A database server's CPU is not in it."
+        )
+    report.write(rows, kept, _machine(), report.LATEST)
     if options.keep:
-        report.write(rows, _machine(), report.BASELINE)
+        report.write(rows, kept, _machine(), report.BASELINE)
     return 0
 
 
@@ -59,7 +61,7 @@ def run(scenarios: list[Scenario], options: Options, home: Path) -> list[report.
     if measured is None:
         print("only one core: the gateway, the load and the upstream share it", file=sys.stderr)
     rows: list[report.Row] = []
-    with listening("direct", [sys.executable, "-m", "bench.upstream"], loaded, home / "upstream.log") as upstream:
+    with _upstream(loaded, home) as upstream:
         for scenario in scenarios:
             runs: dict[str, list[Figure]] = {}
             for turn in range(options.rounds):
@@ -75,23 +77,35 @@ def run(scenarios: list[Scenario], options: Options, home: Path) -> list[report.
     return rows
 
 
+def run_stateful(scenarios: list[StateScenario], options: Options, home: Path, *, chain: bool) -> list[StateRow]:
+    """What the store costs. Raises WrongAnswers."""
+    if not scenarios and not chain:
+        return []
+    measured, loaded = cores()
+    with databases(home, loaded) as made:
+        rows: list[StateRow] = []
+        if scenarios:
+            with _upstream(loaded, home) as upstream:
+                bench = Bench(upstream, measured, loaded, home, options.rounds, options.seconds)
+                rows += state_rows(scenarios, made, bench)
+        return rows + (chain_rows(made) if chain else [])
+
+
+def _upstream(core: int | None, home: Path) -> AbstractContextManager[Server]:
+    return listening("direct", [sys.executable, "-m", "bench.upstream"], core, home / "upstream.log")
+
+
 @contextmanager
 def _servers(upstream: Server, core: int | None, home: Path) -> Iterator[list[Server]]:
-    config = home / "config.yaml"
-    config.write_text(_CONFIG.format(port=upstream.port))
     with ExitStack() as stack:
-        gateway = stack.enter_context(listening("gateway", _gateway_command(config), core, home / "gateway.log"))
+        measured = stack.enter_context(gateway(upstream, core, home))
         forwarder = stack.enter_context(nginx(upstream.port, core, home))
         if forwarder is None:
             print(
                 "nginx is not installed, so there are no ratios to it (Debian: apt install nginx-light)",
                 file=sys.stderr,
             )
-        yield [upstream, *([forwarder] if forwarder else []), gateway]
-
-
-def _gateway_command(config: Path) -> list[str]:
-    return [str(Path(sys.executable).parent / "responses-gateway"), "serve", "--config", str(config)]
+        yield [upstream, *([forwarder] if forwarder else []), measured]
 
 
 def _options() -> Options:

@@ -1,0 +1,168 @@
+"""What keeping answers costs: the same load on one gateway, with `store: false` and then kept, in turns."""
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any, NamedTuple, TypeAlias
+from urllib.request import urlopen
+
+import orjson
+
+from bench.answers import Model, wrong_kept
+from bench.databases import Databases
+from bench.gateway import gateway
+from bench.load import Result, Spec
+from bench.measure import WrongAnswers, under_load
+from bench.processes import Server
+from bench.state_report import StateRow
+from translation.json_types import Json
+
+_NOT_KEPT: dict[str, Any] = {"store": False}
+_KEPT: dict[str, Any] = {"store": True}
+_LOGGED: dict[str, Any] = {"store": True, "background": True}
+
+_LISTED = 100
+"""As many answers as one list has are read back and compared."""
+
+
+class Run(NamedTuple):
+    """One load: what its model says, what was delivered, and the CPU seconds that took."""
+
+    model: Model
+    result: Result
+    cpu_s: float
+
+
+class Reading(NamedTuple):
+    """One figure of the runs of a scenario. `target`: by how much it may be more than without the store."""
+
+    name: str
+    unit: str
+    of: Callable[[Sequence[Run]], float]
+    target: float | None = None
+
+
+@dataclass(frozen=True)
+class StateScenario:
+    """One load for each of `models`, and what is read off them. `kept`: what requests say so that they are kept."""
+
+    name: str
+    models: tuple[str, ...]
+    connections: int
+    readings: tuple[Reading, ...]
+    kept: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Where and how long everything is measured. `core` is the gateway's, `load_core` the load's and the upstream's."""
+
+    upstream: Server
+    core: int | None
+    load_core: int | None
+    home: Path
+    rounds: int
+    seconds: float
+
+
+def per_delta_us(runs: Sequence[Run]) -> float:
+    """CPU of one more delta: the slope between a short answer and a long one."""
+    short, long = runs
+    return (_per_stream_us(long) - _per_stream_us(short)) / (long.model.deltas - short.model.deltas)
+
+
+def per_stream_us(runs: Sequence[Run]) -> float:
+    """CPU of one stream but for its deltas."""
+    return _per_stream_us(runs[0]) - runs[0].model.deltas * per_delta_us(runs)
+
+
+def _per_stream_us(run: Run) -> float:
+    return run.cpu_s * 1e6 / run.result.requests
+
+
+_END = (
+    Reading("p50", "ms", lambda runs: runs[0].result.ends[0] * 1e3, target=3.0),
+    Reading("p95", "ms", lambda runs: runs[0].result.ends[1] * 1e3),
+)
+_SHORT = (
+    Reading("first delta", "ms", lambda runs: runs[0].result.first_deltas[0] * 1e3),
+    Reading("whole answer", "ms", lambda runs: runs[0].result.wholes[0] * 1e3),
+)
+# Nothing happens to a delta because it is kept: what is left of the target is what two equal loads differ by.
+_CPU = (
+    Reading("CPU per delta", "µs", per_delta_us, target=0.3),
+    Reading("CPU per stream", "µs", per_stream_us),
+)
+_LOG = (
+    Reading("CPU per delta", "µs", lambda runs: runs[0].cpu_s * 1e6 / runs[0].result.deltas),
+    Reading("rate", "deltas/s", lambda runs: runs[0].result.deltas / runs[0].result.elapsed),
+)
+
+STATE = (
+    # Paced, so that the last delta and the end are not one write: what is between them is what is waited for.
+    StateScenario("state: end of a stream, 1 connection", ("bench-16-200ps",), 1, _END, _KEPT),
+    StateScenario("state: end of a stream, 16 connections", ("bench-16-200ps",), 16, _END, _KEPT),
+    StateScenario("state: short answer, 1 connection", ("bench-4",), 1, _SHORT, _KEPT),
+    StateScenario("state: 16 connections", ("bench-16", "bench-1024"), 16, _CPU, _KEPT),
+    StateScenario("state: event log, full speed", ("bench-128",), 16, _LOG, _LOGGED),
+    StateScenario("state: event log, 50 deltas/s", ("bench-128-50ps",), 64, _LOG, _LOGGED),
+)
+
+_Figures: TypeAlias = dict[str, list[tuple[float, float]]]
+"""Reading -> without and with the store, of each round."""
+
+
+def state_rows(scenarios: Sequence[StateScenario], databases: Databases, bench: Bench) -> list[StateRow]:
+    """The medians of all rounds. Raises WrongAnswers."""
+    rows: list[StateRow] = []
+    for scenario in scenarios:
+        figures: dict[str, _Figures] = {database: {} for database in databases}
+        for _, (database, new_url) in itertools.product(range(bench.rounds), databases.items()):
+            with gateway(bench.upstream, bench.core, bench.home, store_url=new_url()) as server:
+                without = _runs(server, scenario, _NOT_KEPT, bench)
+                kept = _runs(server, scenario, scenario.kept, bench)
+            for reading in scenario.readings:
+                figures[database].setdefault(reading.name, []).append((reading.of(without), reading.of(kept)))
+        for reading, database in itertools.product(scenario.readings, databases):
+            rows.append(_row(scenario, reading, database, figures[database][reading.name]))
+    return rows
+
+
+def _row(scenario: StateScenario, reading: Reading, database: str, pairs: Sequence[tuple[float, float]]) -> StateRow:
+    without, kept = (median(values) for values in zip(*pairs, strict=True))
+    # The target is SQLite's, on the machine that is measured; how far away a PostgreSQL is, its operator decides.
+    target = reading.target if database == "SQLite" else None
+    return StateRow(f"{scenario.name}, {reading.name}", database, reading.unit, without, kept, target)
+
+
+def _runs(server: Server, scenario: StateScenario, fields: dict[str, Any], bench: Bench) -> list[Run]:
+    runs = []
+    for name in scenario.models:
+        spec = Spec(
+            port=server.port,
+            path="/v1/responses",
+            model=name,
+            stream=True,
+            connections=scenario.connections,
+            seconds=bench.seconds,
+            fields=fields,
+        )
+        before = _newest(server, 1)
+        result, cpu_s = under_load(server, spec, bench.load_core, bench.home / "load.log")
+        model = Model.named(name)
+        if fields["store"]:
+            fault = wrong_kept(_newest(server, _LISTED), model, min(result.requests, _LISTED))
+        else:
+            fault = None if _newest(server, 1) == before else "something was kept of what was not to be"
+        if fault:
+            raise WrongAnswers(fault)
+        runs.append(Run(model, result, cpu_s))
+    return runs
+
+
+def _newest(server: Server, limit: int) -> Json:
+    with urlopen(f"http://127.0.0.1:{server.port}/v1/responses?limit={limit}") as answer:
+        listing: Json = orjson.loads(answer.read())
+    return listing

@@ -1,0 +1,61 @@
+"""What the benchmark says of the store: figures are differences, and what was kept wrong is no figure."""
+
+import pytest
+
+from bench.answers import Model, wrong_kept
+from bench.load import Result, Spec, middle_and_tail, request_bytes
+from bench.state import Run, per_delta_us, per_stream_us
+from bench.state_report import StateRow, table
+
+MODEL = Model.named("bench-4")
+
+
+def kept(text: str = MODEL.text, status: str = "completed") -> dict:
+    message = {"type": "message", "content": [{"type": "output_text", "text": text}]}
+    return {"id": "resp_1", "status": status, "output": [message]}
+
+
+def test_kept_answers_are_right_whatever_is_older() -> None:
+    assert wrong_kept({"data": [kept(), kept(), kept("older")]}, MODEL, 2) is None
+
+
+@pytest.mark.parametrize(
+    "newest",
+    [[kept()], [kept(), kept(" token0000")], [kept(status="in_progress"), kept()], [kept(), kept() | {"output": []}]],
+    ids=["one is missing", "a text is cut", "one has not ended", "an output is empty"],
+)
+def test_kept_answers_are_wrong_when(newest: list[dict]) -> None:
+    assert wrong_kept({"data": newest}, MODEL, 2)
+
+
+def test_a_delta_costs_what_a_longer_answer_costs_more() -> None:
+    short = Run(Model.named("bench-10"), Result(requests=100), cpu_s=0.1)
+    long = Run(Model.named("bench-110"), Result(requests=50), cpu_s=0.075)
+    assert per_delta_us([short, long]) == pytest.approx(5.0)
+    assert per_stream_us([short, long]) == pytest.approx(950.0)
+
+
+def test_the_tail_is_what_nineteen_in_twenty_do_not_exceed() -> None:
+    assert middle_and_tail([float(number) for number in range(100, 0, -1)]) == [50.5, 96.0]
+    assert middle_and_tail([1.0]) == [1.0, 1.0]
+    assert middle_and_tail([]) == []
+
+
+def test_a_target_is_about_what_the_store_adds() -> None:
+    assert not StateRow("end", "SQLite", "ms", without=15.0, value=17.9, target=3.0).missed
+    assert StateRow("end", "SQLite", "ms", without=15.0, value=18.1, target=3.0).missed
+    assert StateRow("queries", "SQLite", "", without=None, value=2, target=1).missed
+    assert not StateRow("end", "PostgreSQL", "ms", without=15.0, value=99.0).missed
+
+
+def test_the_table_shows_what_is_added_and_what_missed() -> None:
+    lines = table([StateRow("end", "SQLite", "ms", 15.0, 18.5, 3.0), StateRow("size", "SQLite", "KiB", None, 2900)])
+    titles, _, end, size = (line.split() for line in lines.splitlines())
+    assert titles == ["state", "database", "unit", "without", "with", "added", "target"]
+    assert end == ["end", "SQLite", "ms", "15.0", "18.5", "3.50", "≤", "3.00", "missed"]
+    assert size == ["size", "SQLite", "KiB", "-", "2,900", "-", "-"]
+
+
+def test_a_request_says_how_it_is_kept() -> None:
+    spec = Spec(8080, "/v1/responses", "bench-4", stream=True, connections=1, seconds=1, fields={"store": True})
+    assert b'"store":true' in request_bytes(spec, "bench-4")
