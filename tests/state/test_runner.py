@@ -17,6 +17,7 @@ from gateway.settings import Background, Store
 from gateway.state.sql import SqlStore
 from gateway.state.store import ACTIVE, Job, LogEntry, NewResponse
 from providers.errors import UpstreamBroken
+from tests import databases
 from tests.state.responses import WORKER, answered, completed, new, response, said
 from translation import sse
 from translation.json_types import Json
@@ -359,3 +360,28 @@ async def test_a_follower_cuts_where_its_client_is(store: SqlStore) -> None:
         assert events(frames) == WHOLE[after + 1 :]
         if after < 4:
             assert wire.result() == (await ended(store, head))
+
+
+async def test_a_stream_goes_on_when_its_database_has_been_restarted() -> None:
+    gate, head = asyncio.Event(), queued()
+    wire = ScriptedWire(head, gate=gate)
+    with databases.postgres() as server:
+        url = server.database()
+        async with opened(url) as store, opened(url) as elsewhere, replica(store, lease_s=30) as here:
+            await here.runner.accept(logged(head), wire)
+            async with asyncio.timeout(PATIENCE_S):
+                await wire.begun.wait()
+            follower = await follow(elsewhere, "ann", head["id"], after=None, patience_s=PATIENCE_S)
+            following = asyncio.get_running_loop().create_task(collected(follower))
+            await asyncio.to_thread(server.stop)
+            gate.set()
+            with pytest.raises(StoreUnavailable):
+                await store.held(WORKER)
+            await asyncio.to_thread(server.start)
+            assert events(await following) == WHOLE
+            assert await told(store, head) == WHOLE
+
+
+async def collected(wire: Following) -> bytes:
+    async with asyncio.timeout(PATIENCE_S):
+        return b"".join([frames async for frames in wire.frames()])
