@@ -36,11 +36,13 @@ async def client(upstream: ScriptedUpstream, reader: Reader, tmp_path: Path) -> 
         "providers": {
             "chat": chat,
             "both": {**chat, "dialects": ["chat", "responses"]},
+            "responses": {**chat, "dialects": ["responses"]},
             "openai": {"type": "openai", "base_url": upstream.url},
             "vllm": {"type": "vllm", "base_url": upstream.url},
         },
         "models": {
             "both": {"provider": "both"},
+            "responses": {"provider": "responses"},
             "openai": {"provider": "openai"},
             "vllm": {"provider": "vllm"},
             "llama": {"provider": "chat", "capabilities": {"counting": "chat"}},

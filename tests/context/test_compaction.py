@@ -1,12 +1,15 @@
 """What a client sees of compaction: asked for, triggered, and done by the server when a context grows."""
 
 import warnings
+from pathlib import Path
 from typing import Any
 
 import pytest
 from openai import APIStatusError, AsyncOpenAI, BadRequestError, InternalServerError
 
 from tests.context.reader import Reader, asks_for_a_summary, usage
+from tests.databases import sqlite
+from tests.serving import serving
 from tests.upstream import ScriptedUpstream
 from tests.upstream.builders import chat_calls, chat_text, error_reply, json_reply, responses_text
 
@@ -275,6 +278,60 @@ async def test_an_upstream_that_only_speaks_responses_is_managed_here(
         model="both", previous_response_id=first.id, input="On.", context_management=MANAGED
     )
     assert [item.type for item in second.output] == ["compaction", "message"]
+
+
+async def test_a_model_that_speaks_nothing_but_responses_is_managed_too(
+    client: AsyncOpenAI, upstream: ScriptedUpstream
+) -> None:
+    upstream.on("/responses", responses_text("Ada is 36."))
+    asked: list[Any] = [
+        {"role": "user", "content": LONG},
+        {"role": "assistant", "content": "ok"},
+        {"role": "user", "content": "On."},
+    ]
+    response = await client.responses.create(model="responses", input=asked, context_management=MANAGED)
+    assert [item.type for item in response.output] == ["message"]  # its usage says that the input is short
+    lower: list[Any] = [{"type": "compaction", "compact_threshold": 1}]
+    second = await client.responses.create(
+        model="responses", previous_response_id=response.id, input="On.", context_management=lower
+    )
+    assert [item.type for item in second.output] == ["compaction", "message"]
+    sent = upstream.requests[-1].json
+    assert [item["role"] for item in sent["input"]] == ["user", "user"]
+    assert "context_management" not in sent
+
+
+async def test_a_response_in_the_background_is_compacted_like_any_other(client: AsyncOpenAI, reader: Reader) -> None:
+    first = await client.responses.create(model="m", input=LONG)
+    args: Any = {"model": "m", "previous_response_id": first.id, "input": "On.", "context_management": MANAGED}
+    stream = await client.responses.create(**args, background=True, stream=True)
+    ended: Any = [event async for event in stream][-1]
+    assert (ended.type, [item.type for item in ended.response.output]) == (
+        "response.completed",
+        ["compaction", "message"],
+    )
+
+
+async def test_what_is_anothers_is_unknown_to_both_endpoints(upstream: ScriptedUpstream, tmp_path: Path) -> None:
+    upstream.on("/chat/completions", Reader())
+    config = {
+        "store": {"url": sqlite(tmp_path / "owners.db")},
+        "auth": {"keys": [{"name": name, "key": f"{name}-12345678"} for name in ("ada", "bob")]},
+        "providers": {"chat": {"type": "openai_compatible", "base_url": upstream.url}},
+        "models": {"*": {"provider": "chat"}},
+    }
+    with serving(config) as gateway:
+        async with (
+            AsyncOpenAI(base_url=gateway.v1, api_key="ada-12345678", max_retries=0) as ada,
+            AsyncOpenAI(base_url=gateway.v1, api_key="bob-12345678", max_retries=0) as bob,
+        ):
+            hers = (await ada.responses.create(model="m", input="a")).id
+            for ask in (bob.responses.compact, bob.responses.input_tokens.count):
+                seen = [
+                    await refusal(ask(model="m", previous_response_id=response_id, input="b"))
+                    for response_id in (hers, "resp_unknown")
+                ]
+                assert seen == [("previous_response_id", "previous_response_not_found")] * 2
 
 
 async def test_usage_of_both_is_told(client: AsyncOpenAI, reader: Reader) -> None:

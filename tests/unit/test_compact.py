@@ -1,0 +1,164 @@
+"""A reply that goes on after a compaction, event by event."""
+
+from collections.abc import AsyncGenerator, Sequence
+from typing import Any
+
+import pytest
+
+from gateway.compact import CompactingExchange, summary_turn, total
+from providers.base import Batch, Exchange
+from translation.events import (
+    Annotated,
+    Delta,
+    Event,
+    Failed,
+    Finished,
+    ItemEnded,
+    ItemStarted,
+    Noted,
+    Opaque,
+    PartEnded,
+    PartStarted,
+    Progressed,
+    Started,
+    Usage,
+)
+from translation.grammar import Grammar
+from translation.json_types import Item
+from translation.loss import Loss
+from translation.turn import Turn
+
+
+def said(role: str, text: str) -> Item:
+    return {"type": "message", "role": role, "content": [{"type": "input_text", "text": text}]}
+
+
+def message(text: str) -> list[Event]:
+    start: Item = {"id": "msg_1", "type": "message", "role": "assistant", "content": []}
+    part = {"type": "output_text", "text": "", "annotations": []}
+    return [ItemStarted(0, start), PartStarted(0, 0, part), Delta(0, 0, text), PartEnded(0, 0), ItemEnded(0)]
+
+
+class Script:
+    """An exchange that plays events, and tells whether it was closed."""
+
+    losses: Sequence[Loss] = ()
+
+    def __init__(self, *batches: Sequence[Event]) -> None:
+        self._batches = batches
+        self.closed = False
+
+    async def batches(self) -> AsyncGenerator[Batch, None]:
+        try:
+            for batch in self._batches:
+                yield batch
+        finally:
+            self.closed = True
+
+
+SUMMARY = [Started("m"), *message("they met"), Finished("stop", usage=Usage(10, 2, reasoning=1))]
+TURN = Turn(model="m", items=[said("user", "hello"), said("assistant", "hi"), said("user", "on")])
+
+
+def compacting(answer: Script, *, due: bool = True) -> tuple[CompactingExchange, list[Turn]]:
+    asked: list[Turn] = []
+
+    def say(script: Script) -> Any:
+        def ask(turn: Turn) -> Exchange:
+            asked.append(turn)
+            return script
+
+        return ask
+
+    async def is_due() -> bool:
+        return due
+
+    return CompactingExchange(TURN, say(Script(SUMMARY)), say(answer), is_due), asked
+
+
+async def played(exchange: CompactingExchange) -> list[Event]:
+    return [event async for batch in exchange.batches() for event in batch]
+
+
+async def test_every_event_moves_by_one_item() -> None:
+    search: Item = {"id": "ws_1", "type": "web_search_call", "status": "in_progress"}
+    opening, *rest = message("hi")
+    cited = Annotated(0, 0, {"type": "url_citation"})
+    answer: list[list[Event]] = [
+        [Started("m", "upstream"), Noted(facts={"service_tier": "flex"}), Opaque("responses", {"type": "ping"})],
+        [opening, rest[0], rest[1], cited, *rest[2:]],
+        [ItemStarted(1, search), Progressed(1, "searching"), Opaque("responses", {}, 1), ItemEnded(1)],
+        [Finished("stop", usage=Usage(3, 1))],
+    ]
+    exchange, asked = compacting(Script(*answer))
+    events = await played(exchange)
+    grammar = Grammar()
+    grammar.check(events)
+    grammar.finish()
+    assert [event.index for event in events if hasattr(event, "index")] == [
+        *(0, 0),
+        None,
+        *(1 for _ in range(6)),
+        *(2 for _ in range(4)),
+    ]
+    assert isinstance(events[1], ItemStarted)
+    assert events[1].item["type"] == "compaction"
+    assert isinstance(events[-1], Finished)
+    assert events[-1].usage == Usage(13, 3, reasoning=1)
+    assert [turn.items[-1]["content"][0]["text"][:5] for turn in asked] == ["Write", "on"]
+
+
+async def test_a_failure_counts_what_was_spent_before_it() -> None:
+    exchange, _ = compacting(Script([Started("m")], [Failed("server_error", "broke", usage=Usage(1, 1))]))
+    failed = (await played(exchange))[-1]
+    assert isinstance(failed, Failed)
+    assert failed.usage == Usage(11, 3, reasoning=1)
+
+
+async def test_what_is_not_due_is_not_touched() -> None:
+    answer = Script([Started("m"), *message("hi"), Finished("stop")])
+    exchange, asked = compacting(answer, due=False)
+    assert len(await played(exchange)) == 7
+    assert asked == [TURN]
+
+
+async def test_leaving_closes_what_is_open() -> None:
+    answer = Script([Started("m"), *message("hi")], [Finished("stop")])
+    exchange, _ = compacting(answer)
+    batches = exchange.batches()
+    await anext(batches)
+    await anext(batches)
+    await batches.aclose()
+    assert answer.closed
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [
+        (None, None, None),
+        (Usage(1, 2), None, Usage(1, 2)),
+        (None, Usage(1, 2), Usage(1, 2)),
+        (Usage(1, 2, cache_read=1), Usage(3, None, cache_write=0), Usage(4, 2, cache_read=1, cache_write=0)),
+    ],
+)
+def test_what_nobody_reported_stays_unknown(one: Usage | None, other: Usage | None, expected: Usage | None) -> None:
+    assert total(one, other) == expected
+
+
+def test_a_summary_is_not_bound_by_what_binds_the_answer() -> None:
+    turn = Turn(
+        model="m",
+        items=[],
+        instructions="Be brief.",
+        tools=[{"type": "function", "name": "f"}],
+        tool_choice="required",
+        sampling={"stop": ["a"], "user": "u"},
+        max_output_tokens=16,
+        text_format={"type": "json_object"},
+        extra={"guided_json": {}, "chat_template_kwargs": {"enable_thinking": False}},
+    )
+    asked = summary_turn(turn, [said("user", "hello")])
+    assert (asked.instructions, asked.sampling) == ("Be brief.", {"user": "u"})
+    assert (asked.tools, asked.tool_choice, asked.max_output_tokens, asked.text_format) == ((), None, None, None)
+    assert asked.extra == {"chat_template_kwargs": {"enable_thinking": False}}
+    assert len(asked.items) == 2
