@@ -27,6 +27,7 @@ class Frames:
     """A wire that says the same `count` times, then waits for `release`."""
 
     has_content = True
+    ended = False
 
     def __init__(self, count: int, release: asyncio.Event | None = None) -> None:
         self._count = count
@@ -40,6 +41,12 @@ class Frames:
 
     def fail(self, error: Exception) -> bytes:
         raise error
+
+    def result(self) -> None:
+        return None
+
+    def withdraw(self, frames: bytes) -> bytes:
+        return frames
 
 
 Make: TypeAlias = Callable[[Frames], Any]

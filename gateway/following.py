@@ -59,6 +59,10 @@ class Following:
         event = {"type": "error", "sequence_number": max(self._after, 0), **told, "code": told["code"] or told["type"]}
         return sse.encode("error", orjson.dumps(event | {"type": "error"}))
 
+    def withdraw(self, frames: bytes) -> bytes:
+        """Nothing: what the log has was kept before it is told."""
+        return frames
+
     def result(self) -> Json:
         """The response in the terminal event, once ended."""
         response: Json = orjson.loads(self._last.partition(b"\ndata: ")[2])["response"]

@@ -35,6 +35,9 @@ class KeptEncoder:
         self._said.append(frames)
         return frames
 
+    def withdraw(self, frames: bytes) -> bytes:
+        return self._encoder.withdraw(frames)
+
 
 class KeptRelay:
     """A relay that remembers what it forwarded."""
@@ -70,6 +73,9 @@ class KeptRelay:
 
     def fail(self, failed: Failed) -> bytes:
         return self._relay.fail(failed)
+
+    def withdraw(self, frames: bytes) -> bytes:
+        return self._relay.withdraw(frames)
 
     def _remember(self, frames: bytes) -> bytes:
         self._said.append(frames)

@@ -14,6 +14,7 @@ import uvicorn
 from gateway.app import create_app
 from gateway.banner import banner
 from gateway.guard import Drain
+from gateway.http_protocol import HttpProtocol
 from gateway.logs import configure_logs
 from gateway.settings import Settings
 from gateway.websocket.protocol import WebSocketProtocol
@@ -102,6 +103,7 @@ def make_server(
         create_app(settings, drain, providers),
         log_config=None,
         access_log=False,
+        http=HttpProtocol,
         ws=WebSocketProtocol,
         ws_max_size=int(settings.server.max_body_mb * _READABLE * _MB),
         ws_ping_interval=settings.server.keepalive_s,

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import aclosing
 from typing import Protocol
 
 import structlog
@@ -12,9 +11,11 @@ from starlette.types import Receive, Scope, Send
 from gateway.edge import BODY_SEND
 from gateway.errors import GatewayError, ShuttingDown
 from gateway.guard import ClientLeft, Drain, Guard
+from gateway.http_protocol import BODY_WRITER, BodyWriter
 from gateway.logs import note_failure
 from gateway.recording import Recording
 from providers.errors import ProviderError
+from providers.incoming import Incoming, Iterated
 from translation.errors import TranslationError
 from translation.json_types import Json
 from translation.sse import KEEP_ALIVE
@@ -53,6 +54,11 @@ class Wire(Protocol):
         """The frames that end the stream now, in failure; empty when it has ended already."""
         ...
 
+    def withdraw(self, frames: bytes) -> bytes:
+        """`frames`, the last that were made, without the terminal event in them, which nobody was sent: the stream has
+        not ended, and `fail` ends it."""
+        ...
+
 
 class EventStream(Response):
     """Sends a Wire.
@@ -78,18 +84,23 @@ class EventStream(Response):
         self.init_headers({**_HEADERS, **headers})
         self._late_headers = late_headers
         self._wire = wire
+        self._frames = wire if isinstance(wire, Incoming) else Iterated(wire.frames(), b"")
         self._recording = recording
         self._drain = drain
         self._keepalive_s = keepalive_s
         self._held: list[bytes] = []
         self._unsent = b""
+        self._failure: Exception | None = None
+        self._writer: BodyWriter | None = None
         self._started = False
+        self._complete = False
         self._ended = False
         self._last_sent = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._beat_task: asyncio.Task[None] | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self._scope = scope
         self._send = send
         self._send_body = scope.get(BODY_SEND, send)
         self._loop = asyncio.get_running_loop()
@@ -99,11 +110,10 @@ class EventStream(Response):
         if self._keepalive_s:
             self._timer = self._loop.call_later(self._keepalive_s, self._tick)
         try:
-            async with Guard(receive, self._drain):
-                await self._pump()
+            await self._pass_on(receive)
         except ClientLeft:
-            _log.info("client_left", started=self._started)
-            return
+            if not self._complete:
+                _log.info("client_left", started=self._started)
         except (GatewayError, ProviderError, TranslationError) as error:
             await self._fail(error)
         except Exception as error:
@@ -115,24 +125,71 @@ class EventStream(Response):
                 self._timer.cancel()
             if self._recording is not None:
                 await self._abandon(self._recording)
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _pass_on(self, receive: Receive) -> None:
+        try:
+            async with Guard(receive, self._drain):
+                await self._pump()
+        finally:
+            await self._frames.close()
 
     async def _pump(self) -> None:
-        async with aclosing(self._wire.frames()) as frames:
-            async for frame in frames:
-                if self._recording is not None and self._wire.ended:
-                    await self._recording.finish(self._wire.result())
-                if self._started:
-                    # `_write`, written out: this line runs for every read of every stream.
-                    self._unsent = frame
-                    await self._send_body({"type": "http.response.body", "body": frame, "more_body": True})
-                    self._unsent = b""
-                    self._last_sent = self._loop.time()
-                    continue
-                self._held.append(frame)
-                if self._wire.has_content:
-                    await self._start()
+        frames = self._frames
+        if self._wire.has_content:
+            await self._start()
+        await frames.open()
+        while not frames.ended:
+            made = frames.take()
+            if not (made or frames.ended):
+                await frames.arrival(self._push)
+                made = self._pushed()
+            if made:
+                await self._deliver(made)
         await self._start()
+        if not self._complete:
+            await self._write(b"", last=True)
+
+    def _push(self) -> bool:
+        """Send what came without waking this stream's task, where sending it is all there is to do: so it is with nine
+        reads in ten, and a task's turn costs as much as their translation."""
+        if self._writer is None:
+            return False
+        try:
+            made = self._frames.take()
+        except Exception as failure:
+            self._failure = failure
+            return False
+        if self._frames.ended or (made and not self._writer.write(made)):
+            self._unsent = made
+            return False
+        self._last_sent = self._loop.time()
+        return True
+
+    def _pushed(self) -> bytes:
+        """What a push has left to do."""
+        if self._failure is not None:
+            raise self._failure
+        made, self._unsent = self._unsent, b""
+        return made
+
+    async def _deliver(self, made: bytes) -> None:
+        if self._recording is not None and self._wire.ended:
+            await self._keep(self._recording, made)
+        if self._started:
+            await self._write(made, last=self._frames.ended)
+            return
+        self._held.append(made)
+        if self._wire.has_content:
+            await self._start()
+
+    async def _keep(self, recording: Recording, made: bytes) -> None:
+        """Before anybody is told of the end. What cannot be kept ends in failure."""
+        self._recording = None
+        try:
+            await recording.finish(self._wire.result())
+        except BaseException:
+            self._unsent = self._wire.withdraw(made)
+            raise
 
     async def _start(self) -> None:
         """Commit to status 200 and send what was held back."""
@@ -143,13 +200,15 @@ class EventStream(Response):
             self.headers.update(self._late_headers())
         await self._send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
         held, self._held = b"".join(self._held), []
-        await self._write(held)
+        await self._write(held, last=self._frames.ended)
+        self._writer = self._scope.get(BODY_WRITER)
 
-    async def _write(self, frames: bytes) -> None:
-        if not frames:
+    async def _write(self, frames: bytes, *, last: bool = False) -> None:
+        if not (frames or last):
             return
         self._unsent = frames
-        await self._send_body({"type": "http.response.body", "body": frames, "more_body": True})
+        self._complete = last
+        await self._send_body({"type": "http.response.body", "body": frames, "more_body": not last})
         self._unsent = b""
         self._last_sent = self._loop.time()
 
@@ -159,8 +218,12 @@ class EventStream(Response):
         note_failure(error)
         frames = self._wire.fail(error)
         if self._recording is not None and frames:
-            await self._recording.finish(self._wire.result())
-        await self._write(self._unsent + frames)
+            recording, self._recording = self._recording, None
+            try:
+                await recording.finish(self._wire.result())
+            except Exception:
+                _log.exception("failure_not_kept")
+        await self._write(self._unsent + frames, last=True)
 
     async def _abandon(self, recording: Recording) -> None:
         """The end of a recording whose reply has not been kept whole: its client left, or never heard of it."""

@@ -1,12 +1,13 @@
 """The two ways a response reaches its client: translated from events, or relayed as it came."""
 
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Awaitable, Sequence
 from typing import Protocol
 
 from gateway.errors import TurnFailed, as_event
 from gateway.logs import note_failure
 from providers.base import Batch, Exchange, RelayExchange
+from providers.incoming import Incoming, Iterated, Push
+from translation.errors import ProtocolViolation
 from translation.events import Event, Failed, Noted, Opaque, Started
 from translation.json_types import Json
 
@@ -19,6 +20,7 @@ class Encoder(Protocol):
     @property
     def response(self) -> Json | None: ...
     def feed(self, batch: Batch, /) -> bytes: ...
+    def withdraw(self, frames: bytes, /) -> bytes: ...
 
 
 class CallMapping(Protocol):
@@ -41,78 +43,114 @@ class Relay(Protocol):
     def feed(self, read: bytes, /) -> bytes: ...
     def finish(self) -> bytes: ...
     def fail(self, failed: Failed, /) -> bytes: ...
+    def withdraw(self, frames: bytes, /) -> bytes: ...
 
 
-class TranslatedWire:
+class TranslatedWire(Incoming[bytes]):
     """Upstream events, encoded."""
+
+    ended = False
 
     def __init__(self, exchange: Exchange, calls: CallMapping | None, encoder: Encoder) -> None:
         self.has_content = False
-        self._exchange = exchange
+        self._batches = exchange if isinstance(exchange, Incoming) else Iterated(exchange.batches(), ())
         self._calls = calls
         self._encoder = encoder
+        self._failed: Failed | None = None
 
-    async def frames(self) -> AsyncGenerator[bytes, None]:
-        mapped: Batch = ()
-        async with aclosing(self._exchange.batches()) as batches:
-            async for batch in batches:
-                mapped = batch if self._calls is None else self._calls.feed(batch)
-                if not self.has_content:
-                    self.has_content = has_content(mapped)
-                if frames := self._encoder.feed(mapped):
-                    yield frames
-        if mapped and isinstance(mapped[-1], Failed):
-            note_failure(TurnFailed(mapped[-1]))
+    def frames(self) -> AsyncGenerator[bytes, None]:
+        return self.each()
 
-    @property
-    def ended(self) -> bool:
-        return self._encoder.ended
+    async def open(self) -> None:
+        await self._batches.open()
+
+    def take(self) -> bytes:
+        batch = self._batches.take()
+        if not batch:
+            if self._batches.ended:
+                raise ProtocolViolation("the upstream's turn stopped without an end")
+            return b""
+        if self._calls is not None:
+            batch = self._calls.feed(batch)
+        if not self.has_content:
+            self.has_content = has_content(batch)
+        frames = self._encoder.feed(batch)
+        if self._encoder.ended:
+            self.ended = True
+            self._failed = last if isinstance(last := batch[-1], Failed) else None
+        return frames
+
+    def arrival(self, push: Push | None = None) -> Awaitable[None]:
+        return self._batches.arrival(push)
+
+    async def close(self, *, whole: bool = False) -> None:
+        if self._failed is not None:
+            note_failure(TurnFailed(self._failed))
+        await self._batches.close(whole=whole)
 
     def result(self) -> Json | None:
         return self._encoder.response
 
     def fail(self, error: Exception) -> bytes:
-        return b"" if self._encoder.ended else self._encoder.feed([as_event(error)])
+        if self._encoder.ended:
+            return b""
+        self.ended = True
+        return self._encoder.feed([as_event(error)])
+
+    def withdraw(self, frames: bytes) -> bytes:
+        self.ended = False
+        return self._encoder.withdraw(frames)
 
 
-class RelayedWire:
+class RelayedWire(Incoming[bytes]):
     """Upstream bytes, watched."""
 
+    ended = False
+
     def __init__(self, exchange: RelayExchange, relay: Relay) -> None:
-        self._exchange = exchange
+        self._reads = exchange if isinstance(exchange, Incoming) else Iterated(exchange.reads(), b"")
         self._relay = relay
 
     @property
     def has_content(self) -> bool:
         return self._relay.has_content
 
-    @property
-    def ended(self) -> bool:
-        return self._relay.ended
+    def frames(self) -> AsyncGenerator[bytes, None]:
+        return self.each()
+
+    async def open(self) -> None:
+        await self._reads.open()
+
+    def take(self) -> bytes:
+        relay = self._relay
+        read = self._reads.take()
+        frames = relay.feed(read) if read else b""
+        if self._reads.ended:
+            frames += relay.finish()
+        if relay.failed is not None and not relay.has_content:
+            raise TurnFailed(relay.failed)
+        self.ended = relay.ended
+        return frames
+
+    def arrival(self, push: Push | None = None) -> Awaitable[None]:
+        return self._reads.arrival(push)
+
+    async def close(self, *, whole: bool = False) -> None:
+        if self.ended and self._relay.failed is not None:
+            note_failure(TurnFailed(self._relay.failed))
+        await self._reads.close(whole=self.ended)
 
     def result(self) -> Json | None:
         return self._relay.response
 
-    async def frames(self) -> AsyncGenerator[bytes, None]:
-        relay = self._relay
-        async with aclosing(self._exchange.reads()) as reads:
-            async for read in reads:
-                frames = relay.feed(read)
-                self._refuse_early_failure()
-                if frames:
-                    yield frames
-        frames = relay.finish()
-        self._refuse_early_failure()
-        if relay.failed is not None:
-            note_failure(TurnFailed(relay.failed))
-        yield frames
-
     def fail(self, error: Exception) -> bytes:
-        return self._relay.fail(as_event(error))
+        frames = self._relay.fail(as_event(error))
+        self.ended = True
+        return frames
 
-    def _refuse_early_failure(self) -> None:
-        if self._relay.failed is not None and not self._relay.has_content:
-            raise TurnFailed(self._relay.failed)
+    def withdraw(self, frames: bytes) -> bytes:
+        self.ended = False
+        return self._relay.withdraw(frames)
 
 
 def relay_whole(relay: Relay, stream: bytes) -> bytes:

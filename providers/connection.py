@@ -7,6 +7,7 @@ import httptools
 import httpx
 
 from providers.arrival import Arrival
+from providers.incoming import Push
 
 _HIGH_WATER = 256 * 1024
 """Bytes of a body that wait unread before the socket is left alone, so that a slow reader holds its upstream back."""
@@ -37,6 +38,7 @@ class Connection(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport
         self._waiter: Arrival | None = None
+        self._push: Push | None = None
         self._closed = False
         self._in_use = False
         self._timer: asyncio.TimerHandle | None = None
@@ -96,6 +98,12 @@ class Connection(asyncio.Protocol):
             self._transport.resume_reading()
         return piece
 
+    def rest(self) -> None:
+        """Nobody has anything more to do with its reply."""
+        self.idle_since = self._loop.time()
+        self._waiter = None
+        self._push = None
+
     def close(self) -> None:
         """Hang up now, whatever is still on its way."""
         if self._timer is not None:
@@ -105,8 +113,9 @@ class Connection(asyncio.Protocol):
             self._closed = True
             self._transport.abort()
 
-    def arrival(self) -> Arrival:
-        """Done when more has come, or nothing more will. One at a time; not a coroutine, because it is the hot path."""
+    def arrival(self, push: Push | None = None) -> Arrival:
+        """Done when more has come that `push` did not take, or nothing more will come. One at a time."""
+        self._push = push
         self._waiter = Arrival(self._loop)
         if self._read_timeout is not None:
             self._waiting_since = self._loop.time()
@@ -117,7 +126,7 @@ class Connection(asyncio.Protocol):
     def _check_silence(self) -> None:
         """One timer for all waits of a connection: it asks how long the present one lasts and sets itself again."""
         self._timer = None
-        if self._waiter is None or self._waiter.done or self._read_timeout is None:
+        if not self._is_awaited or self._read_timeout is None:
             return
         left = self._waiting_since + self._read_timeout - self._loop.time()
         if left > 0:
@@ -126,10 +135,19 @@ class Connection(asyncio.Protocol):
             self._fail(httpx.ReadTimeout("nothing came in time"))
             self._wake()
 
+    @property
+    def _is_awaited(self) -> bool:
+        return self._waiter is not None and not self._waiter.done
+
     def _wake(self) -> None:
         """Always the last thing a callback does: whoever waits goes on in here."""
-        if self._waiter is not None:
-            self._waiter.arrive()
+        waiter = self._waiter
+        if waiter is None or waiter.done:
+            return
+        if self._push is not None and self._push():
+            self._waiting_since = self._loop.time()
+        else:
+            waiter.arrive()
 
     def _fail(self, failure: Exception) -> None:
         if self._failure is None:

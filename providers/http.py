@@ -2,7 +2,8 @@
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Mapping
+from contextlib import suppress
 from typing import NoReturn, cast
 from urllib.parse import urlsplit
 
@@ -23,7 +24,8 @@ from providers.errors import (
     UpstreamUnauthorized,
     UpstreamUnreachable,
 )
-from providers.transport import PooledTransport
+from providers.incoming import Incoming, Iterated, Push
+from providers.transport import Body, PooledTransport
 from translation.json_types import Json
 from translation.overflow import is_context_overflow
 
@@ -32,6 +34,9 @@ _MIN_PRIVATE_CHARS = 8
 """Shorter keys and header values, such as EMPTY, are no secrets, and words of their own."""
 
 _RETRY_DELAY_S = 0.1
+
+AFTER_END_S = 0.25
+"""How long a stream may go on after its end: enough for a late usage chunk and for the connection to be reusable."""
 
 _UP = "^"
 """Before a path: it is not the API's own, but beside it."""
@@ -59,67 +64,92 @@ _PASSED_ON = ("retry-after", "retry-after-ms", "x-should-retry")
 """Headers of an error answer that help the client wait; the official SDKs obey them."""
 
 
-class Reply:
-    """An upstream's answer with a good status. `content_type` is its media type in lower case, without parameters."""
+class Reply(Incoming[bytes]):
+    """An upstream's answer with a good status. `content_type` is its media type in lower case, without parameters.
+
+    `take` raises UpstreamTimeout when nothing came for `silence_s`, or for as long only a drip that ends no line, and
+    UpstreamBroken.
+    """
+
+    ended = False
 
     def __init__(self, upstream: "Upstream", response: httpx.Response, *, silence_s: float) -> None:
         self._upstream = upstream
         self._response = response
         self._silence_s = silence_s
+        self._dripping_since: float | None = None
         self.content_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-        # Compression is not asked for; httpx undoes it where it comes all the same.
-        plain = response.headers.get("content-encoding", "identity") == "identity"
-        self._pieces: AsyncIterator[bytes] = aiter(
-            cast("httpx.AsyncByteStream", response.stream) if plain else response.aiter_bytes()
-        )
+        self._source = _body_of(response)
 
-    @property
-    def ended(self) -> bool:
-        """Whether the end of the body has come already, so that nothing more needs to be read."""
-        return bool(getattr(self._response.stream, "ended", False))
+    def take(self) -> bytes:
+        read = self._take()
+        if b"\n" in read:
+            self._dripping_since = None
+        elif read:
+            self._bear_drip()
+        return read
 
-    async def reads(self) -> AsyncGenerator[bytes, None]:
-        """The body as it arrives. Raises UpstreamTimeout when no whole line comes for `silence_s`, UpstreamBroken."""
-        clock = asyncio.get_running_loop().time
-        last_line = clock()
-        try:
-            async for read in self._pieces:
-                # A drip of bytes that never ends a line is silence too.
-                if b"\n" in read:
-                    last_line = clock()
-                elif clock() - last_line > self._silence_s:
-                    raise UpstreamTimeout(
-                        f"the upstream sent no whole line for {self._silence_s:g} s", provider=self._upstream.name
-                    )
-                if read:
-                    yield read
-        except _HTTP_FAILURES as failure:
-            self._upstream.raise_named(failure, begun=True)
-        finally:
-            await self.aclose()
+    def arrival(self, push: Push | None = None) -> Awaitable[None]:
+        return self._source.arrival(push)
 
     async def body(self, limit: int) -> bytes:
-        """The whole body. Raises UpstreamGarbled when it is longer than `limit` bytes."""
-        chunks: list[bytes] = []
+        """All of the body. Raises UpstreamGarbled when it is longer than `limit` bytes."""
+        reads: list[bytes] = []
         size = 0
         try:
-            async for read in self._pieces:
-                size += len(read)
-                if size > limit:
-                    raise UpstreamGarbled(f"the answer is longer than {limit} bytes", provider=self._upstream.name)
-                chunks.append(read)
-        except _HTTP_FAILURES as failure:
-            self._upstream.raise_named(failure, begun=True)
+            while not self.ended:
+                if read := self._take():
+                    size += len(read)
+                    if size > limit:
+                        raise UpstreamGarbled(f"the answer is longer than {limit} bytes", provider=self._upstream.name)
+                    reads.append(read)
+                elif not self.ended:
+                    await self._source.arrival()
         finally:
-            await self.aclose()
-        return b"".join(chunks)
+            await self.close()
+        return b"".join(reads)
 
-    async def aclose(self) -> None:
+    async def close(self, *, whole: bool = False) -> None:
         """Give the connection back, or close it if the body was not read to its end."""
         try:
-            await self._response.aclose()
-        except _HTTP_FAILURES:
-            return  # it is closed either way
+            if whole:
+                await self._exhaust()
+        finally:
+            with suppress(*_HTTP_FAILURES):  # it is closed either way
+                await self._source.close()
+                await self._response.aclose()
+
+    def _take(self) -> bytes:
+        try:
+            read = self._source.take()
+        except _HTTP_FAILURES as failure:
+            self._upstream.raise_named(failure, begun=True)
+        self.ended = self._source.ended
+        return read
+
+    def _bear_drip(self) -> None:
+        now = asyncio.get_running_loop().time()
+        if self._dripping_since is None:
+            self._dripping_since = now
+        elif now - self._dripping_since > self._silence_s:
+            raise UpstreamTimeout(
+                f"the upstream sent no whole line for {self._silence_s:g} s", provider=self._upstream.name
+            )
+
+    async def _exhaust(self) -> None:
+        """Read to the end of the body, if that comes at once, so that the connection can be used again."""
+        with suppress(TimeoutError, ProviderError):
+            async with asyncio.timeout(AFTER_END_S):
+                while not self.ended:
+                    if not self._take() and not self.ended:
+                        await self._source.arrival()
+
+
+def _body_of(response: httpx.Response) -> Incoming[bytes]:
+    # Compression is not asked for; httpx undoes it where it comes all the same.
+    if isinstance(response.stream, Body) and response.headers.get("content-encoding", "identity") == "identity":
+        return response.stream
+    return Iterated(cast("AsyncGenerator[bytes, None]", response.aiter_bytes()), b"")
 
 
 class Upstream:

@@ -13,7 +13,9 @@ from typing import Self
 
 import httpx
 
+from providers.arrival import Arrival
 from providers.connection import Connection, Origin
+from providers.incoming import Incoming, Push
 
 _IDLE_S = 30.0
 """How long a connection may wait for its next request; below what servers and load balancers commonly allow."""
@@ -39,7 +41,7 @@ class PooledTransport(httpx.AsyncBaseTransport):
         url = request.url
         origin = Origin(url.scheme, url.host, url.port or (443 if url.scheme == "https" else 80))
         connection = self._take_idle(origin) or await self._connect(origin, timeout)
-        body = _Body(self, origin, connection)
+        body = Body(self, origin, connection)
         try:
             head = await connection.send(_head_of(request), request.content, timeout.get("read"))
         except BaseException:
@@ -66,7 +68,7 @@ class PooledTransport(httpx.AsyncBaseTransport):
     def give_back(self, origin: Origin, connection: Connection) -> None:
         """Keep a connection whose reply is read to its end; close any other."""
         if connection.reusable:
-            connection.idle_since = asyncio.get_running_loop().time()
+            connection.rest()
             self._idle.setdefault(origin, deque()).append(connection)
             self._let_next_in(kept=True)
         else:
@@ -152,33 +154,43 @@ class PooledTransport(httpx.AsyncBaseTransport):
         self._let_next_in(kept=False)
 
 
-class _Body(httpx.AsyncByteStream):
+class Body(httpx.AsyncByteStream, Incoming[bytes]):
     """A reply's body. Its connection goes back to the pool at the end of the body, or is closed before it."""
+
+    ended = False
 
     def __init__(self, transport: PooledTransport, origin: Origin, connection: Connection) -> None:
         self._transport = transport
         self._origin = origin
         self._connection = connection
-        self.ended = False
 
-    def __aiter__(self) -> "_Body":
+    def take(self) -> bytes:
+        if self.ended:
+            return b""
+        piece = self._connection.take()
+        if self._connection.at_end:
+            # Another request may have the connection from now on.
+            self._release()
+        return piece
+
+    def arrival(self, push: Push | None = None) -> Arrival:
+        return self._connection.arrival(push)
+
+    def __aiter__(self) -> "Body":
         return self
 
     async def __anext__(self) -> bytes:
-        connection = self._connection
         while not self.ended:
-            if piece := connection.take():
-                if connection.at_end:
-                    # The end came with the last piece: another request may have the connection from now on.
-                    self._release()
+            if piece := self.take():
                 return piece
-            if connection.at_end:
-                self._release()
-            else:
-                await connection.arrival()
+            if not self.ended:
+                await self.arrival()
         raise StopAsyncIteration
 
     async def aclose(self) -> None:
+        self._release()
+
+    async def close(self, *, whole: bool = False) -> None:
         self._release()
 
     def _release(self) -> None:

@@ -2,8 +2,8 @@
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple, Protocol
 
@@ -12,13 +12,14 @@ import orjson
 from providers.base import Batch, Capabilities, Counting, Dialect
 from providers.counting import Counter
 from providers.errors import ProviderError, UpstreamGarbled
-from providers.http import Reply, Upstream
+from providers.http import AFTER_END_S, Reply, Upstream
+from providers.incoming import Incoming, Push
 from providers.new_id import new_id
 from translation.chat.decode import ChatDecoder
 from translation.chat.forms import stream_of as stream_of_completion
 from translation.chat.lower import lower as lower_to_chat
 from translation.errors import ProtocolViolation
-from translation.events import Event, Failed, Usage
+from translation.events import Event, Failed, Finished, Usage
 from translation.ids import NewId
 from translation.json_types import Json
 from translation.loss import Loss
@@ -30,9 +31,7 @@ from translation.responses.lower import lower as lower_to_responses
 from translation.sse import DONE_PAYLOAD, FrameDecoder
 from translation.turn import Turn
 
-_AFTER_DONE_S = 0.25
-"""How long a stream may go on after its [DONE]: enough for a late usage chunk and for the connection to be reusable."""
-
+_NOTHING: list[Event] = []
 
 _DONE_LINE = re.compile(rb"[\r\n]data: ?\[DONE\]")
 _DONE_LINE_BYTES = len(b"\ndata: [DONE]")
@@ -113,8 +112,10 @@ class WireProvider:
         await self._upstream.aclose()
 
 
-class WireExchange:
-    """One lowered turn: `batches()` sends it."""
+class WireExchange(Incoming[Batch]):
+    """One lowered turn. Its pieces are the events of each upstream read, ending in Finished or Failed."""
+
+    ended = False
 
     def __init__(
         self, upstream: Upstream, path: str, body: Json, losses: Sequence[Loss], decoder: Decoder, *, stream: bool
@@ -125,33 +126,56 @@ class WireExchange:
         self._body = body
         self._decoder = decoder
         self._stream = stream
+        self._frames = FrameDecoder(upstream.max_frame_bytes)
+        self._reply: Reply | None = None
+        self._said: list[Event] = []
+        self._is_whole = False
+        self._wait_until: float | None = None
 
-    async def batches(self) -> AsyncGenerator[Batch, None]:
+    def batches(self) -> AsyncGenerator[Batch, None]:
+        return self.each()
+
+    async def open(self) -> None:
         reply = await self._upstream.post(self._path, self._body, stream=self._stream)
         if _is_json(reply, asked_for_stream=self._stream):
             answer = self._upstream.parse(await reply.body(self._upstream.max_frame_bytes))
-            yield self._scrubbed(self._decode_whole(answer))
-            return
-        frames = FrameDecoder(self._upstream.max_frame_bytes)
-        async with aclosing(reply.reads()) as reads:
-            async for read in reads:
-                batch, done = self._read(frames, read)
-                if done:
-                    late = [] if self._decoder.usage else await _after_done(reads, frames)
-                    yield self._scrubbed([*batch, *self._decode_late(late), *self._decoder.finish()])
-                    await _exhaust(reply, reads)
-                    return
-                if batch and isinstance(batch[-1], Failed):
-                    yield self._scrubbed(batch)
-                    return
-                if batch:
-                    yield batch
-        yield self._scrubbed(self._finish(frames))
+            self._said = self._decode_whole(answer)
+        else:
+            self._reply = reply
 
-    def _read(self, frames: FrameDecoder, read: bytes) -> tuple[list[Event], bool]:
+    def take(self) -> Batch:
+        reply = self._reply
+        if reply is None:
+            return self._end(self._said)
+        if self._wait_until is not None:
+            return self._take_late(reply, self._wait_until)
+        read = reply.take()
+        batch, done = self._read(read) if read else (_NOTHING, False)
+        if batch and isinstance(last := batch[-1], Finished | Failed):
+            self._is_whole = done or isinstance(last, Finished)
+            return self._end(batch)
+        if done:
+            self._is_whole = True
+            if self._decoder.usage is None and not reply.ended:
+                self._wait_until = _now() + AFTER_END_S
+                return batch
+            return self._end([*batch, *self._decoder.finish()])
+        return self._end([*batch, *self._finish()]) if reply.ended else batch
+
+    def arrival(self, push: Push | None = None) -> Awaitable[None]:
+        assert self._reply is not None  # without one, the first take ends it
+        if self._wait_until is None:
+            return self._reply.arrival(push)
+        return _within(self._wait_until, self._reply.arrival())
+
+    async def close(self, *, whole: bool = False) -> None:
+        if self._reply is not None:
+            await self._reply.close(whole=whole or self._is_whole)
+
+    def _read(self, read: bytes) -> tuple[list[Event], bool]:
         """The events of one read, and whether [DONE] was in it."""
         try:
-            payloads = frames.payloads(read)
+            payloads = self._frames.payloads(read)
         except ProtocolViolation as violation:
             raise self._garbled(str(violation)) from violation
         return self._decode(payloads)
@@ -180,16 +204,29 @@ class WireExchange:
         """After [DONE] only usage still counts."""
         return self._decode([payload for payload in payloads if b'"usage"' in payload])[0]
 
-    def _finish(self, frames: FrameDecoder) -> list[Event]:
+    def _take_late(self, reply: Reply, until: float) -> Batch:
+        """What comes after [DONE], within a short time. The answer was whole before it."""
+        try:
+            read = reply.take()
+            late = self._frames.payloads(read)
+        except (ProviderError, ProtocolViolation):
+            return self._end(self._decoder.finish())
+        batch = self._decode_late(late)
+        if self._decoder.usage is None and not reply.ended and _now() < until:
+            return batch
+        return self._end([*batch, *self._decoder.finish()])
+
+    def _finish(self) -> list[Event]:
         """The upstream closed without [DONE]. What it left is a last whole frame, or one that was cut."""
         try:
-            batch, _ = self._decode([frame.payload for frame in frames.finish()])
+            batch, _ = self._decode([frame.payload for frame in self._frames.finish()])
         except UpstreamGarbled:
             batch = []  # cut: finishing says what that means
         return [*batch, *self._decoder.finish()]
 
-    def _scrubbed(self, batch: list[Event]) -> Batch:
+    def _end(self, batch: list[Event]) -> Batch:
         """Clients read what a failure says: not the upstream's key or address."""
+        self.ended = True
         if batch and isinstance(failed := batch[-1], Failed):
             failed.message = self._upstream.scrub(failed.message)
         return batch
@@ -198,29 +235,50 @@ class WireExchange:
         return UpstreamGarbled(message, provider=self._upstream.name)
 
 
-class WireRelay:
-    """One body in the upstream's own dialect."""
+class WireRelay(Incoming[bytes]):
+    """One body in the upstream's own dialect. Its pieces are the raw reads of the SSE reply, up to [DONE]."""
+
+    ended = False
 
     def __init__(self, upstream: Upstream, spoken: Spoken, body: Json) -> None:
         self._upstream = upstream
         self._spoken = spoken
         self._body = body
+        self._reply: Reply | None = None
+        self._said = b""
+        # At the start of a line: within one, it is a model that speaks of streams.
+        self._before = b"\n"
+        self._is_whole = False
 
-    async def reads(self) -> AsyncGenerator[bytes, None]:
+    def reads(self) -> AsyncGenerator[bytes, None]:
+        return self.each()
+
+    async def open(self) -> None:
         reply = await self._upstream.post(self._spoken.path, self._body, stream=True)
         if _is_json(reply, asked_for_stream=True):
-            yield self._spoken.stream_of(self._parse(await reply.body(self._upstream.max_frame_bytes)))
-            return
-        # At the start of a line: within one, it is a model that speaks of streams.
-        before = b"\n"
-        async with aclosing(reply.reads()) as reads:
-            async for read in reads:
-                yield read
-                joined = before + read
-                if b"[DONE]" in joined and _DONE_LINE.search(joined):
-                    await _exhaust(reply, reads)
-                    return
-                before = joined[-_DONE_LINE_BYTES:]
+            self._said = self._spoken.stream_of(self._parse(await reply.body(self._upstream.max_frame_bytes)))
+        else:
+            self._reply = reply
+
+    def take(self) -> bytes:
+        if self._reply is None:
+            self.ended = True
+            return self._said
+        read = self._reply.take()
+        joined = self._before + read
+        if b"[DONE]" in joined and _DONE_LINE.search(joined):
+            self._is_whole = True
+        self._before = joined[-_DONE_LINE_BYTES:]
+        self.ended = self._is_whole or self._reply.ended
+        return read
+
+    def arrival(self, push: Push | None = None) -> Awaitable[None]:
+        assert self._reply is not None  # without one, the first take ends it
+        return self._reply.arrival(push)
+
+    async def close(self, *, whole: bool = False) -> None:
+        if self._reply is not None:
+            await self._reply.close(whole=whole or self._is_whole)
 
     async def answer(self) -> Json | bytes:
         reply = await self._upstream.post(self._spoken.path, self._body, stream=False)
@@ -249,25 +307,11 @@ def _is_json(reply: Reply, *, asked_for_stream: bool) -> bool:
     return reply.content_type.endswith("json") or not asked_for_stream
 
 
-async def _after_done(reads: AsyncIterator[bytes], frames: FrameDecoder) -> list[bytes]:
-    """Data that still comes after [DONE], within a short time."""
-    late: list[bytes] = []
-    try:
-        async with asyncio.timeout(_AFTER_DONE_S):
-            async for read in reads:
-                late += frames.payloads(read)
-    except (TimeoutError, ProviderError, ProtocolViolation):
-        return late  # the answer was whole before this
-    return late
+async def _within(until: float, arrival: Awaitable[None]) -> None:
+    with suppress(TimeoutError):
+        async with asyncio.timeout_at(until):
+            await arrival
 
 
-async def _exhaust(reply: Reply, reads: AsyncIterator[bytes]) -> None:
-    """Read to the end of the body, so that the connection can be used again."""
-    if reply.ended:
-        return
-    try:
-        async with asyncio.timeout(_AFTER_DONE_S):
-            async for _ in reads:
-                continue
-    except (TimeoutError, ProviderError):
-        return  # the answer was whole before this
+def _now() -> float:
+    return asyncio.get_running_loop().time()

@@ -215,3 +215,12 @@ def test_a_model_name_cannot_break_a_frame() -> None:
 def test_an_error_without_a_better_name_keeps_its_code() -> None:
     *_, last = stream(turn(end=Failed("upstream_truncated", "gone")))
     assert last["error"] == {"message": "gone", "type": "server_error", "param": None, "code": "upstream_truncated"}
+
+
+def test_an_end_that_nobody_was_sent_can_still_become_a_failure() -> None:
+    encoding = encoder(include_usage=True)
+    frames = encoding.feed(TURNS["usage at the end"])
+    chunks = read_stream(encoding.withdraw(frames) + encoding.feed([FAILED]))
+    assert [chunk["choices"][0]["finish_reason"] for chunk in chunks[:-1]] == [None] * (len(chunks) - 1)
+    assert chunks[-1]["choices"][0]["finish_reason"] == "error"
+    assert encoding.ended

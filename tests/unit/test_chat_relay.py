@@ -453,3 +453,10 @@ def test_a_list_of_parts_becomes_text_and_reasoning() -> None:
         new_id=counting_ids(),
     )
     assert whole["choices"][0]["message"] == {"role": "assistant", "content": "ab", "reasoning": "hm"}
+
+
+def test_an_end_that_nobody_was_sent_can_still_become_a_failure() -> None:
+    relaying = relay()
+    frames = relaying.feed(wire(*TEXT))
+    assert relaying.withdraw(frames) == wire(*TEXT, done=False)
+    assert failure(relaying.fail(Failed("store_unavailable", "not kept")))["message"] == "not kept"

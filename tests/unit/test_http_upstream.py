@@ -199,7 +199,7 @@ async def _read_whole(reply: Any) -> None:
 
 
 async def _read_stream(reply: Any) -> None:
-    async for read in reply.reads():
+    async for read in reply.each():
         assert read == b"half"
 
 

@@ -11,7 +11,18 @@ from hypothesis import strategies as st
 from tests.unit.responses_order import accumulate, check_order, check_types, read_stream
 from tests.unit.responses_streams import LOGPROB, STREAMS, message
 from translation import items
-from translation.events import Delta, Event, Finished, ItemEnded, ItemStarted, Noted, PartEnded, PartStarted, Started
+from translation.events import (
+    Delta,
+    Event,
+    Failed,
+    Finished,
+    ItemEnded,
+    ItemStarted,
+    Noted,
+    PartEnded,
+    PartStarted,
+    Started,
+)
 from translation.grammar import Grammar
 from translation.responses.encode import ResponsesEncoder
 from translation.responses.resource import new_response
@@ -168,3 +179,16 @@ def test_the_head_is_not_changed() -> None:
     before = orjson.dumps(HEAD)
     encode(Started("up", response={"billing": {}}), Noted(facts={"service_tier": "flex"}), Finished("stop"))
     assert orjson.dumps(HEAD) == before
+
+
+def test_a_terminal_event_that_nobody_was_sent_can_still_become_a_failure() -> None:
+    encoding = encoder()
+    frames = encoding.feed([Started("up"), *message(0, "a"), Finished("length")])
+    told = encoding.withdraw(frames) + encoding.feed([Failed("store_unavailable", "not kept")])
+    events = read_stream(told)
+    check_order(events)
+    assert [event["sequence_number"] for event in events] == list(range(len(read_stream(frames))))
+    response = events[-1]["response"]
+    assert response == encoding.response
+    assert (response["status"], response["completed_at"], response["incomplete_details"]) == ("failed", None, None)
+    assert response["output"][0]["content"][0]["text"] == "a"

@@ -287,3 +287,14 @@ def test_an_error_that_was_held_back_leaves_no_gap_in_the_numbers() -> None:
     wrong = frame("error", 4, error={"type": "server_error", "code": "server_error", "message": "boom", "param": None})
     last = ending("failed", 5, error={"code": "server_error", "message": "boom"})
     assert [event["sequence_number"] for event in relayed(CREATED + CONTENT + wrong + last)] == [0, 1, 2, 3, 4]
+
+
+def test_a_terminal_event_that_nobody_was_sent_can_still_become_a_failure() -> None:
+    stream = relay()
+    end = ending("completed", output=[ITEM])
+    told = stream.withdraw(stream.feed(CREATED + CONTENT + end)) + stream.fail(Failed("store_unavailable", "not kept"))
+    *rest, last = read_stream(told)
+    assert [event["sequence_number"] for event in rest] == [0, 1, 2, 3]
+    assert (last["type"], last["sequence_number"]) == ("response.failed", 4)
+    assert (last["response"]["status"], last["response"]["output"]) == ("failed", [ITEM])
+    assert last["response"]["error"]["message"] == "not kept"

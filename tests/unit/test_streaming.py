@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
-from gateway.errors import ShuttingDown
+from gateway.errors import ShuttingDown, StoreUnavailable
 from gateway.guard import Drain
+from gateway.http_protocol import BODY_WRITER
 from gateway.streaming import EventStream
 from providers.errors import UpstreamBroken, UpstreamRateLimited
+from providers.incoming import Incoming, Push
 
 Step = bytes | Exception | asyncio.Event
 
@@ -25,8 +27,8 @@ class FakeWire:
     def __init__(self, *steps: Step) -> None:
         self.has_content = False
         self.closed = False
+        self.ended = False
         self._steps = steps
-        self._ended = False
 
     async def frames(self) -> AsyncGenerator[bytes, None]:
         try:
@@ -37,13 +39,23 @@ class FakeWire:
                     raise step
                 else:
                     self.has_content = self.has_content or step == CONTENT
-                    self._ended = step == END
+                    self.ended = step == END
                     yield step
         finally:
             self.closed = True
 
     def fail(self, error: Exception) -> bytes:
-        return b"" if self._ended else FAILED % type(error).__name__.encode()
+        if self.ended:
+            return b""
+        self.ended = True
+        return FAILED % type(error).__name__.encode()
+
+    def result(self) -> dict[str, Any]:
+        return {"ended": self.ended}
+
+    def withdraw(self, frames: bytes) -> bytes:
+        self.ended = False
+        return frames.removesuffix(END)
 
 
 class Client:
@@ -253,3 +265,209 @@ async def test_a_client_that_leaves_closes_the_upstream_and_is_told_nothing() ->
     await alongside(streaming(wire, client), act)
     assert wire.closed
     assert client.body == CONTENT
+
+
+class FakeRecording:
+    """Keeps a reply, or fails to; `tried`: what the client had when it was asked to."""
+
+    def __init__(self, client: Client, failure: Exception | None = None, until: asyncio.Event | None = None) -> None:
+        self.begun = False
+        self.trying = asyncio.Event()
+        self.tried: list[bytes] = []
+        self.abandoned: list[Any] = []
+        self._client = client
+        self._failure = failure
+        self._until = until
+
+    def begin(self) -> None:
+        self.begun = True
+
+    async def finish(self, result: Any) -> None:
+        assert result == {"ended": True}
+        self.tried.append(self._client.body)
+        self.trying.set()
+        if self._until is not None:
+            await self._until.wait()
+        if self._failure is not None:
+            raise self._failure
+
+    async def abandon(self, unfinished: Any) -> None:
+        self.abandoned.append(unfinished)
+
+
+def recorded(wire: FakeWire, client: Client, recording: FakeRecording, drain: Drain | None = None) -> Any:
+    stream = EventStream(wire, Drain() if drain is None else drain, keepalive_s=NEVER, headers={}, recording=recording)
+    return stream({"type": "http"}, client.receive, client.send)
+
+
+async def test_the_end_is_told_once_it_is_kept() -> None:
+    client = Client()
+    recording = FakeRecording(client)
+    await recorded(FakeWire(CONTENT, END), client, recording)
+    assert (recording.begun, recording.tried, recording.abandoned) == (True, [CONTENT], [])
+    assert client.body == CONTENT + END
+
+
+async def test_an_end_that_cannot_be_kept_becomes_a_failure() -> None:
+    client = Client()
+    recording = FakeRecording(client, StoreUnavailable("no"))
+    await recorded(FakeWire(CONTENT, END), client, recording)
+    assert client.body == CONTENT + FAILED % b"StoreUnavailable"
+    assert client.done
+    assert len(recording.tried) == 1
+
+
+async def test_an_end_that_cannot_be_kept_before_content_was_sent_is_a_status() -> None:
+    client = Client()
+    with pytest.raises(StoreUnavailable):
+        await recorded(FakeWire(END), client, FakeRecording(client, StoreUnavailable("no")))
+    assert client.status is None
+
+
+async def test_the_end_of_draining_while_the_end_is_kept_is_a_failure() -> None:
+    client, drain = Client(), Drain()
+    recording = FakeRecording(client, until=asyncio.Event())
+
+    async def act() -> None:
+        await client.has(CONTENT)
+        await recording.trying.wait()
+        drain.expire()
+
+    await alongside(recorded(FakeWire(CONTENT, END), client, recording, drain), act)
+    assert client.body == CONTENT + FAILED % b"ShuttingDown"
+
+
+@pytest.mark.parametrize("failure", [None, StoreUnavailable("no")], ids=["kept", "not kept"])
+async def test_a_failure_is_told_whether_it_can_be_kept_or_not(failure: Exception | None) -> None:
+    client = Client()
+    recording = FakeRecording(client, failure)
+    await recorded(FakeWire(CONTENT, UpstreamBroken("cut")), client, recording)
+    assert client.body == CONTENT + FAILED % b"UpstreamBroken"
+    assert recording.tried == [CONTENT]
+
+
+class PushedWire(Incoming[bytes]):
+    """Plays what a test has `come`, as a socket would: to the push of whoever waits."""
+
+    ended = False
+
+    def __init__(self) -> None:
+        self.closed = False
+        self.has_content = True
+        self.awaited = asyncio.Event()
+        self._came: bytes | Exception = b""
+        self._push: Push | None = None
+        self._arrived = asyncio.Event()
+
+    def frames(self) -> AsyncGenerator[bytes, None]:
+        return self.each()
+
+    def take(self) -> bytes:
+        came, self._came = self._came, b""
+        if isinstance(came, Exception):
+            raise came
+        self.ended = came == END
+        return came
+
+    async def arrival(self, push: Push | None = None) -> None:
+        self._push = push
+        self._arrived.clear()
+        self.awaited.set()
+        await self._arrived.wait()
+
+    async def close(self, *, whole: bool = False) -> None:
+        self.closed = True
+
+    async def come(self, what: bytes | Exception) -> bool:
+        """Whether it was pushed on at once."""
+        await self.awaited.wait()
+        self._came = what
+        assert self._push is not None
+        if self._push():
+            return True
+        self.awaited.clear()
+        self._arrived.set()
+        return False
+
+    def fail(self, error: Exception) -> bytes:
+        return FAILED % type(error).__name__.encode()
+
+    def result(self) -> None:
+        return None
+
+    def withdraw(self, frames: bytes) -> bytes:
+        raise AssertionError(frames)
+
+
+class Writer:
+    """Writes past the server's `send`, while its client reads."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    def write(self, piece: bytes) -> bool:
+        assert piece
+        if not self._client.reads.is_set():
+            return False
+        self._client.body += piece
+        return True
+
+
+def pushing(wire: PushedWire, client: Client) -> Any:
+    stream = EventStream(wire, Drain(), keepalive_s=NEVER, headers={})
+    return stream({"type": "http", BODY_WRITER: Writer(client)}, client.receive, client.send)
+
+
+async def test_what_comes_once_a_stream_has_begun_is_sent_on_the_spot() -> None:
+    client, wire = Client(), PushedWire()
+
+    async def act() -> None:
+        assert await wire.come(CONTENT)
+        assert client.body == CONTENT
+        assert await wire.come(b"")
+        assert not await wire.come(END)
+
+    await alongside(pushing(wire, client), act)
+    assert (client.body, client.done, wire.closed) == (CONTENT + END, True, True)
+
+
+async def test_what_comes_before_the_stream_has_begun_is_left_to_it() -> None:
+    client, wire = Client(), PushedWire()
+    wire.has_content = False
+
+    async def act() -> None:
+        assert not await wire.come(OPENING)
+        assert not await wire.come(END)
+
+    await alongside(pushing(wire, client), act)
+    assert client.body == OPENING + END
+
+
+async def test_what_comes_while_its_reader_is_not_ready_waits_for_it() -> None:
+    client, wire = Client(), PushedWire()
+
+    async def act() -> None:
+        assert await wire.come(CONTENT)
+        client.reads.clear()
+        assert not await wire.come(OPENING)
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert client.body == CONTENT
+        client.reads.set()
+        await client.has(OPENING)
+        await wire.come(END)
+
+    await alongside(pushing(wire, client), act)
+    assert client.body == CONTENT + OPENING + END
+
+
+async def test_a_failure_in_what_comes_is_the_last_event() -> None:
+    client, wire = Client(), PushedWire()
+
+    async def act() -> None:
+        assert await wire.come(CONTENT)
+        assert not await wire.come(UpstreamBroken("cut"))
+
+    await alongside(pushing(wire, client), act)
+    assert client.body == CONTENT + FAILED % b"UpstreamBroken"
+    assert (client.done, wire.closed) == (True, True)

@@ -10,7 +10,7 @@ import pytest
 from providers.config import ProviderConfig
 from providers.errors import UpstreamOverloaded
 from providers.http import Upstream
-from providers.transport import PooledTransport
+from providers.transport import Body, PooledTransport
 from tests.upstream.builders import json_reply
 from tests.upstream.script import (
     Close,
@@ -224,3 +224,80 @@ async def test_an_informational_reply_is_not_the_answer() -> None:
         response = await transport.handle_async_request(post(upstream))
         assert (response.status_code, await body_of(response)) == (200, b"one")
         assert "link" not in response.headers
+
+
+async def test_what_comes_is_pushed_to_who_waits_until_that_is_refused() -> None:
+    go_on = [asyncio.Event() for _ in range(3)]
+    steps: list[Step] = [b"zero", Pause(go_on[0]), b"one", Pause(go_on[1]), b"two", Pause(go_on[2]), b"three"]
+    async with talking(reply(*steps)) as (transport, upstream):
+        body = (await transport.handle_async_request(post(upstream))).stream
+        assert isinstance(body, Body)
+        pushed: list[bytes] = []
+
+        def push() -> bool:
+            if len(pushed) == 2:
+                return False
+            pushed.append(body.take())
+            go_on[len(pushed)].set()
+            return True
+
+        while not body.take():
+            await body.arrival()
+        go_on[0].set()
+        async with asyncio.timeout(5):
+            await body.arrival(push)
+        assert pushed == [b"one", b"two"]
+        assert body.take() == b"three"
+        await body.close()
+
+
+async def test_nothing_is_pushed_once_its_wait_was_cancelled() -> None:
+    more = asyncio.Event()
+    async with talking(reply(b"one", Pause(more), b"two")) as (transport, upstream):
+        body = (await transport.handle_async_request(post(upstream))).stream
+        assert isinstance(body, Body)
+        while not body.take():
+            await body.arrival()
+        pushed: list[bytes] = []
+
+        def push() -> bool:
+            pushed.append(body.take())
+            return True
+
+        async def wait() -> None:
+            await body.arrival(push)
+
+        waiting = asyncio.ensure_future(wait())
+        await asyncio.sleep(0)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        more.set()
+        await body.arrival()
+        assert (body.take(), pushed) == (b"two", [])
+        await body.close()
+
+
+async def test_silence_after_a_push_is_a_read_timeout() -> None:
+    more = asyncio.Event()
+    async with talking(reply(b"one", Pause(more), b"two", Hang())) as (transport, upstream):
+        body = (await transport.handle_async_request(post(upstream, read=0.05))).stream
+        assert isinstance(body, Body)
+        while not body.take():
+            await body.arrival()
+        more.set()
+        pushed: list[bytes] = []
+
+        def push() -> bool:
+            pushed.append(body.take())
+            return True
+
+        def refuse() -> bool:
+            return not pushed and push()
+
+        async with asyncio.timeout(5):
+            await body.arrival(refuse)
+        assert pushed == [b"two"]
+        with pytest.raises(httpx.ReadTimeout):
+            body.take()
+        await body.close()

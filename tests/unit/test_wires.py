@@ -13,6 +13,7 @@ from tests.unit.chat_replies import text
 from translation import sse
 from translation.chat.encode import ChatEncoder
 from translation.chat.relay import ChatRelay
+from translation.errors import ProtocolViolation
 from translation.events import Event, Failed, Finished, Noted, Opaque, Started
 from translation.json_types import Json
 from translation.loss import Loss
@@ -94,7 +95,8 @@ async def test_a_turn_that_fails_after_content_ends_in_it() -> None:
 
 async def test_a_turn_that_broke_off_can_still_be_ended() -> None:
     wire = translated(Upstream([STARTED], text(0, "Hi")))
-    await sent(wire)
+    with pytest.raises(ProtocolViolation):
+        await sent(wire)
     assert wire.fail(UpstreamBroken("cut")).endswith(sse.DONE)
 
 
@@ -131,6 +133,19 @@ async def test_a_relay_that_fails_after_content_ends_in_it(reads: list[bytes]) -
 async def test_a_relay_that_broke_off_can_still_be_ended() -> None:
     wire = RelayedWire(Upstream(), relay())
     assert wire.fail(UpstreamBroken("cut")).endswith(sse.DONE)
+
+
+@pytest.mark.parametrize("relayed", [True, False], ids=["relayed", "translated"])
+async def test_an_end_that_nobody_was_sent_can_still_become_a_failure(relayed: bool) -> None:
+    upstream = Upstream([STARTED, *text(0, "Hi")], [Finished("stop")], reads=[OPENED + SAID, STOPPED + sse.DONE])
+    wire = RelayedWire(upstream, relay()) if relayed else translated(upstream)
+    *before, last = [frames async for frames in wire.frames()]
+    assert wire.ended
+    stream = b"".join([*before, wire.withdraw(last)])
+    assert sse.DONE not in stream
+    assert not wire.ended
+    assert wire.fail(UpstreamBroken("late")).endswith(sse.DONE)
+    assert wire.ended
 
 
 def test_a_stream_that_came_all_at_once_is_relayed_whole_or_raised() -> None:

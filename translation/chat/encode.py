@@ -53,6 +53,7 @@ class ChatEncoder:
         """The latest counts the upstream reported."""
         self.ended = False
         """Whether `[DONE]` was written."""
+        self._end_bytes = 0
         self.response: Json | None = None
         """Chunks are not added up here: see `KeptChat`."""
         self._identity: Json = {
@@ -111,6 +112,11 @@ class ChatEncoder:
                 case _:
                     assert_never(event)
         return b"".join(frames)
+
+    def withdraw(self, frames: bytes) -> bytes:
+        """`frames`, which the last `feed` gave, without the end: as if that had not come yet."""
+        self.ended = False
+        return frames[: -self._end_bytes]
 
     def _start_item(self, event: ItemStarted, frames: list[bytes]) -> None:
         item = event.item
@@ -201,18 +207,19 @@ class ChatEncoder:
         return sse.data(orjson.dumps({**self._identity, "choices": [choice], **usage, **more}))
 
     def _finish(self, event: Finished, frames: list[bytes]) -> None:
-        self.ended = True
         self.usage = event.usage or self.usage
         self._open(frames, "")
-        ending = reply.ending(event, called=self._called, legacy=self._legacy)
-        frames.append(self._chunk({}, ending=ending))
+        end = self._chunk({}, ending=reply.ending(event, called=self._called, legacy=self._legacy))
         usage = reply.usage(self.usage)
         if self._include_usage and usage is not None:
-            frames.append(sse.data(orjson.dumps({**self._identity, "choices": [], "usage": usage})))
-        frames.append(sse.DONE)
+            end += sse.data(orjson.dumps({**self._identity, "choices": [], "usage": usage}))
+        self._end(end, frames)
 
     def _fail(self, event: Failed, frames: list[bytes]) -> None:
-        self.ended = True
         self.usage = event.usage or self.usage
-        frames.append(self._chunk({}, ending={"finish_reason": "error"}, error=reply.error(event)))
-        frames.append(sse.DONE)
+        self._end(self._chunk({}, ending={"finish_reason": "error"}, error=reply.error(event)), frames)
+
+    def _end(self, end: bytes, frames: list[bytes]) -> None:
+        self.ended = True
+        self._end_bytes = len(end) + len(sse.DONE)
+        frames += [end, sse.DONE]

@@ -93,6 +93,7 @@ class ChatRelay:
         self._said_done = False
         self.ended = False
         """Whether the last frames were made."""
+        self._end_bytes = 0
         self._identity: Json = {**identity, "object": "chat.completion.chunk"}
         self._renaming: list[tuple[bytes, bytes]] = []
         self._legacy = legacy_functions
@@ -121,13 +122,17 @@ class ChatRelay:
         if self.ended:
             return b""
         self.failed = self.failed or failed
-        self.ended = True
         chunk = {
             **self._identity,
             "choices": [{"index": 0, "delta": {}, "finish_reason": "error"}],
             "error": reply.error(self.failed),
         }
-        return sse.data(orjson.dumps(chunk)) + sse.DONE
+        return self._close(sse.data(orjson.dumps(chunk)) + sse.DONE)
+
+    def withdraw(self, frames: bytes) -> bytes:
+        """`frames`, the last that were made, without the end: as if that had not come yet."""
+        self.ended = False
+        return frames[: -self._end_bytes]
 
     @property
     def _stopped(self) -> bool:
@@ -260,8 +265,12 @@ class ChatRelay:
     def _end(self) -> bytes:
         if len(self._finished) < self._choices:
             return self._stop(Failed("upstream_truncated", "the upstream's reply broke off before it was finished"))
+        return self._close(sse.DONE)
+
+    def _close(self, end: bytes) -> bytes:
         self.ended = True
-        return sse.DONE
+        self._end_bytes = len(end)
+        return end
 
 
 def _said(key: str, value: Any) -> bytes:

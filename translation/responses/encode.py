@@ -71,6 +71,7 @@ class ResponsesEncoder:
 
     def __init__(self, head: Json, clock: Callable[[], int]) -> None:
         self.ended = False
+        self._end_bytes = 0
         self._snapshot = Snapshot(head, clock)
         self._sequence = -1
         self._texts: dict[tuple[int, int | None], _Text] = {}
@@ -102,6 +103,12 @@ class ResponsesEncoder:
             self._snapshot.apply(event)
             frames += self._write(event)
         return b"".join(frames)
+
+    def withdraw(self, frames: bytes) -> bytes:
+        """`frames`, which the last `feed` gave, without the terminal event: as if it had not come yet."""
+        self.ended = False
+        self._sequence -= 1
+        return frames[: -self._end_bytes]
 
     def _delta_with_logprobs(self, text: _Text, piece: str, logprobs: list[Json]) -> bytes:
         text.state.add_logprobs(logprobs)
@@ -149,7 +156,9 @@ class ResponsesEncoder:
 
     def _end(self) -> list[bytes]:
         self.ended = True
-        return [self._frame(f"response.{self.response['status']}", {"response": self.response}), sse.DONE]
+        end = self._frame(f"response.{self.response['status']}", {"response": self.response}) + sse.DONE
+        self._end_bytes = len(end)
+        return [end]
 
     def _start_item(self, event: ItemStarted) -> list[bytes]:
         index, item = event.index, event.item

@@ -62,6 +62,7 @@ class ResponsesRelay:
         self._count = 0
         self.ended = False
         """Whether the last frames were made."""
+        self._end_bytes = 0
 
     def feed(self, read: bytes) -> bytes:
         """Take one read; return the frames it completed, possibly none."""
@@ -82,15 +83,21 @@ class ResponsesRelay:
         self.failed = self.failed or failed
         # Clients want to hear of a response before it ends.
         beginning = b"" if self._count else self._begin()
-        snapshot = Snapshot(self.response or self._head, clock=int)
+        response = self.response or self._head
+        snapshot = Snapshot(response, clock=int)
         snapshot.apply(self.failed)
-        snapshot.response["output"] = self._output()
+        snapshot.response["output"] = response.get("output") or self._output()
         event = {
             "type": "response.failed",
             "sequence_number": self._next_number(),
             "response": snapshot.response,
         }
         return beginning + self._end(event)
+
+    def withdraw(self, frames: bytes) -> bytes:
+        """`frames`, the last that were made, without the terminal event: as if it had not come yet."""
+        self.ended = False
+        return frames[: -self._end_bytes]
 
     def _begin(self) -> bytes:
         frames = b""
@@ -158,7 +165,9 @@ class ResponsesRelay:
     def _end(self, event: Json) -> bytes:
         self.ended = True
         self.response = event["response"]
-        return sse.encode(event["type"], orjson.dumps(event)) + sse.DONE
+        end = sse.encode(event["type"], orjson.dumps(event)) + sse.DONE
+        self._end_bytes = len(end)
+        return end
 
     def _output(self) -> list[Item]:
         """The items that were complete, as far as they are remembered."""

@@ -182,6 +182,8 @@ class Snapshot:
             error["param"] = event.param
         self.response |= {
             "status": "failed",
+            "completed_at": None,
+            "incomplete_details": None,
             "error": error,
             "output": [_broken_off(state) for state in self.items],
             "usage": usage_object.write(self._usage),

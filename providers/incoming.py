@@ -1,0 +1,92 @@
+"""What comes in pieces, taken in one call stack: from the socket that has it to whoever passes it on."""
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from typing import Generic, TypeAlias, TypeVar
+
+T = TypeVar("T")
+
+Push: TypeAlias = Callable[[], bool]
+"""Takes what has come and deals with it on the spot; False leaves it to the task that waits. Never waits, never raises.
+
+Waking a task for a piece costs more than all that is done with it, where pieces come one by one.
+"""
+
+
+class Incoming(ABC, Generic[T]):
+    """A reply of which a part may be here and the rest on its way. `each` is how it is read; who has to be cheaper does
+    as `each` does, and gives `arrival` a push."""
+
+    @property
+    @abstractmethod
+    def ended(self) -> bool:
+        """Whether the last piece was taken."""
+
+    async def open(self) -> None:
+        """Ask for it, once, where it has to be asked for. Raises what `take` raises."""
+
+    @abstractmethod
+    def take(self) -> T:
+        """What has come since the last take. A piece that is falsy says: nothing, so await `arrival`, unless it ended.
+
+        Raises what went wrong: a reply that broke off raises, it does not end.
+        """
+
+    @abstractmethod
+    def arrival(self, push: Push | None = None) -> Awaitable[None]:
+        """Wait until there is something to take, or nothing will come any more.
+
+        While it is awaited, `push` is called for what comes; the wait goes on for as long as that returns True.
+        """
+
+    @abstractmethod
+    async def close(self, *, whole: bool = False) -> None:
+        """Let go of it, however far it was read; what is not read to its end hangs up on who sends it.
+
+        `whole`: its reader has all there is to know. The little that may follow is read then, for a moment, so that the
+        connection can be used again.
+        """
+
+    async def each(self) -> AsyncGenerator[T, None]:
+        """The pieces, from asking to the end. Closing the generator closes what it reads."""
+        try:
+            await self.open()
+            while not self.ended:
+                if piece := self.take():
+                    yield piece
+                elif not self.ended:
+                    await self.arrival()
+        finally:
+            await self.close()
+
+
+class Iterated(Incoming[T]):
+    """The pieces of an async generator."""
+
+    ended = False
+
+    def __init__(self, pieces: AsyncGenerator[T, None], nothing: T) -> None:
+        self._pieces = pieces
+        self._nothing = nothing
+        self._piece = nothing
+        self._failure: Exception | None = None
+
+    def take(self) -> T:
+        if self._failure is not None:
+            raise self._failure
+        piece, self._piece = self._piece, self._nothing
+        return piece
+
+    async def arrival(self, push: Push | None = None) -> None:
+        going_on = True
+        while going_on:
+            try:
+                self._piece = await anext(self._pieces)
+            except StopAsyncIteration:
+                self.ended = True
+            except Exception as failure:
+                self._failure = failure
+            going_on = push is not None and push()
+
+    async def close(self, *, whole: bool = False) -> None:
+        await self._pieces.aclose()

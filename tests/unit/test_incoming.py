@@ -1,0 +1,69 @@
+"""What comes in pieces: read to its end, whatever it is made of, and let go of whatever happens."""
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+
+import pytest
+
+from providers.incoming import Iterated
+
+
+class Pieces:
+    """Pieces of a generator; an exception breaks it off."""
+
+    def __init__(self, *pieces: str | Exception) -> None:
+        self.closed = False
+        self._pieces = pieces
+
+    async def __call__(self) -> AsyncGenerator[str, None]:
+        try:
+            for piece in self._pieces:
+                if isinstance(piece, Exception):
+                    raise piece
+                yield piece
+        finally:
+            self.closed = True
+
+
+async def test_every_piece_is_read_once() -> None:
+    pieces = Pieces("a", "", "b")
+    assert [piece async for piece in Iterated(pieces(), "").each()] == ["a", "b"]
+    assert pieces.closed
+
+
+async def test_a_failure_is_raised_after_what_came_before_it() -> None:
+    read: list[str] = []
+    pieces = Pieces("a", ValueError("no"))
+    with pytest.raises(ValueError, match="no"):
+        async for piece in Iterated(pieces(), "").each():
+            read.append(piece)  # noqa: PERF401
+    assert read == ["a"]
+    assert pieces.closed
+
+
+async def test_leaving_in_the_middle_lets_go() -> None:
+    pieces = Pieces("a", "b")
+    async with aclosing(Iterated(pieces(), "").each()) as each:
+        assert await anext(each) == "a"
+    assert pieces.closed
+
+
+async def test_a_push_takes_what_comes_for_as_long_as_it_will() -> None:
+    incoming = Iterated(Pieces("a", "b", "c", "d")(), "")
+    pushed: list[str] = []
+
+    def push() -> bool:
+        if len(pushed) == 2:
+            return False
+        pushed.append(incoming.take())
+        return True
+
+    await incoming.arrival(push)
+    assert (pushed, incoming.take(), incoming.ended) == (["a", "b"], "c", False)
+    await incoming.close()
+
+
+async def test_a_push_hears_of_the_end() -> None:
+    incoming = Iterated(Pieces("a")(), "")
+    await incoming.arrival(lambda: bool(incoming.take()))
+    assert incoming.ended
