@@ -3,12 +3,15 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from typing import ParamSpec
 
 from tests.state import beside
 from tests.state.replicas import PATIENCE_S, Client, Json
 from tests.upstream import Pause, Reply
 from tests.upstream.builders import DONE, SSE, chat_chunk, data_frame, text_chunks
 from tests.upstream.script import Exchange
+
+P = ParamSpec("P")
 
 POLL_S = 0.02
 ACTIVE = ("queued", "in_progress")
@@ -34,10 +37,10 @@ def background(store_url: str, **more: int) -> Json:
     return {"lease_s": 60.0 if store_url.startswith("sqlite") else 1.0, **more}
 
 
-async def until(claim: Callable[[], Awaitable[bool]]) -> None:
+async def until(claim: Callable[P, Awaitable[bool]], *of: P.args, **more: P.kwargs) -> None:
     """Wait for a claim to become true."""
     deadline = time.monotonic() + PATIENCE_S
-    while not await claim():
+    while not await claim(*of, **more):
         assert time.monotonic() < deadline, "it did not come true in time"
         await asyncio.sleep(POLL_S)
 
@@ -52,15 +55,16 @@ async def is_waiting(store_url: str, event: str) -> bool:
     return await beside.count_waiting(store_url, event) > 0
 
 
+async def has_ended(asking: Client, response_id: str) -> bool:
+    return (await asking.read(response_id))["status"] not in ACTIVE
+
+
 async def left_behind(asking: Client, response_id: str, store_url: str) -> Json:
     """A response whose server died, once that is known: at once where nobody else can be working on it."""
     response = await asking.read(response_id)
-    if not store_url.startswith("sqlite"):
-        deadline = time.monotonic() + PATIENCE_S
-        while response["status"] in ACTIVE:
-            assert time.monotonic() < deadline, response
-            await asyncio.sleep(POLL_S)
-            response = await asking.read(response_id)
+    if response["status"] in ACTIVE and not store_url.startswith("sqlite"):
+        await until(has_ended, asking, response_id)
+        return await asking.read(response_id)
     return response
 
 
