@@ -1,0 +1,58 @@
+"""Every provider counts by its own usage, or says that it cannot."""
+
+import asyncio
+
+import pytest
+
+from providers import errors
+from providers.base import Counting, Dialect
+from tests.contract.conftest import Build
+from tests.upstream import Hang, Reply, ScriptedUpstream, error_reply
+from tests.upstream.builders import SSE
+from tests.upstream.faults import CHAT, RESPONSES, sound
+from translation.errors import Unrepresentable
+from translation.profile import DEFAULT_PROFILE
+from translation.turn import Turn
+
+ANSWERS = {"chat": CHAT, "responses": RESPONSES}
+TURN = Turn(model="m", items=[{"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Hi"}]}])
+GONE_S = 5.0
+
+
+async def test_a_turn_of_one_token_is_not_streamed_and_counted_by_its_usage(
+    dialect: Dialect, provider_at: Build
+) -> None:
+    async with ScriptedUpstream() as upstream:
+        upstream.script(sound(ANSWERS[dialect]))
+        assert await provider_at(upstream.url).count(TURN, DEFAULT_PROFILE, "turn") == 9
+        (request,) = upstream.requests
+        assert not request.streams
+
+
+async def test_no_way_is_no_count(provider_at: Build) -> None:
+    async with ScriptedUpstream() as upstream:
+        with pytest.raises(Unrepresentable):
+            await provider_at(upstream.url).count(TURN, DEFAULT_PROFILE, "none")
+        assert upstream.requests == []
+
+
+@pytest.mark.parametrize("way", ["responses", "chat", "template", "turn"])
+async def test_what_goes_wrong_has_its_name(provider_at: Build, way: Counting) -> None:
+    async with ScriptedUpstream() as upstream:
+        provider = provider_at(upstream.url)
+        upstream.script(error_reply(429, "slow down"))
+        with pytest.raises(errors.UpstreamRateLimited):
+            await provider.count(TURN, DEFAULT_PROFILE, way)
+        upstream.script(Reply(headers=SSE, body=[Hang()]))
+        with pytest.raises(errors.UpstreamTimeout):
+            await provider.count(TURN, DEFAULT_PROFILE, way)
+
+
+async def test_who_does_not_wait_for_a_count_hangs_up(provider_at: Build) -> None:
+    async with ScriptedUpstream() as upstream:
+        upstream.script(Reply(headers=SSE, body=[Hang()]))
+        counting = asyncio.ensure_future(provider_at(upstream.url).count(TURN, DEFAULT_PROFILE, "chat"))
+        request = await upstream.received(1)
+        counting.cancel()
+        async with asyncio.timeout(GONE_S):
+            await request.closed
