@@ -5,6 +5,8 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import Final, TypeAlias
 
+import structlog
+
 from gateway.errors import TurnFailed
 from gateway.wires import has_content
 from providers.base import Batch, Exchange
@@ -15,6 +17,8 @@ from translation.turn import Turn
 
 Say: TypeAlias = Callable[[Turn], Exchange]
 """A turn in the client's terms to an exchange whose events are in the client's terms too. Raises InvalidRequest."""
+
+_log = structlog.get_logger(__name__)
 
 _SHARES = (0.75, 0.5, 0.25, 0.125, 0.0)
 """How much of what can be left out is sent in each further try. No upstream says how much too long an input is in a way
@@ -51,6 +55,7 @@ class TrimmingExchange:
                                 continue
                             begun = True
                             if turn is not self._turn:
+                                _log.info("input_truncated", items=len(self._turn.items), sent=len(turn.items))
                                 self._report(TRUNCATED)
                             batch = [event for each in held for event in each]
                         yield batch
