@@ -1,12 +1,13 @@
 """The event log: an append-only table of frames. What many streams append meanwhile is committed together."""
 
 import asyncio
-from collections.abc import Sequence
-from contextlib import AbstractAsyncContextManager
+from collections import deque
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from sqlalchemy import and_, select, tuple_
+from sqlalchemy import and_, bindparam, select, tuple_
 from sqlalchemy.dialects import postgresql, sqlite
 
 from gateway.errors import StoreUnavailable
@@ -21,6 +22,66 @@ _MAX_BATCH: Final = 256
 
 _PAGE: Final = 256
 """Entries read at once: a replay of hours must not be in memory whole."""
+
+
+_TAIL: Final = 64
+"""Entries kept at hand for followers in the same process."""
+
+# Statements are made once: making them costs more than running them.
+
+# Locked until the commit, in one order for everyone: nobody ends or takes over a response in between.
+_FENCE: Final = (
+    select(responses.c.owner, responses.c.id, responses.c.worker)
+    .where(
+        tuple_(responses.c.owner, responses.c.id).in_(bindparam("keys", expanding=True)),
+        responses.c.status.in_(ACTIVE),
+    )
+    .order_by(responses.c.owner, responses.c.id)
+    .with_for_update(read=True)
+)
+
+_ADD: Final = {
+    True: sqlite.insert(events).on_conflict_do_nothing(),
+    False: postgresql.insert(events).on_conflict_do_nothing(),
+}
+"""For SQLite, and for PostgreSQL."""
+
+# One statement, so that status and entries are of one moment: an end comes with its last entry.
+_ENTRIES: Final = (
+    select(responses.c.status, events.c.first, events.c.last, events.c.frames)
+    .select_from(
+        responses.outerjoin(
+            events,
+            and_(
+                events.c.owner == responses.c.owner,
+                events.c.response_id == responses.c.id,
+                events.c.last > bindparam("after"),
+            ),
+        )
+    )
+    .where(responses.c.owner == bindparam("owner"), responses.c.id == bindparam("id"), responses.c.deleted.is_(False))
+    .order_by(events.c.first)
+    .limit(_PAGE)
+)
+
+
+class _Tail:
+    """The last entries this process wrote of a log that somebody follows here, so that nobody reads them back."""
+
+    def __init__(self) -> None:
+        self.watchers = 0
+        self._entries: deque[LogEntry] = deque(maxlen=_TAIL)
+
+    def add(self, entry: LogEntry) -> None:
+        if self._entries and self._entries[-1].last + 1 != entry.first:
+            self._entries.clear()
+        self._entries.append(entry)
+
+    def beyond(self, after: int) -> list[LogEntry]:
+        """All it has above `after`; nothing where it does not reach back that far."""
+        if not self._entries or self._entries[0].first > after + 1:
+            return []
+        return [entry for entry in self._entries if entry.last > after]
 
 
 @dataclass(slots=True, eq=False)
@@ -48,6 +109,7 @@ class SqlEvents:
         self._signals = signals
         self._appends: list[_Append] = []
         self._writer: asyncio.Task[None] | None = None
+        self._tails: dict[tuple[str, str], _Tail] = {}
 
     async def append(self, owner: str, response_id: str, entry: LogEntry, *, worker: str) -> None:
         """Appending the same entry again changes nothing, so whoever was not answered may ask again."""
@@ -61,28 +123,29 @@ class SqlEvents:
     async def entries(self, owner: str, response_id: str, *, after: int) -> LogPage:
         if not possible(response_id):
             return LogPage((), more=False, ended=True)
-        # One statement, so that status and entries are of one moment: an end comes with its last entry.
-        joined = responses.outerjoin(
-            events,
-            and_(events.c.owner == responses.c.owner, events.c.response_id == responses.c.id, events.c.last > after),
-        )
-        query = (
-            select(responses.c.status, events.c.first, events.c.last, events.c.frames)
-            .select_from(joined)
-            .where(responses.c.owner == owner, responses.c.id == response_id, responses.c.deleted.is_(False))
-            .order_by(events.c.first)
-            .limit(_PAGE)
-        )
+        tail = self._tails.get((owner, response_id))
+        if tail is not None and (fresh := tail.beyond(after)):
+            return LogPage(fresh, more=False, ended=False)
         async with self._database.read() as connection:
-            rows = (await connection.execute(query)).all()
-        found = [LogEntry(first, last, frames) for _, first, last, frames in rows if first is not None]
+            found = await connection.execute(_ENTRIES, {"owner": owner, "id": response_id, "after": after})
+            rows = found.all()
+        entries = [LogEntry(first, last, frames) for _, first, last, frames in rows if first is not None]
         ended = not rows or rows[0].status not in ACTIVE
-        more = len(found) == _PAGE
-        return LogPage(found, more=more, ended=ended and not more)
+        more = len(entries) == _PAGE
+        return LogPage(entries, more=more, ended=ended and not more)
 
-    def watch(self, owner: str, response_id: str) -> AbstractAsyncContextManager[Watch]:
+    @asynccontextmanager
+    async def watch(self, owner: str, response_id: str) -> AsyncGenerator[Watch, None]:
         """Ids are random: one is enough to be told apart by."""
-        return self._signals.watch(response_id)
+        tail = self._tails.setdefault((owner, response_id), _Tail())
+        tail.watchers += 1
+        try:
+            async with self._signals.watch(response_id) as watch:
+                yield watch
+        finally:
+            tail.watchers -= 1
+            if not tail.watchers:
+                del self._tails[owner, response_id]
 
     async def stop_writing(self) -> None:
         """Nothing is appended any more; what waits fails."""
@@ -109,30 +172,23 @@ class SqlEvents:
             for append in batch:
                 if append not in held:
                     append.fail(NotHeld(append.response_id))
-                elif not append.done.done():
+                    continue
+                if (tail := self._tails.get(append.key)) is not None:
+                    tail.add(append.entry)
+                if not append.done.done():
                     append.done.set_result(None)
             self._signals.tell(*{append.response_id for append in held})
 
     async def _commit(self, batch: Sequence[_Append]) -> frozenset[_Append]:
         """Those whose response was still their worker's, and so are written."""
-        insert = sqlite.insert if self._database.is_sqlite else postgresql.insert
-        # Locked until the commit, in one order for everyone: nobody ends or takes over a response in between.
-        fence = (
-            select(responses.c.owner, responses.c.id, responses.c.worker)
-            .where(
-                tuple_(responses.c.owner, responses.c.id).in_(sorted({append.key for append in batch})),
-                responses.c.status.in_(ACTIVE),
-            )
-            .order_by(responses.c.owner, responses.c.id)
-            .with_for_update(read=True)
-        )
         async with self._database.write() as connection:
-            holders = {(row.owner, row.id): row.worker for row in await connection.execute(fence)}
+            found = await connection.execute(_FENCE, {"keys": sorted({append.key for append in batch})})
+            holders = {(row.owner, row.id): row.worker for row in found}
             held = frozenset(append for append in batch if holders.get(append.key) == append.worker)
             if held:
                 rows = [
                     {"owner": append.owner, "response_id": append.response_id, **append.entry._asdict()}
                     for append in held
                 ]
-                await connection.execute(insert(events).on_conflict_do_nothing(), rows)
+                await connection.execute(_ADD[self._database.is_sqlite], rows)
         return held

@@ -198,3 +198,32 @@ async def test_a_change_while_nobody_waits_is_not_missed(store_url: str) -> None
                 await store.append("ann", head["id"], entry(number + 1000), worker=WORKER)
                 await watch.changed()
     await store.aclose()
+
+
+async def test_followers_in_the_same_process_miss_nothing_however_slow_they_are(store: SqlStore) -> None:
+    head = await begun(store)
+    async with store.watch("ann", head["id"]):
+        last = 0
+        for size in (1, 5, 200, 3):  # more than is kept at hand, and less
+            for number in range(last + 1, last + size + 1):
+                await store.append("ann", head["id"], entry(number), worker=WORKER)
+            found: list[int] = []
+            after = last
+            while len(found) < size:
+                page = await store.entries("ann", head["id"], after=after)
+                found += [read.last for read in page.entries]
+                after = found[-1]
+            assert found == list(range(last + 1, last + size + 1))
+            last += size
+        await store.finish("ann", completed(head), worker=WORKER, last=entry(last + 1))
+        page = await store.entries("ann", head["id"], after=last)
+        assert (page.entries, page.ended) == ([entry(last + 1)], True)
+    assert len(await numbers(store, head)) == last + 2
+
+
+async def test_what_is_at_hand_is_its_owners_only(store: SqlStore) -> None:
+    head = await begun(store)
+    async with store.watch("ann", head["id"]), store.watch("bob", head["id"]):
+        await store.append("ann", head["id"], entry(1), worker=WORKER)
+        assert await numbers(store, head, after=0) == [(1, 1)]
+        assert await numbers(store, head, after=0, owner="bob") == []
