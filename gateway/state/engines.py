@@ -1,21 +1,23 @@
 """SQLAlchemy engines as the store needs them: the settings of each database, and how its transactions begin."""
 
+import asyncio
+import sqlite3
 import time
+from contextlib import suppress
 from typing import Any, Final
 
+import aiosqlite
 from sqlalchemy import URL, event
 from sqlalchemy.exc import DisconnectionError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.pool import ConnectionPoolEntry
+from sqlalchemy.util.concurrency import in_greenlet
 
 READING: Final[dict[bool, dict[str, Any]]] = {
     True: {"reading": True},
     False: {"isolation_level": "REPEATABLE READ"},
 }
 """SQLite or not -> options of an engine for transactions that see one moment and write nothing."""
-
-_ENDED_ALREADY: Final = None
-"""Every transaction is committed, or rolled back by closing its connection: rolling back once more is a wasted trip."""
 
 _IDLE_S: Final = 1.0
 """A connection unused for longer is asked whether it is still there: the server may have been restarted."""
@@ -29,9 +31,7 @@ def make_engine(url: URL, *, deadline_s: float) -> AsyncEngine:
 
 
 def _sqlite(url: URL, deadline_s: float) -> AsyncEngine:
-    engine = create_async_engine(
-        url, pool_size=8, max_overflow=8, pool_timeout=deadline_s, pool_reset_on_return=_ENDED_ALREADY
-    )
+    engine = create_async_engine(url, pool_size=8, max_overflow=8, pool_timeout=deadline_s)
     settings = (
         "PRAGMA journal_mode=WAL",
         # What was acknowledged outlives a loss of power. NORMAL saves less than a millisecond of each commit.
@@ -56,7 +56,19 @@ def _sqlite(url: URL, deadline_s: float) -> AsyncEngine:
         # The driver's thread is asked once; through a cursor of SQLAlchemy's it would be three times.
         connection.connection.dbapi_connection.run_async(lambda driver: driver.execute(statement))
 
+    @event.listens_for(engine.sync_engine, "invalidate")
+    def roll_back(connection: Any, _entry: ConnectionPoolEntry, _error: BaseException | None) -> None:
+        # Closing does not end a transaction as long as anybody refers to a cursor of it, such as a traceback; and the
+        # lock of the file is held until it ends.
+        if in_greenlet():
+            connection.run_async(lambda driver: asyncio.shield(_rolled_back(driver)))
+
     return engine
+
+
+async def _rolled_back(driver: aiosqlite.Connection) -> None:
+    with suppress(sqlite3.Error, ValueError):  # it is lost, or closed
+        await driver.rollback()
 
 
 def _postgresql(url: URL, deadline_s: float) -> AsyncEngine:
@@ -66,7 +78,6 @@ def _postgresql(url: URL, deadline_s: float) -> AsyncEngine:
         pool_size=10,
         max_overflow=10,
         pool_timeout=deadline_s,
-        pool_reset_on_return=_ENDED_ALREADY,
         connect_args={
             "timeout": deadline_s,
             "server_settings": {

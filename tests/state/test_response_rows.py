@@ -1,0 +1,366 @@
+"""Responses on both databases: what is whole, whose it is, and what goes when."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import orjson
+import pytest
+from sqlalchemy import Table, event, func, select
+
+from gateway.state.database import Database
+from gateway.state.sql import SqlStore
+from gateway.state.store import LogEntry, NotHeld, PageRequest, UnknownCursor
+from gateway.state.tables import events, items, jobs, responses
+from tests.state.responses import WORKER, answered, completed, new, response, said, texts, turn
+from translation import sse
+from translation.errors import InvalidRequest
+from translation.json_types import Json
+
+
+async def rows(database: Database, table: Table) -> int:
+    async with database.read() as connection:
+        return int(await connection.scalar(select(func.count()).select_from(table)) or 0)
+
+
+@pytest.fixture
+async def tables(store_url: str, store: SqlStore) -> AsyncIterator[Database]:
+    """The database of `store`, to look into."""
+    looking = Database(store_url, deadline_s=5.0)
+    yield looking
+    await looking.aclose()
+
+
+async def history(store: SqlStore, leaf: Json) -> list[str]:
+    found = await store.history("ann", leaf["id"])
+    assert found is not None
+    return texts(found.items)
+
+
+async def pages(store: SqlStore, **how: Any) -> list[str]:
+    """Every id of the list, page by page."""
+    ids: list[str] = []
+    after = None
+    while True:
+        page = await store.responses("ann", PageRequest(after=after, **how))
+        ids += [row["id"] for row in page.rows]
+        if not page.has_more:
+            return ids
+        after = ids[-1]
+
+
+async def test_json_comes_back_byte_by_byte(store: SqlStore) -> None:
+    odd = {"z": 1, "a": [1.0, 1e-7, -0.0, 2**63, "\u0000\u2028\U0001f600"], "": {"b": None, "a": {}}}
+    begun = response(metadata=odd)
+    await store.begin(new(begun, said("a") | {"extra": odd}))
+    ended = completed(begun, answered("b") | {"extra": odd})
+    await store.finish("ann", ended, worker=WORKER)
+    found = await store.response("ann", begun["id"])
+    assert found is not None
+    assert orjson.dumps(found.response) == orjson.dumps(ended)
+
+
+async def test_an_end_is_written_once_and_by_its_worker(store: SqlStore) -> None:
+    begun = response()
+    await store.begin(new(begun, said("a")))
+    with pytest.raises(NotHeld):
+        await store.finish("ann", completed(begun), worker="another")
+    with pytest.raises(NotHeld):
+        await store.finish("bob", completed(begun), worker=WORKER)
+    await store.finish("ann", completed(begun), worker=WORKER)
+    with pytest.raises(NotHeld):
+        await store.finish("ann", completed(begun, answered("again")), worker=WORKER)
+    found = await store.response("ann", begun["id"])
+    assert found is not None
+    assert found.response == completed(begun)
+
+
+@pytest.mark.parametrize("gone", ["cancel", "delete"])
+async def test_what_was_cancelled_or_deleted_is_no_longer_its_workers(store: SqlStore, gone: str) -> None:
+    begun = response(background=True)
+    await store.begin(new(begun, said("a"), job={"body": 1}, logged=True))
+    await getattr(store, gone)("ann", begun["id"])
+    with pytest.raises(NotHeld):
+        await store.finish("ann", completed(begun), worker=WORKER)
+    with pytest.raises(NotHeld):
+        await store.append("ann", begun["id"], LogEntry(1, 1, b"x"), worker=WORKER)
+    assert await store.held(WORKER) == frozenset()
+    await store.release(WORKER)
+    assert not await store.claim("another", 10)
+
+
+async def test_an_end_is_whole_or_not_at_all_wherever_it_is_broken_off(store: SqlStore, tables: Database) -> None:
+    await store.create_conversation("ann", {"id": "conv_1", "metadata": {}}, [])
+    steps, whole = 1.0, 0
+    while not whole:
+        begun = response(background=True)
+        await store.begin(new(begun, said("a"), conversation_id="conv_1", job={"body": 1}, logged=True))
+        before = len(await store.conversation_history("ann", "conv_1") or ())
+        ended = completed(begun, answered("b"), answered("c"))
+        steps = max(steps + 1, steps * 1.1)
+        work = asyncio.create_task(store.finish("ann", ended, worker=WORKER, last=LogEntry(1, 1, b"x")))
+        for _ in range(int(steps)):
+            await asyncio.sleep(0)
+        broken = not work.done()
+        work.cancel()
+        await asyncio.wait({work})
+        found = await store.response("ann", begun["id"])
+        assert found is not None
+        log = (await store.entries("ann", begun["id"], after=0)).entries
+        said_now = len(await store.conversation_history("ann", "conv_1") or ())
+        state = (found.response, len(log), said_now - before)
+        assert state in ((begun, 0, 0), (ended, 1, 3))
+        whole += not broken
+        await store.delete("ann", begun["id"])
+    assert await rows(tables, jobs) == 0
+
+
+async def test_a_chain_of_a_thousand_is_one_query_and_as_large_as_what_was_said(
+    store: SqlStore, tables: Database
+) -> None:
+    parent = await turn(store, "a")
+    for number in range(998):
+        begun = response()
+        await store.begin(new(begun, said(str(number)), parent_id=parent["id"]))
+        parent = begun
+    parent = await turn(store, "z", parent)
+    asked: list[str] = []
+    event.listen(
+        store._database._writing.sync_engine, "before_cursor_execute", lambda *said, **_: asked.append(said[2])
+    )
+    assert await history(store, parent) == ["a", "A", *map(str, range(998)), "z", "Z"]
+    assert len(asked) == 1
+    assert await rows(tables, items) == 1002
+
+
+async def test_a_chain_goes_with_its_last_whatever_the_order(store: SqlStore, tables: Database) -> None:
+    for order in (1, -1):
+        chain: list[Json] = []
+        for number in range(60):
+            chain.append(await turn(store, f"{number}", chain[-1] if chain else None))
+        for one in chain[::order]:
+            assert await store.delete("ann", one["id"])
+            assert not await store.delete("ann", one["id"])
+        assert [await rows(tables, table) for table in (responses, items)] == [0, 0]
+
+
+async def test_whatever_is_deleted_every_history_that_is_left_is_whole(store: SqlStore, tables: Database) -> None:
+    chance = random.Random(1)
+    alive: list[Json] = []
+    expected: dict[str, list[str]] = {}
+    for number in range(40):
+        parent = chance.choice([None, *alive]) if alive else None
+        one = await turn(store, f"a{number}", parent)
+        expected[one["id"]] = [*(expected[parent["id"]] if parent else ()), f"a{number}", f"A{number}"]
+        alive.append(one)
+        if chance.random() < 0.4:
+            gone = alive.pop(chance.randrange(len(alive)))
+            await store.delete("ann", gone["id"])
+    for one in alive:
+        assert await history(store, one) == expected[one["id"]]
+    chance.shuffle(alive)
+    await asyncio.gather(*(store.delete("ann", one["id"]) for one in alive))
+    assert [await rows(tables, table) for table in (responses, items, events, jobs)] == [0, 0, 0, 0]
+
+
+async def test_a_tombstone_shows_nothing(store: SqlStore) -> None:
+    one = await turn(store, "secret")
+    await turn(store, "b", one)
+    (item,) = one["output"]
+    await store.delete("ann", one["id"])
+    assert await store.response("ann", one["id"]) is None
+    assert await store.history("ann", one["id"]) is None
+    assert await store.input_items("ann", one["id"], PageRequest()) is None
+    assert await store.cancel("ann", one["id"]) is None
+    assert await store.items("ann", [item["id"]]) == {}
+    assert one["id"] not in await pages(store)
+    with pytest.raises(InvalidRequest) as refused:
+        await turn(store, "c", one)
+    assert (refused.value.code, refused.value.param) == ("previous_response_not_found", "previous_response_id")
+
+
+async def test_a_parent_deleted_while_a_child_begins_is_refused_or_kept(store: SqlStore) -> None:
+    for _ in range(15):
+        parent = await turn(store, "a")
+        child = response()
+        begun, deleted = await asyncio.gather(
+            store.begin(new(child, said("b"), parent_id=parent["id"])),
+            store.delete("ann", parent["id"]),
+            return_exceptions=True,
+        )
+        assert deleted is True
+        if isinstance(begun, InvalidRequest):
+            assert await store.response("ann", child["id"]) is None
+        else:
+            assert begun is None
+            assert await history(store, child) == ["a", "A", "b"]
+
+
+async def test_lists_are_paged_in_both_orders_without_gap_or_repetition(store: SqlStore) -> None:
+    kept = [(await turn(store, str(number)))["id"] for number in range(7)]
+    await turn(store, "another's", owner="bob")
+    for limit in (1, 3, 7, 100):
+        assert await pages(store, limit=limit, order="asc") == kept
+        assert await pages(store, limit=limit) == kept[::-1]
+    await store.delete("ann", kept[3])
+    assert await pages(store, limit=2, order="asc") == kept[:3] + kept[4:]
+    for unknown in (
+        kept[3],
+        "resp_unknown",
+        "\0",
+        "x" * 300,
+        (await store.responses("bob", PageRequest())).rows[0]["id"],
+    ):
+        with pytest.raises(UnknownCursor):
+            await store.responses("ann", PageRequest(after=unknown))
+
+
+async def test_input_items_are_paged_in_both_orders(store: SqlStore) -> None:
+    begun = response()
+    asked = [said(str(number)) for number in range(5)]
+    await store.begin(new(begun, *asked))
+    ids = [item["id"] for item in asked]
+
+    async def page(**how: Any) -> tuple[list[str], bool]:
+        found = await store.input_items("ann", begun["id"], PageRequest(**how))
+        assert found is not None
+        return [item["id"] for item in found.rows], found.has_more
+
+    assert await page(limit=2, order="asc") == (ids[:2], True)
+    assert await page(limit=2, order="asc", after=ids[1]) == (ids[2:4], True)
+    assert await page(limit=2, order="asc", after=ids[3]) == (ids[4:], False)
+    assert await page(limit=5) == (ids[::-1], False)
+    assert await page(limit=5, after=ids[2]) == (ids[1::-1], False)
+    for unknown in ("msg_unknown", "\0", ""):
+        with pytest.raises(UnknownCursor):
+            await page(after=unknown)
+
+
+@pytest.mark.parametrize("unknown", ["resp_unknown", "", "\0", "resp\0", "x" * 256, "\ud800"])
+async def test_foreign_and_impossible_ids_are_unknown(store: SqlStore, unknown: str) -> None:
+    kept = await turn(store, "a")
+    for owner, response_id in (("ann", unknown), ("bob", kept["id"])):
+        assert await store.response(owner, response_id) is None
+        assert await store.history(owner, response_id) is None
+        assert await store.input_items(owner, response_id, PageRequest()) is None
+        assert await store.cancel(owner, response_id) is None
+        assert await store.delete(owner, response_id) is False
+    assert await store.items("bob", [kept["output"][0]["id"]]) == {}
+    assert await store.items("ann", [unknown]) == {}
+    assert await pages(store) == [kept["id"]]
+
+
+async def test_an_item_whose_id_no_row_can_have_is_kept(store: SqlStore) -> None:
+    await store.create_conversation("ann", {"id": "conv_1", "metadata": {}}, [])
+    begun = response()
+    await store.begin(new(begun, said("a"), conversation_id="conv_1"))
+    ended = completed(begun, answered("b") | {"id": "x" * 300}, answered("c") | {"id": "nul\0"})
+    await store.finish("ann", ended, worker=WORKER)
+    found = await store.response("ann", begun["id"])
+    assert found is not None
+    assert found.response == ended
+    assert texts(await store.conversation_history("ann", "conv_1")) == ["a", "b", "c"]
+
+
+def frames(*said_events: Json) -> bytes:
+    return b"".join(sse.encode(one["type"], orjson.dumps(one)) for one in said_events)
+
+
+async def test_what_was_told_before_it_was_cancelled_stays(store: SqlStore) -> None:
+    begun = response(background=True)
+    await store.begin(new(begun, said("a"), job={"body": 1}, logged=True))
+    item = answered("Hel") | {"status": "in_progress", "content": []}
+    where = {"item_id": item["id"], "output_index": 0, "content_index": 0}
+    part = {"type": "output_text", "text": "", "annotations": []}
+    told: Sequence[Json] = (
+        {"type": "response.output_item.added", "output_index": 0, "item": item},
+        {"type": "response.content_part.added", "part": part, **where},
+        {"type": "response.output_text.delta", "delta": "Hel", **where},
+    )
+    numbered = [{"type": one["type"], "sequence_number": number} | one for number, one in enumerate(told, 1)]
+    await store.append("ann", begun["id"], LogEntry(1, 3, frames(*numbered)), worker=WORKER)
+    cancelled = await store.cancel("ann", begun["id"])
+    assert cancelled is not None
+    assert cancelled.response["status"] == "cancelled"
+    assert texts(cancelled.response["output"]) == ["Hel"]
+    assert cancelled.response["output"][0]["status"] == "incomplete"
+    log = await store.entries("ann", begun["id"], after=3)
+    assert not log.more
+    (last,) = log.entries
+    (frame,) = sse.FrameDecoder().feed(last.frames)
+    assert orjson.loads(frame.payload) == {
+        "type": "response.incomplete",
+        "sequence_number": 4,
+        "response": cancelled.response,
+    }
+    assert await store.cancel("ann", begun["id"]) == cancelled
+
+
+async def test_a_log_begins_with_the_response_as_it_was_created(store: SqlStore) -> None:
+    begun = response(status="queued", background=True)
+    await store.begin(new(begun, said("a"), worker=None, job={"body": 1}, logged=True))
+    log = await store.entries("ann", begun["id"], after=-1)
+    assert not log.ended
+    assert log.entries == [
+        LogEntry(0, 0, frames({"type": "response.created", "sequence_number": 0, "response": begun})),
+    ]
+
+
+async def test_only_what_nobody_works_on_is_recovered(store: SqlStore) -> None:
+    alive, dead, queued, kept = response(), response(), response(status="queued"), await turn(store, "a")
+    await store.begin(new(alive, said("a"), worker="alive"))
+    await store.begin(new(dead, said("a"), worker="dead"))
+    await store.begin(new(queued, said("a"), worker=None, job={"body": 1}))
+    await store.release("dead")
+    assert await store.recover() == 1
+    assert await store.recover() == 0
+    states = {row["id"]: row["status"] for row in (await store.responses("ann", PageRequest())).rows}
+    assert states == {
+        alive["id"]: "in_progress",
+        dead["id"]: "failed",
+        queued["id"]: "queued",
+        kept["id"]: "completed",
+    }
+    failed = await store.history("ann", dead["id"])
+    assert failed is not None
+    assert (failed.status, texts(failed.items)) == ("failed", ["a"])
+
+
+async def test_a_turn_goes_on_in_its_conversation_unless_it_failed(store: SqlStore) -> None:
+    await store.create_conversation("ann", {"id": "conv_1", "metadata": {}}, [said("first")])
+    for status in ("completed", "incomplete", "failed", "cancelled"):
+        begun = response()
+        await store.begin(new(begun, said(status), conversation_id="conv_1"))
+        await store.finish("ann", completed(begun, answered("!")) | {"status": status}, worker=WORKER)
+    found = await store.conversation_history("ann", "conv_1")
+    assert texts(found) == ["first", "completed", "!", "incomplete", "!"]
+
+
+async def test_turns_that_end_together_stay_together_in_their_conversation(store: SqlStore) -> None:
+    await store.create_conversation("ann", {"id": "conv_1", "metadata": {}}, [])
+    await asyncio.gather(*(turn(store, f"t{number}", conversation_id="conv_1") for number in range(10)))
+    found = texts(await store.conversation_history("ann", "conv_1"))
+    assert sorted(found[::2]) == sorted(f"t{number}" for number in range(10))
+    assert [word.upper() for word in found[::2]] == found[1::2]
+
+
+async def test_a_conversation_deleted_meanwhile_does_not_keep_a_turn_from_its_end(store: SqlStore) -> None:
+    await store.create_conversation("ann", {"id": "conv_1", "metadata": {}}, [])
+    begun = response()
+    await store.begin(new(begun, said("a"), conversation_id="conv_1"))
+    await store.delete_conversation("ann", "conv_1")
+    await store.finish("ann", completed(begun), worker=WORKER)
+    found = await store.response("ann", begun["id"])
+    assert found is not None
+    assert found.response["status"] == "completed"
+
+
+async def test_an_item_is_found_by_its_id_wherever_it_is(store: SqlStore) -> None:
+    kept = await turn(store, "a")
+    loose = said("b")
+    await store.create_conversation("ann", {"id": "conv_1", "metadata": {}}, [loose])
+    (answer,) = kept["output"]
+    found = await store.items("ann", [answer["id"], loose["id"], "msg_unknown", answer["id"]])
+    assert found == {answer["id"]: answer, loose["id"]: loose}
+    assert len(await store.items("ann", [*(f"msg_none_{n}" for n in range(2500)), answer["id"]])) == 1
