@@ -26,8 +26,20 @@ from translation.profile import Profile
 from translation.responses.lower import lower as lower_to_responses
 from translation.turn import Turn
 
-_NO_INPUT = ("stream", "stream_options", "store", "max_output_tokens", "metadata", "include", "service_tier")
-"""Parameters of a Responses body that its count endpoint does not know, and that say nothing of the input."""
+_COUNTED = frozenset(
+    {
+        "chat_template_kwargs",
+        "input",
+        "instructions",
+        "model",
+        "parallel_tool_calls",
+        "reasoning",
+        "text",
+        "tool_choice",
+        "tools",
+    }
+)
+"""Parameters of a Responses body that its input is made of. OpenAI's count endpoint refuses the others."""
 
 _RENDERED = frozenset({"model", "messages", "tools", "chat_template", "chat_template_kwargs", "add_generation_prompt"})
 """Parameters of a chat body that templates are rendered from."""
@@ -89,7 +101,7 @@ class Counter:
 
     async def _by_responses(self, turn: Turn, profile: Profile) -> Any:
         body = lower_to_responses(turn, profile).body
-        asked = {name: value for name, value in body.items() if name not in _NO_INPUT}
+        asked = {name: value for name, value in body.items() if name in _COUNTED or name in turn.extra}
         return (await self._upstream.ask("/responses/input_tokens", asked)).get("input_tokens")
 
     async def _by_chat(self, turn: Turn, profile: Profile) -> Any:

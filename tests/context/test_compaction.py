@@ -128,6 +128,21 @@ async def test_a_context_over_the_threshold_is_compacted_before_the_answer(
     assert rest == [("user", "Who am I?"), ("assistant", "ok"), ("user", "On.")]
 
 
+async def test_what_was_compacted_is_not_compacted_again_until_it_has_grown(client: AsyncOpenAI) -> None:
+    previous: str | None = None
+    compacted = []
+    for said in ("I am Ada.", LONG, LONG, "On.", "On.", "On.", LONG, "On."):
+        response = await client.responses.create(
+            model="m",
+            previous_response_id=previous,
+            input=said,
+            context_management=[{"type": "compaction", "compact_threshold": 90}],
+        )
+        previous = response.id
+        compacted.append(response.output[0].type == "compaction")
+    assert compacted == [False, False, False, True, False, False, False, False]
+
+
 async def test_calls_of_bridged_tools_are_the_clients_after_a_compaction(client: AsyncOpenAI, reader: Reader) -> None:
     tool: Any = {"type": "custom", "name": "run", "description": "Runs."}
     first = await client.responses.create(model="m", input=LONG)

@@ -52,7 +52,9 @@ async def test_an_upstream_that_speaks_responses_counts_what_would_be_relayed(
 ) -> None:
     upstream.on("/responses/input_tokens", json_reply({"object": "response.input_tokens", "input_tokens": 17}))
     tools: list[Any] = [{"type": "web_search"}]
-    assert await counted(client, "openai", input="hello", tools=tools, reasoning={"effort": "low"}) == 17
+    beside: Any = {"temperature": 0.5, "include": ["reasoning.encrypted_content"]}
+    asked: Any = {"input": "hello", "tools": tools, "reasoning": {"effort": "low"}}
+    assert await counted(client, "openai", **asked, extra_body=beside) == 17
     (request,) = upstream.requests
     body = request.json
     assert body["tools"] == tools
