@@ -1,1 +1,1 @@
-"""The database's history: one file per change, in `versions/`. Changes only add, see docs/adr/0014."""
+"""The database's history: one file per change, in `versions/`. Changes only add: docs/adr/0014."""
