@@ -84,7 +84,11 @@ class Store(_Section):
     @field_validator("url")
     @classmethod
     def _refuse_other_databases(cls, url: str | None) -> str | None:
-        if url is not None and not url.startswith(_DATABASES):
+        if url is None:
+            return None
+        file = url.removeprefix(_DATABASES[0]).partition("?")[0]
+        # Every connection of a database in memory has one of its own.
+        if not url.startswith(_DATABASES) or file in ("", ":memory:"):
             raise PydanticCustomError("store", "write sqlite+aiosqlite:///FILE, postgresql+asyncpg://... or null")
         return url
 

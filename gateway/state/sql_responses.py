@@ -2,21 +2,22 @@
 
 import math
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import ColumnElement, and_, delete, insert, literal, null, select, tuple_, union_all, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from gateway.state import endings
-from gateway.state.bodies import findable, pack, unpack, with_output, without_output
+from gateway.state.bodies import pack, unpack, with_output, without_output
 from gateway.state.database import Database
 from gateway.state.forgetting import forget
 from gateway.state.ids import possible
+from gateway.state.keyset import beyond, ordered, place_of
 from gateway.state.leases import beat
 from gateway.state.lineage import ancestors, items_of
+from gateway.state.response_rows import add_events, add_items, add_turn, bodies_of, write_cancelled, write_end
 from gateway.state.signals import JOBS, Signals
-from gateway.state.sql_conversations import append_items
 from gateway.state.store import (
     ACTIVE,
     History,
@@ -26,19 +27,16 @@ from gateway.state.store import (
     Page,
     PageRequest,
     StoredResponse,
-    UnknownCursor,
 )
 from gateway.state.tables import (
     INPUT,
     OUTPUT,
     conversation_items,
-    events,
     items,
     jobs,
     responses,
     workers,
 )
-from providers.new_id import new_id
 from translation.errors import InvalidRequest
 from translation.json_types import Item, Json
 
@@ -84,7 +82,7 @@ class SqlResponses:
                     worker=new.worker,
                 )
             )
-            await _add_items(connection, new.owner, response_id, INPUT, new.items)
+            await add_items(connection, new.owner, response_id, INPUT, new.items)
             if new.job is not None:
                 await connection.execute(
                     insert(jobs).values(
@@ -98,7 +96,7 @@ class SqlResponses:
                 )
             if new.logged:
                 created = endings.lifecycle_frame("response.created", new.response, 0)
-                await _add_events(connection, new.owner, response_id, LogEntry(0, 0, created))
+                await add_events(connection, new.owner, response_id, LogEntry(0, 0, created))
         if new.worker is not None and beats:
             self._beaten[new.worker] = time.monotonic()
         if new.job is not None:
@@ -116,11 +114,11 @@ class SqlResponses:
             row = ended.one_or_none()
             if row is None:
                 raise NotHeld(response_id)
-            await _add_items(connection, owner, response_id, OUTPUT, response["output"])
+            await add_items(connection, owner, response_id, OUTPUT, response["output"])
             if row.conversation_id is not None and response["status"] in _KEPT_IN_CONVERSATION:
-                await _add_turn(connection, owner, row.conversation_id, response)
+                await add_turn(connection, owner, row.conversation_id, response)
             if last is not None:
-                await _add_events(connection, owner, response_id, last)
+                await add_events(connection, owner, response_id, last)
             if row.background or row.logged:  # others have no job, and a statement less is a quarter of it all
                 await connection.execute(delete(jobs).where(jobs.c.owner == owner, jobs.c.response_id == response_id))
         self._signals.tell(response_id)
@@ -133,7 +131,7 @@ class SqlResponses:
             row = found.one_or_none()
             if row is None:
                 return None
-            output = await _bodies(connection, owner, [response_id], OUTPUT)
+            output = await bodies_of(connection, owner, [response_id], OUTPUT)
         return StoredResponse(
             response=_as_shown(row, output.get(response_id, ())), logged=row.logged, background=row.background
         )
@@ -143,12 +141,12 @@ class SqlResponses:
         listed = self._shown().where(responses.c.owner == owner, ~responses.c.deleted)
         async with self._database.read() as connection:
             if page.after is not None:
-                cursor = await _cursor(connection, select(*order).where(*_is(owner, page.after)), page.after)
-                listed = listed.where(_beyond(page, order, cursor))
-            found = await connection.execute(listed.order_by(*_ordered(page, order)).limit(page.limit + 1))
+                cursor = await place_of(connection, select(*order).where(*_is(owner, page.after)), page.after)
+                listed = listed.where(beyond(page, order, cursor))
+            found = await connection.execute(listed.order_by(*ordered(page, order)).limit(page.limit + 1))
             rows = found.all()
             shown = rows[: page.limit]
-            output = await _bodies(connection, owner, [row.id for row in shown], OUTPUT)
+            output = await bodies_of(connection, owner, [row.id for row in shown], OUTPUT)
         return Page([_as_shown(row, output.get(row.id, ())) for row in shown], has_more=len(rows) > page.limit)
 
     async def delete(self, owner: str, response_id: str) -> bool:
@@ -169,7 +167,7 @@ class SqlResponses:
             )
             row = found.one_or_none()
             if row is not None:
-                await _cancel(connection, row)
+                await write_cancelled(connection, row)
         if row is not None:
             self._signals.tell(response_id, JOBS)
         return await self.response(owner, response_id)
@@ -185,11 +183,11 @@ class SqlResponses:
             if there.one_or_none() is None:
                 return None
             if page.after is not None:
-                cursor = await _cursor(
+                cursor = await place_of(
                     connection, select(*order).where(*mine, items.c.id == page.after).limit(1), page.after
                 )
-                listed = listed.where(_beyond(page, order, cursor))
-            found = await connection.execute(listed.order_by(*_ordered(page, order)).limit(page.limit + 1))
+                listed = listed.where(beyond(page, order, cursor))
+            found = await connection.execute(listed.order_by(*ordered(page, order)).limit(page.limit + 1))
             bodies = found.scalars().all()
         return Page([unpack(body) for body in bodies[: page.limit]], has_more=len(bodies) > page.limit)
 
@@ -216,7 +214,8 @@ class SqlResponses:
             return None
         last = rows[-1]
         status = "failed" if last.left else last.status
-        return History([unpack(row.body) for row in rows[:-1] if row.body is not None], status, unpack(last.body).get("usage"))
+        said_so_far = [unpack(row.body) for row in rows[:-1] if row.body is not None]
+        return History(said_so_far, status, unpack(last.body).get("usage"))
 
     async def items(self, owner: str, item_ids: Sequence[str]) -> Mapping[str, Item]:
         wanted = list(dict.fromkeys(filter(possible, filter(None, item_ids))))
@@ -254,7 +253,7 @@ class SqlResponses:
             async with self._database.write() as connection:
                 rows = (await connection.execute(left.with_for_update(skip_locked=True, of=responses))).all()
                 for row in rows:
-                    await _set(connection, row, endings.interrupted(unpack(row.body), []))
+                    await write_end(connection, row, endings.interrupted(unpack(row.body), []))
                 long_dead = self._database.now_us() - _US_PER_DAY
                 await connection.execute(delete(workers).where(workers.c.alive_until_us < long_dead))
             self._signals.tell(*(row.id for row in rows))
@@ -313,101 +312,3 @@ def _is(owner: str, response_id: str) -> tuple[ColumnElement[bool], ...]:
 def _as_shown(row: Any, output: Sequence[str]) -> Json:
     shown = with_output(row.body, output)
     return endings.interrupted(shown, shown["output"]) if row.left else shown
-
-
-async def _bodies(
-    connection: AsyncConnection, owner: str, response_ids: Sequence[str], place: int
-) -> Mapping[str, list[str]]:
-    found = await connection.execute(
-        select(items.c.response_id, items.c.body)
-        .where(items.c.owner == owner, items.c.response_id.in_(response_ids), items.c.place == place)
-        .order_by(items.c.response_id, items.c.position)
-    )
-    bodies: dict[str, list[str]] = {}
-    for row in found:
-        bodies.setdefault(row.response_id, []).append(row.body)
-    return bodies
-
-
-async def _add_items(
-    connection: AsyncConnection, owner: str, response_id: str, place: int, added: Sequence[Item]
-) -> None:
-    if added:
-        await connection.execute(
-            insert(items),
-            [
-                {
-                    "owner": owner,
-                    "response_id": response_id,
-                    "place": place,
-                    "position": position,
-                    "id": findable(item),
-                    "body": pack(item),
-                }
-                for position, item in enumerate(added)
-            ],
-        )
-
-
-async def _add_events(connection: AsyncConnection, owner: str, response_id: str, entry: LogEntry) -> None:
-    await connection.execute(insert(events).values(owner=owner, response_id=response_id, **entry._asdict()))
-
-
-async def _add_turn(connection: AsyncConnection, owner: str, conversation_id: str, response: Json) -> None:
-    """What was said and answered, after what the conversation has; nothing where it was deleted meanwhile."""
-    asked = await _bodies(connection, owner, [response["id"]], INPUT)
-    said = [*map(unpack, asked.get(response["id"], ())), *response["output"]]
-    turn = [item if findable(item) else {**item, "id": new_id(item["type"])} for item in said]
-    await append_items(connection, owner, conversation_id, turn)
-
-
-async def _set(connection: AsyncConnection, row: Any, ended: Json) -> None:
-    """Write an end that is not the worker's own."""
-    await connection.execute(
-        update(responses)
-        .where(responses.c.owner == row.owner, responses.c.id == row.id)
-        .values(status=ended["status"], body=without_output(ended), worker=None)
-    )
-    await _add_items(connection, row.owner, row.id, OUTPUT, ended["output"])
-    await connection.execute(delete(jobs).where(jobs.c.owner == row.owner, jobs.c.response_id == row.id))
-
-
-async def _cancel(connection: AsyncConnection, row: Any) -> None:
-    begun = unpack(row.body)
-    output: list[Item] = []
-    told = -1
-    if row.logged:
-        found = await connection.execute(
-            select(events.c.last, events.c.frames)
-            .where(events.c.owner == row.owner, events.c.response_id == row.id)
-            .order_by(events.c.first)
-        )
-        log = found.all()
-        output = endings.output_of(begun, [entry.frames for entry in log])
-        told = log[-1].last if log else -1
-    ended = endings.cancelled(begun, output)
-    await _set(connection, row, ended)
-    if row.logged:
-        number = told + 1
-        # The API has no event for it: `response.incomplete` ends the stream, and the status says why.
-        frame = endings.lifecycle_frame("response.incomplete", ended, number)
-        await _add_events(connection, row.owner, row.id, LogEntry(number, number, frame))
-
-
-def _ordered(page: PageRequest, order: Iterable[ColumnElement[Any]]) -> list[ColumnElement[Any]]:
-    return [column.desc() if page.order == "desc" else column.asc() for column in order]
-
-
-def _beyond(page: PageRequest, order: Sequence[ColumnElement[Any]], cursor: Sequence[Any]) -> ColumnElement[bool]:
-    place = tuple_(*order)
-    return place < tuple_(*cursor) if page.order == "desc" else place > tuple_(*cursor)
-
-
-async def _cursor(connection: AsyncConnection, query: Any, after: str) -> Sequence[Any]:
-    if not possible(after):
-        raise UnknownCursor(after)
-    found = await connection.execute(query)
-    row: Sequence[Any] | None = found.one_or_none()
-    if row is None:
-        raise UnknownCursor(after)
-    return row

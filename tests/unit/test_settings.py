@@ -145,6 +145,10 @@ MISTAKES: dict[str, tuple[str, str]] = {
         "store: {url: 'mysql://localhost/x'}\n",
         "config.yaml:1: store.url: write sqlite+aiosqlite:///FILE, postgresql+asyncpg://... or null",
     ),
+    "a database in memory": (
+        "store: {url: 'sqlite+aiosqlite:///:memory:'}\n",
+        "config.yaml:1: store.url: write sqlite+aiosqlite:///FILE, postgresql+asyncpg://... or null",
+    ),
     "a tool parser there is not": (
         PROVIDERS + "models: {a: {provider: local, tool_parser: hermes}}\n",
         "config.yaml:2: models.a.tool_parser: hermes is not there yet",
