@@ -2,10 +2,14 @@
 
 import os
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
+import httpx
 import pytest
 
+from tests import databases
 from tests.clients.codex import Codex
 from tests.clients.running import Installed
 from tests.clients.strict_chat import strict
@@ -48,19 +52,57 @@ def answer(upstream: ScriptedUpstream) -> Answer:
 
 
 @pytest.fixture
-def gateway(upstream: ScriptedUpstream) -> Iterator[Gateway]:
-    """`demo` is the embedded model; every other name is a model of the chat upstream."""
-    config = {
-        "providers": {
-            "demo": {"type": "scripted"},
-            "chat": {"type": "openai_compatible", "base_url": upstream.url, "retries": 0},
-        },
-        "models": {"demo": {"provider": "demo"}, "*": {"provider": "chat"}},
-    }
-    with serving(config) as running:
+def gateway(upstream: ScriptedUpstream, tmp_path: Path) -> Iterator[Gateway]:
+    """`demo` is the embedded model; every other name is a model of the chat upstream. State is kept, as by default."""
+    with serving({**before(upstream.url), "store": kept_in(tmp_path / "state.db")}) as running:
         yield running
+
+
+@pytest.fixture
+def stateless(upstream: ScriptedUpstream) -> Iterator[Gateway]:
+    """The same without a store."""
+    with serving(before(upstream.url)) as running:
+        yield running
+
+
+@pytest.fixture(params=["chat", "responses"])
+def keeper(request: pytest.FixtureRequest, upstream: ScriptedUpstream, tmp_path: Path) -> Iterator[Gateway]:
+    """A gateway that keeps state, before the chat upstream, or before one that speaks Responses: a second gateway,
+    between it and the same chat upstream, which could keep state too and must never be asked to."""
+    with ExitStack() as running:
+        config = before(upstream.url)
+        back = None
+        if request.param == "responses":
+            back = running.enter_context(serving({**config, "store": kept_in(tmp_path / "upstream.db")}))
+            config = before(back.v1, dialects=["responses"])
+        yield running.enter_context(serving({**config, "store": kept_in(tmp_path / "state.db")}))
+        if back is not None:
+            assert kept_by(back) == []
 
 
 @pytest.fixture
 def codex(clients: Installed, gateway: Gateway, tmp_path: Path) -> Codex:
     return Codex(clients, gateway.v1, tmp_path)
+
+
+def before(upstream_url: str, **provider: Any) -> dict[str, Any]:
+    """A configuration: the embedded model as `demo`, and this upstream for every other name."""
+    upstream = {"type": "openai_compatible", "base_url": upstream_url, "retries": 0, **provider}
+    return {
+        "providers": {"demo": {"type": "scripted"}, "upstream": upstream},
+        "models": {"demo": {"provider": "demo"}, "*": {"provider": "upstream"}},
+    }
+
+
+def kept_in(file: Path) -> dict[str, str]:
+    """The section `store` for a SQLite file."""
+    return {"url": databases.sqlite(file)}
+
+
+def kept_by(gateway: Gateway) -> list[dict[str, Any]]:
+    """The responses and chat completions in a gateway's store."""
+    pages = [
+        httpx.get(f"{gateway.v1}/{path}", params={"limit": 100}, trust_env=False).json()
+        for path in ("responses", "chat/completions")
+    ]
+    return [row for page in pages for row in page["data"]]

@@ -155,8 +155,3 @@ async def test_a_tool_nobody_can_run_is_left_out(agents: Agents, answer: Answer,
     answer(chat_text("Good day."))
     assert (await agents.do("agents_sdk.py", "web_search"))["text"] == "Good day."
     assert [tool["function"]["name"] for tool in upstream.requests[0].json["tools"]] == ["add"]
-
-
-async def test_a_conversation_left_to_a_store_is_refused_by_name(agents: Agents) -> None:
-    got = await agents.do("agents_sdk.py", "stored_conversation", model="demo")
-    assert got == {"code": "previous_response_not_found", "param": "previous_response_id"}

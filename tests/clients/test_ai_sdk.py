@@ -104,9 +104,3 @@ async def test_an_error_has_the_status_and_the_message_of_the_upstream(sdk: AiSd
     got = await sdk.do("failure")
     assert (got["name"], got["status"]) == ("AI_APICallError", 429)
     assert "Slow down." in got["message"]
-
-
-async def test_a_conversation_left_to_a_store_is_refused_by_name(clients: Installed, gateway: Gateway) -> None:
-    got = await AiSdk(clients, gateway, "responses").do("stored_conversation", model="demo")
-    assert (got["name"], got["status"]) == ("AI_APICallError", 400)
-    assert "send the item itself" in got["message"]

@@ -1,14 +1,14 @@
 // The AI SDK: `node ai_sdk.mjs CASE`, with BASE_URL, MODEL and API (responses or chat) in the environment.
-// PROMPT there is what it is asked.
+// PROMPT there is what it is asked, and STORE=false says that nothing be stored.
 import { createOpenAI } from "@ai-sdk/openai";
 import { generateObject, generateText, stepCountIs, streamText, tool } from "ai";
 import { z } from "zod";
 
-const { BASE_URL, MODEL, API, PROMPT = "Go on." } = process.env;
+const { BASE_URL, MODEL, API, PROMPT = "Go on.", STORE } = process.env;
 const provider = createOpenAI({ baseURL: BASE_URL, apiKey: "none" });
 const model = provider[API](MODEL);
-// Without a store behind the gateway, what was said before has to come along in full.
-const providerOptions = { openai: { store: false } };
+// Where nothing is stored, what was said before comes along in full; else as references to it.
+const providerOptions = STORE === "false" ? { openai: { store: false } } : {};
 
 const add = tool({
   description: "Add two numbers",
@@ -86,12 +86,7 @@ const cases = {
     return { text };
   },
   failure: () => failing(() => generateText({ model, prompt: "Say good day.", maxRetries: 0, providerOptions })),
-  async stored_conversation() {
-    const messages = [{ role: "user", content: "I am Ada." }];
-    const first = await generateText({ model, messages });
-    messages.push(...first.response.messages, { role: "user", content: "Who am I?" });
-    return failing(() => generateText({ model, messages, maxRetries: 0 }));
-  },
+  conversation_failure: () => failing(cases.conversation),
 };
 
 console.log(JSON.stringify(await cases[process.argv[2]]()));
