@@ -57,8 +57,9 @@ class JobRunner:
         self._held.add((owner, response_id))
 
     def drop(self, owner: str, response_id: str) -> None:
-        """The end of what `hold` began."""
+        """The end of what `hold` began. Where that could not be written, a round will see, and end it."""
         self._held.discard((owner, response_id))
+        self._given_up.add((owner, response_id))
 
     async def accept(self, new: NewResponse, runnable: Runnable) -> None:
         """Write a job down and run it here, unless as many run as may: then it waits for whoever is free first.
@@ -149,7 +150,11 @@ class JobRunner:
             await self._disown(held - mine - set(self._running) - self._held)
             self._given_up.clear()
         if (free := self._settings.max_running - len(self._running)) > 0 and not self._is_draining:
-            for job in await self._store.claim(self.worker, free):
+            jobs = await self._store.claim(self.worker, free)
+            if jobs and self._is_draining:  # since it was asked
+                await self._store.release(self.worker, {(job.owner, job.response_id) for job in jobs})
+                return
+            for job in jobs:
                 _log.info("job_claimed", response=job.response_id, attempt=job.attempt)
                 self._start(job, None, queued=False)
 

@@ -111,10 +111,10 @@ class Signals:
     async def _connected(self) -> AsyncGenerator[Any, None]:
         """The driver's own connection: SQLAlchemy knows nothing of notifications."""
         assert self._url is not None
-        engine = create_async_engine(self._url, poolclass=NullPool)
+        # The driver's own deadline: interrupted from outside while it connects, it would leave a socket behind.
+        engine = create_async_engine(self._url, poolclass=NullPool, connect_args={"timeout": _ANSWER_S})
         try:
-            async with asyncio.timeout(_ANSWER_S):
-                pooled = await engine.connect()
+            pooled = await engine.connect()
             try:
                 connection: Any = (await pooled.get_raw_connection()).driver_connection
                 async with asyncio.timeout(_ANSWER_S):

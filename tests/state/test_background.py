@@ -3,7 +3,8 @@
 import asyncio
 import json
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -11,8 +12,9 @@ import pytest
 from openai import AsyncOpenAI
 
 from gateway.state.store import ACTIVE
+from tests import databases
 from tests.databases import Postgres
-from tests.serving import Command
+from tests.serving import Command, Gateway, serving
 from tests.state.replicas import Client, Stream, client, kill, replica, text
 from tests.upstream import Exchange, Hang, Pause, Request, ScriptedUpstream
 from tests.upstream.builders import DONE, chat_sse, chat_text, data_frame, sse_reply, text_chunks
@@ -24,7 +26,7 @@ PATIENCE_S = 20.0
 CLOSED_S = 2.0
 LEASE: Json = {"lease_s": 1.0}
 
-FAST = {"background": LEASE}
+FAST: Json = {"background": LEASE}
 PIECES = [f"piece {number}, " for number in range(12)]
 
 
@@ -32,6 +34,19 @@ PIECES = [f"piece {number}, " for number in range(12)]
 async def upstream() -> AsyncIterator[ScriptedUpstream]:
     async with ScriptedUpstream() as up:
         yield up
+
+
+@contextmanager
+def served(store_url: str, upstream_url: str, **sections: Any) -> Iterator[Gateway]:
+    """One server in a thread of this process, for what needs no process to stop or kill."""
+    config: Json = {
+        "server": {"drain_s": 0.2},
+        "store": {"url": store_url, "poll_s": 0.05},
+        "providers": {"chat": {"type": "openai_compatible", "base_url": upstream_url, "retries": 0}},
+        "models": {"lasting": {"provider": "chat", "resumable": True}, "*": {"provider": "chat"}},
+    }
+    with serving({name: {**config.get(name, {}), **sections.get(name, {})} for name in config | sections}) as server:
+        yield server
 
 
 def in_halves(gate: asyncio.Event, *pieces: str) -> Any:
@@ -87,11 +102,11 @@ async def raw(asking: Client, response_id: str, after: int | None = None) -> byt
 
 
 async def test_a_background_response_is_answered_at_once_and_ends_by_itself(
-    store_url: str, tmp_path: Path, upstream: ScriptedUpstream
+    store_url: str, upstream: ScriptedUpstream
 ) -> None:
     gate = asyncio.Event()
     upstream.on("/chat/completions", in_halves(gate, *PIECES))
-    with replica(tmp_path / "a", store_url, upstream.url) as server:
+    with served(store_url, upstream.url) as server:
         async with client(server) as asking:
             queued = await asking.create(input="hello", background=True)
             assert (queued["status"], queued["background"], queued["output"]) == ("queued", True, [])
@@ -108,10 +123,10 @@ async def test_a_background_response_is_answered_at_once_and_ends_by_itself(
 
 
 async def test_a_stream_is_replayed_byte_for_byte_from_any_of_its_events(
-    store_url: str, tmp_path: Path, upstream: ScriptedUpstream
+    store_url: str, upstream: ScriptedUpstream
 ) -> None:
     upstream.on("/chat/completions", chat_text(*PIECES))
-    with replica(tmp_path / "a", store_url, upstream.url) as server:
+    with served(store_url, upstream.url) as server:
         async with client(server) as asking:
             answer = await asking.post(input="hello", background=True, stream=True)
             response_id = json.loads(answer.content.partition(b"data: ")[2].partition(b"\n")[0])["response"]["id"]
@@ -128,12 +143,12 @@ async def test_a_stream_is_replayed_byte_for_byte_from_any_of_its_events(
 
 
 async def test_a_client_that_leaves_can_come_back_and_has_stopped_nothing(
-    store_url: str, tmp_path: Path, upstream: ScriptedUpstream
+    store_url: str, upstream: ScriptedUpstream
 ) -> None:
     gate = asyncio.Event()
     upstream.on("/chat/completions", in_halves(gate, *PIECES))
     kinds: list[Json] = [{"background": True}, {"resumable": True}, {"model": "lasting"}]
-    with replica(tmp_path / "a", store_url, upstream.url) as server:
+    with served(store_url, upstream.url) as server:
         async with client(server) as asking:
             for kind in kinds:
                 gate.clear()
@@ -151,10 +166,10 @@ async def test_a_client_that_leaves_can_come_back_and_has_stopped_nothing(
 
 
 async def test_the_official_client_streams_resumes_polls_and_cancels(
-    store_url: str, tmp_path: Path, upstream: ScriptedUpstream
+    store_url: str, upstream: ScriptedUpstream
 ) -> None:
     upstream.on("/chat/completions", chat_text(*PIECES), chat_text(*PIECES), hanging("never"))
-    with replica(tmp_path / "a", store_url, upstream.url) as server:
+    with served(store_url, upstream.url) as server:
         async with AsyncOpenAI(base_url=server.v1, api_key="none", max_retries=0, timeout=PATIENCE_S) as sdk:
             stream = await sdk.responses.create(model="m", input="hello", background=True, stream=True)
             events = [event async for event in stream]
@@ -177,13 +192,13 @@ async def test_the_official_client_streams_resumes_polls_and_cancels(
 
 
 async def test_cancelling_ends_the_stream_and_the_upstream_on_another_replica(
-    postgres: Postgres, tmp_path: Path, upstream: ScriptedUpstream
+    postgres: Postgres, upstream: ScriptedUpstream
 ) -> None:
     url = postgres.database()
     upstream.on("/chat/completions", hanging(*PIECES))
     with (
-        replica(tmp_path / "a", url, upstream.url) as one,
-        replica(tmp_path / "b", url, upstream.url) as other,
+        served(url, upstream.url) as one,
+        served(url, upstream.url) as other,
     ):
         async with client(one) as here, client(other) as there:
             async with here.stream(input="hello", background=True) as stream:
@@ -207,13 +222,13 @@ async def test_cancelling_ends_the_stream_and_the_upstream_on_another_replica(
 
 
 async def test_a_deleted_response_runs_no_longer_and_tells_its_followers(
-    postgres: Postgres, tmp_path: Path, upstream: ScriptedUpstream
+    postgres: Postgres, upstream: ScriptedUpstream
 ) -> None:
     url = postgres.database()
     upstream.on("/chat/completions", hanging(*PIECES))
     with (
-        replica(tmp_path / "a", url, upstream.url) as one,
-        replica(tmp_path / "b", url, upstream.url) as other,
+        served(url, upstream.url) as one,
+        served(url, upstream.url) as other,
     ):
         async with client(one) as here, client(other) as there, here.stream(input="hi", background=True) as stream:
             await stream.read_to("response.output_text.delta")
@@ -238,8 +253,10 @@ async def test_a_stream_whose_server_is_killed_goes_on_elsewhere_and_says_that_i
                 while stream.events[-1:] == [] or stream.events[-1].get("delta") != PIECES[4]:
                     await stream.read_to("response.output_text.delta")
                 heard = list(stream.events)
+                following = asyncio.get_running_loop().create_task(resumed(there, stream.response_id))
                 kill(one)
             rest = await resumed(there, stream.response_id, heard[-1]["sequence_number"])
+            assert (await following).events == [*heard, *rest.events]
             assert is_whole([*heard, *rest.events])
             failed = rest.events[-1]
             assert failed["type"] == "response.failed"
@@ -286,11 +303,10 @@ async def test_a_job_that_has_told_nothing_is_finished_by_another_replica(
     postgres.drop(url)
 
 
-async def test_a_job_that_kills_every_server_is_given_up(
-    store_url: str, tmp_path: Path, upstream: ScriptedUpstream
-) -> None:
+async def test_a_job_that_kills_every_server_is_given_up(tmp_path: Path, upstream: ScriptedUpstream) -> None:
+    store_url = databases.sqlite(tmp_path / "state.db")
     upstream.on("/chat/completions", sse_reply(Hang()))
-    sections = {"background": {"lease_s": 0.5, "max_attempts": 2}}
+    sections: Json = {"background": {"lease_s": 0.5, "max_attempts": 2}}
     response_id = ""
     for attempt in (1, 2):
         with replica(tmp_path / str(attempt), store_url, upstream.url, **sections) as server:
@@ -312,9 +328,10 @@ async def stopped(server: Command) -> int:
 
 
 async def test_jobs_that_end_in_time_are_finished_before_the_server_stops(
-    store_url: str, tmp_path: Path, upstream: ScriptedUpstream
+    tmp_path: Path, upstream: ScriptedUpstream
 ) -> None:
     gate = asyncio.Event()
+    store_url = databases.sqlite(tmp_path / "state.db")
     upstream.on("/chat/completions", in_halves(gate, *PIECES))
     with replica(tmp_path / "a", store_url, upstream.url, server={"drain_s": PATIENCE_S}) as server:
         async with client(server) as asking:
@@ -334,7 +351,7 @@ async def test_a_job_the_server_had_no_time_for_is_run_by_the_next(
     store_url: str, tmp_path: Path, upstream: ScriptedUpstream
 ) -> None:
     upstream.on("/chat/completions", sse_reply(Hang()), chat_text(*PIECES))
-    patient = {"background": {"lease_s": 3600, "max_attempts": 1}}
+    patient: Json = {"background": {"lease_s": 3600, "max_attempts": 1}}
     with replica(tmp_path / "a", store_url, upstream.url, **patient) as server:
         async with client(server) as asking:
             response_id = (await asking.create(input="hello", background=True))["id"]
@@ -377,12 +394,10 @@ async def test_followers_of_a_server_that_stops_are_told_to_go_on_elsewhere(
     postgres.drop(url)
 
 
-async def test_more_jobs_than_may_run_wait_and_are_run(
-    store_url: str, tmp_path: Path, upstream: ScriptedUpstream
-) -> None:
+async def test_more_jobs_than_may_run_wait_and_are_run(store_url: str, upstream: ScriptedUpstream) -> None:
     gate = asyncio.Event()
     upstream.on("/chat/completions", in_halves(gate, *PIECES))
-    with replica(tmp_path / "a", store_url, upstream.url, background={"max_running": 1}) as server:
+    with served(store_url, upstream.url, background={"max_running": 1}) as server:
         async with client(server) as asking:
             first = await asking.create(input="hello", background=True)
             await upstream.received(1)
@@ -397,13 +412,13 @@ async def test_more_jobs_than_may_run_wait_and_are_run(
 
 
 async def test_a_failure_of_the_upstream_ends_the_response_and_its_stream(
-    store_url: str, tmp_path: Path, upstream: ScriptedUpstream
+    store_url: str, upstream: ScriptedUpstream
 ) -> None:
     async def refuse(exchange: Exchange) -> None:
         exchange.reset()
 
     upstream.on("/chat/completions", refuse)
-    with replica(tmp_path / "a", store_url, upstream.url) as server:
+    with served(store_url, upstream.url) as server:
         async with client(server) as asking:
             quiet = await asking.create(input="hello", background=True)
             response = await ended(asking, quiet["id"])
@@ -419,10 +434,10 @@ async def test_a_failure_of_the_upstream_ends_the_response_and_its_stream(
 
 
 async def test_what_cannot_be_streamed_resumed_or_cancelled_is_refused_by_name(
-    store_url: str, tmp_path: Path, upstream: ScriptedUpstream
+    store_url: str, upstream: ScriptedUpstream
 ) -> None:
     upstream.on("/chat/completions", chat_text("a"))
-    with replica(tmp_path / "a", store_url, upstream.url) as server:
+    with served(store_url, upstream.url) as server:
         async with client(server) as asking:
             async with asking.stream(input="hello", background=True) as stream:
                 end = await stream.read_all()
@@ -454,12 +469,10 @@ async def test_what_cannot_be_streamed_resumed_or_cancelled_is_refused_by_name(
             assert (await ended(asking, quiet))["status"] == "completed"
 
 
-async def test_a_log_that_is_no_longer_kept_is_refused_by_name(
-    store_url: str, tmp_path: Path, upstream: ScriptedUpstream
-) -> None:
+async def test_a_log_that_is_no_longer_kept_is_refused_by_name(store_url: str, upstream: ScriptedUpstream) -> None:
     upstream.on("/chat/completions", chat_sse(text_chunks("a")))
     store = {"events_hours": 0.000001, "sweep_s": 0.1}
-    with replica(tmp_path / "a", store_url, upstream.url, store=store) as server:
+    with served(store_url, upstream.url, store=store) as server:
         async with client(server) as asking:
             async with asking.stream(input="hello", background=True) as stream:
                 await stream.read_to("response.created")
