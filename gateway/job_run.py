@@ -24,7 +24,7 @@ _log = structlog.get_logger(__name__)
 
 _RETRY_S: Final = (0.05, 1.0)
 
-_HEAD: Final = re.compile(rb'event: ([^\n]*)\ndata: \{"type":"[^"]*","sequence_number":(\d+)[,}]')
+_HEAD: Final = re.compile(rb'event: [^\n]*\ndata: \{"type":"[^"]*","sequence_number":(\d+)[,}]')
 """How our own frames begin; others are parsed."""
 
 _BEGINNINGS: Final = (b"event: response.created\n", b"event: response.queued\n", b"event: response.in_progress\n")
@@ -160,7 +160,7 @@ class JobRun:
 
 def _numbered(frame: bytes, number: int) -> bytes:
     head = _HEAD.match(frame)
-    if head is not None and int(head[2]) == number:
+    if head is not None and int(head[1]) == number:
         return frame + b"\n\n"
     event = orjson.loads(frame.partition(b"\ndata: ")[2])
     if event.get("sequence_number") == number:

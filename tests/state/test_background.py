@@ -482,3 +482,29 @@ async def test_a_log_that_is_no_longer_kept_is_refused_by_name(store_url: str, u
             assert (answer.status_code, answer.json()["error"]["param"]) == (400, "stream")
             assert "no longer kept" in answer.json()["error"]["message"]
             assert (await asking.http.get(path)).status_code == 200
+
+
+async def test_processes_of_one_server_share_streams_and_jobs_on_one_file(
+    tmp_path: Path, upstream: ScriptedUpstream
+) -> None:
+    upstream.on("/chat/completions", chat_text(*PIECES))
+    workers: Json = {"server": {"workers": 2, "drain_s": 0.2}, "background": {"max_running": 3}}
+    with replica(tmp_path / "a", databases.sqlite(tmp_path / "state.db"), upstream.url, **workers) as server:
+
+        async def whole() -> None:
+            # A client of its own has connections of its own, which either process may get.
+            async with client(server) as asking:
+                async with asking.stream(input="hello", background=True) as stream:
+                    end = await stream.read_all()
+                assert is_whole(stream.events)
+                assert text(end["response"]) == "".join(PIECES)
+            async with client(server) as asking:
+                assert (await resumed(asking, stream.response_id)).events == stream.events
+                quiet = await asking.create(input="hello", background=True)
+            async with client(server) as asking:
+                assert text(await ended(asking, quiet["id"])) == "".join(PIECES)
+
+        async with asyncio.TaskGroup() as clients:
+            for _ in range(16):
+                clients.create_task(whole())
+    assert len(upstream.requests) == 32
