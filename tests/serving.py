@@ -5,7 +5,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -77,15 +77,23 @@ class Command:
 
 @contextmanager
 def command(
-    config: Mapping[str, Any], folder: Path, *arguments: str, env: Mapping[str, str] | None = None
+    config: Mapping[str, Any],
+    folder: Path,
+    *arguments: str,
+    env: Mapping[str, str] | None = None,
+    within: Sequence[str] = (),
 ) -> Iterator[Command]:
-    """Start the command on a free port and wait for its `listening on` line; ended by SIGTERM if still running."""
+    """Start the command on a free port and wait for its `listening on` line; ended by SIGTERM if still running.
+
+    `within`: a command that runs it, in its own process, with fewer rights or in other surroundings.
+    """
     file = folder / "config.yaml"
     file.write_text(yaml.safe_dump(dict(config), sort_keys=False))
     log = folder / "gateway.log"
     with log.open("w") as stderr:
         process = subprocess.Popen(
             [
+                *within,
                 str(Path(sys.executable).with_name("responses-gateway")),
                 "serve",
                 "--config",

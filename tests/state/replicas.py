@@ -1,14 +1,14 @@
 """Servers as processes of their own on one database, to be killed; and their clients."""
 
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx
 
-from tests.serving import Command, command
+from tests.serving import Command, Gateway, command
 
 Json = dict[str, Any]
 
@@ -18,9 +18,16 @@ _ENDS = ("response.completed", "response.incomplete", "response.failed", "error"
 
 @contextmanager
 def replica(
-    folder: Path, store_url: str, upstream_url: str, *, store: Json | None = None, **sections: Any
+    folder: Path,
+    store_url: str,
+    upstream_url: str,
+    *,
+    store: Json | None = None,
+    within: Sequence[str] = (),
+    **sections: Any,
 ) -> Iterator[Command]:
-    """One server with a folder of its own, ready. `store` adds to its section, `sections` replace others."""
+    """One server with a folder of its own, ready. `store` adds to its section, `sections` replace others; `within` is
+    that of `command`."""
     folder.mkdir()
     provider = {"type": "openai_compatible", "base_url": upstream_url, "retries": 0}
     config = {
@@ -30,7 +37,7 @@ def replica(
         "models": {"lasting": {"provider": "chat", "resumable": True}, "*": {"provider": "chat"}},
         **sections,
     }
-    with command(config, folder) as server:
+    with command(config, folder, within=within) as server:
         yield server
 
 
@@ -41,7 +48,7 @@ def kill(server: Command) -> None:
 
 
 @asynccontextmanager
-async def client(server: Command) -> AsyncIterator["Client"]:
+async def client(server: Command | Gateway) -> AsyncIterator["Client"]:
     limits = httpx.Limits(max_connections=None)
     async with httpx.AsyncClient(
         base_url=server.v1, timeout=PATIENCE_S, limits=limits, verify=False, trust_env=False
@@ -54,6 +61,7 @@ class Client:
 
     def __init__(self, http: httpx.AsyncClient) -> None:
         self.http = http
+        self._ready = http.base_url.join("/readyz")
 
     async def post(self, **body: Any) -> httpx.Response:
         return await self.http.post("/responses", json={"model": "some-model", **body})
@@ -64,6 +72,13 @@ class Client:
         assert answer.status_code == 200, answer.text
         response: Json = answer.json()
         return response
+
+    async def wrong(self) -> str | None:
+        """What is wrong with the store, as `/readyz` says."""
+        answer = await self.http.get(self._ready)
+        assert answer.status_code == 200, answer.text
+        wrong: str | None = answer.json().get("degraded", {}).get("store")
+        return wrong
 
     async def raw(self, response_id: str) -> bytes:
         """A stored response, byte for byte."""
