@@ -1,7 +1,7 @@
 """Servers as processes of their own on one database, to be killed; and their clients."""
 
 import json
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ def replica(
     upstream_url: str,
     *,
     store: Json | None = None,
-    within: Sequence[str] = (),
+    within: Any = (),
     **sections: Any,
 ) -> Iterator[Command]:
     """One server with a folder of its own, ready. `store` adds to its section, `sections` replace others; `within` is
