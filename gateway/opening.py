@@ -22,6 +22,7 @@ from gateway.views import Keeping, asked, keeping, shown
 from providers.new_id import new_id
 from translation.errors import InvalidRequest
 from translation.json_types import Item, Json
+from translation.responses.own_items import distinct
 from translation.responses.resource import new_response
 from translation.sse import DEFAULT_MAX_FRAME_BYTES
 
@@ -154,7 +155,7 @@ class Opening:
             owner=principal.name,
             response=head | {"status": "queued"} if kept.background else head,
             # What only the connection knew is nobody else's history.
-            items=state.own if state.parent_id or state.conversation_id else state.context,
+            items=distinct(state.own if state.parent_id or state.conversation_id else state.context, new_id),
             parent_id=state.parent_id,
             conversation_id=state.conversation_id,
             logged=kept.logged,

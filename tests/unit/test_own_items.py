@@ -2,7 +2,7 @@
 
 import pytest
 
-from translation.responses.own_items import own_items
+from translation.responses.own_items import distinct, own_items
 
 
 def counting():
@@ -57,3 +57,15 @@ def test_an_item_of_an_unknown_type_gets_an_id_too() -> None:
 def test_an_output_of_a_call_reads_completed() -> None:
     (item,) = own_items([{"type": "function_call_output", "call_id": "c", "output": "1"}], counting())
     assert (item["id"], item["status"]) == ("fco_1", "completed")
+
+
+def test_of_items_with_one_id_the_first_keeps_it() -> None:
+    said = [{"type": "message", "id": "msg_own", "role": "user"}, {"type": "reasoning", "id": "rs_own"}]
+    again = [*said, *said, {"type": "function_call", "call_id": "c"}]
+    assert distinct(again, counting()) == [
+        *said,
+        {**said[0], "id": "msg_1"},
+        {**said[1], "id": "rs_2"},
+        {"type": "function_call", "call_id": "c", "id": "fc_3"},
+    ]
+    assert [item.get("id") for item in again] == ["msg_own", "rs_own", "msg_own", "rs_own", None]

@@ -53,6 +53,18 @@ def own_items(given: str | Sequence[Json] | None, new_id: NewId) -> list[Item]:
     return [_kept(full_form(item), new_id) for item in given]
 
 
+def distinct(items: Sequence[Item], new_id: NewId) -> list[Item]:
+    """The same items, each with an id that none before it has: whoever pages through them goes on from an id."""
+    taken: set[str] = set()
+    each: list[Item] = []
+    for item in items:
+        if not item.get("id") or item["id"] in taken:
+            item = {**item, "id": new_id(_PREFIXES.get(item["type"], "item"))}
+        taken.add(item["id"])
+        each.append(item)
+    return each
+
+
 def _kept(item: Item, new_id: NewId) -> Item:
     kind = item["type"]
     given = item.get("id")
