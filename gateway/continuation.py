@@ -101,6 +101,13 @@ async def continuation(
             param="previous_response_id",
             code="previous_response_not_finished",
         )
+    if found.conversation_id is not None:
+        raise InvalidRequest(
+            f"Previous response with id '{previous:.80}' was made in a conversation, and what that held before is not "
+            f"its own history: go on with 'conversation': '{found.conversation_id:.80}'.",
+            param="previous_response_id",
+            code="previous_response_in_conversation",
+        )
     return Continuation(history=_replayable(found.items), own=own, refers=refers, parent_id=previous, usage=found.usage)
 
 

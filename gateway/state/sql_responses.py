@@ -215,7 +215,8 @@ class SqlResponses:
         last = rows[-1]
         status = "failed" if last.left else last.status
         said_so_far = [unpack(row.body) for row in rows[:-1] if row.body is not None]
-        return History(said_so_far, status, unpack(last.body).get("usage"))
+        asked = unpack(last.body)
+        return History(said_so_far, status, asked.get("usage"), (asked.get("conversation") or {}).get("id"))
 
     async def items(self, owner: str, item_ids: Sequence[str]) -> Mapping[str, Item]:
         wanted = list(dict.fromkeys(filter(possible, filter(None, item_ids))))

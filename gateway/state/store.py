@@ -152,11 +152,13 @@ class Responses(Protocol):
 
 
 class History(NamedTuple):
-    """`status` and `usage` are those of the response asked for."""
+    """`status`, `usage` and `conversation_id` are those of the response asked for; what its conversation held before it
+    is not among the items."""
 
     items: Sequence[Item]
     status: str
     usage: Json | None
+    conversation_id: str | None = None
 
 
 class Conversations(Protocol):

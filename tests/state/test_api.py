@@ -168,6 +168,17 @@ async def test_items_can_be_referred_to_by_their_ids(client: AsyncOpenAI, upstre
     assert refused.value.param == "input[1].id"
 
 
+async def test_items_that_came_with_one_id_are_each_listed_once(client: AsyncOpenAI) -> None:
+    first = await client.responses.create(model="m", input="One")
+    reference: Any = {"type": "item_reference", "id": first.output[0].id}
+    again: Any = {"type": "message", "role": "user", "id": "msg_own", "content": "Two"}
+    second = await client.responses.create(model="m", input=[reference, again, reference, again])
+    for order in ("asc", "desc"):
+        pages = client.responses.input_items.list(second.id, order=order, limit=1)
+        ids = [item.id async for item in pages]
+        assert len(ids) == len(set(ids)) == 4
+
+
 async def test_a_conversation_gives_its_items_and_gets_the_turns(
     client: AsyncOpenAI, upstream: ScriptedUpstream
 ) -> None:
@@ -180,6 +191,15 @@ async def test_a_conversation_gives_its_items_and_gets_the_turns(
     assert said(upstream) == [("user", "Zero"), ("user", "One"), ("assistant", "Hi there"), ("user", "Two")]
     items = [item async for item in client.conversations.items.list(conversation.id, order="asc")]
     assert [item.type for item in items] == ["message"] * 5
+
+
+async def test_a_response_of_a_conversation_is_not_continued_without_what_that_held(client: AsyncOpenAI) -> None:
+    conversation = await client.conversations.create(items=[{"type": "message", "role": "user", "content": "Zero"}])
+    turn = await client.responses.create(model="m", input="One", conversation=conversation.id)
+    with pytest.raises(BadRequestError) as refused:
+        await client.responses.create(model="m", input="Two", previous_response_id=turn.id)
+    assert (refused.value.code, refused.value.param) == ("previous_response_in_conversation", "previous_response_id")
+    assert conversation.id in refused.value.message
 
 
 @pytest.mark.parametrize(
