@@ -82,13 +82,14 @@ def check_include(query: QueryParams) -> None:
 
 def entries(query: QueryParams, name: str) -> Iterator[tuple[str, str]]:
     """`metadata[a]=b` as `("a", "b")`, for every such parameter."""
-    for key, value in query.multi_items():
+    for key in query:
         if _base(key) != name:
             continue
         found = re.fullmatch(r"\[([^\[\]]+)\]", key.removeprefix(name))
-        if found is None:
+        values = query.getlist(key)
+        if found is None or len(values) > 1:
             raise InvalidRequest(f"Invalid value for '{name}': write {name}[key]=value, once for each key.", param=name)
-        yield found.group(1), value
+        yield found.group(1), values[0]
 
 
 def _base(key: str) -> str:

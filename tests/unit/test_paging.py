@@ -87,8 +87,8 @@ def test_entries_are_keys_and_values() -> None:
     assert dict(query_of.entries(query, "metadata")) == {"a": "1", "b": ""}
 
 
-@pytest.mark.parametrize("query", ["metadata=a", "metadata[]=a", "metadata[a][b]=c"])
-def test_entries_without_one_key_are_refused(query: str) -> None:
+@pytest.mark.parametrize("query", ["metadata=a", "metadata[]=a", "metadata[a][b]=c", "metadata[a]=b&metadata[a]=b"])
+def test_entries_without_one_key_of_their_own_are_refused(query: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
         list(query_of.entries(QueryParams(query), "metadata"))
     assert refused.value.param == "metadata"
