@@ -8,6 +8,7 @@ import structlog
 
 from gateway.errors import StoreUnavailable
 from gateway.state.store import NewResponse, NotHeld, Store
+from translation.errors import InvalidRequest
 from translation.json_types import Json
 
 _log = structlog.get_logger(__name__)
@@ -84,6 +85,8 @@ class ResponseRecording:
                 await self._store.finish(self._new.owner, _cancelled(unfinished), worker=self._lease.worker)
         except (StoreUnavailable, NotHeld):
             _log.info("response_left", why="its beginning stays, to be ended as interrupted")
+        except InvalidRequest:
+            _log.info("response_left", why="it never began: what it continues was deleted meanwhile")
         finally:
             self._lease.drop(self._new.owner, self._new.response["id"])
 

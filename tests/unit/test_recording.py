@@ -8,6 +8,7 @@ import pytest
 from gateway.errors import StoreUnavailable
 from gateway.recording import CompletionRecording, ResponseRecording
 from gateway.state.store import NewResponse, NotHeld
+from translation.errors import InvalidRequest
 
 Json = dict[str, Any]
 HEAD: Json = {"id": "resp_1", "status": "in_progress", "output": []}
@@ -131,6 +132,16 @@ async def test_a_response_that_was_deleted_while_it_ran_is_not_brought_back(
     log.failure = NotHeld()
     await recording.finish(DONE)
     assert log.said == [("begin", "in_progress")]
+    assert not lease.held
+
+
+async def test_a_client_that_leaves_what_could_not_begin_hears_nothing_of_it(
+    recording: ResponseRecording, log: Log, lease: Lease
+) -> None:
+    log.failure = InvalidRequest("its parent was deleted", param="previous_response_id")
+    recording.begin()
+    await recording.abandon({**HEAD, "status": "failed"})
+    assert log.said == []
     assert not lease.held
 
 
