@@ -83,7 +83,7 @@ def _relay(endpoint: Endpoint, body: Json, route: Route, earlier: int | None) ->
     kept = {name: value for name, value in body.items() if name not in fitted.dropped} if fitted.dropped else body
     found: Sequence[Loss] = ()
     if earlier is not None:
-        said_again, found = replayed(body["input"])
+        said_again, found = replayed(body["input"], route.profile)
         kept = {**kept, "input": said_again}
     if endpoint.dialect == "responses":
         with refusing_in(params):

@@ -157,6 +157,27 @@ def test_items_go_back_with_the_keys_the_upstream_knows(item: Item, expected: It
     assert repr(item) == before
 
 
-def test_reasoning_the_upstream_did_not_seal_is_left_out() -> None:
-    foreign = {"type": "reasoning", "summary": [], "content": [{"type": "reasoning_text", "text": "hm"}]}
-    assert lowered(items=[foreign, USER]) == Lowered(BARE, [Loss("input[0]", "reasoning dropped")])
+THOUGHTS: Item = {
+    "type": "reasoning",
+    "id": "rs_1",
+    "summary": [],
+    "content": [{"type": "reasoning_text", "text": "hm"}],
+}
+
+
+def test_reasoning_in_the_open_goes_back() -> None:
+    told = {**THOUGHTS, "status": "completed", "encrypted_content": None}
+    assert lowered(items=[told, USER]) == Lowered({**BARE, "input": [THOUGHTS, USER]}, [])
+
+
+@pytest.mark.parametrize(
+    ("item", "profile"),
+    [
+        (THOUGHTS, Profile(replay_reasoning="none")),
+        ({**THOUGHTS, "content": None}, DEFAULT_PROFILE),
+        ({**THOUGHTS, "id": None}, DEFAULT_PROFILE),
+    ],
+    ids=["an upstream that reads only what it sealed itself", "no thoughts", "no id"],
+)
+def test_reasoning_the_upstream_would_not_read_is_left_out(item: Item, profile: Profile) -> None:
+    assert lowered(profile, items=[item, USER]) == Lowered(BARE, [Loss("input[0]", "reasoning dropped")])

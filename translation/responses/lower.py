@@ -44,12 +44,14 @@ _KEYS: dict[str, tuple[str, ...]] = {
     "function_call_output": ("type", "call_id", "output"),
     "custom_tool_call": ("type", "call_id", "name", "input", "namespace"),
     "custom_tool_call_output": ("type", "call_id", "output"),
-    "reasoning": ("type", "id", "summary", "encrypted_content"),
 }
 """Item type -> the keys that go back. Ids do not: with `store: false` the upstream knows none, and refuses them.
-
-A sealed reasoning item keeps its id, which is the upstream's own. Types that are not listed go as they are.
+Types that are not listed, and are no reasoning, go as they are.
 """
+
+_SEALED = ("type", "id", "summary", "encrypted_content")
+_OPEN = ("type", "id", "summary", "content")
+"""The keys of reasoning that goes back. It keeps its id, which the API requires."""
 
 
 def lower(turn: Turn, profile: Profile) -> Lowered:
@@ -58,7 +60,12 @@ def lower(turn: Turn, profile: Profile) -> Lowered:
     Nothing is stored upstream: `store` is false whatever the client asked of the gateway.
     """
     losses: list[Loss] = []
-    body: Json = {"model": turn.model, "input": list(_items(turn.items, losses)), "store": False, "stream": turn.stream}
+    body: Json = {
+        "model": turn.model,
+        "input": list(_items(turn.items, profile, losses)),
+        "store": False,
+        "stream": turn.stream,
+    }
     if turn.instructions is not None:
         body["instructions"] = turn.instructions
     body |= _tools(turn)
@@ -78,24 +85,31 @@ def lower(turn: Turn, profile: Profile) -> Lowered:
     return Lowered(body, losses)
 
 
-def _items(items: Sequence[Item], losses: list[Loss]) -> Iterator[Item]:
+def _items(items: Sequence[Item], profile: Profile, losses: list[Loss]) -> Iterator[Item]:
     for i, item in enumerate(items):
         kind = item["type"]
-        if kind == "reasoning" and not item.get("encrypted_content"):
-            # The upstream accepts only reasoning it sealed itself.
+        keys = _reasoning_keys(item, profile) if kind == "reasoning" else _KEYS.get(kind)
+        if keys == ():
             losses.append(Loss(f"input[{i}]", "reasoning dropped"))
             continue
-        keys = _KEYS.get(kind)
         lowered = item if keys is None else {key: item[key] for key in keys if item.get(key) is not None}
         if kind == "message":
             lowered["content"] = [_part(part) for part in item["content"]]
         yield lowered
 
 
-def replayed(items: Sequence[Item]) -> tuple[list[Item], list[Loss]]:
+def _reasoning_keys(item: Item, profile: Profile) -> tuple[str, ...]:
+    """No keys for what the upstream would not read: one that seals its reasoning accepts no other."""
+    if item.get("encrypted_content"):
+        return _SEALED
+    is_open = item.get("content") and item.get("id") and profile.replay_reasoning != "none"
+    return _OPEN if is_open else ()
+
+
+def replayed(items: Sequence[Item], profile: Profile) -> tuple[list[Item], list[Loss]]:
     """Items of earlier turns for an upstream that keeps nothing; and what it will not be told."""
     losses: list[Loss] = []
-    return list(_items(items, losses)), losses
+    return list(_items(items, profile, losses)), losses
 
 
 def _part(part: Json) -> Json:
