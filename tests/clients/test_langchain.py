@@ -8,6 +8,7 @@ from tests.clients.conftest import Answer
 from tests.clients.knowing import knowing
 from tests.clients.running import PROGRAMS, Installed
 from tests.serving import Gateway
+from tests.upstream import ScriptedUpstream, chat_calls, chat_text
 
 
 @pytest.mark.parametrize("api", ["responses", "chat"])
@@ -25,3 +26,14 @@ async def test_the_standard_tests_of_langchain_pass(
     )
     assert ran.code == 0, ran.out[-8000:]
     assert re.search(r"\b4\d passed", ran.out), "most of them were skipped"
+
+
+@pytest.mark.parametrize("case", ["whole", "streamed"])
+async def test_only_what_is_new_is_sent_and_the_model_reads_it_all(
+    case: str, clients: Installed, keeper: Gateway, answer: Answer, upstream: ScriptedUpstream
+) -> None:
+    answer(chat_calls(("add", '{"a":2,"b":40}')), chat_text("Good day, Ada. It is 42."), chat_text("Ada."))
+    got = await clients.run_program("langchain_state.py", case, BASE_URL=keeper.v1, MODEL="some-model")
+    assert got == {"text": "Ada.", "new": 1}
+    roles = [message["role"] for message in upstream.requests[-1].json["messages"]]
+    assert roles == ["user", "assistant", "tool", "assistant", "user"]
