@@ -16,6 +16,8 @@ from tests.upstream import ScriptedUpstream
 from tests.upstream.builders import chat_sse, text_chunks
 from tests.upstream.script import Exchange
 
+pytestmark = pytest.mark.timeout(180)  # servers take long to start where every core is busy
+
 CHAINS = 20
 TURNS = 50
 AT_ONCE_S = 0.001
@@ -29,7 +31,6 @@ async def echo(exchange: Exchange) -> None:
     await chat_sse(text_chunks("re: ", last))(exchange)
 
 
-@pytest.mark.timeout(180)  # a thousand responses, and two cores may be busy with something else
 async def test_a_response_can_be_continued_the_moment_its_end_is_read(postgres: Postgres, tmp_path: Path) -> None:
     url = postgres.database()
     async with ScriptedUpstream() as upstream:

@@ -18,6 +18,8 @@ from tests.state.replicas import Client, client, replica, text
 from tests.upstream import ScriptedUpstream
 from tests.upstream.builders import chat_text
 
+pytestmark = pytest.mark.timeout(180)  # servers take long to start where every core is busy
+
 LASTING = {"lease_s": 60.0}
 """No lease runs out: a server that lives ends what it could not keep by itself."""
 

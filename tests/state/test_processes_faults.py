@@ -19,6 +19,8 @@ from tests.state.replicas import Client, Json, client, replica, text
 from tests.upstream import ScriptedUpstream
 from tests.upstream.builders import chat_text
 
+pytestmark = pytest.mark.timeout(180)  # servers take long to start where every core is busy
+
 Fault = Callable[[Postgres], AbstractContextManager[None]]
 
 DEADLINE_S = 1.0

@@ -16,6 +16,8 @@ from tests.state.replicas import Json, client, replica
 from tests.upstream import ScriptedUpstream
 from tests.upstream.builders import chat_text, responses_text
 
+pytestmark = pytest.mark.timeout(180)  # servers take long to start where every core is busy
+
 RANDOM_BITS = 128
 SAMPLES = 64
 

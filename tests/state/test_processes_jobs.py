@@ -11,6 +11,8 @@ from tests.state.replicas import Json, client, kill, replica, text
 from tests.upstream import ScriptedUpstream, silence
 from tests.upstream.builders import chat_text
 
+pytestmark = pytest.mark.timeout(180)  # servers take long to start where every core is busy
+
 
 @pytest.fixture
 async def upstream() -> AsyncIterator[ScriptedUpstream]:

@@ -21,6 +21,8 @@ MIGRATION = '''"""More"""
 import sqlalchemy as sa
 from alembic import op
 
+pytestmark = pytest.mark.timeout(180)  # servers take long to start where every core is busy
+
 revision = "9999"
 down_revision = "{head}"
 
