@@ -3,6 +3,7 @@
 import asyncio
 import sqlite3
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final
 
@@ -12,6 +13,8 @@ from sqlalchemy.exc import DisconnectionError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.pool import ConnectionPoolEntry
 from sqlalchemy.util.concurrency import in_greenlet
+
+from gateway.state.sqlite_driver import OneTripConnection
 
 READING: Final[dict[bool, dict[str, Any]]] = {
     True: {"reading": True},
@@ -24,14 +27,13 @@ _IDLE_S: Final = 1.0
 
 
 def make_engine(url: URL, *, deadline_s: float) -> AsyncEngine:
-    """An engine, not connected yet."""
+    """An engine, not connected yet. Its errors never hold the values of a statement, which are what users said."""
     if url.get_backend_name() == "sqlite":
         return _sqlite(url, deadline_s)
     return _postgresql(url, deadline_s)
 
 
 def _sqlite(url: URL, deadline_s: float) -> AsyncEngine:
-    engine = create_async_engine(url, pool_size=8, max_overflow=8, pool_timeout=deadline_s)
     settings = (
         "PRAGMA journal_mode=WAL",
         # What was acknowledged outlives a loss of power. NORMAL saves less than a millisecond of each commit.
@@ -40,20 +42,32 @@ def _sqlite(url: URL, deadline_s: float) -> AsyncEngine:
         f"PRAGMA busy_timeout={int(deadline_s * 900)}",
     )
 
-    @event.listens_for(engine.sync_engine, "connect")
-    def set_up(connection: Any, _entry: ConnectionPoolEntry) -> None:
+    def connected() -> sqlite3.Connection:
+        arguments, options = engine.sync_engine.dialect.create_connect_args(url)
         # The driver's own way of opening transactions leaves reads outside of them; ours is "begin" below.
-        connection.isolation_level = None
-        cursor = connection.cursor()
-        for setting in settings:
-            cursor.execute(setting)
-        cursor.close()
+        connect: Callable[..., sqlite3.Connection] = sqlite3.connect
+        connection = connect(*arguments, **options, isolation_level=None)
+        try:
+            for setting in settings:
+                connection.execute(setting).close()
+        except sqlite3.Error:
+            connection.close()
+            raise
+        return connection
+
+    engine = create_async_engine(
+        url,
+        pool_size=8,
+        max_overflow=8,
+        pool_timeout=deadline_s,
+        hide_parameters=True,
+        async_creator=lambda: OneTripConnection(connected),
+    )
 
     @event.listens_for(engine.sync_engine, "begin")
     def begin(connection: Any) -> None:
         # A transaction that reads first and then writes fails when another one wrote meanwhile; this one waits instead.
         statement = "BEGIN" if connection.get_execution_options().get("reading") else "BEGIN IMMEDIATE"
-        # The driver's thread is asked once; through a cursor of SQLAlchemy's it would be three times.
         connection.connection.dbapi_connection.run_async(lambda driver: driver.execute(statement))
 
     @event.listens_for(engine.sync_engine, "invalidate")
@@ -78,6 +92,7 @@ def _postgresql(url: URL, deadline_s: float) -> AsyncEngine:
         pool_size=10,
         max_overflow=10,
         pool_timeout=deadline_s,
+        hide_parameters=True,
         connect_args={
             "timeout": deadline_s,
             "server_settings": {

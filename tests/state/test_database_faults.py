@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import event, func, insert, select
+from sqlalchemy.engine import make_url
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from gateway.errors import StoreUnavailable
@@ -92,8 +93,6 @@ async def test_a_read_only_file_is_read(file: Path) -> None:
     await database.aclose()
 
 
-# aiosqlite ends the thread of a connection that failed without anybody waiting for it, and it may outlive our loop.
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 @pytest.mark.parametrize(
     ("spoil", "claim"),
     [
@@ -233,3 +232,16 @@ async def test_no_database_of_that_name_is_said(own_postgres: Postgres) -> None:
     await store.open()
     assert store.degraded == "there is no such database"
     await store.aclose()
+
+
+async def test_a_server_that_only_reads_is_read(own_postgres: Postgres) -> None:
+    """Such as a standby, or one whose disk ran full and was put into that state."""
+    url = own_postgres.database()
+    own_postgres.sql(f"ALTER DATABASE {make_url(url).database} SET default_transaction_read_only = on;")
+    database = Database(url, deadline_s=DEADLINE_S)
+    assert await rows(database) == 0
+    with pytest.raises(StoreUnavailable):
+        await write(database, "one")
+    assert database.degraded == "it is read-only"
+    assert await rows(database) == 0
+    await database.aclose()

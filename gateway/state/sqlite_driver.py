@@ -1,0 +1,81 @@
+"""aiosqlite with one trip to its thread per statement.
+
+SQLAlchemy asks aiosqlite for a cursor, has it execute, fetches and closes: four trips, each two switches between
+threads. A transaction's time was mostly that.
+"""
+
+import sqlite3
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import closing
+from typing import Any, Final, Protocol
+
+import aiosqlite
+from aiosqlite.core import _STOP_RUNNING_SENTINEL
+
+_CHUNK: Final = 64
+"""What aiosqlite fetches at once when it is iterated over, which nobody does."""
+
+
+class OneTripConnection(aiosqlite.Connection):
+    """Not connected yet: awaiting it connects. `connector` runs in the connection's thread."""
+
+    def __init__(self, connector: Callable[[], sqlite3.Connection]) -> None:
+        super().__init__(connector, _CHUNK)
+        self._thread.daemon = True  # a process that ends without closing it must not wait for it
+
+    def stop(self) -> None:
+        """Ends the thread and does not hear of it: when connecting failed nobody waits, and the loop may be gone."""
+        self._running = False
+        self._tx.put_nowait((None, self._stopped))
+
+    def _stopped(self) -> object:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+        return _STOP_RUNNING_SENTINEL
+
+    def cursor(self) -> "OneTripCursor":  # type: ignore[override]  # the part of a cursor that SQLAlchemy uses
+        """Has nothing to be awaited for."""
+        return OneTripCursor(self)
+
+
+class _Execute(Protocol):
+    def __call__(self, cursor: sqlite3.Cursor, statement: str, parameters: Any, /) -> object: ...
+
+
+class OneTripCursor:
+    """What a statement came to, all of it."""
+
+    def __init__(self, connection: OneTripConnection) -> None:
+        self._connection = connection
+        self._rows: Sequence[Any] = ()
+        self.description: Any = None
+        self.rowcount = -1
+        self.lastrowid: int | None = None
+        self.arraysize = 1
+
+    async def __aenter__(self) -> "OneTripCursor":
+        return self
+
+    async def execute(self, statement: str, parameters: Iterable[Any] = ()) -> "OneTripCursor":
+        return await self._run(sqlite3.Cursor.execute, statement, parameters)
+
+    async def executemany(self, statement: str, parameters: Iterable[Iterable[Any]]) -> "OneTripCursor":
+        return await self._run(sqlite3.Cursor.executemany, statement, parameters)
+
+    async def fetchall(self) -> Sequence[Any]:
+        return self._rows
+
+    async def close(self) -> None:
+        """It is closed: the thread did it."""
+
+    async def _run(self, how: _Execute, statement: str, parameters: Any) -> "OneTripCursor":
+        in_thread: Callable[..., Awaitable[None]] = self._connection._execute
+        await in_thread(self._in_thread, how, statement, parameters)
+        return self
+
+    def _in_thread(self, how: _Execute, statement: str, parameters: Any) -> None:
+        with closing(self._connection._conn.cursor()) as cursor:
+            how(cursor, statement, parameters)
+            self.description, self.rowcount, self.lastrowid = cursor.description, cursor.rowcount, cursor.lastrowid
+            self._rows = cursor.fetchall() if cursor.description else ()
