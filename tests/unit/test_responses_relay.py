@@ -123,8 +123,51 @@ def test_a_completed_response_that_is_incomplete_is_called_so() -> None:
     assert relayed(CREATED + wire)[-1]["type"] == "response.incomplete"
 
 
-def test_an_end_without_a_status_keeps_its_name() -> None:
-    assert relayed(CREATED + frame("response.completed", 4, response={"id": "x"}))[-1]["type"] == "response.completed"
+@pytest.mark.parametrize("status", [{}, {"status": None}, {"status": "done" * 100}, {"status": "in_progress"}])
+def test_an_end_of_no_known_status_has_that_of_its_name(status: Json) -> None:
+    last = relayed(CREATED + frame("response.completed", 4, response={"id": "x", **status}))[-1]
+    assert (last["type"], last["response"]["status"]) == ("response.completed", "completed")
+
+
+NO_ITEMS = [["a", 5], [{"id": "msg_1"}], [{"type": 5}], [None], "abc", {"type": "message"}]
+
+
+@pytest.mark.parametrize("output", NO_ITEMS, ids=str)
+def test_what_is_kept_has_items_in_its_output(output: Any) -> None:
+    stream = ResponsesRelay(model=None, head=OURS, kept=True)
+    stream.feed(
+        CREATED + frame("response.output_item.done", 2, output_index=0, item=ITEM) + ending("completed", output=output)
+    )
+    assert stream.ended
+    assert stream.response is not None
+    assert (stream.response["status"], stream.response["output"]) == ("failed", [ITEM])
+    if isinstance(output, list):
+        with pytest.raises(ProtocolViolation):
+            relay_response({**HEAD, "status": "completed", "output": output}, model=None, head=OURS)
+
+
+@pytest.mark.parametrize(
+    "done", [{"output_index": "0", "item": ITEM}, {"output_index": 0, "item": "a"}, {"item": ITEM}]
+)
+def test_an_item_that_cannot_be_kept_ends_the_response(done: Json) -> None:
+    stream = ResponsesRelay(model=None, head=OURS, kept=True)
+    stream.feed(CREATED + frame("response.output_item.done", 2, **done) + END)
+    assert stream.response is not None
+    assert (stream.response["status"], stream.response["output"]) == ("failed", [])
+
+
+@pytest.mark.parametrize(
+    ("status", "kept"), [({}, "completed"), ({"status": None}, "completed"), ({"status": "incomplete"}, "incomplete")]
+)
+def test_a_whole_response_that_is_kept_has_a_status(status: Json, kept: str) -> None:
+    body = {"id": "x", "output": [ITEM], **status}
+    assert relay_response(body, model=None, head=OURS)["status"] == kept
+
+
+@pytest.mark.parametrize("status", ["queued", "in_progress", "done", 5, ["completed"]])
+def test_a_whole_response_that_has_not_ended_is_not_kept(status: Any) -> None:
+    with pytest.raises(ProtocolViolation):
+        relay_response({**HEAD, "status": status, "output": [ITEM]}, model=None, head=OURS)
 
 
 CUTS: dict[str, bytes] = {

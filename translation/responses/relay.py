@@ -17,6 +17,9 @@ _BEGINNINGS = frozenset({"response.created", "response.queued", "response.in_pro
 _ENDS = frozenset({"response.completed", "response.incomplete", "response.failed"})
 _OPENED = _BEGINNINGS | _ENDS
 
+_ENDED = ("completed", "incomplete", "failed", "cancelled")
+"""Statuses of responses that have ended."""
+
 _ITEM_DONE = "response.output_item.done"
 _OPENED_TO_KEEP = _OPENED | {_ITEM_DONE}
 
@@ -31,11 +34,11 @@ class ResponsesRelay:
     """Reads in, whole LF frames out, ending in exactly one terminal event and [DONE].
 
     Only lifecycle frames are opened, a handful per stream: they carry the model's name, which is ours to say, and
-    the last one the whole response. Every other frame leaves as it came, known or not; one without an `event:` line gets
-    it. `model` is the name the client knows; `None` leaves the upstream's. `kept`: the response is kept here, so its
-    id, time and state are those of `head` too, and its items are remembered. `head` is the object from
-    `new_response`: it fails in the place of a response the upstream never began. Raises ProtocolViolation for a frame over
-    `max_line_bytes`.
+    the last one the whole response. Every other frame leaves as it came, known or not; one without an `event:` line
+    gets it. `model` is the name the client knows; `None` leaves the upstream's. `kept`: the response is kept here, so
+    its id, time and state are those of `head` too, its items are remembered, and one whose output cannot be kept
+    fails. `head` is the object from `new_response`: it fails in the place of a response the upstream never began.
+    Raises ProtocolViolation for a frame over `max_line_bytes`.
     """
 
     def __init__(
@@ -142,6 +145,8 @@ class ResponsesRelay:
             frame_out = sse.encode(event_type, orjson.dumps(event))
         else:
             if event_type == _ITEM_DONE and self._items is not None:
+                if not (isinstance(event["output_index"], int) and _is_item(event["item"])):
+                    return self.fail(_GARBLED)
                 self._items[event["output_index"]] = event["item"]
             self.has_content = self.has_content or event_type.startswith("response.")
             frame_out = frame.raw if frame.event == event_type else sse.encode(event_type, frame.payload)
@@ -153,9 +158,14 @@ class ResponsesRelay:
         self.usage = usage.read(response.get("usage"))
         if not response.get("output"):
             response["output"] = self._output()
+        elif self._items is not None and not _has_items(response["output"]):
+            response["output"] = self._output()
+            return self.fail(_GARBLED)
         # vLLM 0.32 says `response.completed` of a response whose status is incomplete.
         said = f"response.{response.get('status')}"
         event["type"] = said if said in _ENDS else event["type"]
+        if response.get("status") not in _ENDED:
+            response["status"] = event["type"].removeprefix("response.")
         if self.failed is not None:
             event["sequence_number"] = self._next_number()  # the number of the error event that was held back
         if event["type"] == "response.failed":
@@ -185,17 +195,31 @@ def relay_response(body: Json, *, model: str | None, head: Json | None = None) -
     """A whole response object for the client, under the name it knows the model by; one that is kept here under the id
     and with the state of `head`.
 
-    One that failed is for `failure_of` to find first. Raises ProtocolViolation when it is none.
+    One that failed is for `failure_of` to find first. Raises ProtocolViolation when it is none, or not whole.
     """
     if not isinstance(body, dict) or not isinstance(body.get("output"), list):
         raise ProtocolViolation("the upstream answered with something that is no response")
     ours = _said_here(head or {}, model=model, kept=head is not None)
+    if head is not None:
+        status = body.get("status") or "completed"
+        if status not in _ENDED or not _has_items(body["output"]):
+            raise ProtocolViolation("the upstream answered with a response that is not whole")
+        ours |= {"status": status}
     return body | ours if ours else body
 
 
 def _said_here(head: Json, *, model: str | None, kept: bool) -> Json:
     ours = {key: head[key] for key in _STATE if key in head} if kept else {}
     return ours if model is None else {**ours, "model": model}
+
+
+def _has_items(output: object) -> bool:
+    return isinstance(output, list) and all(map(_is_item, output))
+
+
+def _is_item(item: object) -> bool:
+    """Whether it can be kept and said again."""
+    return isinstance(item, dict) and isinstance(item.get("type"), str)
 
 
 def failure_of(body: Json) -> Failed | None:
