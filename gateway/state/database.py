@@ -13,13 +13,13 @@ import structlog
 from sqlalchemy import BigInteger, ColumnElement, cast, func, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import DataError, IntegrityError, SQLAlchemyError
+from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from gateway.errors import StoreUnavailable
 from gateway.state.engines import READING, make_engine
 from gateway.state.store import SchemaMismatch
-from gateway.state.symptoms import TOO_SLOW, symptom
+from gateway.state.symptoms import TOO_SLOW, is_refused, symptom
 from gateway.state.tables import workers
 
 _log = structlog.get_logger(__name__)
@@ -165,9 +165,9 @@ class Database:
                 yield
         except TimeoutError as error:
             raise self._unavailable(use, TOO_SLOW) from error
-        except (DataError, IntegrityError):
-            raise  # ours: the database is well
         except (SQLAlchemyError, sqlite3.Error, OSError) as error:
+            if isinstance(error, SQLAlchemyError) and is_refused(error):
+                raise
             raise self._unavailable(use, symptom(error)) from error
         if self._wrong.pop(use, None) is not None:
             _log.info("store_available", use=use)

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 TOO_SLOW: Final = "it does not answer in time"
@@ -41,6 +41,15 @@ _SAID: Final = (
     ("closed", "it was shut down"),
 )
 """Part of SQLite's message, which has no code in all its failures."""
+
+
+def is_refused(error: SQLAlchemyError) -> bool:
+    """Whether the database is well, and what it was asked is wrong. Of PostgreSQL's data errors (SQLSTATE class 22)
+    the library knows some as no more than errors of the driver."""
+    if isinstance(error, DataError | IntegrityError):
+        return True
+    state = getattr(error.orig, "sqlstate", None) if isinstance(error, DBAPIError) else None
+    return state is not None and state.startswith("22")
 
 
 def symptom(error: BaseException) -> str:

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 from sqlalchemy import func, insert, select, update
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from gateway.errors import StoreUnavailable
@@ -41,6 +42,20 @@ async def test_a_transaction_that_fails_has_done_nothing(database: Database) -> 
         await half()
     assert await count(database) == 0
     assert database.degraded is None
+
+
+@pytest.mark.parametrize("name", ["twice", "long" * 100, "a\0b"])
+async def test_what_no_row_can_be_is_not_the_databases_fault(database: Database, name: str) -> None:
+    async def twice() -> None:
+        async with database.write() as connection:
+            await add(connection, name)
+            await add(connection, name)
+
+    with pytest.raises(DBAPIError) as refused:
+        await twice()
+    assert repr(name) not in str(refused.value), "what users said is nothing for logs"
+    assert database.degraded is None
+    assert await count(database) == 0
 
 
 async def test_whoever_leaves_at_any_moment_leaves_nothing_half_and_nothing_held(database: Database) -> None:
