@@ -114,15 +114,28 @@ class WebSocket(_Section):
     max_connections: Whole = Field(default=1000, ge=1, description="Connections open at once in one server process.")
 
 
+_MAX_NAME_CHARS = 255
+
+
 class Key(_Section):
     """One key that clients may send."""
 
-    name: Name = Field(description="What the logs call whoever holds the key.")
+    name: Name = Field(
+        description="What the logs call whoever holds the key. It is also the owner of all that is kept for the key, "
+        "which finds none of it under another name."
+    )
     key: Annotated[SecretStr, Field(min_length=1)] = Field(
         description="The key itself; with `key_env` it is read from the environment instead."
     )
     key_env: str | None = Field(default=None, description="The environment variable that holds the key.")
     models: tuple[Name, ...] = Field(default=("*",), description="Names and patterns of the models it may use.")
+
+    @field_validator("name")
+    @classmethod
+    def _refuse_what_no_row_can_have(cls, name: str) -> str:
+        if len(name) > _MAX_NAME_CHARS or not name.isprintable():
+            raise PydanticCustomError("name", "write at most 255 characters, all of which print")
+        return name
 
     @property
     def secret(self) -> str:

@@ -129,6 +129,14 @@ MISTAKES: dict[str, tuple[str, str]] = {
         "auth: {keys: [{name: a, key_env: EMPTY}]}\n",
         "config.yaml:1: auth.keys[0].key: write at least one",
     ),
+    "a key's name that nothing can be kept under": (
+        'auth: {keys: [{name: "a\\0b", key: x}]}\n',
+        "config.yaml:1: auth.keys[0].name: write at most 255 characters, all of which print",
+    ),
+    "a key's name that is too long": (
+        f"auth: {{keys: [{{name: {'a' * 256}, key: x}}]}}\n",
+        "config.yaml:1: auth.keys[0].name: write at most 255 characters, all of which print",
+    ),
     "two keys of one name": (
         "auth: {keys: [{name: a, key: x}, {name: a, key: y}]}\n",
         "config.yaml:1: auth.keys: two keys are named a; give each its own name",
