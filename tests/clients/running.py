@@ -35,6 +35,13 @@ class Installed:
         (scratch / "node_modules").symlink_to(self.packages)
         (scratch / "programs").symlink_to(PROGRAMS)
 
+    async def run_file(self, program: Path) -> Ran:
+        """Run a program in Python or for Node that lies in a folder of its own."""
+        if program.suffix == ".py":
+            return await self.run(str(self.python), str(program), env={})
+        (program.parent / "node_modules").symlink_to(self.packages)
+        return await self.run(str(self._bin / "node"), str(program), env={})
+
     async def run_program(self, name: str, case: str, **env: str) -> Any:
         """Run one case of a program and return what it printed as its last line, parsed; fails with what it said."""
         if name.endswith(".py"):

@@ -11,7 +11,7 @@ from tests.serving import Gateway
 from tests.upstream import ScriptedUpstream, chat_calls, chat_text
 
 
-@pytest.mark.parametrize("api", ["responses", "chat"])
+@pytest.mark.parametrize("api", ["responses", "chat", "state"])
 async def test_the_standard_tests_of_langchain_pass(
     api: str, clients: Installed, gateway: Gateway, answer: Answer
 ) -> None:

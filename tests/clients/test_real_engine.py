@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.clients.conftest import kept_in
 from tests.clients.running import Installed
 from tests.integration.engines import llama
 from tests.serving import Gateway, serving
@@ -14,8 +15,10 @@ ANSWERS = {"agents_sdk.py": "text", "agents_sdk.mjs": "text", "ai_sdk.mjs": "tex
 
 @pytest.fixture(scope="module")
 def engine_gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
-    with llama(tmp_path_factory.mktemp("llama") / "server.log") as engine:
+    folder = tmp_path_factory.mktemp("llama")
+    with llama(folder / "server.log") as engine:
         config = {
+            "store": kept_in(folder / "state.db"),
             "providers": {"engine": {"type": engine.kind, "base_url": f"{engine.url}/v1"}},
             "models": {"tiny": {"provider": "engine", "request_defaults": {"temperature": 0}}},
         }

@@ -1,6 +1,6 @@
 """The frameworks and Codex before an upstream that speaks Responses: another gateway with the demo model.
 
-What asks for Responses is relayed, what asks for chat is translated.
+What asks for Responses is relayed, what asks for chat is translated. Only the gateway in front is to keep anything.
 """
 
 from collections.abc import Iterator
@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.clients.codex import Codex, items, said
+from tests.clients.conftest import before, kept_by, kept_in
 from tests.clients.running import Installed
 from tests.serving import Gateway, serving
 
@@ -17,12 +18,16 @@ ANSWERS = {"agents_sdk.py": "text", "agents_sdk.mjs": "text", "ai_sdk.mjs": "tex
 
 
 @pytest.fixture(scope="module")
-def front() -> Iterator[Gateway]:
+def front(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    folder = tmp_path_factory.mktemp("state")
     demo = {"providers": {"demo": {"type": "scripted"}}, "models": {"demo": {"provider": "demo"}}}
-    with serving(demo) as upstream:
-        provider = {"type": "openai_compatible", "base_url": upstream.v1, "dialects": ["responses"]}
-        with serving({"providers": {"upstream": provider}, "models": {"*": {"provider": "upstream"}}}) as gateway:
-            yield gateway
+    with serving({**demo, "store": kept_in(folder / "upstream.db")}) as upstream:
+        config = before(upstream.v1, dialects=["responses"])
+        with serving(
+            {**config, "models": {"*": {"provider": "upstream"}}, "store": kept_in(folder / "state.db")}
+        ) as front:
+            yield front
+        assert kept_by(upstream) == []
 
 
 @pytest.mark.parametrize("program", ANSWERS)

@@ -1,6 +1,7 @@
 """LangChain's own standard tests of a chat model; `pytest` of the clients' environment runs them.
 
-API is `responses` or `chat`; BASE_URL and MODEL say what is asked.
+API is `responses`, `chat` or `state`, which is `responses` with what was said before left to the server; BASE_URL and
+MODEL say what is asked.
 """
 
 import base64
@@ -34,7 +35,8 @@ class TestGateway(ChatModelIntegrationTests):
         return {
             "model": os.environ["MODEL"],
             "base_url": os.environ["BASE_URL"],
-            "use_responses_api": os.environ["API"] == "responses",
+            "use_responses_api": os.environ["API"] != "chat",
+            "use_previous_response_id": os.environ["API"] == "state",
             "max_retries": 0,
             "stream_usage": True,
         }
@@ -46,7 +48,7 @@ class TestGateway(ChatModelIntegrationTests):
     @property
     def supports_image_tool_message(self) -> bool:
         # Chat Completions has no images in tool messages.
-        return os.environ["API"] == "responses"
+        return os.environ["API"] != "chat"
 
     @property
     def supports_image_urls(self) -> bool:

@@ -6,6 +6,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from openai import APIStatusError, OpenAI, pydantic_function_tool
@@ -197,6 +198,17 @@ def counted() -> Any:
         for previous in (None, first.id)
     )
     return alone < after
+
+
+def refused() -> Any:
+    wishes: list[dict[str, Any]] = [
+        {"previous_response_id": "resp_1"},
+        {"conversation": "conv_1"},
+        {"background": True},
+    ]
+    calls = [partial(ask, "Go on.", **wish) for wish in wishes]
+    readings = [partial(CLIENT.responses.retrieve, "resp_1"), CLIENT.conversations.create]
+    return [failing(call) for call in [*calls, *readings]]
 
 
 print(json.dumps(globals()[sys.argv[1]]()))

@@ -1,0 +1,86 @@
+"""Clients that want nothing kept, and a server that keeps nothing."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.clients.codex import Codex, items, said
+from tests.clients.conftest import Answer, kept_by
+from tests.clients.running import Installed
+from tests.clients.test_opencode import PACKAGES, Opencode, titled
+from tests.serving import Gateway
+from tests.upstream import ScriptedUpstream, chat_calls, chat_text
+
+ADDS = chat_calls(("add", '{"a":2,"b":40}'))
+ANSWERS = {"agents_sdk.py": "text", "agents_sdk.mjs": "text", "ai_sdk.mjs": "text", "pydantic_ai_agent.py": "output"}
+"""Program -> its word for the answer."""
+
+
+@pytest.mark.parametrize("built_in", [False, True], ids=["HTTP", "WebSocket"])
+async def test_codex_leaves_nothing(built_in: bool, codex: Codex, gateway: Gateway, answer: Answer) -> None:
+    answer(chat_calls(("exec_command", '{"cmd":"true"}')), chat_text("Done."))
+    chosen = ("--config", "model_provider=openai", "--config", f"openai_base_url={gateway.v1}") if built_in else ()
+    assert said(await codex.do(*chosen, "Do nothing.")) == ["Done."]
+    assert kept_by(gateway) == []
+
+
+async def test_opencode_leaves_nothing(clients: Installed, gateway: Gateway, answer: Answer, tmp_path: Path) -> None:
+    answer(titled(chat_text("Good day."), chat_text("never")))
+    await Opencode(clients, gateway, PACKAGES["responses"], tmp_path).do("Say good day.")
+    assert kept_by(gateway) == []
+
+
+async def test_the_ai_sdk_leaves_what_it_is_told_to(clients: Installed, gateway: Gateway, answer: Answer) -> None:
+    answer(ADDS, chat_text("It is 42."))
+    env = {"BASE_URL": gateway.v1, "MODEL": "some-model", "API": "responses"}
+    await clients.run_program("ai_sdk.mjs", "tools", STORE="false", **env)
+    assert kept_by(gateway) == []
+    await clients.run_program("ai_sdk.mjs", "text", **env)
+    assert len(kept_by(gateway)) == 1
+
+
+@pytest.mark.parametrize("program", ANSWERS)
+@pytest.mark.parametrize("api", ["responses", "chat"])
+async def test_without_a_store_a_tool_runs_and_its_result_goes_back(
+    program: str, api: str, clients: Installed, stateless: Gateway, answer: Answer, upstream: ScriptedUpstream
+) -> None:
+    answer(ADDS, chat_text("It is 42."))
+    env = {"BASE_URL": stateless.v1, "MODEL": "some-model", "API": api, "STORE": "false"}
+    assert (await clients.run_program(program, "tools_streamed", **env))[ANSWERS[program]] == "It is 42."
+    assert [message["role"] for message in upstream.requests[1].json["messages"]] == ["user", "assistant", "tool"]
+
+
+async def test_without_a_store_codex_runs_a_command(
+    clients: Installed, stateless: Gateway, answer: Answer, tmp_path: Path
+) -> None:
+    answer(chat_calls(("exec_command", '{"cmd":"echo forty-$((1+1))"}')), chat_text("It says forty-2."))
+    events = await Codex(clients, stateless.v1, tmp_path).do("Run it.")
+    assert items(events, "command_execution")[0]["aggregated_output"] == "forty-2\n"
+    assert said(events) == ["It says forty-2."]
+
+
+@pytest.mark.parametrize("program", ["openai_sdk.py", "openai_sdk.mjs"])
+async def test_without_a_store_the_official_sdks_are_answered(
+    program: str, clients: Installed, stateless: Gateway, answer: Answer
+) -> None:
+    answer(chat_text("Good ", "day."))
+    got = await clients.run_program(program, "response_streamed", BASE_URL=stateless.v1, MODEL="some-model")
+    assert got["text"] == "Good day."
+
+
+async def test_without_a_store_state_is_refused_by_name(clients: Installed, stateless: Gateway) -> None:
+    previous, conversation, background, *readings = await clients.run_program(
+        "openai_state.py", "refused", BASE_URL=stateless.v1, MODEL="demo"
+    )
+    assert previous == ["BadRequestError", "previous_response_not_found", "previous_response_id"]
+    assert (conversation[0], conversation[2]) == ("BadRequestError", "conversation")
+    assert (background[0], background[2]) == ("BadRequestError", "background")
+    assert [reading[0] for reading in readings] == ["NotFoundError", "NotFoundError"]
+
+
+async def test_without_a_store_the_ai_sdk_is_told_to_send_its_items(clients: Installed, stateless: Gateway) -> None:
+    got = await clients.run_program(
+        "ai_sdk.mjs", "conversation_failure", BASE_URL=stateless.v1, MODEL="demo", API="responses"
+    )
+    assert (got["name"], got["status"]) == ("AI_APICallError", 400)
+    assert "send the item itself" in got["message"]
