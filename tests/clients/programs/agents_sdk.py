@@ -28,7 +28,7 @@ from agents import (
     function_tool,
     tool_namespace,
 )
-from openai import AsyncOpenAI, BadRequestError
+from openai import AsyncOpenAI
 from pydantic import BaseModel
 
 DOT = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -117,13 +117,6 @@ def handing_off() -> Agent:
     return agent(handoffs=[Agent("grace", model=MODEL)])
 
 
-async def stored_conversation() -> Any:
-    try:
-        await Runner.run(agent(), PROMPT, previous_response_id="resp_1")
-    except BadRequestError as error:
-        return {"code": error.code, "param": error.param}
-
-
 CASES = {
     "text": lambda: whole(agent(instructions="Be brief.")),
     "text_streamed": lambda: streamed(agent()),
@@ -134,7 +127,6 @@ CASES = {
     "handoff_streamed": lambda: streamed(handing_off()),
     "format": lambda: whole(agent(output_type=Total)),
     "conversation": conversation,
-    "stored_conversation": stored_conversation,
     "web_search": lambda: whole(agent(tools=[WebSearchTool(), add])),
     "shell": lambda: whole(agent(tools=[ShellTool(run_shell)])),
     "patch": lambda: whole(agent(tools=[ApplyPatchTool(Editor())])),
