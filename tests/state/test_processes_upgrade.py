@@ -16,12 +16,12 @@ from tests.state.replicas import client, replica, text
 from tests.upstream import ScriptedUpstream, silence
 from tests.upstream.builders import chat_text
 
+pytestmark = pytest.mark.timeout(180)  # servers take long to start where every core is busy
+
 MIGRATION = '''"""More"""
 
 import sqlalchemy as sa
 from alembic import op
-
-pytestmark = pytest.mark.timeout(180)  # servers take long to start where every core is busy
 
 revision = "9999"
 down_revision = "{head}"
@@ -77,9 +77,11 @@ async def test_old_and_new_servers_work_on_one_database(
             first = await old.create(input="One")
             if not store_url.startswith("sqlite"):
                 unmigrated = run(store_url, tmp_path, "serve", newer)
-                assert (unmigrated.returncode, "responses-gateway migrate" in unmigrated.stderr) == (2, True)
+                assert (unmigrated.returncode, "responses-gateway migrate" in unmigrated.stderr) == (2, True), (
+                    unmigrated
+                )
             migrated = run(store_url, tmp_path, "migrate", newer)
-            assert (migrated.returncode, migrated.stdout) == (0, "the database is of version 9999\n")
+            assert (migrated.returncode, migrated.stdout) == (0, "the database is of version 9999\n"), migrated.stderr
             with replica(tmp_path / "new", store_url, upstream.url, within=newer) as new_server:
                 async with client(new_server) as new:
                     second = await old.create(input="Two", previous_response_id=first["id"])
