@@ -13,7 +13,7 @@ const providerOptions = STORE === "false" ? { openai: { store: false } } : {};
 const add = tool({
   description: "Add two numbers",
   inputSchema: z.object({ a: z.number(), b: z.number() }),
-  execute: async ({ a, b }) => ({ sum: a + b }),
+  execute: async ({ a, b }) => String(a + b),
 });
 
 async function collect(stream) {
