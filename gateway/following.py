@@ -57,7 +57,7 @@ class Following:
             return b""
         told = as_body(error)["error"]
         event = {"type": "error", "sequence_number": max(self._after, 0), **told, "code": told["code"] or told["type"]}
-        return sse.encode("error", orjson.dumps(event | {"type": "error"}))
+        return sse.encode("error", orjson.dumps(event | {"type": "error"})) + sse.DONE
 
     def withdraw(self, frames: bytes) -> bytes:
         """Nothing: what the log has was kept before it is told."""

@@ -234,8 +234,8 @@ async def test_a_deleted_response_runs_no_longer_and_tells_its_followers(
             await stream.read_to("response.output_text.delta")
             assert (await there.http.delete(f"/responses/{stream.response_id}")).status_code == 200
             await is_closed(await upstream.received(1))
-            error = await stream.read_to("error")
-            assert "deleted" in error["message"]
+            error = await stream.read_all()
+            assert (error["type"], "deleted" in error["message"]) == ("error", True)
     postgres.drop(url)
 
 
