@@ -56,7 +56,7 @@ def responses_routes(service: Service) -> APIRouter:
 
     @router.delete("/v1/responses/{response_id}")
     async def delete_response(response_id: str, request: Request) -> Response:
-        """Forget a response; one that runs is stopped. What continues it goes on knowing what was said."""
+        """Forget a response, and stop it if it runs in the background. What continues it still knows what was said."""
         owner = service.principal(request).name
         query_of.check_names(request.query_params, ())
         if not await service.kept().delete(owner, response_id):
