@@ -3,12 +3,13 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import delete, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from gateway.state import endings
 from gateway.state.bodies import findable, pack, unpack, without_output
 from gateway.state.sql_conversations import append_items
+from gateway.state.statements import ADD_EVENTS, ADD_ITEMS
 from gateway.state.store import LogEntry
 from gateway.state.tables import INPUT, OUTPUT, events, items, jobs, responses
 from providers.new_id import new_id
@@ -36,7 +37,7 @@ async def add_items(
     """The items of one place, in order, from the first."""
     if added:
         await connection.execute(
-            insert(items),
+            ADD_ITEMS,
             [
                 {
                     "owner": owner,
@@ -53,7 +54,7 @@ async def add_items(
 
 async def add_events(connection: AsyncConnection, owner: str, response_id: str, entry: LogEntry) -> None:
     """One entry of the log, whoever holds the response."""
-    await connection.execute(insert(events).values(owner=owner, response_id=response_id, **entry._asdict()))
+    await connection.execute(ADD_EVENTS, {"owner": owner, "response_id": response_id, **entry._asdict()})
 
 
 async def add_turn(connection: AsyncConnection, owner: str, conversation_id: str, response: Json) -> None:

@@ -18,6 +18,7 @@ from gateway.state.leases import beat
 from gateway.state.lineage import ancestors, items_of
 from gateway.state.response_rows import add_events, add_items, add_turn, bodies_of, write_cancelled, write_end
 from gateway.state.signals import JOBS, Signals
+from gateway.state.statements import ADD_RESPONSE, FINISH, HOLD
 from gateway.state.store import (
     ACTIVE,
     History,
@@ -69,18 +70,19 @@ class SqlResponses:
                 await self._hold_parent(connection, new.owner, new.parent_id)
             now = time.time_ns() // 1000
             await connection.execute(
-                insert(responses).values(
-                    owner=new.owner,
-                    id=response_id,
-                    created_us=now,
-                    status=new.response["status"],
-                    parent_id=new.parent_id,
-                    conversation_id=new.conversation_id,
-                    body=without_output(new.response),
-                    background=bool(new.response.get("background")),
-                    logged=new.logged,
-                    worker=new.worker,
-                )
+                ADD_RESPONSE,
+                {
+                    "owner": new.owner,
+                    "id": response_id,
+                    "created_us": now,
+                    "status": new.response["status"],
+                    "parent_id": new.parent_id,
+                    "conversation_id": new.conversation_id,
+                    "body": without_output(new.response),
+                    "background": bool(new.response.get("background")),
+                    "logged": new.logged,
+                    "worker": new.worker,
+                },
             )
             await add_items(connection, new.owner, response_id, INPUT, new.items)
             if new.job is not None:
@@ -106,10 +108,14 @@ class SqlResponses:
         response_id = response["id"]
         async with self._database.write() as connection:
             ended = await connection.execute(
-                update(responses)
-                .where(*_is(owner, response_id), responses.c.status.in_(ACTIVE), responses.c.worker == worker)
-                .values(status=response["status"], body=without_output(response), worker=None)
-                .returning(responses.c.conversation_id, responses.c.background, responses.c.logged)
+                FINISH,
+                {
+                    "its_owner": owner,
+                    "its_id": response_id,
+                    "its_worker": worker,
+                    "ended_status": response["status"],
+                    "ended_body": without_output(response),
+                },
             )
             row = ended.one_or_none()
             if row is None:
@@ -295,9 +301,7 @@ class SqlResponses:
 
     async def _hold_parent(self, connection: AsyncConnection, owner: str, parent_id: str) -> None:
         """Keep it from being forgotten before its child is there."""
-        found = await connection.execute(
-            select(responses.c.id).where(*_is(owner, parent_id)).with_for_update(read=True)
-        )
+        found = await connection.execute(HOLD, {"its_owner": owner, "its_id": parent_id})
         if found.one_or_none() is None:
             raise InvalidRequest(
                 f"Previous response with id '{parent_id:.80}' not found.",

@@ -1,0 +1,31 @@
+"""What every stored answer has the database do, built once: SQLAlchemy takes longer to build a statement than to
+execute it. Others are built where they are used.
+"""
+
+from typing import Final
+
+from sqlalchemy import bindparam, insert, select, update
+
+from gateway.state.store import ACTIVE
+from gateway.state.tables import events, items, responses
+
+ADD_RESPONSE: Final = insert(responses)
+ADD_ITEMS: Final = insert(items)
+ADD_EVENTS: Final = insert(events)
+
+_IS_READABLE = (
+    responses.c.owner == bindparam("its_owner"),
+    responses.c.id == bindparam("its_id"),
+    ~responses.c.deleted,
+)
+
+HOLD: Final = select(responses.c.id).where(*_IS_READABLE).with_for_update(read=True)
+"""Keeps a response from being forgotten before the transaction ends; gives its id, if there is one."""
+
+FINISH: Final = (
+    update(responses)
+    .where(*_IS_READABLE, responses.c.status.in_(ACTIVE), responses.c.worker == bindparam("its_worker"))
+    .values(status=bindparam("ended_status"), body=bindparam("ended_body"), worker=None)
+    .returning(responses.c.conversation_id, responses.c.background, responses.c.logged)
+)
+"""Ends a response that is active and this worker's."""
