@@ -111,7 +111,7 @@ STATE = (
     # Longer, so that the machine is not full: what waits for a core is not what keeping costs.
     StateScenario("state: end of a stream, 16 connections", ("bench-64-200ps",), 16, _END, _KEPT),
     StateScenario("state: short answer, 1 connection", ("bench-4",), 1, _SHORT, _KEPT),
-    StateScenario("state: 16 connections", ("bench-16", "bench-1024"), 16, _CPU, _KEPT),
+    StateScenario("state: 16 connections", ("bench-16", "bench-8000"), 16, _CPU, _KEPT),
     StateScenario("state: event log, full speed", ("bench-128",), 16, _LOG, _LOGGED),
     StateScenario("state: event log, 50 deltas/s", ("bench-128-50ps",), 64, _LOG, _LOGGED),
 )
