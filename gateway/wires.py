@@ -110,6 +110,8 @@ class RelayedWire(Incoming[bytes]):
     def __init__(self, exchange: RelayExchange, relay: Relay) -> None:
         self._reads = exchange if isinstance(exchange, Incoming) else Iterated(exchange.reads(), b"")
         self._relay = relay
+        self._unsaid = b""
+        """The end of a reply that failed before its content, for whoever cannot make it a status any more."""
 
     @property
     def has_content(self) -> bool:
@@ -128,6 +130,7 @@ class RelayedWire(Incoming[bytes]):
         if self._reads.ended:
             frames += relay.finish()
         if relay.failed is not None and not relay.has_content:
+            self._unsaid = frames
             raise TurnFailed(relay.failed)
         self.ended = relay.ended
         return frames
@@ -144,7 +147,7 @@ class RelayedWire(Incoming[bytes]):
         return self._relay.response
 
     def fail(self, error: Exception) -> bytes:
-        frames = self._relay.fail(as_event(error))
+        frames, self._unsaid = self._unsaid + self._relay.fail(as_event(error)), b""
         self.ended = True
         return frames
 

@@ -17,6 +17,8 @@ from translation.errors import ProtocolViolation
 from translation.events import Event, Failed, Finished, Noted, Opaque, Started
 from translation.json_types import Json
 from translation.loss import Loss
+from translation.responses.relay import ResponsesRelay
+from translation.responses.resource import new_response
 
 BOTH = frozenset({"reasoning", "reasoning_content"})
 STARTED = Started("m")
@@ -26,6 +28,12 @@ SAID, STOPPED = CHUNK % (b'"content":"Hi"', b"null"), CHUNK % (b"", b'"stop"')
 OPENED = CHUNK % (b'"role":"assistant"', b"null")
 IDENTITY: Json = {"id": "x", "object": "chat.completion.chunk", "created": 1, "model": "m"}
 ERROR = b'data: {"error":{"message":"slow down","code":"rate_limit_exceeded"}}\n\n'
+BEGUN = sse.encode("response.created", b'{"type":"response.created","sequence_number":0,"response":{"id":"r"}}')
+FAILURE = sse.encode(
+    "response.failed",
+    b'{"type":"response.failed","sequence_number":1,"response":{"id":"r","status":"failed",'
+    b'"error":{"code":"server_error","message":"boom"},"output":[]}}',
+)
 
 
 class Upstream:
@@ -83,8 +91,11 @@ async def test_a_turn_is_encoded_to_its_end() -> None:
 @pytest.mark.parametrize("batches", [[[FAILED]], [[STARTED], [FAILED]]], ids=["at once", "after the start"])
 async def test_a_turn_that_fails_before_content_is_raised(batches: list[Batch]) -> None:
     upstream = Upstream(*batches)
-    with pytest.raises(TurnFailed, match="slow down"):
-        await sent(translated(upstream))
+    wire = translated(upstream)
+    with pytest.raises(TurnFailed, match="slow down") as raised:
+        await sent(wire)
+    assert wire.fail(raised.value).endswith(sse.DONE)
+    assert wire.fail(raised.value) == b""
 
 
 async def test_a_turn_that_fails_after_content_ends_in_it() -> None:
@@ -118,9 +129,32 @@ async def test_a_relay_passes_on_what_came() -> None:
 @pytest.mark.parametrize(
     "reads", [[ERROR], [OPENED, ERROR], [OPENED], []], ids=["an error", "after the opening", "a cut", "nothing"]
 )
-async def test_a_relay_that_fails_before_content_is_raised(reads: list[bytes]) -> None:
-    with pytest.raises(TurnFailed):
-        await sent(RelayedWire(Upstream(reads=reads), relay()))
+async def test_a_relay_that_fails_before_content_is_raised_and_still_has_an_end(reads: list[bytes]) -> None:
+    wire = RelayedWire(Upstream(reads=reads), relay())
+    with pytest.raises(TurnFailed) as raised:
+        await sent(wire)
+    # Whoever was promised a stream already gets the failure as its end, once.
+    assert wire.fail(raised.value).endswith(sse.DONE)
+    assert wire.ended
+    assert wire.fail(raised.value) == b""
+
+
+@pytest.mark.parametrize(
+    "reads",
+    [[BEGUN, FAILURE], [BEGUN + FAILURE], [FAILURE], [BEGUN, b"data: {}\n\n"], [BEGUN]],
+    ids=["a failure", "at once", "nothing else", "garbage", "a cut"],
+)
+async def test_a_responses_relay_that_fails_before_content_does_so_too(reads: list[bytes]) -> None:
+    head = new_response({"model": "m", "input": "hi"}, response_id="resp_1", created_at=1, model="m")
+    wire = RelayedWire(Upstream(reads=reads), ResponsesRelay(model=None, head=head, kept=True))
+    told: list[bytes] = []
+    with pytest.raises(TurnFailed) as raised:
+        told += [frames async for frames in wire.frames()]
+    told.append(wire.fail(raised.value))
+    assert b"".join(told).count(b"event: response.failed\n") == 1
+    assert b"".join(told).endswith(sse.DONE)
+    assert wire.ended
+    assert wire.fail(raised.value) == b""
 
 
 @pytest.mark.parametrize("reads", [[SAID, ERROR], [SAID]], ids=["an error", "a cut"])
