@@ -36,6 +36,8 @@ class Spec:
     hold: bool = False
     fields: dict[str, Any] = field(default_factory=dict)
     """Further fields of the request's body."""
+    apart: bool = False
+    """Paced streams start evenly over the length of one, so that their ends do not come together."""
 
     @property
     def responses(self) -> bool:
@@ -159,9 +161,10 @@ async def run(spec: Spec) -> Result:
     if spec.hold:
         await _hold(spec, clients)
     else:
-        pace = Model.named(spec.model).per_second
-        # Paced streams start evenly spread over one pause; started together, their deltas would arrive together.
-        spread = 1 / pace / len(clients) if pace else 0.0
+        model = Model.named(spec.model)
+        # Started together, the deltas of paced streams would arrive together.
+        pause = 1 / model.per_second if model.per_second else 0.0
+        spread = pause * (model.deltas if spec.apart else 1) / len(clients)
         await asyncio.gather(
             *(
                 _ask_until(spec, client, started + at * spread, started + spec.seconds)

@@ -58,6 +58,8 @@ class StateScenario:
     connections: int
     readings: tuple[Reading, ...]
     kept: dict[str, Any]
+    together: bool = False
+    """Streams begin at once, and so end at once."""
 
 
 @dataclass(frozen=True)
@@ -91,6 +93,7 @@ _END = (
     Reading("p50", "ms", lambda runs: runs[0].result.ends[0] * 1e3, target=3.0),
     Reading("p95", "ms", lambda runs: runs[0].result.ends[1] * 1e3),
 )
+_ENDS_TOGETHER = tuple(reading._replace(target=None) for reading in _END)
 _SHORT = (
     Reading("first delta", "ms", lambda runs: runs[0].result.first_deltas[0] * 1e3),
     Reading("whole answer", "ms", lambda runs: runs[0].result.wholes[0] * 1e3),
@@ -110,6 +113,7 @@ STATE = (
     StateScenario("state: end of a stream, 1 connection", ("bench-16-200ps",), 1, _END, _KEPT),
     # Longer, so that the machine is not full: what waits for a core is not what keeping costs.
     StateScenario("state: end of a stream, 16 connections", ("bench-64-200ps",), 16, _END, _KEPT),
+    StateScenario("state: 16 streams that end together", ("bench-64-200ps",), 16, _ENDS_TOGETHER, _KEPT, together=True),
     StateScenario("state: short answer, 1 connection", ("bench-4",), 1, _SHORT, _KEPT),
     StateScenario("state: 16 connections", ("bench-16", "bench-8000"), 16, _CPU, _KEPT),
     StateScenario("state: event log, full speed", ("bench-128",), 16, _LOG, _LOGGED),
@@ -166,6 +170,7 @@ def _runs(server: Server, scenario: StateScenario, fields: dict[str, Any], bench
             connections=scenario.connections,
             seconds=bench.seconds,
             fields=fields,
+            apart=not scenario.together,
         )
         before = _newest(server, 1)
         result, cpu_s = under_load(server, spec, bench.load_core, bench.home / "load.log")
