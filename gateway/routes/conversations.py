@@ -11,10 +11,11 @@ from gateway import conversing
 from gateway import query as query_of
 from gateway.answers import json_answer
 from gateway.paging import list_object, page_request
-from gateway.routes.kept import list_answer, not_found
+from gateway.routes.kept import list_answer, listing, not_found
 from gateway.routes.request_docs import json_request
 from gateway.service import Service
 from gateway.state.store import Page
+from translation.responses.listed import listed
 from translation.responses.schema_conversations import (
     ADD_ITEMS_SCHEMA,
     CREATE_SCHEMA,
@@ -80,7 +81,7 @@ def conversations_routes(service: Service) -> APIRouter:
         added = await conversing.add(service.kept(), owner, conversation_id, body)
         if added is None:
             raise not_found("Conversation", conversation_id)
-        return json_answer(list_object(Page(added, has_more=False)))
+        return json_answer(list_object(Page([listed(item) for item in added], has_more=False)))
 
     @router.get(_ITEMS)
     async def list_items(conversation_id: str, request: Request) -> Response:
@@ -89,7 +90,7 @@ def conversations_routes(service: Service) -> APIRouter:
         asked = page_request(request.query_params, also=("include",))
         query_of.check_include(request.query_params)
         read = partial(service.kept().conversation_items, owner, conversation_id)
-        return await list_answer(asked, read, not_found("Conversation", conversation_id))
+        return await list_answer(asked, listing(read), not_found("Conversation", conversation_id))
 
     @router.get(_ITEM)
     async def get_item(conversation_id: str, item_id: str, request: Request) -> Response:
@@ -103,7 +104,7 @@ def conversations_routes(service: Service) -> APIRouter:
             raise not_found("Conversation", conversation_id)
         if found is None:
             raise not_found("Item", item_id)
-        return json_answer(found)
+        return json_answer(listed(found))
 
     @router.delete(_ITEM)
     async def delete_item(conversation_id: str, item_id: str, request: Request) -> Response:

@@ -1,6 +1,7 @@
 """What the routes of kept objects share: how one that is not there is told, and how a list is."""
 
 from collections.abc import Awaitable, Callable
+from typing import TypeAlias
 
 from starlette.responses import Response
 
@@ -8,6 +9,9 @@ from gateway.answers import json_answer
 from gateway.errors import NotFound
 from gateway.paging import list_object, unknown_cursor
 from gateway.state.store import Page, PageRequest, UnknownCursor
+from translation.responses.listed import listed
+
+Read: TypeAlias = Callable[[PageRequest], Awaitable[Page | None]]
 
 _MAX_QUOTED = 80
 
@@ -17,9 +21,17 @@ def not_found(kind: str, object_id: str) -> NotFound:
     return NotFound(f"{kind} with id '{object_id:.{_MAX_QUOTED}}' not found.")
 
 
-async def list_answer(
-    asked: PageRequest, read: Callable[[PageRequest], Awaitable[Page | None]], missing: NotFound | None = None
-) -> Response:
+def listing(read: Read) -> Read:
+    """Reads items as the API lists them."""
+
+    async def read_listed(asked: PageRequest) -> Page | None:
+        page = await read(asked)
+        return page and page._replace(rows=[listed(item) for item in page.rows])
+
+    return read_listed
+
+
+async def list_answer(asked: PageRequest, read: Read, missing: NotFound | None = None) -> Response:
     """One part of a list. Raises InvalidRequest for a cursor that is not in it, `missing` where there is no list."""
     try:
         page = await read(asked)

@@ -11,7 +11,7 @@ from gateway.answers import json_answer
 from gateway.endpoints import RESPONSES
 from gateway.paging import page_request
 from gateway.routes.cancel import cancel_routes
-from gateway.routes.kept import list_answer, not_found
+from gateway.routes.kept import list_answer, listing, not_found
 from gateway.routes.request_docs import json_request
 from gateway.service import Service
 from translation.errors import InvalidRequest
@@ -70,7 +70,7 @@ def responses_routes(service: Service) -> APIRouter:
         asked = page_request(request.query_params, also=("include",))
         query_of.check_include(request.query_params)
         read = partial(service.kept().input_items, owner, response_id)
-        return await list_answer(asked, read, not_found("Response", response_id))
+        return await list_answer(asked, listing(read), not_found("Response", response_id))
 
     router.include_router(cancel_routes(service))
     return router
