@@ -41,6 +41,8 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[Settings]:
         calls.append(settings)
 
     monkeypatch.setattr("gateway.server.serve", serve)
+    # The command's stderr is closed once it is over, and loggers of the whole process would go on writing to it.
+    monkeypatch.setattr("gateway.logs.configure_logs", lambda: None)
     return calls
 
 
