@@ -5,6 +5,8 @@ from collections.abc import Sequence
 
 from translation.loss import Loss
 
+LOSS_HEADER = "x-gateway-loss"
+
 _MAX_CHARS = 2000
 """Proxies refuse replies whose headers are long."""
 
@@ -23,4 +25,9 @@ def loss_header(losses: Sequence[Loss]) -> dict[str, str]:
             kept.append(f"...={len(entries) - len(kept)} more")
             break
         kept.append(entry)
-    return {"x-gateway-loss": ", ".join(kept)} if kept else {}
+    return said_again(", ".join(kept))
+
+
+def said_again(losses: str | None) -> dict[str, str]:
+    """The header of a reply that was made before; none where nothing was lost."""
+    return {LOSS_HEADER: losses} if losses else {}

@@ -11,6 +11,7 @@ from gateway.continuation import Continuation, NoPast, continuation
 from gateway.defaults import with_defaults
 from gateway.endpoints import ENDPOINTS, Endpoint, Identity, Presentation
 from gateway.errors import StoreUnavailable
+from gateway.loss_header import LOSS_HEADER
 from gateway.opened import Opened
 from gateway.plan import make_plan
 from gateway.recording import CompletionRecording, Lease, ResponseRecording
@@ -160,6 +161,7 @@ class Opening:
             conversation_id=state.conversation_id,
             logged=kept.logged,
             worker=self._lease.worker if self._lease else None,
+            losses=opened.headers().get(LOSS_HEADER),
         )
 
     def _run(

@@ -6,6 +6,7 @@ from starlette.responses import Response
 
 from gateway import query as query_of
 from gateway.answers import json_answer
+from gateway.loss_header import said_again
 from gateway.routes.kept import not_found
 from gateway.service import Service
 from translation.errors import InvalidRequest
@@ -28,6 +29,6 @@ def cancel_routes(service: Service) -> APIRouter:
         cancelled = found and await store.cancel(owner, response_id)
         if cancelled is None:
             raise not_found("Response", response_id)
-        return json_answer(cancelled.response)
+        return json_answer(cancelled.response, headers=said_again(cancelled.losses))
 
     return router

@@ -9,6 +9,7 @@ from starlette.responses import Response
 from gateway import query as query_of
 from gateway.answers import json_answer
 from gateway.endpoints import RESPONSES
+from gateway.loss_header import said_again
 from gateway.paging import page_request
 from gateway.routes.cancel import cancel_routes
 from gateway.routes.kept import list_answer, listing, not_found
@@ -52,7 +53,7 @@ def responses_routes(service: Service) -> APIRouter:
         found = await service.kept().response(owner, response_id)
         if found is None:
             raise not_found("Response", response_id)
-        return json_answer(found.response)
+        return json_answer(found.response, headers=said_again(found.losses))
 
     @router.delete("/v1/responses/{response_id}")
     async def delete_response(response_id: str, request: Request) -> Response:

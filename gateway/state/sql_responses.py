@@ -81,6 +81,7 @@ class SqlResponses:
                     "body": without_output(new.response),
                     "background": bool(new.response.get("background")),
                     "logged": new.logged,
+                    "losses": new.losses,
                     "worker": new.worker,
                 },
             )
@@ -139,7 +140,10 @@ class SqlResponses:
                 return None
             output = await bodies_of(connection, owner, [response_id], OUTPUT)
         return StoredResponse(
-            response=_as_shown(row, output.get(response_id, ())), logged=row.logged, background=row.background
+            response=_as_shown(row, output.get(response_id, ())),
+            logged=row.logged,
+            background=row.background,
+            losses=row.losses,
         )
 
     async def responses(self, owner: str, page: PageRequest) -> Page:
@@ -288,6 +292,7 @@ class SqlResponses:
             responses.c.body,
             responses.c.logged,
             responses.c.background,
+            responses.c.losses,
             self._left().label("left"),
         )
 

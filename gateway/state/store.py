@@ -61,6 +61,8 @@ class NewResponse:
     """What any replica needs to run it from the start; None for what lives and dies with its HTTP request."""
     worker: str | None = None
     """The replica that runs it; None leaves a job to whoever claims it first."""
+    losses: str | None = None
+    """What the request loses on its way, as `x-gateway-loss` says it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +72,7 @@ class StoredResponse:
     response: Json
     logged: bool
     background: bool
+    losses: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,8 +127,8 @@ class Responses(Protocol):
         ...
 
     async def delete(self, owner: str, response_id: str) -> bool:
-        """Forget a response, stopping it if it runs; whether there was one. Its items stay as long as a later response
-        of the chain needs them as history, and no longer."""
+        """Forget a response, and stop it if it is a job; whether there was one. Its items stay as long as a later
+        response of the chain needs them as history, and no longer."""
         ...
 
     async def cancel(self, owner: str, response_id: str) -> StoredResponse | None:

@@ -42,6 +42,7 @@ responses = Table(
     Column("body", Text, nullable=False, comment="The response object with an empty output."),
     Column("background", Boolean, nullable=False),
     Column("logged", Boolean, nullable=False, comment="Its events are in the log."),
+    Column("losses", Text, comment="What the request lost on its way, as the reply's header had it."),
     Column("worker", _ID, comment="The replica that runs it; null when nobody does."),
     Column("deleted", Boolean, nullable=False, server_default=false(), comment="Gone, except as history of others."),
     Index("ix_responses_owner_created_us", "owner", "created_us", "id"),

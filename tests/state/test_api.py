@@ -227,6 +227,21 @@ async def test_state_that_cannot_be_is_refused_by_name(
     assert upstream.requests == []
 
 
+async def test_what_a_request_lost_is_stored_with_its_response(client: AsyncOpenAI) -> None:
+    async with httpx.AsyncClient(base_url=str(client.base_url)) as plain:
+        for more in ({}, {"stream": True}, {"background": True}):
+            body = {"model": "m", "input": "Hello", "max_tool_calls": 1, **more}
+            answer = await plain.post("responses", json=body)
+            assert answer.headers["x-gateway-loss"] == "max_tool_calls=dropped"
+        listed = (await plain.get("responses")).json()["data"]
+        assert len(listed) == 3
+        for one in listed:
+            kept = await plain.get(f"responses/{one['id']}")
+            assert kept.headers["x-gateway-loss"] == "max_tool_calls=dropped"
+        lossless = (await plain.post("responses", json={"model": "m", "input": "Hello"})).json()
+        assert "x-gateway-loss" not in (await plain.get(f"responses/{lossless['id']}")).headers
+
+
 async def test_a_stored_completion_can_be_found_again(client: AsyncOpenAI) -> None:
     messages: Any = [{"role": "user", "content": "Hello"}]
     whole = await client.chat.completions.create(model="m", messages=messages, store=True, metadata={"k": "v"})

@@ -97,6 +97,12 @@ def upgrade() -> None:
         sa.Column("background", sa.Boolean(), nullable=False),
         sa.Column("logged", sa.Boolean(), nullable=False, comment="Its events are in the log."),
         sa.Column(
+            "losses",
+            sa.Text(),
+            nullable=True,
+            comment="What the request lost on its way, as the reply's header had it.",
+        ),
+        sa.Column(
             "worker", sa.String(length=255), nullable=True, comment="The replica that runs it; null when nobody does."
         ),
         sa.Column(
