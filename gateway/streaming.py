@@ -85,6 +85,7 @@ class EventStream(Response):
         self._late_headers = late_headers
         self._wire = wire
         self._frames = wire if isinstance(wire, Incoming) else Iterated(wire.frames(), b"")
+        self._take = self._frames.take
         self._recording = recording
         self._drain = drain
         self._keepalive_s = keepalive_s
@@ -155,7 +156,7 @@ class EventStream(Response):
         if self._writer is None:
             return False
         try:
-            made = self._frames.take()
+            made = self._take()
         except Exception as failure:
             self._failure = failure
             return False

@@ -54,8 +54,10 @@ class TranslatedWire(Incoming[bytes]):
     def __init__(self, exchange: Exchange, calls: CallMapping | None, encoder: Encoder) -> None:
         self.has_content = False
         self._batches = exchange if isinstance(exchange, Incoming) else Iterated(exchange.batches(), ())
+        self._take = self._batches.take
         self._calls = calls
         self._encoder = encoder
+        self._encode = encoder.feed
         self._failed: Failed | None = None
 
     def frames(self) -> AsyncGenerator[bytes, None]:
@@ -65,7 +67,7 @@ class TranslatedWire(Incoming[bytes]):
         await self._batches.open()
 
     def take(self) -> bytes:
-        batch = self._batches.take()
+        batch = self._take()
         if not batch:
             if self._batches.ended:
                 raise ProtocolViolation("the upstream's turn stopped without an end")
@@ -74,7 +76,7 @@ class TranslatedWire(Incoming[bytes]):
             batch = self._calls.feed(batch)
         if not self.has_content:
             self.has_content = has_content(batch)
-        frames = self._encoder.feed(batch)
+        frames = self._encode(batch)
         if self._encoder.ended:
             self.ended = True
             self._failed = last if isinstance(last := batch[-1], Failed) else None

@@ -10,7 +10,7 @@ from providers.arrival import Arrival
 from providers.incoming import Push
 
 _HIGH_WATER = 256 * 1024
-"""Bytes of a body that wait unread before the socket is left alone, so that a slow reader holds its upstream back."""
+"""Bytes of a reply that wait unread before the socket is left alone, so that a slow reader holds its upstream back."""
 
 _MAX_HEAD_BYTES = 256 * 1024
 
@@ -37,8 +37,12 @@ class Connection(asyncio.Protocol):
         self.idle_since = 0.0
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport
+        self._now = self._loop.time
         self._waiter: Arrival | None = None
         self._push: Push | None = None
+        self._pieces: list[bytes] = []
+        # Not a method: it is called for every chunk.
+        self.on_body = self._pieces.append
         self._closed = False
         self._in_use = False
         self._timer: asyncio.TimerHandle | None = None
@@ -50,9 +54,10 @@ class Connection(asyncio.Protocol):
         self._headers: list[tuple[bytes, bytes]] = []
         self._head_bytes = 0
         self._head_whole = False
-        self._whole = False
+        self.whole = False
+        """Whether the end of the reply has come."""
         self._until_close = False
-        self._pieces: list[bytes] = []
+        self._pieces.clear()
         self._held = 0
         self._paused = False
         self._failure: Exception | None = None
@@ -60,7 +65,7 @@ class Connection(asyncio.Protocol):
     @property
     def reusable(self) -> bool:
         """Whether the reply is read to its end and the server keeps the connection open."""
-        return self._whole and not self._pieces and not self._closed and self._failure is None and self._keeps_alive
+        return self.whole and not self._pieces and not self._closed and self._failure is None and self._keeps_alive
 
     async def send(self, head: bytes, body: bytes, read_timeout: float | None) -> Head:
         """Write a request and wait for the head of its reply."""
@@ -81,17 +86,17 @@ class Connection(asyncio.Protocol):
     @property
     def at_end(self) -> bool:
         """Whether the whole body has come and been taken."""
-        return self._whole and not self._pieces
+        return self.whole and not self._pieces
 
     def take(self) -> bytes:
         """What has come of the body since the last take, possibly nothing: then wait for `arrival`, if not `at_end`."""
         pieces = self._pieces
         if not pieces:
-            if self._failure is not None and not self._whole:
+            if self._failure is not None and not self.whole:
                 raise self._failure
             return b""
         piece = pieces[0] if len(pieces) == 1 else b"".join(pieces)
-        self._pieces = []
+        pieces.clear()
         self._held = 0
         if self._paused and not self._closed:
             self._paused = False
@@ -100,7 +105,7 @@ class Connection(asyncio.Protocol):
 
     def rest(self) -> None:
         """Nobody has anything more to do with its reply."""
-        self.idle_since = self._loop.time()
+        self.idle_since = self._now()
         self._waiter = None
         self._push = None
 
@@ -118,7 +123,7 @@ class Connection(asyncio.Protocol):
         self._push = push
         self._waiter = Arrival(self._loop)
         if self._read_timeout is not None:
-            self._waiting_since = self._loop.time()
+            self._waiting_since = self._now()
             if self._timer is None:
                 self._timer = self._loop.call_later(self._read_timeout, self._check_silence)
         return self._waiter
@@ -128,7 +133,7 @@ class Connection(asyncio.Protocol):
         self._timer = None
         if not self._is_awaited or self._read_timeout is None:
             return
-        left = self._waiting_since + self._read_timeout - self._loop.time()
+        left = self._waiting_since + self._read_timeout - self._now()
         if left > 0:
             self._timer = self._loop.call_later(left, self._check_silence)
         else:
@@ -144,8 +149,8 @@ class Connection(asyncio.Protocol):
         waiter = self._waiter
         if waiter is None or waiter.done:
             return
-        if self._push is not None and self._push():
-            self._waiting_since = self._loop.time()
+        if (push := self._push) is not None and push():
+            self._waiting_since = self._now()
         else:
             waiter.arrive()
 
@@ -157,19 +162,20 @@ class Connection(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)  # uvloop's own has no common class with it
 
     def data_received(self, data: bytes) -> None:
-        if self._whole or not self._in_use:
+        if not self._in_use:
             # Nobody asked: what comes next could be taken for the answer to another request.
             self.close()
             return
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
-            if not self._whole:
+            if not self.whole:
                 self._fail(httpx.RemoteProtocolError(f"not HTTP: {error}"))
             self._keeps_alive = False
             self._closed = True
             self._transport.abort()
-        if self._held > _HIGH_WATER and not self._paused and not self._closed:
+        self._held += len(data)
+        if self._held > _HIGH_WATER and self._head_whole and not self._paused and not self._closed:
             self._paused = True
             self._transport.pause_reading()
         self._wake()
@@ -179,15 +185,15 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._closed = True
-        if self._head_whole and not self._whole and self._until_close and exc is None:
-            self._whole = True
-        if not self._whole:
+        if self._head_whole and not self.whole and self._until_close and exc is None:
+            self.whole = True
+        if not self.whole:
             begun = "in the middle of its reply" if self._head_whole else "before its reply"
             self._fail(httpx.ReadError(f"the server closed the connection {begun}"))
         self._wake()
 
     def on_message_begin(self) -> None:
-        if self._whole:
+        if self.whole:
             raise httptools.HttpParserError("a second reply")
 
     def on_status(self, status: bytes) -> None:
@@ -207,14 +213,10 @@ class Connection(asyncio.Protocol):
         self._until_close = b"content-length" not in names and b"transfer-encoding" not in names
         self._head_whole = True
 
-    def on_body(self, body: bytes) -> None:
-        self._pieces.append(body)
-        self._held += len(body)
-
     def on_message_complete(self) -> None:
         if not self._head_whole:
             return
-        self._whole = True
+        self.whole = True
         self._in_use = False
         self._keeps_alive = self._parser.should_keep_alive() and not self._until_close
         if self._timer is not None:

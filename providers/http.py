@@ -35,6 +35,8 @@ _MIN_PRIVATE_CHARS = 8
 
 _RETRY_DELAY_S = 0.1
 
+_LF = 0x0A
+
 AFTER_END_S = 0.25
 """How long a stream may go on after its end: enough for a late usage chunk and for the connection to be reusable."""
 
@@ -82,8 +84,12 @@ class Reply(Incoming[bytes]):
         self._source = _body_of(response)
 
     def take(self) -> bytes:
-        read = self._take()
-        if b"\n" in read:
+        try:
+            read = self._source.take()
+        except _HTTP_FAILURES as failure:
+            self._upstream.raise_named(failure, begun=True)
+        self.ended = self._source.ended
+        if _LF in read:
             self._dripping_since = None
         elif read:
             self._bear_drip()

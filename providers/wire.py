@@ -31,7 +31,7 @@ from translation.responses.lower import lower as lower_to_responses
 from translation.sse import DONE_PAYLOAD, FrameDecoder
 from translation.turn import Turn
 
-_NOTHING: list[Event] = []
+_ENDS = (Finished, Failed)
 
 _DONE_LINE = re.compile(rb"[\r\n]data: ?\[DONE\]")
 _DONE_LINE_BYTES = len(b"\ndata: [DONE]")
@@ -47,6 +47,7 @@ class Decoder(Protocol):
     def usage(self) -> Usage | None: ...
     def feed(self, chunk: Json) -> list[Event]: ...
     def read(self, payloads: Sequence[bytes]) -> list[Event]: ...
+    def read_alike(self, read: bytes) -> list[Event] | None: ...
     def finish(self) -> list[Event]: ...
 
 
@@ -150,16 +151,9 @@ class WireExchange(Incoming[Batch]):
         if self._wait_until is not None:
             return self._take_late(reply, self._wait_until)
         read = reply.take()
-        batch, done = self._read(read) if read else (_NOTHING, False)
-        if batch and isinstance(last := batch[-1], Finished | Failed):
-            self._is_whole = done or isinstance(last, Finished)
-            return self._end(batch)
-        if done:
-            self._is_whole = True
-            if self._decoder.usage is None and not reply.ended:
-                self._wait_until = _now() + AFTER_END_S
-                return batch
-            return self._end([*batch, *self._decoder.finish()])
+        batch = self._decoder.read_alike(read) if self._frames.between else None
+        if batch is None:
+            return self._take_any(reply, read)
         return self._end([*batch, *self._finish()]) if reply.ended else batch
 
     def arrival(self, push: Push | None = None) -> Awaitable[None]:
@@ -172,27 +166,35 @@ class WireExchange(Incoming[Batch]):
         if self._reply is not None:
             await self._reply.close(whole=whole or self._is_whole)
 
-    def _read(self, read: bytes) -> tuple[list[Event], bool]:
-        """The events of one read, and whether [DONE] was in it."""
+    def _take_any(self, reply: Reply, read: bytes) -> Batch:
         try:
             payloads = self._frames.payloads(read)
         except ProtocolViolation as violation:
             raise self._garbled(str(violation)) from violation
-        return self._decode(payloads)
-
-    def _decode(self, payloads: Sequence[bytes]) -> tuple[list[Event], bool]:
-        late: Sequence[bytes] = ()
         done = DONE_PAYLOAD in payloads
+        batch = self._decode_done(payloads) if done else self._decode(payloads)
+        if batch and isinstance(batch[-1], _ENDS):
+            self._is_whole = done or isinstance(batch[-1], Finished)
+            return self._end(batch)
         if done:
-            end = payloads.index(DONE_PAYLOAD)
-            payloads, late = payloads[:end], payloads[end + 1 :]
+            self._is_whole = True
+            if self._decoder.usage is None and not reply.ended:
+                self._wait_until = _now() + AFTER_END_S
+                return batch
+            return self._end([*batch, *self._decoder.finish()])
+        return self._end([*batch, *self._finish()]) if reply.ended else batch
+
+    def _decode(self, payloads: Sequence[bytes]) -> list[Event]:
         try:
-            batch = self._decoder.read(payloads)
+            return self._decoder.read(payloads)
         except orjson.JSONDecodeError as error:
             raise self._garbled("an event of the upstream's stream is not JSON") from error
         except _NOT_THE_PROTOCOL as error:
             raise self._garbled("the upstream's answer is not its own protocol") from error
-        return [*batch, *self._decode_late(late)] if late else batch, done
+
+    def _decode_done(self, payloads: Sequence[bytes]) -> list[Event]:
+        end = payloads.index(DONE_PAYLOAD)
+        return [*self._decode(payloads[:end]), *self._decode_late(payloads[end + 1 :])]
 
     def _decode_whole(self, answer: Json) -> list[Event]:
         try:
@@ -202,7 +204,7 @@ class WireExchange(Incoming[Batch]):
 
     def _decode_late(self, payloads: Sequence[bytes]) -> list[Event]:
         """After [DONE] only usage still counts."""
-        return self._decode([payload for payload in payloads if b'"usage"' in payload])[0]
+        return self._decode([payload for payload in payloads if b'"usage"' in payload])
 
     def _take_late(self, reply: Reply, until: float) -> Batch:
         """What comes after [DONE], within a short time. The answer was whole before it."""
@@ -219,7 +221,7 @@ class WireExchange(Incoming[Batch]):
     def _finish(self) -> list[Event]:
         """The upstream closed without [DONE]. What it left is a last whole frame, or one that was cut."""
         try:
-            batch, _ = self._decode([frame.payload for frame in self._frames.finish()])
+            batch = self._decode([each.payload for each in self._frames.finish() if each.payload != DONE_PAYLOAD])
         except UpstreamGarbled:
             batch = []  # cut: finishing says what that means
         return [*batch, *self._decoder.finish()]

@@ -19,6 +19,9 @@ DEFAULT_MAX_FRAME_BYTES = 16 * 1024 * 1024
 
 _BOM = b"\xef\xbb\xbf"
 
+_CR = 0x0D
+"""As a number: `bytes` are searched for one of those ten times faster than for another `bytes`."""
+
 
 class Frame(NamedTuple):
     """One event: its `event:` name if it had one, its joined `data:` lines, and itself as an LF frame."""
@@ -51,6 +54,8 @@ class FrameDecoder:
         self._held_bytes = 0
         self._at_start = True
         self._swallow_lf = False
+        self.between = False
+        """Whether a frame begins with the next read, whatever came before it."""
 
     def feed(self, read: bytes) -> list[Frame]:
         """Take one read; return the frames it completed, possibly none."""
@@ -58,30 +63,24 @@ class FrameDecoder:
 
     def payloads(self, read: bytes) -> list[bytes]:
         """`feed` for who needs nothing of the frames but their data."""
-        if (
-            read.startswith(b"data: ")
-            and read.find(b"\n") == len(read) - 2
-            and read.endswith(b"\n\n")
-            and not (self._held or self._at_start or self._swallow_lf)
-            and b"\r" not in read
-        ):
-            return [read[6:-2]]  # one frame, one line, one read: what a model sends token by token
-        payloads: list[bytes] = []
-        for whole in self._cut(read):
-            if whole.startswith(b"data: ") and b"\n" not in whole:
-                payloads.append(whole[6:])
-            elif (frame := _frame(whole)) is not None:
-                payloads.append(frame.payload)
-        return payloads
+        is_clean = self.between and _CR not in read
+        wholes = self._cut(read)
+        if is_clean and self.between and read.count(b"\n") == 2 * len(wholes):
+            # Frames of one line each, and nothing else.
+            payloads = [whole[6:] for whole in wholes if whole.startswith(b"data: ")]
+            if len(payloads) == len(wholes):
+                return payloads
+        return [frame.payload for whole in wholes if (frame := _frame(whole)) is not None]
 
     def _cut(self, read: bytes) -> list[bytes]:
         """Whole frames without their blank lines."""
-        if self._at_start or self._swallow_lf or b"\r" in read:
+        if self._at_start or self._swallow_lf or _CR in read:
             read = self._normalise(read)
         # A blank line can only begin here or on the join with what is held: a long frame is scanned once.
         held = self._held
-        if b"\n\n" not in read and not (held and read[:1] == b"\n" and held[-1][-1:] == b"\n"):
+        if read.find(b"\n\n") < 0 and not (held and read[:1] == b"\n" and held[-1][-1:] == b"\n"):
             self._hold(read)
+            self.between = self.between and not read
             return []
         if held:
             held.append(read)
@@ -91,6 +90,7 @@ class FrameDecoder:
         *wholes, rest = read.split(b"\n\n")
         if rest:
             self._hold(rest)
+        self.between = not rest and not self._swallow_lf
         return wholes
 
     def finish(self) -> list[Frame]:
@@ -121,7 +121,7 @@ class FrameDecoder:
         if self._swallow_lf and read:
             read = read.removeprefix(b"\n")
             self._swallow_lf = False
-        if b"\r" in read:
+        if _CR in read:
             self._swallow_lf = read.endswith(b"\r")
             read = read.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         return read

@@ -60,9 +60,10 @@ def test_any_cuts_give_the_same_frames(cuts: list[int]) -> None:
 
 @pytest.mark.parametrize(("wire", "expected"), CASES.values(), ids=CASES)
 def test_who_wants_only_the_data_gets_the_same(wire: bytes, expected: list[tuple[str | None, bytes]]) -> None:
-    decoder = FrameDecoder()
-    payloads = decoder.payloads(wire) + [frame.payload for frame in decoder.finish()]
-    assert payloads == [payload for _, payload in expected]
+    for cut in range(len(wire) + 1):
+        decoder = FrameDecoder()
+        payloads = [payload for read in (wire[:cut], wire[cut:]) for payload in decoder.payloads(read)]
+        assert payloads + [frame.payload for frame in decoder.finish()] == [payload for _, payload in expected]
 
 
 def test_frames_that_come_one_by_one_give_their_data_one_by_one() -> None:
@@ -76,6 +77,27 @@ def test_frames_that_come_one_by_one_give_their_data_one_by_one() -> None:
         b"6\n\n",
     ]
     assert [decoder.payloads(read) for read in reads] == [[b"1"], [b"2"], [b"3"], [b"4"], [b"5"], [b"6"]]
+
+
+BEGINNINGS: dict[str, tuple[list[bytes], bool]] = {
+    "nothing": ([], False),
+    "a mark that may go on": ([b"\xef\xbb"], False),
+    "a frame": ([b"data: 1\n\n"], True),
+    "a frame, then nothing": ([b"data: 1\n\n", b""], True),
+    "half a frame": ([b"data: 1\n\nda"], False),
+    "half a frame, then nothing": ([b"data: 1\n\n", b"da", b""], False),
+    "both halves": ([b"data: 1\n\nda", b"ta: 2\n\n"], True),
+    "half a line end": ([b"data: 1\r\n\r"], False),
+    "half a blank line": ([b"data: 1\n"], False),
+}
+
+
+@pytest.mark.parametrize(("reads", "between"), BEGINNINGS.values(), ids=BEGINNINGS)
+def test_it_is_known_whether_the_next_read_begins_with_a_frame(reads: list[bytes], between: bool) -> None:
+    decoder = FrameDecoder()
+    for read in reads:
+        decoder.payloads(read)
+    assert decoder.between is between
 
 
 def test_a_frame_carries_itself_with_lf_line_ends() -> None:

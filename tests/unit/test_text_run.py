@@ -11,6 +11,7 @@ from translation.chat.decode import ChatDecoder
 from translation.chat.text_run import TextRun
 from translation.events import Delta, Event
 from translation.json_types import Json
+from translation.sse import FrameDecoder, data
 
 
 def run_of(payload: bytes, text: str) -> TextRun:
@@ -30,6 +31,38 @@ def test_the_text_of_a_chunk_like_the_learnt_one_is_what_parsing_gives(text: str
 def test_a_space_after_the_colon_is_learnt_too() -> None:
     payload = b'{"choices": [{"delta": {"content": "a"}}]}'
     assert run_of(payload, "a").texts([payload.replace(b'"a"', b'"b \\u00e9"')]) == ["b é"]
+
+
+@given(st.lists(st.text(), min_size=1))
+def test_the_texts_of_frames_like_the_learnt_one_are_what_parsing_gives(texts: list[str]) -> None:
+    read = b"".join(data(orjson.dumps(said(text))) for text in texts)
+    assert run_of(HELLO, "Hello").texts_of(read) == texts
+
+
+FRAME = data(HELLO)
+
+NOT_ONLY_FRAMES_LIKE_IT: dict[str, bytes] = {
+    "another chunk": data(HELLO.replace(b"chunk", b"chunk2")),
+    "another chunk in between": FRAME + data(orjson.dumps(chunk({"content": "Hello"}, "stop"))) + FRAME,
+    "a comment in between": FRAME + b": alive\n\n" + FRAME,
+    "an end": FRAME + b"data: [DONE]\n\n",
+    "half a frame": FRAME + FRAME[:-20],
+    "other line ends": FRAME.replace(b"\n", b"\r\n"),
+    "no space after the colon": FRAME.replace(b"data: ", b"data:"),
+    "a line end in the text": FRAME.replace(b"Hello", b"Hel\nlo"),
+    "not UTF-8": FRAME.replace(b"Hello", b"\xff"),
+    "not UTF-8 in one of two": FRAME + FRAME.replace(b"Hello", b"\xff"),
+    "a bare quote": FRAME.replace(b"Hello", b'Hel"lo'),
+    "a bare quote in one of two": FRAME + FRAME.replace(b"Hello", b'Hel"lo'),
+    "a list of texts in one of two": FRAME + FRAME.replace(b"Hello", b'a",["b"],"c'),
+    "an escaped end in one of two": FRAME.replace(b"Hello", b"Hello\\") + FRAME,
+    "nothing": b"",
+}
+
+
+@pytest.mark.parametrize("read", NOT_ONLY_FRAMES_LIKE_IT.values(), ids=NOT_ONLY_FRAMES_LIKE_IT)
+def test_any_other_read_has_to_be_cut_into_frames(read: bytes) -> None:
+    assert run_of(HELLO, "Hello").texts_of(read) is None
 
 
 NOT_LIKE_IT: dict[str, bytes] = {
@@ -68,6 +101,18 @@ def events_of(chunks: list[Json], *, as_bytes: bool) -> list[Event]:
     return [event for each in chunks for event in decoder.feed(each)] + decoder.finish()
 
 
+def events_of_reads(chunks: list[Json], frames_per_read: int) -> list[Event]:
+    """As providers read a stream: what is alike as it is, the rest cut into frames."""
+    decoder, frames = ChatDecoder(counting_ids()), FrameDecoder()
+    encoded = [data(orjson.dumps(each)) for each in chunks]
+    events: list[Event] = []
+    for start in range(0, len(encoded), frames_per_read):
+        read = b"".join(encoded[start : start + frames_per_read])
+        alike = decoder.read_alike(read) if frames.between else None
+        events += decoder.read(frames.payloads(read)) if alike is None else alike
+    return events + decoder.finish()
+
+
 STREAMS: dict[str, list[Json]] = {
     "text alone": [said("a"), said("b"), said('"'), said("\\"), said("é🚀"), chunk(finish="stop")],
     "empty texts in between": [said("a"), said("b"), said(""), said("c"), chunk(finish="stop")],
@@ -98,7 +143,10 @@ STREAMS: dict[str, list[Json]] = {
 
 @pytest.mark.parametrize("chunks", STREAMS.values(), ids=STREAMS)
 def test_reading_bytes_gives_the_events_that_parsing_each_chunk_gives(chunks: list[Json]) -> None:
-    assert events_of(chunks, as_bytes=True) == events_of(chunks, as_bytes=False)
+    parsed = events_of(chunks, as_bytes=False)
+    assert events_of(chunks, as_bytes=True) == parsed
+    for frames_per_read in (1, 2, 3, len(chunks)):
+        assert events_of_reads(chunks, frames_per_read) == parsed
 
 
 def test_a_run_is_read_without_being_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,3 +155,4 @@ def test_a_run_is_read_without_being_parsed(monkeypatch: pytest.MonkeyPatch) -> 
     payload = orjson.dumps(said("c"))
     monkeypatch.setattr(decoder, "feed", None)
     assert decoder.read([payload, payload]) == [Delta(0, 0, "c"), Delta(0, 0, "c")]
+    assert decoder.read_alike(data(payload) * 3) == [Delta(0, 0, "c")] * 3

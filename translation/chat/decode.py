@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from enum import Enum, auto
+from functools import partial
 from itertools import islice
 from typing import Any, Final
 
@@ -75,7 +76,16 @@ class ChatDecoder:
         self._facts: Json = {}
         self._reason: str | None = None
         self._run: TextRun | None = None
-        self._run_at = (0, 0)
+        self._say_in_run = partial(Delta, 0, 0)
+
+    def read_alike(self, read: bytes) -> list[Event] | None:
+        """The events of a read that is whole frames, whose chunks differ from the last one in their text only.
+
+        None for any other: that has to be cut into frames, for `read`.
+        """
+        if self._run is None or (texts := self._run.texts_of(read)) is None:
+            return None
+        return list(map(self._say_in_run, filter(None, texts)))
 
     def read(self, payloads: Sequence[bytes]) -> list[Event]:
         """`feed` for chunks as their bytes came. Raises orjson.JSONDecodeError too."""
@@ -83,8 +93,7 @@ class ChatDecoder:
         at = 0
         while at < len(payloads):
             if self._run is not None and (texts := self._run.texts(islice(payloads, at, None))):
-                index, part_index = self._run_at
-                events += [Delta(index, part_index, text) for text in texts]
+                events += map(self._say_in_run, texts)
                 at += len(texts)
                 continue
             chunk = orjson.loads(payloads[at])
@@ -101,7 +110,7 @@ class ChatDecoder:
             return
         if said.part_index is not None and _only_text(chunk, self._facts) == ("content", said.text):
             self._run = TextRun.learn(payload, "content", said.text)
-            self._run_at = (said.index, said.part_index)
+            self._say_in_run = partial(Delta, said.index, said.part_index)
 
     @property
     def _says_text_as_is(self) -> bool:

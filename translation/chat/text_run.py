@@ -1,9 +1,13 @@
 """A run of chunks that differ in one text only, so that only the text is read. Most chunks of most streams are such."""
 
 from collections.abc import Iterable
-from typing import Self
+from typing import Final, Self
 
 import orjson
+
+_BACKSLASH: Final = ord("\\")
+_FRAME_HEAD: Final = b"data: "
+_FRAME_TAIL: Final = b"\n\n"
 
 
 class TextRun:
@@ -13,12 +17,25 @@ class TextRun:
     them is all that parsing the whole chunk would give.
     """
 
-    __slots__ = ("_length", "head", "tail")
+    __slots__ = (
+        "_end",
+        "_frame_end",
+        "_frame_head",
+        "_frame_start",
+        "_frame_tail",
+        "_head",
+        "_joint",
+        "_start",
+        "_tail",
+    )
 
     def __init__(self, head: bytes, tail: bytes) -> None:
-        self.head = head
-        self.tail = tail
-        self._length = len(head) + len(tail)
+        """`head` ends with the quote before the text, `tail` begins with the one after it."""
+        self._head, self._tail = head, tail
+        self._frame_head, self._frame_tail = _FRAME_HEAD + head, tail + _FRAME_TAIL
+        self._joint = self._frame_tail + self._frame_head
+        self._start, self._end = len(head) - 1, 1 - len(tail)
+        self._frame_start, self._frame_end = len(self._frame_head) - 1, 1 - len(self._frame_tail)
 
     @classmethod
     def learn(cls, payload: bytes, field: str, text: str) -> Self | None:
@@ -38,20 +55,33 @@ class TextRun:
 
     def texts(self, payloads: Iterable[bytes]) -> list[str]:
         """The texts of chunks like the learnt one, up to the first of another kind: that has to be parsed."""
-        head, tail, surrounding = self.head, self.tail, self._length
-        before, after = len(head), -len(tail)
         texts: list[str] = []
         try:
             for payload in payloads:
-                if len(payload) < surrounding or not payload.startswith(head) or not payload.endswith(tail):
+                if not (payload.startswith(self._head) and payload.endswith(self._tail)):
                     break
-                inner = payload[before:after]
-                # A bare quote is invalid in a string: such a chunk holds more than one here.
-                escaped = b"\\" in inner or b'"' in inner
-                text = orjson.loads(b'"%b"' % inner) if escaped else inner.decode()
+                text = orjson.loads(payload[self._start : self._end])
                 if not text:
                     break
                 texts.append(text)
         except ValueError:
             return texts
         return texts
+
+    def texts_of(self, read: bytes) -> list[str] | None:
+        """The texts of a read that is nothing but frames of such chunks; None for any other."""
+        if not (read.startswith(self._frame_head) and read.endswith(self._frame_tail)):
+            return None
+        strings = read[self._frame_start : self._frame_end]
+        try:
+            if strings.find(self._joint) < 0:
+                return [orjson.loads(strings)]
+            inners = strings[1:-1].split(self._joint)
+            joined = b'"%b"' % b'","'.join(inners)
+            if _BACKSLASH not in joined and joined.count(b'"') == 2 * len(inners):
+                # Without escapes, and with no quotes but two for each, they are the strings they look like.
+                texts: list[str] = orjson.loads(b"[%b]" % joined)
+                return texts
+            return [orjson.loads(b'"%b"' % inner) for inner in inners]
+        except ValueError:
+            return None

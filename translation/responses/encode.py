@@ -87,22 +87,23 @@ class ResponsesEncoder:
         texts = self._texts
         for event in batch:
             if type(event) is Delta:  # nine events in ten: they touch nothing but their own text
+                piece = event.text
                 text = texts[event.index, event.part_index]
-                text.append(event.text)
+                text.append(piece)
                 if text.channel is None:
                     continue
                 if event.logprobs:
-                    frames.append(self._delta_with_logprobs(text, event.text, event.logprobs))
+                    frames.append(self._delta_with_logprobs(text, piece, event.logprobs))
                 else:
                     self._sequence += 1
-                    frames.append(text.template % (self._sequence, orjson.dumps(event.text)))
+                    frames.append(text.template % (self._sequence, orjson.dumps(piece)))
                 continue
             if self._sequence < 0 and isinstance(event, Failed):
                 # A turn may fail before it starts; clients want to hear of a response before it ends.
                 frames += self._open()
             self._snapshot.apply(event)
             frames += self._write(event)
-        return b"".join(frames)
+        return frames[0] if len(frames) == 1 else b"".join(frames)
 
     def withdraw(self, frames: bytes) -> bytes:
         """`frames`, which the last `feed` gave, without the terminal event: as if it had not come yet."""
