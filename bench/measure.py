@@ -47,7 +47,7 @@ def under_load(server: Server, spec: Spec, core: int | None, log: Path) -> tuple
     with _generator(json.dumps(asdict(spec)), core, log) as generator:
         before = server.cpu_s()
         _say_go(generator)
-        result = _result(generator, server)
+        result = _result(generator, server, log)
         return result, server.cpu_s() - before
 
 
@@ -56,14 +56,14 @@ def _memory(server: Server, scenario: Scenario, core: int | None, log: Path) -> 
     settle = Scenario("settle", "request", scenario.path, "bench-4", _SETTLE_CONNECTIONS, 0.0)
     with _generator(json.dumps(asdict(settle.spec(server.port, 0.2))), core, log) as generator:
         _say_go(generator)
-        _result(generator, server)
+        _result(generator, server, log)
     with _generator(json.dumps(asdict(scenario.spec(server.port, 0))), core, log) as generator:
         before = server.resident_bytes()
         _say_go(generator)
         _expect(generator, "holding", log)
         held = server.resident_bytes() - before
         _say_go(generator)
-        _result(generator, server)
+        _result(generator, server, log)
     return held / 1024 / scenario.connections
 
 
@@ -87,9 +87,13 @@ def _say_go(generator: Popen[str]) -> None:
     generator.stdin.flush()
 
 
-def _result(generator: Popen[str], server: Server) -> Result:
+def _result(generator: Popen[str], server: Server, log: Path) -> Result:
     assert generator.stdout is not None
-    result = Result(**json.loads(generator.stdout.readline()))
+    line = generator.stdout.readline()
+    if not line:
+        generator.wait()
+        raise RuntimeError(f"{server.name}: the load generator failed; its log is\n{log.read_text()[-2000:]}")
+    result = Result(**json.loads(line))
     if result.wrong:
         raise WrongAnswers(f"{server.name}: " + "; ".join(result.wrong))
     return result
