@@ -67,7 +67,7 @@ class Connection(asyncio.Protocol):
         """Whether the reply is read to its end and the server keeps the connection open."""
         return self.whole and not self._pieces and not self._closed and self._failure is None and self._keeps_alive
 
-    async def send(self, head: bytes, body: bytes, read_timeout: float | None) -> Head:
+    async def send(self, request: bytes, read_timeout: float | None) -> Head:
         """Write a request and wait for the head of its reply."""
         if self._head_whole:
             self._reset()
@@ -76,7 +76,7 @@ class Connection(asyncio.Protocol):
         self._read_timeout = read_timeout
         if self._closed:
             raise httpx.RemoteProtocolError("the server closed the connection")
-        self._transport.write(head + body)
+        self._transport.write(request)
         while not self._head_whole:
             if self._failure is not None:
                 raise self._failure

@@ -4,7 +4,7 @@ import asyncio
 import re
 from collections.abc import AsyncGenerator, Awaitable, Mapping
 from contextlib import suppress
-from typing import NoReturn, cast
+from typing import NamedTuple, NoReturn, cast
 from urllib.parse import urlsplit
 
 import httpx
@@ -25,7 +25,7 @@ from providers.errors import (
     UpstreamUnreachable,
 )
 from providers.incoming import Incoming, Iterated, Push
-from providers.transport import Body, PooledTransport
+from providers.transport import Limits, PooledTransport, Target
 from translation.json_types import Json
 from translation.overflow import is_context_overflow
 
@@ -66,6 +66,26 @@ _PASSED_ON = ("retry-after", "retry-after-ms", "x-should-retry")
 """Headers of an error answer that help the client wait; the official SDKs obey them."""
 
 
+class Answer(NamedTuple):
+    """What came back, whatever its status. Names of headers are in lower case."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: Incoming[bytes]
+
+
+class _Decoded(Iterated[bytes]):
+    """A body that httpx reads, and decompresses: compression is not asked for, but it comes all the same."""
+
+    def __init__(self, response: httpx.Response) -> None:
+        super().__init__(cast("AsyncGenerator[bytes, None]", response.aiter_bytes()), b"")
+        self._response = response
+
+    async def close(self, *, whole: bool = False) -> None:
+        await super().close()
+        await self._response.aclose()
+
+
 class Reply(Incoming[bytes]):
     """An upstream's answer with a good status. `content_type` is its media type in lower case, without parameters.
 
@@ -75,13 +95,12 @@ class Reply(Incoming[bytes]):
 
     ended = False
 
-    def __init__(self, upstream: "Upstream", response: httpx.Response, *, silence_s: float) -> None:
+    def __init__(self, upstream: "Upstream", answer: Answer, *, silence_s: float) -> None:
         self._upstream = upstream
-        self._response = response
+        self._source = answer.body
         self._silence_s = silence_s
         self._dripping_since: float | None = None
-        self.content_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-        self._source = _body_of(response)
+        self.content_type = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
 
     def take(self) -> bytes:
         try:
@@ -123,7 +142,6 @@ class Reply(Incoming[bytes]):
         finally:
             with suppress(*_HTTP_FAILURES):  # it is closed either way
                 await self._source.close()
-                await self._response.aclose()
 
     def _take(self) -> bytes:
         try:
@@ -151,13 +169,6 @@ class Reply(Incoming[bytes]):
                         await self._source.arrival()
 
 
-def _body_of(response: httpx.Response) -> Incoming[bytes]:
-    # Compression is not asked for; httpx undoes it where it comes all the same.
-    if isinstance(response.stream, Body) and response.headers.get("content-encoding", "identity") == "identity":
-        return response.stream
-    return Iterated(cast("AsyncGenerator[bytes, None]", response.aiter_bytes()), b"")
-
-
 class Upstream:
     """One configured server: its address, credentials, deadlines and pooled connections."""
 
@@ -177,7 +188,7 @@ class Upstream:
         self._headers = headers
         # Not through httpx.AsyncClient: redirects, cookies and proxies are not wanted here, and cost half of a request.
         self._transport = transport or PooledTransport(max_connections=config.max_connections)
-        self._urls: dict[str, httpx.URL] = {}
+        self._targets: dict[tuple[str, str, str], Target] = {}
 
     @property
     def max_frame_bytes(self) -> int:
@@ -190,7 +201,7 @@ class Upstream:
         """
         read_s = self._config.silence_s if stream else self._config.answer_s
         accept = "text/event-stream" if stream else "application/json"
-        return await self._send(self._request("POST", path, accept, read_s, orjson.dumps(body)))
+        return await self._send("POST", path, accept, orjson.dumps(body), read_s)
 
     async def ask(self, path: str, body: Json, *, at_root: bool = False) -> Json:
         """Send a JSON body for a JSON object. `at_root`: the path is beside the API's `/v1`. Raises ProviderError."""
@@ -203,19 +214,8 @@ class Upstream:
 
     async def get(self, path: str) -> Json:
         """A JSON object. Raises ProviderError."""
-        request = self._request("GET", path, "application/json", self._config.connect_s, b"")
-        body = await (await self._send(request)).body(self.max_frame_bytes)
-        return self.parse(body)
-
-    def _request(self, method: str, path: str, accept: str, read_s: float, content: bytes) -> httpx.Request:
-        url = self._urls.get(path)
-        if url is None:
-            base = self._base_url.removesuffix("/v1") if path.startswith(_UP) else self._base_url
-            url = self._urls[path] = httpx.URL(base + path.removeprefix(_UP))
-        connect_s = self._config.connect_s
-        timeout = {"connect": connect_s, "read": read_s, "write": None, "pool": connect_s}
-        headers = {**self._headers, "accept": accept}
-        return httpx.Request(method, url, headers=headers, content=content, extensions={"timeout": timeout})
+        reply = await self._send("GET", path, "application/json", b"", self._config.connect_s)
+        return self.parse(await reply.body(self.max_frame_bytes))
 
     def parse(self, body: bytes) -> Json:
         """A JSON object, or UpstreamGarbled."""
@@ -230,32 +230,55 @@ class Upstream:
     async def aclose(self) -> None:
         await self._transport.aclose()
 
-    async def _send(self, request: httpx.Request) -> Reply:
-        response = await self._connect(request)
-        if response.status_code < 300:
-            silence_s = request.extensions["timeout"]["read"]
-            return Reply(self, response, silence_s=silence_s)
+    async def _send(self, method: str, path: str, accept: str, content: bytes, read_s: float) -> Reply:
+        limits = Limits(connect=self._config.connect_s, pool=self._config.connect_s, read=read_s)
+        answer = await self._ask(method, path, accept, content, limits)
+        if answer.status < 300:
+            return Reply(self, answer, silence_s=read_s)
+        body = bytearray()
         try:
-            body = bytearray()
-            async for read in response.aiter_bytes():
+            async for read in answer.body.each():
                 body += read
                 if len(body) > _MAX_ERROR_BYTES:
                     break
         except _HTTP_FAILURES:
             body.clear()  # the status says enough
         finally:
-            await response.aclose()
-        raise self._rejection(response.status_code, response.headers, bytes(body))
+            await answer.body.close()
+        raise self._rejection(answer.status, answer.headers, bytes(body))
 
-    async def _connect(self, request: httpx.Request) -> httpx.Response:
+    async def _ask(self, method: str, path: str, accept: str, content: bytes, limits: Limits) -> Answer:
         for attempt in range(self._config.retries + 1):
             try:
-                return await self._transport.handle_async_request(request)
+                if isinstance(self._transport, PooledTransport):
+                    return await self._ask_pooled(self._transport, method, path, accept, content, limits)
+                request = self._request(method, path, accept, content)
+                request.extensions["timeout"] = limits._asdict()
+                response = await self._transport.handle_async_request(request)
+                return Answer(response.status_code, response.headers, _Decoded(response))
             except _HTTP_FAILURES as failure:
                 if isinstance(failure, httpx.ReadTimeout | httpx.PoolTimeout) or attempt == self._config.retries:
                     self.raise_named(failure, begun=False)
                 await asyncio.sleep(_RETRY_DELAY_S * 2**attempt)
         raise AssertionError("unreachable")
+
+    async def _ask_pooled(
+        self, transport: PooledTransport, method: str, path: str, accept: str, content: bytes, limits: Limits
+    ) -> Answer:
+        target = self._targets.get((method, path, accept))
+        if target is None:
+            request = self._request(method, path, accept, b"")
+            target = self._targets[method, path, accept] = Target.of(method, request.url, request.headers.raw)
+        head, body = await transport.ask(target, content, limits)
+        headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in head.headers}
+        if headers.get("content-encoding", "identity") == "identity":
+            return Answer(head.status, headers, body)
+        return Answer(head.status, headers, _Decoded(httpx.Response(head.status, headers=head.headers, stream=body)))
+
+    def _request(self, method: str, path: str, accept: str, content: bytes) -> httpx.Request:
+        base = self._base_url.removesuffix("/v1") if path.startswith(_UP) else self._base_url
+        headers = {**self._headers, "accept": accept}
+        return httpx.Request(method, base + path.removeprefix(_UP), headers=headers, content=content)
 
     def raise_named(self, failure: Exception, *, begun: bool) -> NoReturn:
         """Raise what a transport failure means. `begun`: the reply had started."""

@@ -8,25 +8,48 @@ no redirects, cookies, proxies, decompression or HTTP/2 here.
 import asyncio
 import ssl
 from collections import deque
+from collections.abc import Iterable
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 
 import httpx
 
 from providers.arrival import Arrival
-from providers.connection import Connection, Origin
+from providers.connection import Connection, Head, Origin
 from providers.incoming import Incoming, Push
 
 _IDLE_S = 30.0
 """How long a connection may wait for its next request; below what servers and load balancers commonly allow."""
 
 
+class Limits(NamedTuple):
+    """Seconds; None: as long as it takes."""
+
+    connect: float | None = None
+    pool: float | None = None
+    read: float | None = None
+    """Between two pieces of a reply."""
+
+
+class Target(NamedTuple):
+    """What requests of one kind have in common: where they go, and their head but for the length of their content."""
+
+    origin: Origin
+    head: bytes
+
+    @classmethod
+    def of(cls, method: str, url: httpx.URL, headers: Iterable[tuple[bytes, bytes]]) -> "Target":
+        lines = [b"%s %s HTTP/1.1\r\n" % (method.encode(), url.raw_path)]
+        lines += [b"%s: %s\r\n" % (name, value) for name, value in headers if name.lower() != b"content-length"]
+        origin = Origin(url.scheme, url.host, url.port or (443 if url.scheme == "https" else 80))
+        return cls(origin, b"".join(lines))
+
+
 class PooledTransport(httpx.AsyncBaseTransport):
-    """Give it to an `httpx.AsyncClient`, or call `handle_async_request` itself.
+    """Give it to an `httpx.AsyncClient`, or for less CPU call `ask`.
 
     `max_connections` (0: no limit) counts those in use and those kept; requests over it wait in line for the pool
-    timeout. Obeys the request's `timeout` extension: `connect`, `read` (between two pieces), `pool`. Raises httpx's
-    exceptions.
+    limit. Raises httpx's exceptions.
     """
 
     def __init__(self, *, max_connections: int = 0) -> None:
@@ -38,16 +61,23 @@ class PooledTransport(httpx.AsyncBaseTransport):
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         timeout = request.extensions.get("timeout", {})
-        url = request.url
-        origin = Origin(url.scheme, url.host, url.port or (443 if url.scheme == "https" else 80))
-        connection = self._take_idle(origin) or await self._connect(origin, timeout)
-        body = Body(self, origin, connection)
-        try:
-            head = await connection.send(_head_of(request), request.content, timeout.get("read"))
-        except BaseException:
-            await body.aclose()
-            raise
+        limits = Limits(*(timeout.get(name) for name in Limits._fields))
+        head, body = await self.ask(
+            Target.of(request.method, request.url, request.headers.raw), request.content, limits
+        )
         return httpx.Response(head.status, headers=head.headers, stream=body, request=request)
+
+    async def ask(self, target: Target, content: bytes, limits: Limits) -> "tuple[Head, Body]":
+        """Send a request; the head of its reply, and the body to be read and closed."""
+        connection = self._take_idle(target.origin) or await self._connect(target.origin, limits)
+        body = Body(self, target.origin, connection)
+        length = b"content-length: %d\r\n" % len(content) if content else b""
+        try:
+            head = await connection.send(b"%s%s\r\n%s" % (target.head, length, content), limits.read)
+        except BaseException:
+            await body.close()
+            raise
+        return head, body
 
     async def aclose(self) -> None:
         for kept in self._idle.values():
@@ -89,15 +119,15 @@ class PooledTransport(httpx.AsyncBaseTransport):
             self._drop(connection)
         return None
 
-    async def _connect(self, origin: Origin, limits: dict[str, float | None]) -> Connection:
+    async def _connect(self, origin: Origin, limits: Limits) -> Connection:
         while self._max and self._open >= self._max:
             if not self._drop_one_idle():
-                await self._wait_in_line(limits.get("pool"))
+                await self._wait_in_line(limits.pool)
                 if (connection := self._take_idle(origin)) is not None:
                     return connection
         self._open += 1
         try:
-            return await self._dial(origin, limits.get("connect"))
+            return await self._dial(origin, limits.connect)
         except BaseException:
             self._closed()
             raise
@@ -197,9 +227,3 @@ class Body(httpx.AsyncByteStream, Incoming[bytes]):
         if not self.ended:
             self.ended = True
             self._transport.give_back(self._origin, self._connection)
-
-
-def _head_of(request: httpx.Request) -> bytes:
-    lines = [b"%s %s HTTP/1.1\r\n" % (request.method.encode(), request.url.raw_path)]
-    lines += [b"%s: %s\r\n" % (name, value) for name, value in request.headers.raw]
-    return b"".join([*lines, b"\r\n"])

@@ -151,7 +151,7 @@ def test_reading_bytes_gives_the_events_that_parsing_each_chunk_gives(chunks: li
 
 def test_a_run_is_read_without_being_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
     decoder = ChatDecoder(counting_ids())
-    decoder.read([orjson.dumps(said("a")), orjson.dumps(said("b"))])
+    decoder.read([orjson.dumps(chunk({"role": "assistant"})), orjson.dumps(said("a"))])
     payload = orjson.dumps(said("c"))
     monkeypatch.setattr(decoder, "feed", None)
     assert decoder.read([payload, payload]) == [Delta(0, 0, "c"), Delta(0, 0, "c")]

@@ -106,7 +106,7 @@ class ChatDecoder:
     def _learn(self, payload: bytes, chunk: Json, events: list[Event]) -> None:
         """Answer text without reasoning before it goes out as it came in: only then may a run leave `feed` out."""
         self._run = None
-        if len(events) != 1 or not isinstance(said := events[0], Delta) or not self._says_text_as_is:
+        if not events or not isinstance(said := events[-1], Delta) or not self._says_text_as_is:
             return
         if said.part_index is not None and _only_text(chunk, self._facts) == ("content", said.text):
             self._run = TextRun.learn(payload, "content", said.text)
