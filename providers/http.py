@@ -65,9 +65,11 @@ _HIDDEN_STATUSES = {
 _PASSED_ON = ("retry-after", "retry-after-ms", "x-should-retry")
 """Headers of an error answer that help the client wait; the official SDKs obey them."""
 
+_READ = {name.encode(): name for name in ("content-type", "content-encoding", *_PASSED_ON)}
+
 
 class Answer(NamedTuple):
-    """What came back, whatever its status. Names of headers are in lower case."""
+    """What came back, whatever its status, with those of its headers that are read here; names in lower case."""
 
     status: int
     headers: Mapping[str, str]
@@ -137,7 +139,7 @@ class Reply(Incoming[bytes]):
     async def close(self, *, whole: bool = False) -> None:
         """Give the connection back, or close it if the body was not read to its end."""
         try:
-            if whole:
+            if whole and not self.ended:
                 await self._exhaust()
         finally:
             with suppress(*_HTTP_FAILURES):  # it is closed either way
@@ -270,7 +272,8 @@ class Upstream:
             request = self._request(method, path, accept, b"")
             target = self._targets[method, path, accept] = Target.of(method, request.url, request.headers.raw)
         head, body = await transport.ask(target, content, limits)
-        headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in head.headers}
+        read = ((name.lower(), value) for name, value in head.headers)
+        headers = {_READ[name]: value.decode("latin-1") for name, value in read if name in _READ}
         if headers.get("content-encoding", "identity") == "identity":
             return Answer(head.status, headers, body)
         return Answer(head.status, headers, _Decoded(httpx.Response(head.status, headers=head.headers, stream=body)))
