@@ -13,7 +13,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from gateway.errors import StoreUnavailable
 from gateway.state.database import Database
 from gateway.state.ids import possible
-from gateway.state.signals import Signals
+from gateway.state.signals import Signals, SignalWatch
 from gateway.state.store import ACTIVE, LogEntry, LogPage, NotHeld, Watch
 from gateway.state.tables import events, responses
 
@@ -69,7 +69,7 @@ class _Tail:
     """The last entries this process wrote of a log that somebody follows here, so that nobody reads them back."""
 
     def __init__(self) -> None:
-        self.watchers = 0
+        self.watches: set[SignalWatch] = set()
         self._entries: deque[LogEntry] = deque(maxlen=_TAIL)
 
     def add(self, entry: LogEntry) -> None:
@@ -78,8 +78,8 @@ class _Tail:
         self._entries.append(entry)
 
     def beyond(self, after: int) -> list[LogEntry]:
-        """All it has above `after`; nothing where it does not reach back that far."""
-        if not self._entries or self._entries[0].first > after + 1:
+        """All it has above `after`; nothing where it does not reach back that far, or the log has more than it."""
+        if not self._entries or self._entries[0].first > after + 1 or any(watch.behind for watch in self.watches):
             return []
         return [entry for entry in self._entries if entry.last > after]
 
@@ -137,15 +137,15 @@ class SqlEvents:
     @asynccontextmanager
     async def watch(self, owner: str, response_id: str) -> AsyncGenerator[Watch, None]:
         """Ids are random: one is enough to be told apart by."""
-        tail = self._tails.setdefault((owner, response_id), _Tail())
-        tail.watchers += 1
-        try:
-            async with self._signals.watch(response_id) as watch:
+        async with self._signals.watch(response_id) as watch:
+            tail = self._tails.setdefault((owner, response_id), _Tail())
+            tail.watches.add(watch)
+            try:
                 yield watch
-        finally:
-            tail.watchers -= 1
-            if not tail.watchers:
-                del self._tails[owner, response_id]
+            finally:
+                tail.watches.remove(watch)
+                if not tail.watches:
+                    del self._tails[owner, response_id]
 
     async def stop_writing(self) -> None:
         """Nothing is appended any more; what waits fails."""
@@ -177,7 +177,7 @@ class SqlEvents:
                     tail.add(append.entry)
                 if not append.done.done():
                     append.done.set_result(None)
-            self._signals.tell(*{append.response_id for append in held})
+            self._signals.tell(*{append.response_id for append in held}, at_hand=True)
 
     async def _commit(self, batch: Sequence[_Append]) -> frozenset[_Append]:
         """Those whose response was still their worker's, and so are written."""

@@ -53,9 +53,9 @@ class Signals:
         """How long to wait for a signal before looking without one."""
         return self._poll_s * _HEARING_POLLS if self._hearing else self._poll_s
 
-    def tell(self, *keys: str) -> None:
-        """These changed."""
-        self._wake(keys)
+    def tell(self, *keys: str, at_hand: bool = False) -> None:
+        """These changed. `at_hand`: whoever waits in this process has all there is to read."""
+        self._wake(keys, at_hand=at_hand)
         if self._url is not None:
             self._outgoing.update(dict.fromkeys(keys))
             self._to_do.set()
@@ -86,10 +86,10 @@ class Signals:
         if self._url is not None and self._listener is None:
             self._listener = asyncio.get_running_loop().create_task(self._stay_connected())
 
-    def _wake(self, keys: tuple[str, ...] | list[str]) -> None:
+    def _wake(self, keys: tuple[str, ...] | list[str], *, at_hand: bool = False) -> None:
         for key in keys:
             for watch in self._watches.get(key, ()):
-                watch.wake()
+                watch.wake(at_hand=at_hand)
 
     async def _stay_connected(self) -> None:
         shortest, longest = _RETRY_S
@@ -169,8 +169,11 @@ class SignalWatch:
     def __init__(self, signals: Signals) -> None:
         self._signals = signals
         self._woken = asyncio.Event()
+        self.behind = False
+        """Something changed that is not at hand: one waking may tell of several changes, and this must not get lost."""
 
-    def wake(self) -> None:
+    def wake(self, *, at_hand: bool = False) -> None:
+        self.behind = self.behind or not at_hand
         self._woken.set()
 
     async def changed(self) -> None:

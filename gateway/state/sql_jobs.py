@@ -54,7 +54,7 @@ class SqlJobs:
         async with self._database.write() as connection:
             if not await self._set_started(connection, owner, response_id, worker, worker):
                 raise NotHeld(response_id)
-        self._signals.tell(response_id)
+        self._signals.tell(response_id, at_hand=True)  # its log says so itself
 
     async def heartbeat(self, worker: str) -> None:
         async with self._database.write() as connection:

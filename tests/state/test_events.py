@@ -80,6 +80,21 @@ async def test_a_long_log_is_read_in_pages_none_of_which_ends_it_early(store: Sq
     assert ends == [*[False] * (pages - 1), True]
 
 
+@pytest.mark.parametrize("how", ["finish", "cancel"])
+async def test_an_end_is_not_hidden_from_followers_by_what_came_right_before_it(store: SqlStore, how: str) -> None:
+    head = await begun(store)
+    async with store.watch("ann", head["id"]) as watch:
+        await store.append("ann", head["id"], entry(1), worker=WORKER)
+        if how == "finish":
+            await store.finish("ann", completed(head), worker=WORKER, last=entry(2))
+        else:
+            await store.cancel("ann", head["id"])
+        await watch.changed()  # once for both
+        page = await store.entries("ann", head["id"], after=0)
+    assert [read.last for read in page.entries] == [1, 2]
+    assert page.ended
+
+
 async def test_only_the_worker_that_holds_a_response_may_append(store: SqlStore) -> None:
     head = await begun(store)
     with pytest.raises(NotHeld):
