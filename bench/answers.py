@@ -84,6 +84,9 @@ _DELTAS = {True: re.compile(rb'"delta":\s*"([^"]*)"'), False: re.compile(rb'"con
 _ENDS = {True: re.compile(rb'"response\.completed"'), False: re.compile(rb'"finish_reason":\s*"stop"')}
 
 
+_SHOWN = 600
+
+
 def wrong(body: bytes, model: Model, *, responses: bool, streamed: bool) -> str | None:
     """What is wrong with a reply's body as a client read it, or None: its whole text is compared."""
     if not streamed:
@@ -95,7 +98,7 @@ def wrong(body: bytes, model: Model, *, responses: bool, streamed: bool) -> str 
     if b"".join(deltas) != model.text.encode():
         return f"{len(deltas)} deltas came instead of {model.deltas}, in {body[:200]!r}…"
     if not _ENDS[responses].search(body) or not body.endswith(b"data: [DONE]\n\n"):
-        return f"the end is {body[-200:]!r}"
+        return f"the end is {body[max(body.rfind(b'event: '), 0) :][:_SHOWN]!r}"
     return None
 
 
