@@ -177,7 +177,7 @@ class JobRunner:
             await work
         except StoreUnavailable:
             pass  # the store has said so in the log; the next round tries again
-        except Exception:
+        except Exception:  # a bug must not stop the lease of everything else
             _log.exception("background_failed")
 
     def _start(self, job: Job, runnable: Runnable | None, *, queued: bool) -> None:
@@ -213,7 +213,7 @@ class JobRunner:
         except StoreUnavailable:
             _log.warning("job_given_up", why="the store is away")
             self._given_up.add((job.owner, job.response_id))
-        except Exception:
+        except Exception:  # in the task group it would end every other job
             _log.exception("job_failed")
             self._given_up.add((job.owner, job.response_id))
 

@@ -222,7 +222,7 @@ class EventStream(Response):
             recording, self._recording = self._recording, None
             try:
                 await recording.finish(self._wire.result())
-            except Exception:
+            except Exception:  # the client is told of the failure all the same; the row ends as interrupted
                 _log.exception("failure_not_kept")
         await self._write(self._unsent + frames, last=True)
 

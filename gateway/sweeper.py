@@ -29,7 +29,7 @@ async def sweep_forever(store: Retention, settings: StoreSettings) -> None:
         except StoreUnavailable:
             # The store has said so in the log; what is old can wait.
             continue
-        except Exception:
+        except Exception:  # the next sweep may go well, and requests have nothing to do with it
             _log.exception("sweep_failed")
             continue
         if gone:

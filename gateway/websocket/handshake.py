@@ -60,7 +60,7 @@ class WebSockets:
             connection = Connection(self._service, principal, self._drain, self._limits, receive, tell, strict=strict)
             try:
                 await connection.serve()
-            except Exception:
+            except Exception:  # the protocol has a close code for it, where raising would just cut the connection
                 _log.exception("websocket_failed")
                 with suppress(OSError):
                     await send({"type": "websocket.close", "code": _FAILED})

@@ -15,6 +15,7 @@ from tests.upstream.builders import SSE
 from tests.upstream.faults import CHAT as CHAT_ANSWER
 from tests.upstream.faults import RESPONSES as RESPONSES_ANSWER
 from tests.upstream.faults import Answer, sound
+from tests.upstream.flood import WHOLE, Flood
 
 PATHS = pytest.mark.parametrize("path", [RESPONSES, CHAT])
 
@@ -100,28 +101,13 @@ async def test_two_hundred_clients_that_leave_at_once_leave_nothing_open(path: s
 
 @PATHS
 async def test_a_client_that_does_not_read_holds_the_upstream_back(path: str, gateway: StartGateway) -> None:
-    whole = 64 * 1024 * 1024
-    burst = CHAT_ANSWER.frames[1] * 400
-    sent_before_held: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-
-    async def flood(exchange: Exchange) -> None:
-        await exchange.send(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n")
-        for sent in range(0, whole, len(burst)):
-            try:
-                async with asyncio.timeout(1):
-                    await exchange.send(burst)
-            except TimeoutError:
-                sent_before_held.set_result(sent)
-                await exchange.request.closed
-                return
-        sent_before_held.set_result(whole)
-
+    flood = Flood()
     async with ScriptedUpstream() as upstream:
         upstream.script(flood)
         serving = gateway(patient(upstream.url))
         async with connected(serving.v1) as client:
             client.post(path, question(path, stream=True))
-            assert await sent_before_held < whole / 2
+            assert await flood.sent_before_held < WHOLE / 2
         await closes_within_a_second(upstream)
 
 

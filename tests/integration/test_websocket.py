@@ -17,6 +17,7 @@ from tests.upstream import Hang, Pause, Reply, ScriptedUpstream, chat_text, erro
 from tests.upstream.builders import SSE, chat_chunk, chat_sse, data_frame
 from tests.upstream.faults import CHAT as CHAT_ANSWER
 from tests.upstream.faults import RESPONSES as RESPONSES_ANSWER
+from tests.upstream.flood import WHOLE, Flood
 
 pytestmark = pytest.mark.anyio
 
@@ -295,26 +296,11 @@ async def test_a_client_that_leaves_hangs_up_on_every_upstream(v1: str, upstream
 
 
 async def test_a_client_that_does_not_read_holds_the_upstream_back(v1: str, upstream: ScriptedUpstream) -> None:
-    whole = 64 * 1024 * 1024
-    burst = CHAT_ANSWER.frames[1] * 400
-    sent_before_held: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-
-    async def flood(exchange: Any) -> None:
-        await exchange.send(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n")
-        for sent in range(0, whole, len(burst)):
-            try:
-                async with asyncio.timeout(1):
-                    await exchange.send(burst)
-            except TimeoutError:
-                sent_before_held.set_result(sent)
-                await exchange.request.closed
-                return
-        sent_before_held.set_result(whole)
-
+    flood = Flood()
     upstream.script(flood)
     async with talking(v1, max_queue=1) as talk:
         await talk.create()
-        assert await sent_before_held < whole / 2
+        assert await flood.sent_before_held < WHOLE / 2
         talk.socket.transport.abort()
     async with asyncio.timeout(1):
         await upstream.requests[0].closed
