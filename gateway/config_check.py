@@ -11,7 +11,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from gateway.config_file import ConfigError, Document, Problem, ValuePath
-from providers.config import is_loopback
+from providers.config import CONTINUING, is_loopback
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -51,6 +51,7 @@ def check(model: type[Model], document: Document, environ: Mapping[str, str], so
         found = [_problem(model, details) for details in _own_errors(error)]
         problems += [problem for problem in found if problem.path not in unread]
     problems += _models_without_provider(tree)
+    problems += _two_passes_nowhere(tree)
     problems += _open_to_the_network(tree)
     if problems:
         raise ConfigError(source, problems, document.lines)
@@ -91,6 +92,21 @@ def _models_without_provider(tree: Mapping[str, Any]) -> Iterator[Problem]:
                 yield Problem(
                     ("models", name, "provider"), f"there is no provider {provider!r}; {_one_of(provider, providers)}"
                 )
+
+
+def _two_passes_nowhere(tree: Mapping[str, Any]) -> Iterator[Problem]:
+    providers = _mapping(tree.get("providers"))
+    for name, model in _mapping(tree.get("models")).items():
+        asked, provider = _mapping(model).get("two_pass"), _mapping(model).get("provider")
+        kind = _mapping(providers.get(provider)).get("type") if isinstance(provider, str) else None
+        if asked and asked != "off" and kind is not None and kind not in CONTINUING:
+            able = ", ".join(sorted(CONTINUING))
+            yield Problem(
+                ("models", name, "two_pass"), f"{kind} cannot go on from a begun answer; providers of type {able} can"
+            )
+        parser = _mapping(model).get("tool_parser")
+        if isinstance(parser, str) and parser.startswith("vllm:") and kind not in (None, "vllm_inprocess"):
+            yield Problem(("models", name, "tool_parser"), f"{parser} is for providers of type vllm_inprocess")
 
 
 def _open_to_the_network(tree: Mapping[str, Any]) -> Iterator[Problem]:

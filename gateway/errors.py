@@ -138,6 +138,7 @@ ANSWERS: dict[type[Exception], Answer] = {
     upstream.UpstreamTimeout: Answer(504, _SERVER, "upstream_timeout"),
     upstream.UpstreamBroken: Answer(502, _SERVER, "upstream_disconnected"),
     upstream.UpstreamGarbled: Answer(502, _SERVER, "upstream_garbled"),
+    upstream.EngineUnavailable: Answer(503, _SERVER, "engine_unavailable"),
     upstream.UpstreamRejected: Answer(502, _SERVER, "upstream_error"),
     upstream.UpstreamRateLimited: Answer(429, "rate_limit_error", "rate_limit_exceeded"),
     upstream.UpstreamOverloaded: Answer(503, _SERVER, "upstream_overloaded"),

@@ -14,6 +14,7 @@ from providers.base import Exchange, RelayExchange
 from translation.errors import Unrepresentable
 from translation.json_types import Json
 from translation.loss import Loss
+from translation.profile import Profile
 from translation.responses.compaction import relayed_window
 from translation.responses.lower import replayed
 
@@ -62,7 +63,7 @@ def check_strict(losses: Sequence[Loss], *, strict: bool) -> None:
 
 def may_relay(endpoint: Endpoint, body: Json, route: Route) -> bool:
     """The upstream speaks the endpoint's dialect, and nothing in the request is ours to do."""
-    if endpoint.dialect not in route.capabilities.dialects or route.profile.parsing_format != "direct_response":
+    if endpoint.dialect not in route.capabilities.dialects or _reads_text(route.profile):
         return False
     if body.get("thinking") is not None and route.profile.thinking_switch != "none":
         return False
@@ -73,6 +74,13 @@ def may_relay(endpoint: Endpoint, body: Json, route: Route) -> bool:
     if body.get("extensions"):
         return False
     return all(tool.get("type") in route.capabilities.tool_kinds for tool in body.get("tools") or ())
+
+
+def _reads_text(profile: Profile) -> bool:
+    """The reply's text has to be taken apart."""
+    if profile.parsing_format != "direct_response" or profile.two_pass != "off":
+        return True
+    return profile.tool_parser != "openai" or profile.text_tool_calls != "none"
 
 
 def _relay(endpoint: Endpoint, body: Json, route: Route, earlier: int | None) -> Relayed:

@@ -6,7 +6,8 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from gateway.errors import UnknownModel
-from gateway.settings import ModelConfig, Settings
+from gateway.model_config import ModelConfig
+from gateway.settings import Settings
 from providers.base import Capabilities, Provider
 from providers.profiles import profile_for
 from translation.profile import Profile

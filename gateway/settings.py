@@ -3,7 +3,6 @@
 import asyncio
 import os
 from collections.abc import Mapping
-from dataclasses import fields, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -13,11 +12,9 @@ from pydantic_core import PydanticCustomError
 from gateway import config_file
 from gateway.config_check import check
 from gateway.config_file import Document
-from providers.base import Capabilities
-from providers.config import CapabilityOverrides, Number, ProviderConfig, Whole
-from translation.profile import ForcedTool, ParsingFormat, Profile, ReplayReasoning, SystemMessages, ThinkingSwitch
+from gateway.model_config import ModelConfig, Name
+from providers.config import Number, ProviderConfig, Whole
 
-Name = Annotated[str, Field(min_length=1)]
 ReasoningField = Literal["reasoning_content", "reasoning"]
 
 
@@ -157,100 +154,6 @@ class AuthSettings(_Section):
         if name := next((key.name for key in keys if secrets.count(key.secret) > 1), None):
             raise PydanticCustomError("twins", "{name} has the same key as another; give each its own", {"name": name})
         return keys
-
-
-class ModelConfig(_Section):
-    """What one model name, or every name that matches a pattern, stands for.
-
-    The fields of `Profile` have the names they have there.
-    """
-
-    provider: Name = Field(description="The provider that serves it.")
-    model: Name | None = Field(default=None, description="What the upstream calls it; the asked name if left out.")
-    parsing_format: ParsingFormat | None = Field(
-        default=None,
-        description="`think_tags`: text between think tags is reasoning. `direct_response`: text is left alone.",
-    )
-    tool_parser: Literal["openai"] | None = Field(
-        default=None, description="How tool calls are read. Only `openai` so far: as the upstream reports them."
-    )
-    think_open: bool | None = Field(
-        default=None, description="The chat template writes the opening think tag, so replies start inside it."
-    )
-    system_messages: SystemMessages | None = Field(
-        default=None,
-        description="`merge_leading`: leading system and developer messages become one; `merge_all`: later ones too; "
-        "`keep`: as they came.",
-    )
-    developer_role: Literal["developer", "system", "user"] | None = Field(
-        default=None, description="The role a developer message is sent with."
-    )
-    reasoning_part: Literal["reasoning_text", "summary_text"] | None = Field(
-        default=None,
-        description="The part of a reasoning item that thoughts come in: `summary_text` is for Responses clients that "
-        "show summaries only, such as Codex, opencode and the AI SDK.",
-    )
-    replay_reasoning: ReplayReasoning | None = Field(
-        default=None,
-        description="The field past reasoning goes back in; `think_tags`: in the text; `none`: not at all.",
-    )
-    max_tokens_field: Literal["max_tokens", "max_completion_tokens"] | None = Field(
-        default=None, description="The chat field that limits the answer's length."
-    )
-    thinking_switch: ThinkingSwitch | None = Field(
-        default=None, description="How the request field `thinking` is said to the upstream."
-    )
-    effort_field: Literal["reasoning_effort", "reasoning", "none"] | None = Field(
-        default=None, description="The chat field that says how much to reason."
-    )
-    forced_tool: ForcedTool | None = Field(
-        default=None,
-        description="How a choice of one tool is said. `named`: by its name; `alone`: no other tool is sent, for "
-        "upstreams that do not heed the name.",
-    )
-    media_in_tool_messages: bool | None = Field(
-        default=None, description="The upstream reads images in tool messages; otherwise they follow in a user message."
-    )
-    extra_params: frozenset[Name] | None = Field(
-        default=None, description="Further request fields to pass on as they are, beside those of the provider's type."
-    )
-    resumable: bool = Field(
-        default=False, description="Streams of this model can be resumed, as if clients sent `resumable: true`."
-    )
-    strict: bool = Field(
-        default=False,
-        description="Refuse whatever would be lost on the way, as if clients sent `x-gateway-strict: true`.",
-    )
-    request_defaults: dict[str, Any] = Field(
-        default_factory=dict,
-        description="Request fields for clients that leave them out, such as `temperature`; those that the two APIs "
-        "call differently by either name.",
-    )
-    capabilities: CapabilityOverrides = Field(
-        default=CapabilityOverrides(), description="What it can do, where that differs from its provider."
-    )
-
-    @field_validator("tool_parser", mode="before")
-    @classmethod
-    def _refuse_other_parsers(cls, name: Any) -> Any:
-        if isinstance(name, str) and name != "openai":
-            raise PydanticCustomError(
-                "tool_parser",
-                "{name} is not there yet: this version takes tool calls as the upstream reports them; write openai",
-                {"name": name},
-            )
-        return name
-
-    def profile_overrides(self) -> dict[str, Any]:
-        """The fields of `Profile` that the operator wrote."""
-        return {name: value for name in _PROFILE_FIELDS if (value := getattr(self, name)) is not None}
-
-    def capabilities_over(self, provider: Capabilities) -> Capabilities:
-        """The provider's capabilities with the model's own over them."""
-        return replace(provider, **self.capabilities.given())
-
-
-_PROFILE_FIELDS = [field.name for field in fields(Profile)]
 
 
 class Settings(_Section):

@@ -1,8 +1,9 @@
 """What the gateway knows of an upstream. It depends on this file and on no adapter."""
 
 from collections.abc import AsyncGenerator, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 from translation.events import Event
 from translation.json_types import Json
@@ -51,6 +52,8 @@ class Capabilities:
     """On a relay it compacts and truncates by itself: `context_management`, `truncation`, compaction items."""
     counting: Counting = "none"
     """How it counts the tokens of an input."""
+    two_pass: bool = False
+    """It can go on from a prompt as tokens, so that thinking and answer can be two runs."""
     models: bool = False
     """It can list what it serves."""
     extensions: frozenset[str] = frozenset()
@@ -122,4 +125,33 @@ class Provider(Protocol):
 
     async def aclose(self) -> None:
         """Close pooled connections."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """How an embedded engine is. `detail` is for people: what it is doing, or why it is down."""
+
+    state: Literal["starting", "ready", "down"]
+    detail: str | None = None
+    running: int = 0
+    """Requests it is at work on, as it counts them itself."""
+
+
+@runtime_checkable
+class Host(Protocol):
+    """A provider that has an engine of its own to keep alive."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def condition(self) -> Condition: ...
+
+    def running(self) -> AbstractAsyncContextManager[None]:
+        """Start the engine, and again whenever it dies, until the block ends; entering does not wait for it."""
+        ...
+
+    async def settled(self) -> None:
+        """Wait until it is ready or down for the first time."""
         ...

@@ -10,7 +10,9 @@ from pydantic_core import PydanticCustomError
 
 from providers.base import Counting, Dialect
 
-ProviderType: TypeAlias = Literal["openai_compatible", "openai", "openrouter", "vllm", "scripted"]
+ProviderType: TypeAlias = Literal[
+    "openai_compatible", "openai", "openrouter", "vllm", "llama_server", "vllm_inprocess", "llamacpp", "scripted"
+]
 
 
 class Kind(NamedTuple):
@@ -27,8 +29,17 @@ KINDS: dict[ProviderType, Kind] = {
     "openai": Kind("https://api.openai.com/v1", ("chat", "responses"), "OPENAI_API_KEY"),
     "openrouter": Kind("https://openrouter.ai/api/v1", ("chat",), "OPENROUTER_API_KEY"),
     "vllm": Kind("http://localhost:8000/v1", ("chat",)),
+    "llama_server": Kind(None, ("chat",)),
+    "vllm_inprocess": Kind(None, ()),
+    "llamacpp": Kind(None, ("chat",)),
     "scripted": Kind(None, ()),
 }
+
+EMBEDDED: frozenset[ProviderType] = frozenset({"vllm_inprocess", "llamacpp", "scripted"})
+"""Types without a server of someone else's behind them."""
+
+CONTINUING: frozenset[ProviderType] = frozenset({"vllm", "llama_server", "vllm_inprocess", "llamacpp"})
+"""Types that can go on from a prompt as token ids: what two passes need."""
 
 
 def _refuse_boolean(value: object) -> object:
@@ -85,6 +96,9 @@ class CapabilityOverrides(BaseModel):
         "llama.cpp's `/apply-template` and `/tokenize`; `turn` has it answer with one token and reads its usage; "
         "`none`: not at all.",
     )
+    two_pass: bool | None = Field(
+        default=None, description="It can go on from a prompt as tokens, so that thinking and answer can be two runs."
+    )
     models: bool | None = Field(default=None, description="It lists what it serves at `/models`.")
     extensions: frozenset[str] | None = Field(
         default=None, description="Request fields outside the API that it understands."
@@ -115,6 +129,17 @@ class ProviderConfig(BaseModel):
         "May be missing for servers that want none; `openai` and `openrouter` need one unless they are on localhost.",
     )
     api_key_env: str | None = Field(default=None, description="The environment variable that holds the key.")
+    model: str | None = Field(
+        default=None,
+        min_length=1,
+        description="The model that an embedded engine loads: for `vllm_inprocess` a folder or a name on the hub, for "
+        "`llamacpp` a GGUF file.",
+    )
+    engine: dict[str, Any] = Field(
+        default_factory=dict,
+        description="Arguments of an embedded engine: for `vllm_inprocess` any of vLLM's engine arguments, for "
+        "`llamacpp` any of llama.cpp's common parameters. Unknown ones are refused.",
+    )
     headers: dict[str, str] = Field(
         default_factory=dict, description="Further headers for every request to it.", repr=False
     )
@@ -173,12 +198,13 @@ class ProviderConfig(BaseModel):
 
     @model_validator(mode="after")
     def _check_against_the_kind(self) -> "ProviderConfig":
-        if self.type == "scripted":
-            if self.base_url or self.dialects:
-                raise PydanticCustomError(
-                    "scripted", "a scripted provider has no upstream: leave base_url and dialects out"
-                )
+        if self.type in EMBEDDED:
+            self._check_embedded()
             return self
+        if self.model is not None or self.engine:
+            raise PydanticCustomError(
+                "model", "only embedded engines load a model: write it under models, as the model of a name"
+            )
         if self.base_url is None:
             raise PydanticCustomError("base_url", "write base_url, the server's address up to and including /v1")
         if not self.dialects:
@@ -191,6 +217,16 @@ class ProviderConfig(BaseModel):
                 {"type": self.type, "key_env": key_env},
             )
         return self
+
+    def _check_embedded(self) -> None:
+        if self.base_url or self.dialects != KINDS[self.type].dialects:
+            raise PydanticCustomError(
+                "embedded", "{type} has no upstream: leave base_url and dialects out", {"type": self.type}
+            )
+        if self.type == "scripted" and (self.model is not None or self.engine):
+            raise PydanticCustomError("scripted", "a scripted provider loads nothing: leave model and engine out")
+        if self.type != "scripted" and self.model is None:
+            raise PydanticCustomError("model", "write model, what {type} loads", {"type": self.type})
 
     @property
     def key(self) -> str:

@@ -5,6 +5,7 @@ ProviderError
   UpstreamTimeout          connected, then silence                                      retryable
   UpstreamBroken           the reply broke off in the middle                            retryable
   UpstreamGarbled          it answered with something that is not its own protocol
+  EngineUnavailable        our own engine is starting, or it died and is being started again   retryable
   UpstreamRejected         it answered with an error
     UpstreamRateLimited      429                                                        retryable
     UpstreamOverloaded       503, 529                                                   retryable
@@ -41,6 +42,16 @@ class UpstreamBroken(ProviderError):
 
 class UpstreamGarbled(ProviderError):
     pass
+
+
+class EngineUnavailable(ProviderError):
+    """`headers` help the client wait."""
+
+    retryable = True
+
+    def __init__(self, message: str, *, provider: str = "", retry_after_s: int = 1) -> None:
+        super().__init__(message, provider=provider)
+        self.headers = {"retry-after": str(retry_after_s)}
 
 
 class UpstreamRejected(ProviderError):

@@ -61,6 +61,13 @@ _VLLM = _SAMPLING | {
 """vLLM's `ChatCompletionRequest`, without what asks for reply fields that a translated reply has no place for
 (`prompt_logprobs`, `return_token_ids`): those are reported as lost."""
 
+_LLAMA_SERVER = Profile(
+    forced_tool="alone",
+    thinking_switch="chat_template_kwargs",
+    extra_params=_SAMPLING | {"cache_prompt", "chat_template_kwargs", "grammar", "id_slot", "json_schema", "n_probs"},
+)
+"""llama.cpp's own server, https://github.com/ggml-org/llama.cpp/tree/master/tools/server"""
+
 PROFILES: dict[ProviderType, Profile] = {
     "openai": Profile(
         system_messages="keep",
@@ -80,6 +87,15 @@ PROFILES: dict[ProviderType, Profile] = {
         extra_params=_VLLM,
     ),
     "openai_compatible": Profile(forced_tool="alone", extra_params=_SAMPLING | {"chat_template_kwargs"}),
+    "llama_server": _LLAMA_SERVER,
+    "llamacpp": _LLAMA_SERVER,
+    "vllm_inprocess": Profile(
+        replay_reasoning="reasoning",
+        thinking_switch="chat_template_kwargs",
+        parsing_format="think_tags",
+        tool_parser="hermes",
+        extra_params=_VLLM,
+    ),
     "scripted": DEFAULT_PROFILE,
 }
 

@@ -50,7 +50,8 @@ CAPABILITIES: dict[ProviderType, Capabilities] = {
         counting="responses",
     ),
     "openrouter": _CHAT,
-    "vllm": replace(_CHAT, counting="tokenize"),
+    "vllm": replace(_CHAT, counting="tokenize", two_pass=True),
+    "llama_server": replace(_CHAT, counting="chat", two_pass=True, choices=False),
     "openai_compatible": _CHAT,
 }
 
@@ -71,11 +72,26 @@ def _wire(name: str, config: ProviderConfig) -> Provider:
     return WireProvider(Upstream(name, config, config.base_url), capabilities, dialect)
 
 
+def _llamacpp(name: str, config: ProviderConfig) -> Provider:
+    from providers.llamacpp.provider import LlamacppProvider
+
+    return LlamacppProvider(name, config)
+
+
+def _vllm_inprocess(name: str, config: ProviderConfig) -> Provider:
+    from providers.vllm_inprocess.provider import VllmProvider
+
+    return VllmProvider(name, config)
+
+
 BUILDERS: dict[ProviderType, Callable[[str, ProviderConfig], Provider]] = {
     "openai": _wire,
     "openrouter": _wire,
     "vllm": _wire,
+    "llama_server": _wire,
     "openai_compatible": _wire,
+    "llamacpp": _llamacpp,
+    "vllm_inprocess": _vllm_inprocess,
     "scripted": ScriptedProvider,
 }
 

@@ -1,12 +1,19 @@
 """Facts about a model family that shape how a turn is said to it and how its text is read."""
 
-from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal, TypeAlias
 
 ParsingFormat: TypeAlias = Literal["direct_response", "think_tags"]
 SystemMessages: TypeAlias = Literal["merge_leading", "merge_all", "keep"]
 ReplayReasoning: TypeAlias = Literal["reasoning_content", "reasoning", "reasoning_details", "think_tags", "none"]
 ForcedTool: TypeAlias = Literal["named", "alone"]
+TwoPass: TypeAlias = Literal["off", "on", "engine"]
+ThinkTag: TypeAlias = Literal["think", "thinking"]
+TOOL_PARSERS: Final = ("hermes", "llama", "llama3_json", "mistral", "json", "pythonic")
+"""Formats that calls are written in where they come as text."""
+
+ToolValidation: TypeAlias = Literal["drop", "report"]
 ThinkingSwitch: TypeAlias = Literal["chat_template_kwargs", "reasoning_enabled", "none"]
 
 
@@ -41,6 +48,29 @@ class Profile:
     """The upstream reads images in tool messages; otherwise they move to a user message after the tool messages."""
     extra_params: frozenset[str] = frozenset()
     """Top-level keys outside the API that the upstream understands and that are passed on as they are."""
+    two_pass: TwoPass = "off"
+    """Thinking and answer as two runs of the engine, so that a budget for thinking holds. `engine`: as one run that
+    keeps the budget itself."""
+    think_tag: ThinkTag = "think"
+    """The tag that two passes open and close around the thinking."""
+    max_thinking_tokens: int = 2048
+    """Tokens for thinking, where the request sets no budget."""
+    max_response_tokens: int | None = None
+    """Tokens for the answer after the thinking; None: as many as there is room for."""
+    bridge: str | None = "I have thought long enough. I answer now."
+    """What ends a thought that is cut off at its budget, before the closing tag."""
+    effort_budgets: Mapping[str, int] = field(default_factory=dict)
+    """`reasoning.effort` -> tokens for thinking; an effort that is not in it is a share of `max_thinking_tokens`."""
+    tool_parser: str = "openai"
+    """How calls are read: as the upstream reports them (`openai`), or out of its text, by the parser of this name."""
+    text_tool_calls: str = "none"
+    """Not `none`: the upstream knows no tools, so they are said in its prompt and read by the parser of this name."""
+    single_tool_block: bool = False
+    """The answer ends with its first block of calls."""
+    tool_validation: ToolValidation = "drop"
+    """A call read out of text that does not fit its tool's schema is left out, or said all the same and reported."""
+    max_tool_args_bytes: int = 200_000
+    """The longest arguments of a call that is read out of text."""
 
 
 DEFAULT_PROFILE = Profile()

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from gateway.config_file import ConfigError
-from gateway.settings import ModelConfig, Server, Settings, load, parse
+from gateway.model_config import ModelConfig
+from gateway.settings import Server, Settings, load, parse
 from providers.base import Capabilities
 from translation.profile import Profile
 

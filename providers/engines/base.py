@@ -1,0 +1,110 @@
+"""What the strategies know of an engine: a prompt in, tokens out. Each engine has one file beside this one.
+
+An engine is asked in token ids and not in chat, because a second pass has to go on from exactly the tokens of the
+first: text that is tokenised again may come out as other tokens, and then the engine's prefix cache has none of them.
+"""
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, Protocol
+
+from translation.json_types import Json
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prompt:
+    """A prompt, ready to be generated from."""
+
+    tokens: Sequence[int]
+    tail: str
+    """The last characters of its text, a hundred at least where it has as many: whether the template opened a tag."""
+    media: Any = None
+    """What the engine needs beside the tokens of images; only it knows what this is."""
+
+    def then(self, tokens: Sequence[int], text: str) -> "Prompt":
+        """The prompt with more behind it."""
+        return replace(self, tokens=[*self.tokens, *tokens], tail=(self.tail + text)[-200:])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guide:
+    """What the text must be; exactly one of the fields."""
+
+    json_schema: Json | None = None
+    json_object: bool = False
+    regex: str | None = None
+    grammar: str | None = None
+    choice: Sequence[str] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Generation:
+    """One run of the engine."""
+
+    max_tokens: int
+    """At least 1."""
+    stop: Sequence[str] = ()
+    """The text ends before the first of these."""
+    sampling: Mapping[str, Any] = field(default_factory=dict)
+    """The scalar parameters of a Turn, under its names, and what the model's profile lets through beside them. Without
+    `stop`, `logprobs`, `top_logprobs`."""
+    guide: Guide | None = None
+    logprobs: int | None = None
+    """How many alternatives to report for each token; None: no probabilities at all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """What an engine generated since the piece before. `text` lacks what a stop string cut off; `tokens` do not."""
+
+    text: str
+    tokens: Sequence[int] = ()
+    logprobs: list[Json] | None = None
+    """In the full Responses form: token, logprob, bytes, top_logprobs."""
+    finish: Literal["stop", "length"] | None = None
+    """Set on the last piece: the model ended or a stop string was met, or there was no more room."""
+    stop: str | None = None
+    """The stop string that was met."""
+    cached: int | None = None
+    """Tokens of the prompt that were not computed again, where the engine tells."""
+
+
+class Engine(Protocol):
+    """One model. Every method raises ProviderError; EngineUnavailable where the engine is not up."""
+
+    @property
+    def window(self) -> int | None:
+        """Tokens that prompt and answer have together; None where it is not known yet."""
+        ...
+
+    @property
+    def parameters(self) -> frozenset[str]:
+        """Names in `Generation.sampling` that it honours; the strategies report the others as lost."""
+        ...
+
+    async def render(self, chat: Json) -> Prompt:
+        """The prompt of a chat body by the model's own template: `messages`, `tools`, `chat_template_kwargs`.
+
+        The generation prompt is at its end, and an open think tag where the template writes one.
+        """
+        ...
+
+    async def renders_tools(self) -> bool:
+        """Whether the model's template says the tools of a chat body to the model."""
+        ...
+
+    async def encode(self, text: str) -> Sequence[int]:
+        """Token ids of text, tags as their own tokens, without a beginning-of-text token."""
+        ...
+
+    async def decode(self, tokens: Sequence[int]) -> str:
+        """The text of tokens, tags included."""
+        ...
+
+    def generate(self, prompt: Prompt, asked: Generation) -> AsyncGenerator[Piece, None]:
+        """Go on from the prompt. The last piece has `finish`. Closing the generator stops the engine's work on it.
+
+        Special tokens are left out of the text; tags that are tokens (think, tool_call) are in it.
+        Raises ContextLengthExceeded for a prompt that does not fit.
+        """
+        ...
