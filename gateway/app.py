@@ -5,7 +5,6 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 
 from fastapi import APIRouter, FastAPI
-from fastapi.routing import iter_route_contexts
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
@@ -19,6 +18,7 @@ from gateway.direct import Direct
 from gateway.edge import Edge
 from gateway.endpoints import CHAT, RESPONSES
 from gateway.guard import ClientLeft, Drain
+from gateway.routes.cancel import cancel_routes
 from gateway.routes.chat import chat_routes
 from gateway.routes.completions import completions_routes
 from gateway.routes.contexts import contexts_routes
@@ -40,6 +40,7 @@ from translation.errors import TranslationError
 
 ROUTES: Sequence[Callable[[Service], APIRouter]] = (
     responses_routes,
+    cancel_routes,
     contexts_routes,
     conversations_routes,
     chat_routes,
@@ -76,11 +77,13 @@ def create_app(settings: Settings, drain: Drain, providers: Mapping[str, Provide
         redirect_slashes=False,
         responses=FAILURE_RESPONSES,
     )
-    for routes in ROUTES:
-        app.include_router(routes(service))
+    routers = [routes(service) for routes in ROUTES]
+    for router in routers:
+        app.include_router(router)
     for kind in (errors.GatewayError, ProviderError, TranslationError, ClientLeft, Exception):
         app.add_exception_handler(kind, _answer_failure)
-    app.add_exception_handler(HTTPException, _answer_routing_failure)
+    known = [route for router in routers for route in router.routes if isinstance(route, Route)]
+    app.add_exception_handler(HTTPException, partial(_answer_routing_failure, known))
     direct = Direct(
         app,
         {
@@ -108,21 +111,25 @@ async def _answer_failure(request: Request, error: Exception) -> Response:
     return error_answer(error)
 
 
-async def _answer_routing_failure(request: Request, error: Exception) -> Response:
+async def _answer_routing_failure(known: Sequence[Route], request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     where = f"{request.method} {request.url.path}"
     if error.status_code == 404:
         return error_answer(errors.NotFound(f"there is no {where}"))
     if error.status_code == 405:
-        allowed = {"allow": ", ".join(sorted(_methods(request)))}
+        allowed = {"allow": ", ".join(sorted(_methods(known, request)))}
         return error_answer(errors.MethodNotAllowed(f"there is no {where}", headers=allowed))
     return error_answer(errors.NotJson(str(error.detail)))
 
 
-def _methods(request: Request) -> set[str]:
-    """What the path can be asked with; the framework only names the methods of the first route that has it."""
+def _methods(known: Sequence[Route], request: Request) -> set[str]:
+    """What the path can be asked with; the framework only names the methods of the first route that has it.
+
+    The routes are the routers' own: where an application keeps what it includes differs between versions of FastAPI, and
+    vLLM holds its users to an old one.
+    """
     found: set[str] = set()
-    for context in iter_route_contexts(request.app.routes):
-        if isinstance(context.route, Route) and context.route.matches(request.scope)[0] is not Match.NONE:
-            found |= context.route.methods or set()
+    for route in known:
+        if route.matches(request.scope)[0] is not Match.NONE:
+            found |= route.methods or set()
     return found

@@ -1,4 +1,4 @@
-"""/v1/responses: create, list, get, delete, input items; cancel is in `cancel.py`."""
+"""/v1/responses: create, list, get, delete, input items."""
 
 from functools import partial
 
@@ -11,7 +11,6 @@ from gateway.answers import json_answer
 from gateway.endpoints import RESPONSES
 from gateway.loss_header import said_again
 from gateway.paging import page_request
-from gateway.routes.cancel import cancel_routes
 from gateway.routes.kept import list_answer, listing, not_found
 from gateway.routes.request_docs import json_request
 from gateway.service import Service
@@ -73,5 +72,4 @@ def responses_routes(service: Service) -> APIRouter:
         read = partial(service.kept().input_items, owner, response_id)
         return await list_answer(asked, listing(read), not_found("Response", response_id))
 
-    router.include_router(cancel_routes(service))
     return router

@@ -59,6 +59,7 @@ WRONG_PLACES: dict[str, tuple[str, str, int, str | None]] = {
     "a conversation": ("GET", "/v1/conversations/conv_1", 404, None),
     "DELETE where there is none": ("DELETE", "/v1/responses", 405, "GET, POST"),
     "POST where there is only GET": ("POST", "/v1/models", 405, "GET"),
+    "GET where there is only POST": ("GET", "/v1/responses/resp_1/cancel", 405, "POST"),
     "PATCH, which nothing has": ("PATCH", "/v1/models", 405, "GET"),
     "OPTIONS, which is not CORS": ("OPTIONS", "/v1/models", 405, "GET"),
 }
