@@ -125,8 +125,8 @@ async def _answer_routing_failure(known: Sequence[Route], request: Request, erro
 def _methods(known: Sequence[Route], request: Request) -> set[str]:
     """What the path can be asked with; the framework only names the methods of the first route that has it.
 
-    The routes are the routers' own: where an application keeps what it includes differs between versions of FastAPI, and
-    vLLM holds its users to an old one.
+    The routes are the routers' own: where an application keeps what it includes differs between versions of FastAPI,
+    and vLLM holds its users to an old one.
     """
     found: set[str] = set()
     for route in known:
