@@ -15,6 +15,10 @@ Batch: TypeAlias = Sequence[Event]
 """What one upstream read meant."""
 
 Dialect: TypeAlias = Literal["chat", "responses"]
+"""The APIs that clients speak; what an upstream speaks of them is relayed."""
+
+WireDialect: TypeAlias = Dialect | Literal["anthropic"]
+"""What turns can be said in."""
 
 Counting: TypeAlias = Literal["none", "responses", "chat", "tokenize", "template", "turn"]
 """How an upstream counts the tokens of an input; `providers/counting.py` has what each means."""

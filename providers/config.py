@@ -2,6 +2,8 @@
 
 import ipaddress
 import re
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 from urllib.parse import urlsplit
 
@@ -22,6 +24,10 @@ class Kind(NamedTuple):
     dialects: tuple[Dialect, ...]
     key_env: str | None = None
     """The variable its key is usually in; only types that always want a key have one."""
+    key_header: str = "authorization"
+    """The header its key goes in; as a bearer token in this one, bare in any other."""
+    headers: Mapping[str, str] = MappingProxyType({})
+    """Headers it wants in every request."""
 
 
 KINDS: dict[ProviderType, Kind] = {

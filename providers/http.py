@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import httpx
 import orjson
 
-from providers.config import ProviderConfig
+from providers.config import KINDS, ProviderConfig
 from providers.errors import (
     ContextLengthExceeded,
     ProviderError,
@@ -183,10 +183,11 @@ class Upstream:
         self._key = config.api_key.get_secret_value() if config.api_key else ""
         given = [self._key, urlsplit(base_url).netloc, *config.headers.values()]
         self._private = sorted((text for text in given if len(text) >= _MIN_PRIVATE_CHARS), key=len, reverse=True)
-        headers = {"content-type": "application/json", "accept-encoding": "identity"}
+        kind = KINDS[config.type]
+        headers = {"content-type": "application/json", "accept-encoding": "identity", **kind.headers}
         headers |= {name.lower(): value for name, value in config.headers.items()}
         if self._key:
-            headers["authorization"] = f"Bearer {self._key}"
+            headers[kind.key_header] = f"Bearer {self._key}" if kind.key_header == "authorization" else self._key
         self._headers = headers
         # Not through httpx.AsyncClient: redirects, cookies and proxies are not wanted here, and cost half of a request.
         self._transport = transport or PooledTransport(max_connections=config.max_connections)

@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 
 import orjson
 
-from providers.base import Batch, Capabilities, Counting, Dialect
+from providers.base import Batch, Capabilities, Counting, Dialect, WireDialect
 from providers.counting import Counter
 from providers.errors import ProviderError, UpstreamGarbled
 from providers.http import AFTER_END_S, Reply, Upstream
@@ -61,7 +61,7 @@ class Spoken(NamedTuple):
     """A whole answer as the stream it could have been."""
 
 
-SPOKEN: dict[Dialect, Spoken] = {
+SPOKEN: dict[WireDialect, Spoken] = {
     "chat": Spoken("/chat/completions", lower_to_chat, ChatDecoder, stream_of_completion),
     "responses": Spoken(
         "/responses", lower_to_responses, ResponsesDecoder, lambda answer: stream_of_response(answer, new_id)
@@ -72,7 +72,7 @@ SPOKEN: dict[Dialect, Spoken] = {
 class WireProvider:
     """One configured upstream. Turns go out in `dialect`; relays in any dialect of its capabilities."""
 
-    def __init__(self, upstream: Upstream, capabilities: Capabilities, dialect: Dialect) -> None:
+    def __init__(self, upstream: Upstream, capabilities: Capabilities, dialect: WireDialect) -> None:
         self._upstream = upstream
         self._capabilities = capabilities
         self._spoken = SPOKEN[dialect]
