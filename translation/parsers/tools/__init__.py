@@ -1,0 +1,25 @@
+"""Tool calls out of plain model text, one parser per format."""
+
+from translation.parsers.tools.said import (
+    Arguments,
+    CallEnded,
+    CallStarted,
+    Said,
+    Text,
+    ToolParser,
+    ToolParserName,
+    Unreadable,
+)
+from translation.parsers.tools.table import PARSERS
+
+__all__ = [
+    "PARSERS",
+    "Arguments",
+    "CallEnded",
+    "CallStarted",
+    "Said",
+    "Text",
+    "ToolParser",
+    "ToolParserName",
+    "Unreadable",
+]

@@ -1,0 +1,34 @@
+"""Layout around tool calls: line breaks that belong to the chat template, not to what the model says."""
+
+from collections.abc import Iterable
+
+from translation.parsers.tools.said import Said, Text
+
+
+class Blanks:
+    """Takes out texts of nothing but spaces before, between and after calls.
+
+    Spaces at the start of a text go out with what follows them, all others as they come.
+    """
+
+    def __init__(self) -> None:
+        self._spaces: list[str] = []
+        self._in_text = False
+
+    def drop(self, said: Iterable[Said]) -> list[Said]:
+        """What is left of this, possibly with spaces that were held back before."""
+        left: list[Said] = []
+        for each in said:
+            if not isinstance(each, Text):
+                self._spaces.clear()
+                self._in_text = False
+                left.append(each)
+            elif self._in_text:
+                left.append(each)
+            elif each.text.strip():
+                left.append(Text("".join(self._spaces) + each.text) if self._spaces else each)
+                self._spaces.clear()
+                self._in_text = True
+            else:
+                self._spaces.append(each.text)
+        return left
