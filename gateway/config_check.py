@@ -11,7 +11,8 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from gateway.config_file import ConfigError, Document, Problem, ValuePath
-from providers.config import CONTINUING, is_loopback
+from providers.config import CONTINUING, ProviderConfig, is_loopback
+from providers.engines import checks
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -52,6 +53,7 @@ def check(model: type[Model], document: Document, environ: Mapping[str, str], so
         problems += [problem for problem in found if problem.path not in unread]
     problems += _models_without_provider(tree)
     problems += _two_passes_nowhere(tree)
+    problems += _engines_that_cannot_start(tree)
     problems += _open_to_the_network(tree)
     if problems:
         raise ConfigError(source, problems, document.lines)
@@ -107,6 +109,16 @@ def _two_passes_nowhere(tree: Mapping[str, Any]) -> Iterator[Problem]:
         parser = _mapping(model).get("tool_parser")
         if isinstance(parser, str) and parser.startswith("vllm:") and kind not in (None, "vllm_inprocess"):
             yield Problem(("models", name, "tool_parser"), f"{parser} is for providers of type vllm_inprocess")
+
+
+def _engines_that_cannot_start(tree: Mapping[str, Any]) -> Iterator[Problem]:
+    for name, given in _mapping(tree.get("providers")).items():
+        try:
+            config = ProviderConfig.model_validate(given)
+        except ValidationError:
+            continue  # reported with the rest of the file
+        for complaint in checks.complaints(config):
+            yield Problem(("providers", name, *complaint.path), complaint.message)
 
 
 def _open_to_the_network(tree: Mapping[str, Any]) -> Iterator[Problem]:

@@ -1,0 +1,104 @@
+"""An operator's `engine` section onto llama.cpp's parameters. Runs in the child, which alone imports those."""
+
+import difflib
+from collections.abc import Iterator, Mapping
+from enum import Enum
+from typing import Any, TypeAlias
+
+Complaint: TypeAlias = tuple[tuple[str, ...], str]
+"""The path of a key, and what to write instead."""
+
+_OURS = {
+    "api_keys": "the gateway makes a key of its own",
+    "api_prefix": "the gateway knows where it asks",
+    "embedding": "models that answer are served here, no embeddings",
+    "endpoint_metrics": "the gateway decides what its engine tells",
+    "endpoint_props": "the gateway decides what its engine tells",
+    "endpoint_slots": "the gateway decides what its engine tells",
+    "hostnames": "it is reached through the gateway only",
+    "model": "write the file as model, beside engine",
+    "model_alias": "names are given under models",
+    "port": "it is reached through the gateway only",
+    "reuse_port": "it is reached through the gateway only",
+    "ssl_file_cert": "it is reached through the gateway only",
+    "ssl_file_key": "it is reached through the gateway only",
+    "ui": "it is reached through the gateway only",
+}
+"""Parameters that would take the engine out of the gateway's hands."""
+
+_WORDS: dict[type, str] = {
+    bool: "write true or false",
+    int: "write a whole number",
+    float: "write a number",
+    str: "write text",
+    list: "write a list: [a, b]",
+}
+
+
+def assign(parameters: Any, given: Mapping[str, Any]) -> list[Complaint]:
+    """Set what is given, as far as it can be; everything that is wrong with the rest.
+
+    Structures are written as they are or with dots: `cpuparams: {n_threads: 2}`, `cpuparams.n_threads: 2`.
+    """
+    return list(_assign(parameters, given, (), _OURS))
+
+
+def _assign(
+    target: Any, given: Mapping[str, Any], path: tuple[str, ...], ours: Mapping[str, str]
+) -> Iterator[Complaint]:
+    for key, value in given.items():
+        at = (*path, key)
+        name, _, rest = key.partition(".")
+        if name in ours:
+            yield at, f"{name} cannot be set: {ours[name]}"
+        elif name not in (known := _settable(target)):
+            near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+            yield at, "llama.cpp has no such parameter" + (f"; did you mean {near[0]}?" if near else "")
+        elif rest:
+            yield from _inside(target, name, {rest: value}, at, path)
+        else:
+            yield from _set(target, name, value, at)
+
+
+def _inside(
+    target: Any, name: str, given: Mapping[str, Any], at: tuple[str, ...], path: tuple[str, ...]
+) -> Iterator[Complaint]:
+    """A key with dots: its complaints stand at the key as it was written."""
+    for _, message in _set(target, name, given, (*path, name)):
+        yield at, message
+
+
+def _set(target: Any, name: str, value: Any, at: tuple[str, ...]) -> Iterator[Complaint]:
+    current = getattr(target, name)
+    kind = type(current)
+    if isinstance(current, Enum):
+        members = {member.name: member for member in kind}
+        if value not in members:
+            yield at, f"write one of {', '.join(members)}"
+        else:
+            setattr(target, name, members[value])
+    elif kind not in _WORDS:
+        if isinstance(value, Mapping) and _settable(current):
+            yield from _assign(current, value, at, {})
+        else:
+            yield (
+                at,
+                "write keys and values: {key: value}" if _settable(current) else "this parameter cannot be set here",
+            )
+    elif not _fits(value, kind):
+        yield at, _WORDS[kind]
+    else:
+        try:
+            setattr(target, name, value)
+        except (AssertionError, OverflowError, TypeError, ValueError) as error:
+            yield at, f"llama.cpp does not take this: {str(error).splitlines()[0]}"
+
+
+def _fits(value: Any, kind: type) -> bool:
+    if isinstance(value, bool):
+        return kind is bool
+    return isinstance(value, int | float if kind is float else kind)
+
+
+def _settable(target: Any) -> list[str]:
+    return [name for name in dir(type(target)) if not name.startswith("_") and not callable(getattr(target, name))]
