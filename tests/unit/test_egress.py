@@ -1,0 +1,284 @@
+"""A URL that a client wrote leads to the public internet or nowhere."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+
+import pytest
+
+from providers import egress
+from providers.egress import Egress, Fetched, is_public
+from translation.errors import InvalidRequest
+
+PAGE = b"HTTP/1.1 200 OK\r\ncontent-type: Image/PNG; x=y\r\ncontent-length: 4\r\n\r\nabcd"
+
+
+class Server:
+    """A server on this machine that notes what it was asked."""
+
+    def __init__(self, port: int, asked: list[bytes]) -> None:
+        self.port = port
+        self.asked = asked
+
+
+@asynccontextmanager
+async def serving(*replies: bytes, hold: bool = False) -> AsyncGenerator[Server, None]:
+    """Give these replies in turn, the last one again and again; with `hold` leave the connection open after it."""
+    left = list(replies)
+    asked: list[bytes] = []
+    connections: set[asyncio.Task[None]] = set()
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        connections.add(task)
+        with suppress(ConnectionError):
+            asked.append(await reader.read(65536))
+            writer.write(left.pop(0) if len(left) > 1 else left[0])
+            await writer.drain()
+            if hold:
+                await reader.read()
+        writer.close()
+        with suppress(ConnectionError):
+            await writer.wait_closed()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        yield Server(server.sockets[0].getsockname()[1], asked)
+        if connections:
+            await asyncio.wait(connections, timeout=5)
+
+
+def names(**hosts: str | Sequence[str]) -> Callable[[str, int], Awaitable[Sequence[str]]]:
+    """A resolver that knows these names, dots written as underscores, and addresses."""
+
+    async def resolve(host: str, port: int) -> Sequence[str]:
+        known = hosts.get(host.replace(".", "_"))
+        if known is None:
+            return await egress.resolve(host, port)
+        return [known] if isinstance(known, str) else known
+
+    return resolve
+
+
+@pytest.fixture
+def here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """This machine counts as public, so that a server of the test can be one of the internet."""
+    real = egress.is_public
+    monkeypatch.setattr(egress, "is_public", lambda text: text == "127.0.0.1" or real(text))
+
+
+async def get(url: str, resolve: egress.Resolve = egress.resolve, *, max_bytes: int = 100, allow: Sequence[str] = ()):
+    return await Egress(allow=allow, resolve=resolve).fetch(url, max_bytes=max_bytes, deadline_s=5, param="input[0]")
+
+
+async def refusal(url: str, resolve: egress.Resolve = egress.resolve, *, max_bytes: int = 100) -> str:
+    with pytest.raises(InvalidRequest) as refused:
+        await get(url, resolve, max_bytes=max_bytes)
+    assert refused.value.param == "input[0]"
+    return refused.value.message
+
+
+PRIVATE = [
+    *("0.0.0.0", "10.1.2.3", "100.100.100.200", "127.0.0.1", "127.8.8.8", "168.63.129.16", "169.254.169.254"),
+    *("172.16.0.1", "172.31.255.255", "192.0.0.192", "192.168.1.1", "198.18.0.1", "224.0.0.1", "239.255.255.250"),
+    *("240.0.0.1", "255.255.255.255", "203.0.113.9"),
+    *("::", "::1", "fe80::1", "fe80::1%eth0", "fc00::1", "fd00:ec2::254", "fec0::1", "ff02::1", "2001:db8::1"),
+    *("::ffff:127.0.0.1", "::ffff:a9fe:a9fe", "::127.0.0.1", "64:ff9b::7f00:1", "64:ff9b::169.254.169.254"),
+    *("64:ff9b:1::1", "2002:7f00:1::", "2002:a9fe:a9fe::1", "2001:0:4136:e378:8000:63bf:3fff:fdd2", "100::1"),
+    *("not an address", ""),
+]
+
+
+@pytest.mark.parametrize("address", PRIVATE)
+def test_an_address_that_is_not_of_the_public_internet_is_known(address: str) -> None:
+    assert not is_public(address)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "1.1.1.1",
+        "93.184.215.14",
+        "172.32.0.1",
+        "2606:4700::1111",
+        "::ffff:1.1.1.1",
+        "64:ff9b::101:101",
+        "2002:101:101::",
+    ],
+)
+def test_an_address_of_the_public_internet_is_known(address: str) -> None:
+    assert is_public(address)
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        *("127.0.0.1", "localhost", "2130706433", "0x7f000001", "0x7f.1", "0177.0.0.1", "127.1", "0"),
+        *("[::1]", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "169.254.169.254", "[64:ff9b::7f00:1]"),
+    ],
+)
+async def test_this_machine_is_not_asked_however_it_is_written(host: str) -> None:
+    async with serving(PAGE) as server:
+        told = await refusal(f"http://{host}:{server.port}/")
+        assert "public internet" in told or "known" in told or "not one" in told
+        assert server.asked == []
+
+
+async def test_a_name_is_refused_when_one_of_its_addresses_is_private() -> None:
+    resolve = names(mixed_example=["93.184.215.14", "10.0.0.1"])
+    assert "public internet" in await refusal("http://mixed.example/", resolve)
+
+
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("ftp://example.com/a", "http:// or https://"),
+        ("file:///etc/passwd", "http:// or https://"),
+        ("gopher://example.com", "http:// or https://"),
+        ("example.com/a.png", "http:// or https://"),
+        ("http:///a", "no host"),
+        ("http://user:secret@example.com/", "user name or password"),
+        ("http://user@127.0.0.1/", "user name or password"),
+        ("http://[fe80::1%25eth0]/", "no host"),
+        ("http://[::1/", "not one"),
+        ("http://exa mple.com/", "no host"),
+        ("http://example.com:99999/", "port"),
+        ("http://example.com:0/", "port"),
+        ("http://example.com/" + "a" * 9000, "longer than"),
+    ],
+)
+async def test_what_is_no_plain_web_address_is_refused(url: str, told: str) -> None:
+    async def nobody(host: str, port: int) -> Sequence[str]:
+        raise AssertionError("nothing is looked up")
+
+    assert told in await refusal(url, nobody)
+
+
+async def test_what_a_public_host_has_is_returned_with_its_type(here: None) -> None:
+    async with serving(PAGE) as server:
+        found = await get(f"http://pictures.example:{server.port}/a?b=c", names(pictures_example="127.0.0.1"))
+        assert found == Fetched("image/png", b"abcd")
+        head = server.asked[0].lower()
+        assert head.startswith(b"get /a?b=c http/1.1\r\n")
+        assert f"host: pictures.example:{server.port}\r\n".encode() in head
+        assert b"accept-encoding: identity\r\n" in head
+
+
+async def test_a_name_is_looked_up_once_and_the_checked_address_is_asked(here: None) -> None:
+    looked_up: list[str] = []
+
+    async def rebinding(host: str, port: int) -> Sequence[str]:
+        looked_up.append(host)
+        return ["127.0.0.1"] if len(looked_up) == 1 else ["10.0.0.1"]
+
+    async with serving(PAGE) as server:
+        assert (await get(f"http://rebinding.example:{server.port}/", rebinding)).content == b"abcd"
+        assert looked_up == ["rebinding.example"]
+
+
+async def test_an_address_that_does_not_answer_is_followed_by_the_next(here: None, unused_port: int) -> None:
+    async with serving(PAGE) as server:
+        resolve = names(two_example=["127.0.0.1", "127.0.0.1"])
+        assert (await get(f"http://two.example:{server.port}/", resolve)).content == b"abcd"
+    assert "cannot be reached" in await refusal(f"http://two.example:{unused_port}/", resolve)
+
+
+@pytest.fixture
+async def unused_port() -> int:
+    async with serving(PAGE) as server:
+        return server.port
+
+
+async def test_a_host_without_addresses_is_not_known() -> None:
+    async def nobody(host: str, port: int) -> Sequence[str]:
+        raise OSError("no such name")
+
+    assert "not known" in await refusal("http://nowhere.example/", nobody)
+
+
+def redirect(to: str, status: int = 302) -> bytes:
+    return f"HTTP/1.1 {status} Elsewhere\r\nlocation: {to}\r\ncontent-length: 0\r\n\r\n".encode()
+
+
+@pytest.mark.parametrize(
+    "target",
+    ["http://169.254.169.254/latest/meta-data/", "http://10.0.0.1/", "//[::1]/", "http://inside.example/"],
+)
+async def test_a_redirect_is_held_to_the_same_rules(here: None, target: str) -> None:
+    async with serving(redirect(target)) as server:
+        resolve = names(outside_example="127.0.0.1", inside_example="192.168.0.7")
+        assert "public internet" in await refusal(f"http://outside.example:{server.port}/", resolve)
+
+
+async def test_a_redirect_to_another_kind_of_url_is_refused(here: None) -> None:
+    async with serving(redirect("file:///etc/passwd")) as server:
+        assert "http:// or https://" in await refusal(f"http://127.0.0.1:{server.port}/")
+
+
+async def test_redirects_are_followed_by_name_and_path(here: None) -> None:
+    async with serving(redirect("/b", 301), redirect("../c", 308), PAGE) as server:
+        found = await get(f"http://outside.example:{server.port}/a", names(outside_example="127.0.0.1"))
+        assert found.content == b"abcd"
+        assert [head.split()[1] for head in server.asked] == [b"/a", b"/b", b"/c"]
+        assert all(b"outside.example" in head for head in server.asked)
+
+
+async def test_a_circle_of_redirects_ends(here: None) -> None:
+    async with serving(redirect("/again")) as server:
+        assert "more than 5 times" in await refusal(f"http://127.0.0.1:{server.port}/")
+        assert len(server.asked) == 6
+
+
+async def test_what_is_too_large_is_not_read_to_its_end(here: None) -> None:
+    declared = b"HTTP/1.1 200 OK\r\ncontent-length: 101\r\n\r\n"
+    endless = b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * 101
+    for reply in (declared, endless):
+        async with serving(reply, hold=True) as server:
+            assert "larger than 100 bytes" in await refusal(f"http://127.0.0.1:{server.port}/")
+    async with serving(b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * 100) as server:
+        assert await get(f"http://127.0.0.1:{server.port}/") == Fetched("", b"x" * 100)
+
+
+@pytest.mark.parametrize(
+    ("reply", "told"),
+    [
+        (b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n", "status 404"),
+        (b"HTTP/1.1 204 No Content\r\n\r\n", "status 204"),
+        (b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: 4\r\n\r\nabcd", "compressed"),
+        (b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nabcd", "broke off"),
+        (b"SSH-2.0-OpenSSH_9.9\r\n", "broke off"),
+        (b"", "broke off"),
+    ],
+)
+async def test_an_answer_that_is_none_is_named(here: None, reply: bytes, told: str) -> None:
+    async with serving(reply) as server:
+        assert told in await refusal(f"http://127.0.0.1:{server.port}/")
+
+
+async def test_the_deadline_holds_for_all_of_it(here: None) -> None:
+    async with serving(b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nabcd", hold=True) as server:
+        with pytest.raises(InvalidRequest, match=r"within 0\.2 s"):
+            await Egress().fetch(f"http://127.0.0.1:{server.port}/", max_bytes=100, deadline_s=0.2)
+
+
+async def test_tls_asks_for_the_name_and_not_for_the_address(here: None) -> None:
+    async with serving(b"no TLS here") as server:
+        url = f"https://secret.example:{server.port}/"
+        assert "cannot be reached" in await refusal(url, names(secret_example="127.0.0.1"))
+        assert b"secret.example" in server.asked[0]
+
+
+async def test_a_proxy_of_the_environment_is_not_used(here: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with serving(PAGE) as proxy, serving(PAGE) as server:
+        for name in ("http_proxy", "HTTP_PROXY", "ALL_PROXY"):
+            monkeypatch.setenv(name, f"http://127.0.0.1:{proxy.port}")
+        await get(f"http://127.0.0.1:{server.port}/")
+        assert (len(proxy.asked), len(server.asked)) == (0, 1)
+
+
+async def test_a_host_of_the_operators_own_may_be_anywhere() -> None:
+    async with serving(PAGE) as server:
+        resolve = names(files_internal="127.0.0.1", other_internal="127.0.0.1")
+        found = await get(f"http://Files.internal:{server.port}/", resolve, allow=["files.Internal"])
+        assert found.content == b"abcd"
+        assert "public internet" in await refusal(f"http://other.internal:{server.port}/", resolve)
