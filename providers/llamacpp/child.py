@@ -2,8 +2,8 @@
 
 It reads one line of JSON from stdin, `{"model", "engine", "key"}`, prints the address it serves on and serves until
 SIGTERM or until stdin is closed, which it is when the process that started it is gone. With `--check` it only prints
-what is wrong with an `engine` section. Loading a model holds the interpreter for as long as it takes, so nothing here may
-need a turn of Python's to end: both ends are signals that nobody handles.
+what is wrong with an `engine` section. Loading a model holds the interpreter for as long as it takes, so nothing here
+may need a turn of Python's to end: both ends are signals that nobody handles.
 """
 
 import fcntl

@@ -1,0 +1,179 @@
+"""providers/engines/supervisor.py: an engine that starts, dies, cannot start, and starts again."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import pytest
+from structlog.testing import capture_logs
+
+from providers.base import Condition
+from providers.engines.supervisor import FIRST_PAUSE_S, GOOD_S, LAST_PAUSE_S, Supervisor
+from providers.errors import EngineUnavailable
+
+pytestmark = pytest.mark.anyio
+
+
+class FakeEngine:
+    """It dies when `killed` is set, with its reason."""
+
+    def __init__(self) -> None:
+        self.killed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+    async def died(self) -> str:
+        return await self.killed
+
+
+@dataclass
+class World:
+    """A clock that only a test moves, and engines that start when a test lets them."""
+
+    now: float = 0.0
+    pauses: list[float] = field(default_factory=list)
+    engines: list[FakeEngine] = field(default_factory=list)
+    stopped: int = 0
+    failures: list[Exception] = field(default_factory=list)
+    may_start: asyncio.Event = field(default_factory=asyncio.Event)
+    may_retry: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(0))
+
+    def supervisor(self) -> Supervisor[FakeEngine]:
+        return Supervisor("tiny", self.start, pause=self.pause, clock=lambda: self.now)
+
+    @asynccontextmanager
+    async def start(self, progress: Callable[[str], None]) -> AsyncGenerator[FakeEngine, None]:
+        progress("loading tiny.gguf")
+        await self.may_start.wait()
+        if self.failures:
+            raise self.failures.pop(0)
+        engine = FakeEngine()
+        self.engines.append(engine)
+        try:
+            yield engine
+        finally:
+            self.stopped += 1
+
+    async def pause(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+        await self.may_retry.acquire()
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Let everybody run until it is true."""
+    async with asyncio.timeout(5):
+        while not condition():  # noqa: ASYNC110  # the conditions are of many kinds
+            await asyncio.sleep(0)
+
+
+def why_none(supervisor: Supervisor[FakeEngine]) -> EngineUnavailable:
+    with pytest.raises(EngineUnavailable) as raised:
+        _ = supervisor.engine
+    return raised.value
+
+
+async def test_entering_does_not_wait_and_says_what_the_engine_is_doing() -> None:
+    world = World()
+    supervisor = world.supervisor()
+    async with supervisor.running():
+        await until(lambda: supervisor.condition.detail == "loading tiny.gguf")
+        assert supervisor.condition.state == "starting"
+        assert str(why_none(supervisor)) == "the engine is starting: loading tiny.gguf"
+        assert why_none(supervisor).headers == {"retry-after": "1"}
+
+
+async def test_an_engine_that_is_up_is_at_hand_and_ends_with_the_block() -> None:
+    world = World()
+    world.may_start.set()
+    supervisor = world.supervisor()
+    async with supervisor.running():
+        await supervisor.settled()
+        assert supervisor.condition == Condition("ready")
+        assert supervisor.engine is world.engines[0]
+    assert world.stopped == 1
+    assert supervisor.condition.state == "down"
+    assert why_none(supervisor).provider == "tiny"
+
+
+async def test_a_dead_engine_is_down_with_its_reason_and_then_started_again() -> None:
+    world = World()
+    world.may_start.set()
+    supervisor = world.supervisor()
+    with capture_logs() as lines:
+        async with supervisor.running():
+            await supervisor.settled()
+            world.engines[0].killed.set_result("killed by SIGKILL")
+            await until(lambda: world.pauses == [FIRST_PAUSE_S])
+            assert supervisor.condition == Condition("down", "killed by SIGKILL")
+            assert str(why_none(supervisor)) == "the engine is down: killed by SIGKILL"
+            assert world.stopped == 1, "what is left of it is cleared away before the next one starts"
+            world.may_retry.release()
+            await until(lambda: supervisor.condition.state == "ready")
+            assert supervisor.engine is world.engines[1]
+    down = [line for line in lines if line["event"] == "engine_down"]
+    assert [(line["engine"], line["reason"]) for line in down] == [("tiny", "killed by SIGKILL")]
+
+
+async def test_an_engine_that_cannot_start_has_settled_and_is_tried_ever_more_rarely() -> None:
+    world = World(failures=[EngineUnavailable("no such file") for _ in range(9)])
+    world.may_start.set()
+    supervisor = world.supervisor()
+    with capture_logs() as lines:
+        async with supervisor.running():
+            await supervisor.settled()
+            assert supervisor.condition == Condition("down", "no such file")
+            for tries in range(1, 10):
+                await until(lambda tries=tries: len(world.pauses) == tries)  # type: ignore[misc]
+                world.may_retry.release()
+            await until(lambda: supervisor.condition.state == "ready")
+    assert world.pauses == [0.5, 1, 2, 4, 8, 16, 30, 30, 30]
+    assert world.pauses[-1] == LAST_PAUSE_S
+    reasons = [line["reason"] for line in lines if line["event"] == "engine_down"]
+    assert reasons == ["no such file"] * 9, "every failure is logged with its reason"
+
+
+async def test_clients_are_told_to_wait_for_as_long_as_the_next_start_takes() -> None:
+    world = World(failures=[EngineUnavailable("no") for _ in range(4)])
+    world.may_start.set()
+    supervisor = world.supervisor()
+    async with supervisor.running():
+        for tries in range(1, 4):
+            await until(lambda tries=tries: len(world.pauses) == tries)  # type: ignore[misc]
+            world.may_retry.release()
+        await until(lambda: len(world.pauses) == 4)
+        assert why_none(supervisor).headers == {"retry-after": "4"}
+
+
+@pytest.mark.parametrize(("lived_s", "pause"), [(GOOD_S, FIRST_PAUSE_S), (GOOD_S - 1, 2 * FIRST_PAUSE_S)])
+async def test_only_an_engine_that_lived_well_begins_the_count_again(lived_s: float, pause: float) -> None:
+    world = World(failures=[EngineUnavailable("not yet")])
+    world.may_start.set()
+    supervisor = world.supervisor()
+    async with supervisor.running():
+        world.may_retry.release()
+        await until(lambda: bool(world.engines))
+        world.now += lived_s
+        world.engines[0].killed.set_result("old age")
+        await until(lambda: len(world.pauses) == 2)
+    assert world.pauses == [FIRST_PAUSE_S, pause]
+
+
+async def test_a_failure_nobody_expected_is_logged_with_its_traceback_and_retried() -> None:
+    world = World(failures=[ZeroDivisionError("oops")])
+    world.may_start.set()
+    supervisor = world.supervisor()
+    with capture_logs() as lines:
+        async with supervisor.running():
+            await until(lambda: bool(world.pauses))
+            assert supervisor.condition == Condition("down", "ZeroDivisionError: oops")
+            world.may_retry.release()
+            await until(lambda: supervisor.condition.state == "ready")
+    assert [line["event"] for line in lines if line.get("exc_info")] == ["engine_failed"]
+
+
+async def test_leaving_while_the_engine_starts_stops_the_start() -> None:
+    world = World()
+    supervisor = world.supervisor()
+    async with asyncio.timeout(5), supervisor.running():
+        await until(lambda: supervisor.condition.detail == "loading tiny.gguf")
+    assert world.engines == []
+    assert supervisor.condition.state == "down"
