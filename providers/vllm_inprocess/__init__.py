@@ -1,0 +1,1 @@
+"""vLLM inside this process: its own asynchronous engine, without HTTP in between."""

@@ -1,0 +1,27 @@
+"""All that is used of vLLM itself, in one place, because most of it moves from month to month.
+
+Importing this module imports vLLM and torch, which takes seconds and half a gigabyte: only a configured provider of type
+`vllm_inprocess` does it, from a thread.
+"""
+
+from vllm import SamplingParams
+from vllm.engine.arg_utils import AsyncEngineArgs
+from vllm.exceptions import GracefulHTTPError, VLLMClientError
+from vllm.inputs import tokens_input
+from vllm.renderers import ChatParams
+from vllm.sampling_params import RequestOutputKind, StructuredOutputsParams
+from vllm.v1.engine.async_llm import AsyncLLM
+from vllm.v1.engine.exceptions import EngineDeadError
+
+__all__ = [
+    "AsyncEngineArgs",
+    "AsyncLLM",
+    "ChatParams",
+    "EngineDeadError",
+    "GracefulHTTPError",
+    "RequestOutputKind",
+    "SamplingParams",
+    "StructuredOutputsParams",
+    "VLLMClientError",
+    "tokens_input",
+]

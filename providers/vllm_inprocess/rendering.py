@@ -1,0 +1,53 @@
+"""A chat body as a prompt, by vLLM's own renderer: what its server would make of the same body."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from types import ModuleType
+from typing import Any, Final
+
+from translation.json_types import Json
+
+_PROBE: Final = "a tool that only a template with tools in it names"
+
+
+async def rendered(vllm: ModuleType, renderer: Any, chat: Json, *, as_parts: bool) -> Any:
+    """The engine's input: token ids, and what belongs to images among them.
+
+    Content is handed to the template as text unless `as_parts`: a template that concatenates strings fails on a list of
+    parts, and vLLM's own guess of what a template wants takes any loop over the content for a wish for parts.
+    """
+    parameters = vllm.ChatParams(
+        chat_template_content_format="auto" if as_parts else "string",
+        chat_template_kwargs={
+            "add_generation_prompt": True,
+            "continue_final_message": False,
+            **(chat.get("chat_template_kwargs") or {}),
+            "tools": [_tool(tool) for tool in chat.get("tools") or ()] or None,
+            "tokenize": False,
+        },
+    )
+    # Without vLLM's limit: the caller says how long the prompt is, and vLLM would cut it before it counts.
+    limits = replace(renderer.default_chat_tok_params, max_total_tokens=None)
+    # Images are sent to the engine with every run: a second pass must not depend on what a cache still holds.
+    _, (prompt,) = await renderer.render_chat_async([chat["messages"]], parameters, limits, skip_mm_cache=True)
+    return prompt
+
+
+def _tool(tool: Mapping[str, Any]) -> Json:
+    """A tool with the keys that vLLM's server gives to templates, in its order: they print the object as it is."""
+    function = tool.get("function") or {}
+    said = {name: function.get(name) for name in ("name", "description", "parameters")}
+    if function.get("strict") is not None:
+        said["strict"] = function["strict"]
+    return {"type": "function", "function": said}
+
+
+async def renders_tools(vllm: ModuleType, renderer: Any) -> bool:
+    """Whether the model's template says tools: it does if the name of one is in the prompt."""
+    chat: Json = {
+        "messages": [{"role": "user", "content": "."}],
+        "tools": [{"type": "function", "function": {"name": "probe", "description": _PROBE, "parameters": {}}}],
+    }
+    prompt = await rendered(vllm, renderer, chat, as_parts=False)
+    text = prompt.get("prompt") or renderer.get_tokenizer().decode(prompt["prompt_token_ids"])
+    return _PROBE in text
