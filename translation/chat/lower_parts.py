@@ -1,26 +1,12 @@
 """Content parts in chat's form. Media stay media, text files become text, nothing becomes base64 in a prompt."""
 
-from base64 import b64decode
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
-from urllib.parse import unquote_to_bytes
 
-from translation.errors import InvalidRequest, Unrepresentable
+from translation.data_urls import text_in
+from translation.errors import Unrepresentable
 from translation.json_types import Json
 from translation.loss import Loss
-
-_TEXT_TYPES: Final = frozenset(
-    {
-        "application/javascript",
-        "application/json",
-        "application/toml",
-        "application/x-ndjson",
-        "application/x-sh",
-        "application/xml",
-        "application/yaml",
-    }
-)
-"""Media types that are text and do not say so; `text/*` and `…+json`, `…+xml` do."""
 
 
 def lower_parts(parts: Sequence[Json], param: str, losses: list[Loss]) -> list[Json]:
@@ -85,26 +71,11 @@ def _file(part: Json, param: str, _losses: list[Loss]) -> Json:
                 f"files are neither stored nor fetched here: send file_data, not {key}", param=f"{param}.{key}"
             )
     source = part.get("file_data") or ""
-    text = _text_of(source, f"{param}.file_data")
+    text = text_in(source, f"{param}.file_data")
     if text is None:
         named = {"filename": part["filename"]} if part.get("filename") else {}
         return {"type": "file", "file": {"file_data": source, **named}}
     return {"type": "text", "text": f"{part['filename']}:\n{text}" if part.get("filename") else text}
-
-
-def _text_of(source: str, param: str) -> str | None:
-    """The text in a data URL that holds text; `None` for any other."""
-    header, comma, payload = source.partition(",")
-    if not comma or not header.startswith("data:"):
-        return None
-    media_type, *options = header.removeprefix("data:").lower().split(";")
-    if not (media_type.startswith("text/") or media_type in _TEXT_TYPES or media_type.endswith(("+json", "+xml"))):
-        return None
-    try:
-        content = b64decode(payload, validate=True) if "base64" in options else unquote_to_bytes(payload)
-        return content.decode("utf-8-sig")
-    except ValueError:
-        raise InvalidRequest("This is not UTF-8 text as its data URL says.", param=param) from None
 
 
 _PARTS: Final[Mapping[str, Callable[[Json, str, list[Loss]], Json]]] = {

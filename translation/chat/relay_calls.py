@@ -5,7 +5,7 @@ from typing import Any
 
 import orjson
 
-from translation.chat.call_ids import CallIds
+from translation.call_ids import CallIds
 from translation.chat.calls import is_whole
 from translation.ids import NewId
 from translation.json_types import Json
