@@ -139,7 +139,7 @@ class Condition:
     state: Literal["starting", "ready", "down"]
     detail: str | None = None
     running: int = 0
-    """Requests it is at work on, as it counts them itself."""
+    """Requests it is at work on: its own count where it tells, else those that were sent to it and are not over."""
 
 
 @runtime_checkable

@@ -95,6 +95,11 @@ class PooledTransport(httpx.AsyncBaseTransport):
     ) -> None:
         await self.aclose()
 
+    @property
+    def busy(self) -> int:
+        """Requests whose reply is not over yet."""
+        return self._open - sum(map(len, self._idle.values()))
+
     def give_back(self, origin: Origin, connection: Connection) -> None:
         """Keep a connection whose reply is read to its end; close any other."""
         if connection.reusable:

@@ -1,0 +1,124 @@
+"""llama.cpp's process as the gateway sees it: started, ready, dead, stopped."""
+
+import asyncio
+import json
+import re
+import secrets
+import signal
+from asyncio.subprocess import PIPE, Process
+from collections import deque
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+import structlog
+
+from providers.config import ProviderConfig
+from providers.engines.supervisor import Progress
+from providers.errors import EngineUnavailable
+from providers.llamacpp.check import CHILD, is_installed
+
+_log = structlog.get_logger(__name__)
+
+_START_S = 1800.0
+"""To load a model; hundreds of gigabytes may come over a network."""
+
+_STOP_S = 5.0
+"""From SIGTERM to SIGKILL."""
+
+_KEPT_LINES = 20
+_MAX_LINE_BYTES = 64 * 1024
+
+_ERROR_LINE = re.compile(r"^[\d.]+ E +(?P<said>.+)$")
+"""How llama.cpp's log marks an error: time, level, who, what."""
+
+
+class Child:
+    """A process that serves. `url` has no path; whoever asks must know `key`."""
+
+    def __init__(self, process: Process, url: str, key: str, said: "deque[str]") -> None:
+        self.url = url
+        self.key = key
+        self._process = process
+        self._said = said
+
+    async def died(self) -> str:
+        """Wait until the process is gone; why, in the system's words or its own."""
+        return _why(await self._process.wait(), self._said)
+
+
+@asynccontextmanager
+async def child(name: str, config: ProviderConfig, progress: Progress) -> AsyncGenerator[Child, None]:
+    """Start llama.cpp and wait until it serves; it is gone when the block has ended. Raises EngineUnavailable."""
+    if not is_installed():
+        raise EngineUnavailable('llama.cpp is not installed: pip install "responses-gateway[llamacpp]"', provider=name)
+    model = Path(config.model or "")
+    progress(f"loading {model.name}")
+    key = secrets.token_urlsafe(32)
+    process = await asyncio.create_subprocess_exec(*CHILD, stdin=PIPE, stdout=PIPE, stderr=PIPE, limit=_MAX_LINE_BYTES)
+    said: deque[str] = deque(maxlen=_KEPT_LINES)
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            listening = tasks.create_task(_listen(name, process, said))
+            try:
+                asked = {"model": str(model), "engine": config.engine, "key": key}
+                url = await _address(process, json.dumps(asked))
+                if url is None:
+                    status = await process.wait()
+                    await listening
+                    raise EngineUnavailable(_why(status, said), provider=name)
+                yield Child(process, url, key, said)
+            finally:
+                await _stop(process)
+    except* EngineUnavailable as group:
+        raise group.exceptions[0] from None
+
+
+async def _address(process: Process, asked: str) -> str | None:
+    """The line that says where it serves; None where it ended instead, or took too long."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    with suppress(OSError, TimeoutError):
+        async with asyncio.timeout(_START_S):
+            process.stdin.write(asked.encode() + b"\n")
+            await process.stdin.drain()
+            return (await process.stdout.readline()).decode().strip() or None
+    with suppress(ProcessLookupError):
+        process.kill()
+    return None
+
+
+async def _listen(name: str, process: Process, said: "deque[str]") -> None:
+    """Copy its log into ours."""
+    assert process.stderr is not None
+    while True:
+        try:
+            line = await process.stderr.readline()
+        except ValueError:
+            continue  # longer than anything worth keeping; the rest of it comes next
+        if not line:
+            return
+        text = line.decode(errors="replace").rstrip()
+        said.append(text)
+        _log.debug("engine_said", engine=name, line=text)
+
+
+async def _stop(process: Process) -> None:
+    """End the process, whatever it is at."""
+    with suppress(ProcessLookupError):
+        process.terminate()
+    try:
+        async with asyncio.timeout(_STOP_S):
+            await process.wait()
+    except TimeoutError:
+        with suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+
+
+def _why(status: int, said: "deque[str]") -> str:
+    """The first error of those it told of last, or its last words, and how it ended."""
+    how = f"killed by {signal.Signals(-status).name}" if status < 0 else f"exit code {status}"
+    errors = (found["said"] for line in said if (found := _ERROR_LINE.match(line)))
+    words = next(errors, said[-1] if said and status >= 0 else "")
+    return f"{words} ({how})" if words else how
