@@ -1,5 +1,6 @@
 """Tool calls out of plain model text, one parser per format."""
 
+from translation.parsers.tools.forcing import Forced, forced, stop
 from translation.parsers.tools.said import (
     Arguments,
     CallEnded,
@@ -17,9 +18,12 @@ __all__ = [
     "Arguments",
     "CallEnded",
     "CallStarted",
+    "Forced",
     "Said",
     "Text",
     "ToolParser",
     "ToolParserName",
     "Unreadable",
+    "forced",
+    "stop",
 ]

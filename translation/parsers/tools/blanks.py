@@ -23,6 +23,8 @@ class Blanks:
                 self._spaces.clear()
                 self._in_text = False
                 left.append(each)
+            elif not each.text:
+                continue
             elif self._in_text:
                 left.append(each)
             elif each.text.strip():

@@ -1,22 +1,18 @@
 """Tool calls between an opening and a closing tag, anywhere in a text."""
 
 import re
-from abc import ABC, abstractmethod
-from collections.abc import Callable
-from typing import Final, TypeAlias
+from abc import abstractmethod
+from typing import Final
 
-from translation.parsers.tools.blanks import Blanks
 from translation.parsers.tools.call_json import CallReader
 from translation.parsers.tools.said import Said, Text, Unreadable
+from translation.parsers.tools.steps import CUT, StepParser, may_become
 
 _LAYOUT: Final = re.compile(r"[\s`}\],;]*")
 """What may stand between the value of a block and its closing tag: the end of a code fence, one bracket too many."""
 
-_Step: TypeAlias = Callable[[str, int, list[Said]], int | None]
-"""Reads on from an index and returns where it stopped; None where what is left may still become a tag."""
 
-
-class BlockParser(ABC):
+class BlockParser(StepParser):
     """A block begins with its tag; prose and code fences before its first value are passed over.
 
     A block ends with its closing tag, with anything that follows its value, or with the text. A value that is no call
@@ -25,15 +21,11 @@ class BlockParser(ABC):
 
     def __init__(self, tag: re.Pattern[str], closing: str, *, values: str) -> None:
         """`tag` finds the opening tags and the closing one, `values` are the characters a value begins with."""
+        super().__init__(self._outside)
         self._tag = tag
         self._closing = closing
         self._value = re.compile(f"[{re.escape(values)}<]")
         self._values = values
-        self._blanks = Blanks()
-        self._held = ""
-        self._step: _Step = self._outside
-        self._phase: _Step = self._seek
-        self._raw: list[str] = []
         self._fault = ""
         self._unclosed = False
         """Whether a closing tag that comes now belongs to a block that is over."""
@@ -51,25 +43,12 @@ class BlockParser(ABC):
         """What a closed block without any value says."""
         return [Unreadable(raw, "there is no call in it", cut=False)]
 
-    def feed(self, text: str) -> list[Said]:
-        """See ToolParser."""
-        text = self._held + text
-        said: list[Said] = []
-        at = 0
-        while at < len(text) and (end := self._step(text, at, said)) is not None:
-            at = end
-        self._held = text[at:]
-        return self._blanks.drop(said)
-
-    def finish(self) -> list[Said]:
-        """See ToolParser."""
-        held, self._held = self._held, ""
+    def _end(self, held: str) -> list[Said]:
         if self._step == self._outside:
-            return self._blanks.drop([Text(held)] if held else [])
-        if self._phase == self._after or (self._reader is not None and self._reader.between):
+            return [Text(held)]
+        if self._step == self._after or (self._reader is not None and self._reader.between):
             return []
-        why = self._fault or "the text ends in the middle of a call"
-        return [Unreadable("".join((*self._raw, held)), why, cut=True)]
+        return [Unreadable(self._recorded(held), self._fault or CUT, cut=True)]
 
     def _outside(self, text: str, at: int, said: list[Said]) -> int | None:
         found = self._tag.search(text, at)
@@ -92,22 +71,15 @@ class BlockParser(ABC):
         start = text.rfind("<", at)
         if start == -1:
             return len(text)
-        tail = text[start:]
-        return start if self._closing.startswith(tail) or self._may_open(tail) else len(text)
+        return start if may_become(self._closing, text, start) or self._may_open(text[start:]) else len(text)
 
     def _open(self, opening: re.Match[str]) -> None:
+        self._record(opening[0])
         self._opening = opening
-        self._raw = [opening[0]]
         self._unclosed = False
         self._fault = ""
         self._reader = None
-        self._step, self._phase = self._inside, self._seek
-
-    def _inside(self, text: str, at: int, said: list[Said]) -> int | None:
-        end = self._phase(text, at, said)
-        if end is not None:
-            self._raw.append(text[at:end])
-        return end
+        self._step = self._seek
 
     def _seek(self, text: str, at: int, said: list[Said]) -> int | None:
         found = self._value.search(text, at)
@@ -122,7 +94,7 @@ class BlockParser(ABC):
 
     def _begin_value(self) -> None:
         self._reader = self._new_reader(self._opening)
-        self._phase = self._read
+        self._step = self._read
 
     def _read(self, text: str, at: int, said: list[Said]) -> int:
         reader = self._reader
@@ -131,11 +103,10 @@ class BlockParser(ABC):
         if reader.started:
             self._fault = ""
         if reader.whole:
-            self._raw = []
-            self._phase = self._after
+            self._step = self._after
         elif reader.why:
             self._fault = reader.why
-            self._phase = self._spoiled if reader.started else self._seek
+            self._step = self._spoiled if reader.started else self._seek
             self._reader = None
         return end
 
@@ -144,15 +115,16 @@ class BlockParser(ABC):
         if found is not None and found.end() > at:
             return found.end()
         if text.startswith(self._closing, at):
-            self._step = self._outside
+            self._leave()
             return at + len(self._closing)
-        if self._closing.startswith(text[at:]):
+        if may_become(self._closing, text, at):
             return None
         if text[at] in self._values:
+            self._record()
             self._begin_value()
         else:
             self._unclosed = True
-            self._step = self._outside
+            self._leave()
         return at
 
     def _spoiled(self, text: str, at: int, said: list[Said]) -> int | None:
@@ -165,11 +137,15 @@ class BlockParser(ABC):
         """At a `<` where no value is being read."""
         if text.startswith(self._closing, at):
             end = at + len(self._closing)
-            raw = "".join((*self._raw, text[at:end]))
+            raw = self._recorded(text[at:end])
             if self._fault:
                 said.append(Unreadable(raw, self._fault, cut=False))
             else:
                 said += self._of_nothing(self._opening, raw)
-            self._step = self._outside
+            self._leave()
             return end
-        return None if self._closing.startswith(text[at:]) else at + 1
+        return None if may_become(self._closing, text, at) else at + 1
+
+    def _leave(self) -> None:
+        self._recording = False
+        self._step = self._outside

@@ -20,13 +20,29 @@ _Step: TypeAlias = Callable[[str, int], int]
 class CallReader(Protocol):
     """Reads one value that stands for calls."""
 
-    whole: bool
-    started: bool
-    why: str
+    @property
+    def whole(self) -> bool:
+        """Whether there is no more to read."""
+        ...
 
     @property
-    def between(self) -> bool: ...
-    def feed(self, text: str, at: int, said: list[Said]) -> int: ...
+    def why(self) -> str:
+        """What breaks the value, if anything does: then too there is no more to read."""
+        ...
+
+    @property
+    def started(self) -> bool:
+        """Whether a call was started."""
+        ...
+
+    @property
+    def between(self) -> bool:
+        """Whether the calls so far are whole, though the value is not."""
+        ...
+
+    def feed(self, text: str, at: int, said: list[Said]) -> int:
+        """Read on from `at`, adding to `said`: where reading stopped, at the latest at the end of the text."""
+        ...
 
 
 class NamedArguments:
@@ -67,9 +83,7 @@ class CallJson:
     def __init__(self, *, doubtful: bool = False) -> None:
         self.whole = False
         self.why = ""
-        """What breaks the value, if anything does: then there is no more to read."""
         self.started = False
-        """Whether a call was started."""
         self._doubtful = doubtful
         self._said: list[Said] = []
         self._in_list = False
@@ -78,8 +92,13 @@ class CallJson:
 
     @property
     def between(self) -> bool:
-        """Whether the calls so far are whole, and more may follow in the list."""
+        """See CallReader."""
         return self._step == self._after_entry
+
+    @property
+    def begun(self) -> bool:
+        """Whether there is a name or arguments: it may be a call that is being written."""
+        return self.started or bool(self._name) or self._arguments is not None
 
     def _forget(self) -> None:
         self._name = ""
@@ -91,7 +110,7 @@ class CallJson:
         self._captured: list[str] = []
 
     def feed(self, text: str, at: int, said: list[Said]) -> int:
-        """Read on from `at`, adding to `said`: where reading stopped, at the latest at the end of the text."""
+        """See CallReader."""
         self._said = said
         while at < len(text) and not self.whole and not self.why:
             if text[at] in _SPACES and self._step not in (self._read_key, self._read_value):

@@ -3,12 +3,20 @@
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from translation.parsers.tools.generic_json import GenericJsonParser
 from translation.parsers.tools.hermes import HermesParser
 from translation.parsers.tools.llama import LlamaParser
+from translation.parsers.tools.llama3_json import Llama3JsonParser
+from translation.parsers.tools.mistral import MistralParser
+from translation.parsers.tools.pythonic import PythonicParser
 from translation.parsers.tools.said import ToolParser
 
 PARSERS: Final[Mapping[str, Callable[[], ToolParser]]] = {
     "hermes": HermesParser,
     "llama": LlamaParser,
+    "llama3_json": Llama3JsonParser,
+    "mistral": MistralParser,
+    "json": GenericJsonParser,
+    "pythonic": PythonicParser,
 }
 """Name -> a new parser for one answer."""
