@@ -17,10 +17,10 @@ Batch: TypeAlias = Sequence[Event]
 Dialect: TypeAlias = Literal["chat", "responses"]
 """The APIs that clients speak; what an upstream speaks of them is relayed."""
 
-WireDialect: TypeAlias = Dialect | Literal["anthropic"]
+WireDialect: TypeAlias = Dialect | Literal["anthropic", "gemini"]
 """What turns can be said in."""
 
-Counting: TypeAlias = Literal["none", "responses", "chat", "tokenize", "template", "turn"]
+Counting: TypeAlias = Literal["none", "responses", "chat", "tokenize", "template", "own", "turn"]
 """How an upstream counts the tokens of an input; `providers/counting.py` has what each means."""
 
 

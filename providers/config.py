@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
-from providers.base import Counting, Dialect
+from providers.base import Counting, Dialect, WireDialect
 
 ProviderType: TypeAlias = Literal[
     "openai_compatible", "openai", "openrouter", "vllm", "llama_server", "vllm_inprocess", "llamacpp", "scripted"
@@ -28,6 +28,8 @@ class Kind(NamedTuple):
     """The header its key goes in; as a bearer token in this one, bare in any other."""
     headers: Mapping[str, str] = MappingProxyType({})
     """Headers it wants in every request."""
+    own: WireDialect | None = None
+    """Its own API, where turns are said in none that clients speak."""
 
 
 KINDS: dict[ProviderType, Kind] = {
@@ -99,7 +101,8 @@ class CapabilityOverrides(BaseModel):
         default=None,
         description="How it counts the tokens of an input: `responses` and `chat` ask its "
         "`/responses/input_tokens` or `/chat/completions/input_tokens`, `tokenize` vLLM's `/tokenize`, `template` "
-        "llama.cpp's `/apply-template` and `/tokenize`; `turn` has it answer with one token and reads its usage; "
+        "llama.cpp's `/apply-template` and `/tokenize`; `own` the endpoint of an API that is its own; "
+        "`turn` has it answer with one token and reads its usage; "
         "`none`: not at all.",
     )
     two_pass: bool | None = Field(
@@ -213,7 +216,9 @@ class ProviderConfig(BaseModel):
             )
         if self.base_url is None:
             raise PydanticCustomError("base_url", "write base_url, the server's address up to and including /v1")
-        if not self.dialects:
+        if (own := KINDS[self.type].own) is not None and self.dialects:
+            raise PydanticCustomError("dialects", "{type} has an API of its own: leave dialects out", {"type": own})
+        if not self.dialects and own is None:
             raise PydanticCustomError("dialects", "write dialects: [chat], [responses] or both")
         key_env = KINDS[self.type].key_env
         if key_env and not self.key and not is_loopback(urlsplit(self.base_url).hostname or ""):

@@ -4,6 +4,7 @@
     `/chat/completions/input_tokens`.
 `tokenize`          vLLM's `/tokenize`, which renders the chat template itself; `turn` for what it cannot be told.
 `template`          llama.cpp's `/apply-template`, then its `/tokenize`; for servers older than `chat`.
+`own`               the endpoint that the upstream's own dialect has for it.
 `turn`              the turn itself with room for one token; its usage says what went in. It costs what reading the
                     input costs, which most servers remember for the turn that follows, and refuses what does not fit.
 
@@ -18,6 +19,7 @@ from typing import Any, Final
 from providers.base import Counting, Exchange
 from providers.errors import UpstreamGarbled, UpstreamModelNotFound
 from providers.http import Upstream
+from providers.spoken import Question
 from translation.chat.lower import lower as lower_to_chat
 from translation.collect import Collector
 from translation.errors import Unrepresentable
@@ -74,19 +76,22 @@ _NOT_RENDERED = frozenset(
 """Parameters of a chat body that no template reads. Any other may change the prompt."""
 
 Prepare = Callable[[Turn, Profile], Exchange]
+Ask = Callable[[Turn, Profile], Question]
 
 
 class Counter:
-    """Counts for one upstream. `prepare`: the provider's own."""
+    """Counts for one upstream. `prepare`: the provider's own. `question`: how its own dialect asks, if it does."""
 
-    def __init__(self, upstream: Upstream, prepare: Prepare) -> None:
+    def __init__(self, upstream: Upstream, prepare: Prepare, question: Ask | None = None) -> None:
         self._upstream = upstream
         self._prepare = prepare
+        self._question = question
         self._ways: Final[dict[Counting, Callable[[Turn, Profile], Awaitable[Any]]]] = {
             "responses": self._by_responses,
             "chat": self._by_chat,
             "tokenize": self._by_tokenize,
             "template": self._by_template,
+            "own": self._by_own,
             "turn": self._by_turn,
         }
 
@@ -126,6 +131,12 @@ class Counter:
         asked = {"content": prompt, "add_special": True, "parse_special": True}
         tokens = (await self._upstream.ask("/tokenize", asked, at_root=True)).get("tokens")
         return len(tokens) if isinstance(tokens, list) else None
+
+    async def _by_own(self, turn: Turn, profile: Profile) -> Any:
+        if self._question is None:
+            raise Unrepresentable("this model's upstream has no endpoint for counting", param="model")
+        path, body, key = self._question(turn, profile)
+        return (await self._upstream.ask(path, body)).get(key)
 
     async def _by_turn(self, turn: Turn, profile: Profile) -> Any:
         collector = Collector()

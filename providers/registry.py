@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from providers.base import Capabilities, Counting, Dialect, Provider
-from providers.config import ProviderConfig, ProviderType
+from providers.base import Capabilities, Counting, Dialect, Provider, WireDialect
+from providers.config import KINDS, ProviderConfig, ProviderType
 from providers.http import Upstream
 from providers.scripted import ScriptedProvider
 from providers.wire import WireProvider
@@ -61,7 +61,8 @@ def _wire(name: str, config: ProviderConfig) -> Provider:
     dialects = frozenset(config.dialects)
     capabilities = CAPABILITIES[config.type]
     # Turns are said in chat where both are spoken: it is the one of the two that every parameter of a chat client fits.
-    dialect: Dialect = "chat" if "chat" in dialects else "responses"
+    spoken: Dialect = "chat" if "chat" in dialects else "responses"
+    dialect: WireDialect = KINDS[config.type].own or spoken
     if "responses" not in dialects:
         counting: Counting = "turn" if capabilities.counting == "responses" else capabilities.counting
         capabilities = replace(capabilities, counting=counting, manages_context=False)

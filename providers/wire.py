@@ -2,10 +2,9 @@
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import NamedTuple, Protocol
 
 import orjson
 
@@ -15,19 +14,12 @@ from providers.errors import ProviderError, UpstreamGarbled
 from providers.http import AFTER_END_S, Reply, Upstream
 from providers.incoming import Incoming, Push
 from providers.new_id import new_id
-from translation.chat.decode import ChatDecoder
-from translation.chat.forms import stream_of as stream_of_completion
-from translation.chat.lower import lower as lower_to_chat
+from providers.spoken import RELAYED, SPOKEN, Decoder, Relayed
 from translation.errors import ProtocolViolation
-from translation.events import Event, Failed, Finished, Usage
-from translation.ids import NewId
+from translation.events import Event, Failed, Finished
 from translation.json_types import Json
 from translation.loss import Loss
-from translation.lowered import Lowered
 from translation.profile import Profile
-from translation.responses.decode import ResponsesDecoder
-from translation.responses.forms import stream_of as stream_of_response
-from translation.responses.lower import lower as lower_to_responses
 from translation.sse import DONE_PAYLOAD, FrameDecoder
 from translation.turn import Turn
 
@@ -38,35 +30,6 @@ _DONE_LINE_BYTES = len(b"\ndata: [DONE]")
 
 _NOT_THE_PROTOCOL = (ProtocolViolation, AttributeError, KeyError, TypeError, ValueError)
 """What decoding raises when values are not of the types the protocol says."""
-
-
-class Decoder(Protocol):
-    """Chunks, or one whole answer, to events."""
-
-    @property
-    def usage(self) -> Usage | None: ...
-    def feed(self, chunk: Json) -> list[Event]: ...
-    def read(self, payloads: Sequence[bytes]) -> list[Event]: ...
-    def read_alike(self, read: bytes) -> list[Event] | None: ...
-    def finish(self) -> list[Event]: ...
-
-
-class Spoken(NamedTuple):
-    """How one dialect is spoken over HTTP."""
-
-    path: str
-    lower: Callable[[Turn, Profile], Lowered]
-    decoder: Callable[[NewId, Profile], Decoder]
-    stream_of: Callable[[Json], bytes]
-    """A whole answer as the stream it could have been."""
-
-
-SPOKEN: dict[WireDialect, Spoken] = {
-    "chat": Spoken("/chat/completions", lower_to_chat, ChatDecoder, stream_of_completion),
-    "responses": Spoken(
-        "/responses", lower_to_responses, ResponsesDecoder, lambda answer: stream_of_response(answer, new_id)
-    ),
-}
 
 
 class WireProvider:
@@ -90,21 +53,22 @@ class WireProvider:
         if profile.think_open and _is_told_not_to_think(body):
             profile = replace(profile, think_open=False)
         decoder = self._spoken.decoder(new_id, profile)
-        return WireExchange(self._upstream, self._spoken.path, body, losses, decoder, stream=turn.stream)
+        return WireExchange(self._upstream, self._spoken.path_of(turn), body, losses, decoder, stream=turn.stream)
 
     def relay(self, dialect: Dialect, body: Json) -> "WireRelay":
-        return WireRelay(self._upstream, SPOKEN[dialect], body)
+        return WireRelay(self._upstream, RELAYED[dialect], body)
 
     async def count(self, turn: Turn, profile: Profile, way: Counting) -> int:
-        return await Counter(self._upstream, self.prepare).count(turn, profile, way)
+        return await Counter(self._upstream, self.prepare, self._spoken.counting).count(turn, profile, way)
 
     async def models(self) -> Sequence[str]:
         if not self._capabilities.models:
             return []
-        rows = (await self._upstream.get("/models")).get("data")
-        if not isinstance(rows, list):
-            raise UpstreamGarbled("the upstream's list of models has no data", provider=self.name)
-        return [row["id"] for row in rows if isinstance(row, dict) and isinstance(row.get("id"), str)]
+        path, names_in = self._spoken.listing
+        names = names_in(await self._upstream.get(path))
+        if names is None:
+            raise UpstreamGarbled("the upstream's list of models is no list", provider=self.name)
+        return names
 
     def scrub(self, message: str) -> str:
         return self._upstream.scrub(message)
@@ -242,9 +206,9 @@ class WireRelay(Incoming[bytes]):
 
     ended = False
 
-    def __init__(self, upstream: Upstream, spoken: Spoken, body: Json) -> None:
+    def __init__(self, upstream: Upstream, relayed: Relayed, body: Json) -> None:
         self._upstream = upstream
-        self._spoken = spoken
+        self._relayed = relayed
         self._body = body
         self._reply: Reply | None = None
         self._said = b""
@@ -256,9 +220,9 @@ class WireRelay(Incoming[bytes]):
         return self.each()
 
     async def open(self) -> None:
-        reply = await self._upstream.post(self._spoken.path, self._body, stream=True)
+        reply = await self._upstream.post(self._relayed.path, self._body, stream=True)
         if _is_json(reply, asked_for_stream=True):
-            self._said = self._spoken.stream_of(self._parse(await reply.body(self._upstream.max_frame_bytes)))
+            self._said = self._relayed.stream_of(self._parse(await reply.body(self._upstream.max_frame_bytes)))
         else:
             self._reply = reply
 
@@ -283,7 +247,7 @@ class WireRelay(Incoming[bytes]):
             await self._reply.close(whole=whole or self._is_whole)
 
     async def answer(self) -> Json | bytes:
-        reply = await self._upstream.post(self._spoken.path, self._body, stream=False)
+        reply = await self._upstream.post(self._relayed.path, self._body, stream=False)
         body = await reply.body(self._upstream.max_frame_bytes)
         is_stream = reply.content_type == "text/event-stream" and not body.lstrip().startswith(b"{")
         return body if is_stream else self._parse(body)

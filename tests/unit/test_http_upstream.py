@@ -11,7 +11,8 @@ from providers import errors
 from providers.config import ProviderConfig
 from providers.http import Upstream
 from providers.registry import CAPABILITIES
-from providers.wire import SPOKEN, WireProvider
+from providers.spoken import RELAYED, SPOKEN
+from providers.wire import WireProvider
 
 Json = dict[str, Any]
 Answering = Callable[[httpx.Request], httpx.Response]
@@ -262,8 +263,6 @@ async def test_models_are_listed(body: object, expected: list[str] | None) -> No
         await provider.models()
 
 
-def test_every_dialect_has_a_path_under_the_base_url() -> None:
-    assert {dialect: spoken.path for dialect, spoken in SPOKEN.items()} == {
-        "chat": "/chat/completions",
-        "responses": "/responses",
-    }
+def test_the_apis_of_clients_have_one_path_for_turns_and_relays() -> None:
+    assert {SPOKEN[dialect].path for dialect in ("chat", "responses")} == {"/chat/completions", "/responses"}
+    assert all(RELAYED[dialect].path == SPOKEN[dialect].path for dialect in RELAYED)

@@ -1,0 +1,88 @@
+"""How each dialect is spoken over HTTP: where a turn is asked, in which body, and how its reply is read."""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
+
+from providers.base import Dialect, WireDialect
+from providers.new_id import new_id
+from translation.chat.decode import ChatDecoder
+from translation.chat.forms import stream_of as stream_of_completion
+from translation.chat.lower import lower as lower_to_chat
+from translation.events import Event, Usage
+from translation.ids import NewId
+from translation.json_types import Json
+from translation.lowered import Lowered
+from translation.profile import Profile
+from translation.responses.decode import ResponsesDecoder
+from translation.responses.forms import stream_of as stream_of_response
+from translation.responses.lower import lower as lower_to_responses
+from translation.turn import Turn
+
+
+class Decoder(Protocol):
+    """Chunks, or one whole answer, to events."""
+
+    @property
+    def usage(self) -> Usage | None: ...
+    def feed(self, chunk: Json) -> list[Event]: ...
+    def read(self, payloads: Sequence[bytes]) -> list[Event]: ...
+    def read_alike(self, read: bytes) -> list[Event] | None: ...
+    def finish(self) -> list[Event]: ...
+
+
+class Listing(NamedTuple):
+    """Where an upstream lists what it serves, and the names in its answer; `None` where that is no list."""
+
+    path: str
+    names: Callable[[Json], list[str] | None]
+
+
+def names_in_data(answer: Json) -> list[str] | None:
+    """As OpenAI lists models: `data`, each with an `id`."""
+    rows = answer.get("data")
+    if not isinstance(rows, list):
+        return None
+    return [row["id"] for row in rows if isinstance(row, dict) and isinstance(row.get("id"), str)]
+
+
+class Question(NamedTuple):
+    """What an upstream is asked for a count, and the key of its answer that holds it."""
+
+    path: str
+    body: Json
+    key: str
+
+
+class Spoken(NamedTuple):
+    """How turns are said in one dialect over HTTP."""
+
+    path: str | Callable[[Turn], str]
+    """Where turns are asked; a function where the turn has a say in it."""
+    lower: Callable[[Turn, Profile], Lowered]
+    decoder: Callable[[NewId, Profile], Decoder]
+    listing: Listing = Listing("/models", names_in_data)
+    counting: Callable[[Turn, Profile], Question] | None = None
+    """How the dialect's own endpoint for counting tokens is asked, if it has one."""
+
+    def path_of(self, turn: Turn) -> str:
+        return self.path if isinstance(self.path, str) else self.path(turn)
+
+
+SPOKEN: dict[WireDialect, Spoken] = {
+    "chat": Spoken("/chat/completions", lower_to_chat, ChatDecoder),
+    "responses": Spoken("/responses", lower_to_responses, ResponsesDecoder),
+}
+
+
+class Relayed(NamedTuple):
+    """How bodies that clients wrote are passed on in one dialect."""
+
+    path: str
+    stream_of: Callable[[Json], bytes]
+    """A whole answer as the stream it could have been."""
+
+
+RELAYED: dict[Dialect, Relayed] = {
+    "chat": Relayed("/chat/completions", stream_of_completion),
+    "responses": Relayed("/responses", lambda answer: stream_of_response(answer, new_id)),
+}
