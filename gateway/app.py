@@ -23,6 +23,7 @@ from gateway.routes.chat import chat_routes
 from gateway.routes.completions import completions_routes
 from gateway.routes.contexts import contexts_routes
 from gateway.routes.conversations import conversations_routes
+from gateway.routes.generate import generate_routes
 from gateway.routes.health import health_routes
 from gateway.routes.models import models_routes
 from gateway.routes.owner_data import owner_data_routes
@@ -45,6 +46,7 @@ ROUTES: Sequence[Callable[[Service], APIRouter]] = (
     conversations_routes,
     chat_routes,
     completions_routes,
+    generate_routes,
     models_routes,
     owner_data_routes,
     health_routes,
@@ -53,7 +55,7 @@ ROUTES: Sequence[Callable[[Service], APIRouter]] = (
 
 def create_app(settings: Settings, drain: Drain, providers: Mapping[str, Provider] | None = None) -> ASGIApp:
     """The application. `providers` replaces the configured ones by name; all are closed when the application stops."""
-    built = {name: build(name, config) for name, config in settings.providers.items()} | dict(providers or {})
+    built = build_providers(settings, providers)
     store = SqlStore(settings.store, settings.background) if settings.store.url else None
     service = Service(settings, built, drain, store)
 
@@ -66,6 +68,7 @@ def create_app(settings: Settings, drain: Drain, providers: Mapping[str, Provide
                 await store.open()
                 closing.push_async_callback(store.aclose)
                 await closing.enter_async_context(sweeping(store, settings.store))
+            await closing.enter_async_context(service.engines.running())
             await closing.enter_async_context(service.running())
             yield
 
@@ -103,6 +106,13 @@ def create_app(settings: Settings, drain: Drain, providers: Mapping[str, Provide
             expose_headers=["x-request-id", "x-gateway-loss"],
         )
     )
+
+
+def build_providers(settings: Settings, instead: Mapping[str, Provider] | None = None) -> dict[str, Provider]:
+    """The configured providers, with `instead` in the place of those of its names. Nothing is started or connected."""
+    given = dict(instead or {})
+    configured = settings.providers.items()
+    return {name: build(name, config) for name, config in configured if name not in given} | given
 
 
 async def _answer_failure(request: Request, error: Exception) -> Response:

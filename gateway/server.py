@@ -11,8 +11,9 @@ from functools import partial
 
 import uvicorn
 
-from gateway.app import create_app
+from gateway.app import build_providers, create_app
 from gateway.banner import banner
+from gateway.engines import Engines
 from gateway.guard import Drain
 from gateway.http_protocol import HttpProtocol
 from gateway.logs import configure_logs
@@ -40,10 +41,19 @@ search for some: a sixth of the CPU per delta where deltas come one by one."""
 
 
 class GatewayServer(uvicorn.Server):
-    """A uvicorn server that lets open requests finish for `drain_s` and then ends each in its own words."""
+    """A uvicorn server that says when it is ready, and that, when told to stop, lets open requests finish for `drain_s`
+    and then ends each in its own words."""
 
-    def __init__(self, config: uvicorn.Config, drain: Drain, drain_s: float, on_ready: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        engines: Engines,
+        drain: Drain,
+        drain_s: float,
+        on_ready: Callable[[], None],
+    ) -> None:
         super().__init__(config)
+        self._engines = engines
         self._drain = drain
         self._drain_s = drain_s
         self._on_ready = on_ready
@@ -54,8 +64,12 @@ class GatewayServer(uvicorn.Server):
         gc.collect()
         gc.freeze()
         gc.set_threshold(*_GC_THRESHOLDS)
-        if self.started:
-            self._on_ready()
+
+    async def main_loop(self) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            announcing = tasks.create_task(self._announce())
+            await super().main_loop()
+            announcing.cancel()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._drain.begin()
@@ -63,9 +77,14 @@ class GatewayServer(uvicorn.Server):
         await super().shutdown(sockets=sockets)
         expiry.cancel()
 
+    async def _announce(self) -> None:
+        """An engine that failed has said why in the log; what needs none is served all the same."""
+        await self._engines.settled()
+        self._on_ready()
+
 
 def serve(settings: Settings, *, host: str, port: int, workers: int) -> None:
-    """Serve until SIGTERM or SIGINT; prints `listening on http://H:P` once requests are answered."""
+    """Serve until SIGTERM or SIGINT; prints `listening on http://H:P` once requests are answered and engines are up."""
     _allow_open_files()
     listener = _bind(host, port)
     bound_host, bound_port = listener.getsockname()[:2]
@@ -99,8 +118,9 @@ def make_server(
 ) -> GatewayServer:
     """A server that has not started; `providers` replaces configured ones by name."""
     drain = Drain()
+    built = build_providers(settings, providers)
     config = uvicorn.Config(
-        create_app(settings, drain, providers),
+        create_app(settings, drain, built),
         log_config=None,
         access_log=False,
         http=HttpProtocol,
@@ -114,7 +134,7 @@ def make_server(
         proxy_headers=False,
         timeout_graceful_shutdown=int(settings.server.drain_s) + _CLOSE_S,
     )
-    return GatewayServer(config, drain, settings.server.drain_s, on_ready)
+    return GatewayServer(config, Engines(built.values()), drain, settings.server.drain_s, on_ready)
 
 
 def _allow_open_files() -> None:

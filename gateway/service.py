@@ -15,8 +15,10 @@ from gateway.body import read_json
 from gateway.catalogue import Catalogue
 from gateway.contexts import Contexts
 from gateway.endpoints import Endpoint
+from gateway.engines import Engines
 from gateway.errors import NotFound
 from gateway.following import Following, follow
+from gateway.generate import Generating
 from gateway.guard import Drain, Guard
 from gateway.opened import Opened
 from gateway.opening import Opening
@@ -50,10 +52,12 @@ class Service:
             self._runner = JobRunner(store, settings.background, drain, worker=worker, drain_s=drain_s)
         opening = Opening(settings, resolver, store, self._runner)
         self.settings = settings
+        self.engines = Engines(providers.values())
         self.drain = drain
         self.store = store
         self.catalogue = Catalogue(resolver)
         self.contexts = Contexts(resolver, store)
+        self._generating = Generating(settings, resolver)
         self.open = opening.open
         self.reopen = opening.reopen
         self.read = partial(
@@ -76,6 +80,17 @@ class Service:
             # What truncation leaves out is known once the upstream has accepted the rest.
             late = opened.headers if body.get("truncation") == "auto" else None
             return self.stream(opened.wire(), opened.headers(), opened.recording, late)
+        async with Guard(request.receive, self.drain):
+            return json_answer(await opened.result(), headers=opened.headers())
+
+    async def generate(self, request: Request) -> Response:
+        """The reply to one request of `/generate`, streamed or whole. Raises what `gateway/errors.py` has rows for."""
+        principal = self.principal(request)
+        strict = is_strict(request.headers)
+        body = await self.read(request)
+        opened = self._generating.open(principal, body, strict=strict)
+        if body.get("stream"):
+            return self.stream(opened.wire(), opened.headers())
         async with Guard(request.receive, self.drain):
             return json_answer(await opened.result(), headers=opened.headers())
 

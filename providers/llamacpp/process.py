@@ -55,7 +55,10 @@ async def child(name: str, config: ProviderConfig, progress: Progress) -> AsyncG
     model = Path(config.model or "")
     progress(f"loading {model.name}")
     key = secrets.token_urlsafe(32)
-    process = await asyncio.create_subprocess_exec(*CHILD, stdin=PIPE, stdout=PIPE, stderr=PIPE, limit=_MAX_LINE_BYTES)
+    # A session of its own: Ctrl-C on a terminal is for the gateway, which has answers to finish.
+    process = await asyncio.create_subprocess_exec(
+        *CHILD, stdin=PIPE, stdout=PIPE, stderr=PIPE, limit=_MAX_LINE_BYTES, start_new_session=True
+    )
     said: deque[str] = deque(maxlen=_KEPT_LINES)
     try:
         async with asyncio.TaskGroup() as tasks:
