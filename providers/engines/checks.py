@@ -21,8 +21,15 @@ def _llamacpp(config: ProviderConfig) -> Sequence[Complaint]:
     return complaints(config)
 
 
+def _vllm_inprocess(config: ProviderConfig) -> Sequence[Complaint]:
+    from providers.vllm_inprocess.check import complaints
+
+    return complaints(config)
+
+
 _CHECKS: dict[ProviderType, Callable[[ProviderConfig], Sequence[Complaint]]] = {
     "llamacpp": _llamacpp,
+    "vllm_inprocess": _vllm_inprocess,
 }
 
 

@@ -93,8 +93,8 @@ class VllmEngine:
             parameters,
             new_id("gen"),
             priority=asked.sampling.get("priority") or 0,
-            # vLLM waits with a guide for the end of the thinking, which it looks for by a parser of its own. When a guide
-            # is asked for here, the thinking is over.
+            # vLLM waits with a guide for the end of the thinking, which it looks for by a parser of its own. Where a
+            # guide is asked for here, the thinking is over.
             reasoning_ended=True if asked.guide is not None else None,
         )
         return outputs
@@ -107,7 +107,7 @@ class VllmEngine:
 
 
 def _defaults(llm: Any) -> Mapping[str, Any]:
-    """What the model's own generation_config says of sampling, as vLLM's server takes it; how long is another matter."""
+    """What the model's own generation_config says of sampling, as vLLM's server takes it, without a length."""
     return {name: value for name, value in llm.model_config.get_diff_sampling_param().items() if name != "max_tokens"}
 
 

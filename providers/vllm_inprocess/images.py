@@ -18,7 +18,7 @@ _DATA_URL: Final = re.compile(r"data:image/[\w.+-]+;base64,", re.IGNORECASE)
 async def inlined(chat: Json, *, able: bool) -> tuple[Json, bool]:
     """The chat with its images inside, and whether it has any. `able`: the model reads images.
 
-    Raises InvalidRequest for images a model cannot read or nobody can get, and for parts that are neither text nor image.
+    Raises InvalidRequest for images that the model cannot read or nobody can get, and for parts of other kinds.
     """
     messages: list[Json] = []
     found = False

@@ -1,7 +1,7 @@
 """All that is used of vLLM itself, in one place, because most of it moves from month to month.
 
-Importing this module imports vLLM and torch, which takes seconds and half a gigabyte: only a configured provider of type
-`vllm_inprocess` does it, from a thread.
+Importing this module imports vLLM and torch, which takes seconds and half a gigabyte: only a configured provider of
+type `vllm_inprocess` does it, from a thread.
 """
 
 from vllm import SamplingParams

@@ -1,0 +1,151 @@
+"""One vLLM engine from its start to its end. It is built in a thread, because that takes seconds to minutes; what runs
+the model is a process of its own, which goes with it."""
+
+import asyncio
+import multiprocessing
+import threading
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from importlib import import_module
+from multiprocessing.process import BaseProcess
+from types import ModuleType
+from typing import Any, Final
+
+import structlog
+from pydantic import ValidationError
+
+from providers.config import ProviderConfig
+from providers.engines.base import Generation, Prompt
+from providers.engines.supervisor import Progress
+from providers.errors import EngineUnavailable
+from providers.vllm_inprocess.arguments import engine_args
+from providers.vllm_inprocess.check import INSTALL
+from providers.vllm_inprocess.engine import VllmEngine
+
+_log = structlog.get_logger(__name__)
+
+_SHUTDOWN_S: Final = 10.0
+"""For the processes to end by themselves; then they are killed."""
+
+_ONE_AT_A_TIME = threading.Lock()
+"""vLLM measures the memory that is free when it starts, and what of it is its own is told by when it appeared."""
+
+
+class Started:
+    """An engine that is up."""
+
+    def __init__(self, vllm: ModuleType, llm: Any) -> None:
+        self.vllm = vllm
+        self.llm = llm
+        self.engine = VllmEngine(vllm, llm)
+
+    @property
+    def running(self) -> int:
+        return int(self.llm.get_num_unfinished_requests())
+
+    async def died(self) -> str:
+        # This task of vLLM's hands out what the engine generates; it ends only when the engine is no more.
+        await asyncio.wait([self.llm.output_handler])
+        return "the engine's process ended"
+
+
+@asynccontextmanager
+async def started(name: str, config: ProviderConfig, progress: Progress) -> AsyncGenerator[Started, None]:
+    """An engine, warm when the block begins; its processes are gone when it has ended.
+
+    Raises EngineUnavailable where vLLM is missing, an argument is wrong, or the model cannot be loaded.
+    """
+    building = _Building(name, config, progress)
+    try:
+        vllm, llm = await building.done()
+        engine = Started(vllm, llm)
+        progress("first token")
+        await _warm_up(engine.engine)
+        yield engine
+    finally:
+        await building.end()
+
+
+async def _warm_up(engine: VllmEngine) -> None:
+    """What the first request would wait for. It also begins the task that `died` watches."""
+    only = Prompt(tokens=await engine.encode("."), tail=".")
+    async for _ in engine.generate(only, Generation(max_tokens=1)):
+        pass
+    await engine.renders_tools()
+
+
+class _Building:
+    """A start in a thread, which cannot be cancelled: what it has begun is ended instead."""
+
+    def __init__(self, name: str, config: ProviderConfig, progress: Progress) -> None:
+        self._name = name
+        self._config = config
+        self._progress = progress
+        self._loop = asyncio.get_running_loop()
+        self._given_up = False
+        self._others: set[BaseProcess] | None = None
+        self._llm: Any = None
+        self._built = self._loop.run_in_executor(None, self._build)
+
+    async def done(self) -> tuple[ModuleType, Any]:
+        # Shielded: the thread goes on, and `end` has to know when it is through.
+        return await asyncio.shield(self._built)
+
+    async def end(self) -> None:
+        """Stop the engine, or the start of one."""
+        self._given_up = True
+        if not self._built.done():
+            # Without its process the start fails at once.
+            self._kill()
+            await asyncio.wait([self._built], timeout=_SHUTDOWN_S)
+        if self._built.done() and not self._built.cancelled():
+            self._built.exception()
+        if self._llm is not None:
+            stopping = self._loop.run_in_executor(None, self._llm.shutdown)
+            done, _ = await asyncio.wait([stopping], timeout=_SHUTDOWN_S)
+            for stopped in done:
+                if failure := stopped.exception():
+                    _log.warning("engine_stop_failed", engine=self._name, reason=repr(failure))
+        self._kill()
+
+    def _build(self) -> tuple[ModuleType, Any]:
+        with _ONE_AT_A_TIME:
+            self._others = set(multiprocessing.active_children())
+            self._say("importing vLLM")
+            vllm = _library()
+            arguments = engine_args(vllm, self._name, self._config)
+            self._say(f"loading {self._config.model}")
+            try:
+                self._llm = vllm.AsyncLLM.from_engine_args(arguments)
+            except Exception as failure:
+                # vLLM's own log, which has been printed, says more than any exception it raises.
+                said = f"vLLM cannot load {self._config.model}: {_reason(failure)}"
+                raise EngineUnavailable(said, provider=self._name) from failure
+            return vllm, self._llm
+
+    def _say(self, doing: str) -> None:
+        if self._given_up:
+            raise EngineUnavailable("the start was given up", provider=self._name)
+        self._loop.call_soon_threadsafe(self._progress, doing)
+
+    def _kill(self) -> None:
+        for process in self._ours():
+            process.kill()
+            process.join(_SHUTDOWN_S)
+
+    def _ours(self) -> set[BaseProcess]:
+        return set() if self._others is None else set(multiprocessing.active_children()) - self._others
+
+
+def _reason(failure: Exception) -> str:
+    """In one line."""
+    if isinstance(failure, ValidationError):
+        return failure.errors(include_url=False)[0]["msg"]
+    return " ".join(str(failure).split()) or type(failure).__name__
+
+
+def _library() -> ModuleType:
+    try:
+        return import_module("providers.vllm_inprocess.library")
+    except ModuleNotFoundError as missing:
+        raise EngineUnavailable(INSTALL if missing.name == "vllm" else str(missing)) from missing
