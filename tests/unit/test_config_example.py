@@ -54,6 +54,12 @@ def test_the_example_can_be_used_as_it_is() -> None:
 WRITTEN = set(written_keys(TREE))
 
 
+@pytest.fixture(autouse=True)
+def at_the_top(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the files are that it names."""
+    monkeypatch.chdir(EXAMPLE.parent)
+
+
 @pytest.mark.parametrize("name", sorted(keys_of(Settings)))
 def test_every_key_is_in_the_example(name: str) -> None:
     # What a model can do is written with the same keys as what its provider can, and the example says so.

@@ -39,6 +39,13 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "OpenAI without a key": ({"type": "openai"}, "write api_key_env: OPENAI_API_KEY"),
     "OpenRouter with an empty key": ({"type": "openrouter", "api_key": ""}, "write api_key_env: OPENROUTER_API_KEY"),
     "a scripted provider with an address": ({"type": "scripted", "base_url": "http://a/v1"}, "has no upstream"),
+    "an embedded engine without a model": ({"type": "llamacpp"}, "write model, what llamacpp loads"),
+    "an embedded engine with an address": (
+        {"type": "llamacpp", "model": "m", "base_url": "http://a/v1"},
+        "llamacpp has no upstream",
+    ),
+    "a scripted provider with a model": ({"type": "scripted", "model": "m"}, "a scripted provider loads nothing"),
+    "a remote server with a model": ({"type": "vllm", "model": "m"}, "only embedded engines load a model"),
     "no dialect at all": ({"type": "vllm", "dialects": []}, r"write dialects: \[chat\]"),
     "a dialect there is not": ({"type": "vllm", "dialects": ["messages"]}, "'chat' or 'responses'"),
     "a header that is no header": ({"type": "vllm", "headers": {"a b": "c"}}, "'a b' is not a header's name"),
@@ -53,9 +60,18 @@ def test_what_cannot_work_is_refused(given: dict[str, Any], complaint: str) -> N
         ProviderConfig.model_validate(given)
 
 
+NEEDED = {
+    "openai_compatible": {"base_url": "http://a/v1"},
+    "llama_server": {"base_url": "http://a/v1"},
+    "vllm_inprocess": {"model": "m"},
+    "llamacpp": {"model": "m"},
+}
+"""Type -> what it must be told."""
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_known_of_a_type_need_not_be_written(kind: str) -> None:
-    given = {"type": kind, "api_key": "k"} | ({"base_url": "http://a/v1"} if kind == "openai_compatible" else {})
+    given = {"type": kind, "api_key": "k", **NEEDED.get(kind, {})}
     config = ProviderConfig.model_validate(given)
     known = KINDS[config.type]
     assert config.dialects == known.dialects

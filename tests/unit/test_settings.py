@@ -40,8 +40,8 @@ MISTAKES: dict[str, tuple[str, str]] = {
         "config.yaml:1: auth.keys[0].zzz: unknown key; write one of name, key, key_env, models",
     ),
     "a key of another version is unknown": (
-        PROVIDERS + "models: {a: {provider: local, two_pass: {}}}\n",
-        "config.yaml:2: models.a.two_pass: unknown key; write one of",
+        PROVIDERS + "models: {a: {provider: local, agents: {}}}\n",
+        "config.yaml:2: models.a.agents: unknown key; write one of",
     ),
     "a key written twice names both lines": (
         "providers:\n  a: {type: scripted}\n  b: {type: scripted}\n  a: {type: vllm}\n",
@@ -109,9 +109,8 @@ MISTAKES: dict[str, tuple[str, str]] = {
         "config.yaml:2: models.a.strict: write true or false, not 'perhaps'",
     ),
     "a type there is not": (
-        "providers: {a: {type: vllm_inprocess}}\n",
-        "config.yaml:1: providers.a.type: write 'openai_compatible', 'openai', 'openrouter', 'vllm' or 'scripted', "
-        "not 'vllm_inprocess'",
+        "providers: {a: {type: mainframe}}\n",
+        "config.yaml:1: providers.a.type: write 'openai_compatible', 'openai', 'openrouter', 'vllm', 'llama_server', ",
     ),
     "a missing key": (
         "providers: {a: {}}\n",
@@ -159,8 +158,40 @@ MISTAKES: dict[str, tuple[str, str]] = {
         "config.yaml:1: store.url: write sqlite+aiosqlite:///FILE, postgresql+asyncpg://... or null",
     ),
     "a tool parser there is not": (
-        PROVIDERS + "models: {a: {provider: local, tool_parser: hermes}}\n",
-        "config.yaml:2: models.a.tool_parser: hermes is not there yet",
+        PROVIDERS + "models: {a: {provider: local, tool_parser: hermse}}\n",
+        "config.yaml:2: models.a.tool_parser: there is no parser hermse; write one of openai, ",
+    ),
+    "a parser of text calls there is not": (
+        PROVIDERS + "models: {a: {provider: local, text_tool_calls: openai}}\n",
+        "config.yaml:2: models.a.text_tool_calls: there is no parser openai; write one of none, ",
+    ),
+    "vLLM's own parser where there is no vLLM": (
+        PROVIDERS + "models: {a: {provider: local, tool_parser: 'vllm:glm45'}}\n",
+        "config.yaml:2: models.a.tool_parser: vllm:glm45 is for providers of type vllm_inprocess",
+    ),
+    "two passes where there can be one only": (
+        PROVIDERS + "models: {a: {provider: local, two_pass: true}}\n",
+        "config.yaml:2: models.a.two_pass: openai_compatible cannot go on from a begun answer; providers of type ",
+    ),
+    "a key of two passes in both places": (
+        "providers: {v: {type: vllm}}\nmodels: {a: {provider: v, two_pass: {think_tag: think}, think_tag: thinking}}\n",
+        "config.yaml:2: models.a: write think_tag once, in two_pass or beside it",
+    ),
+    "a budget below nothing": (
+        "providers: {v: {type: vllm}}\nmodels: {a: {provider: v, max_thinking_tokens: -1}}\n",
+        "config.yaml:2: models.a.max_thinking_tokens: should be greater than or equal to 0",
+    ),
+    "an embedded engine without its model": (
+        "providers: {a: {type: llamacpp}}\n",
+        "config.yaml:1: providers.a: write model, what llamacpp loads",
+    ),
+    "a model file that is not there": (
+        "providers: {a: {type: llamacpp, model: nowhere.gguf}}\n",
+        "config.yaml:1: providers.a.model: nowhere.gguf cannot be read: No such file or directory",
+    ),
+    "a model file of another kind": (
+        f"providers: {{a: {{type: llamacpp, model: '{__file__}'}}}}\n",
+        f"config.yaml:1: providers.a.model: {__file__} is not a GGUF file",
     ),
     "a hosted service without its key": (
         "providers: {a: {type: openrouter}}\n",
@@ -282,8 +313,17 @@ def test_another_address_is_allowed_with_keys() -> None:
     assert parse(tree).server.host == "::"
 
 
+def test_two_passes_are_a_switch_or_a_mapping_with_their_keys() -> None:
+    passes = {"think_tag": "thinking", "effort_budgets": {"low": 10}}
+    model = ModelConfig.model_validate({"provider": "p", "two_pass": passes})
+    assert model.profile_overrides() == {"two_pass": "on", **passes}
+    switches = (True, False, "engine")
+    models = [ModelConfig.model_validate({"provider": "p", "two_pass": switch}) for switch in switches]
+    assert [model.two_pass for model in models] == ["on", "off", "engine"]
+
+
 def test_a_model_can_override_every_field_of_a_profile_and_no_other() -> None:
-    own = {"provider", "model", "tool_parser", "resumable", "strict", "request_defaults", "capabilities"}
+    own = {"provider", "model", "resumable", "strict", "request_defaults", "capabilities"}
     assert set(ModelConfig.model_fields) - own == {field.name for field in fields(Profile)}
 
 
