@@ -4,6 +4,7 @@ import json
 
 from gateway.settings import Settings
 from gateway.table import table
+from providers.config import EMBEDDED
 
 _SHOWN = 20
 
@@ -32,7 +33,7 @@ def _key_variable(settings: Settings) -> str:
 
 
 def _model_to_try(settings: Settings) -> str | None:
-    """A name that is no pattern: the demo model's, which always answers, or else the first."""
+    """A name that is no pattern: of a model inside the gateway, which always answers, or else the first."""
     names = [name for name in settings.models if not set("*?['") & set(name)]
-    scripted = (name for name in names if settings.providers[settings.models[name].provider].type == "scripted")
-    return next(scripted, next(iter(names), None))
+    inside = (name for name in names if settings.providers[settings.models[name].provider].type in EMBEDDED)
+    return next(inside, next(iter(names), None))

@@ -1,14 +1,27 @@
-"""A configuration for those who wrote none: whatever keys and servers this machine has, and the demo model."""
+"""A configuration for those who wrote none: whatever keys and servers this machine has, and a demo model."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from providers.config import KINDS, ProviderConfig, ProviderType
 from providers.errors import ProviderError
+from providers.llamacpp.check import is_installed
 from providers.registry import build
 
 _PROBE_S = 0.5
+
+TINY_MODEL = Path(__file__).parents[1] / "models/tiny-reasoner.gguf"
+"""In the source tree; a package that was installed without it has the scripted model instead."""
+
+_TINY: dict[str, Any] = {
+    "provider": "demo",
+    "two_pass": True,
+    "max_thinking_tokens": 256,
+    "tool_parser": "hermes",
+    "request_defaults": {"temperature": 0},
+}
 
 
 class Hosted(NamedTuple):
@@ -39,9 +52,8 @@ LOCAL = (
 
 
 async def discover(environ: Mapping[str, str], local: Sequence[Local] = LOCAL) -> dict[str, Any]:
-    """Settings in the form of a config file: the demo model, what local servers list, then what the keys open."""
-    providers: dict[str, Any] = {"demo": {"type": "scripted"}}
-    models: dict[str, Any] = {"demo": {"provider": "demo"}}
+    """Settings in the form of a config file: the demo models, what local servers list, then what the keys open."""
+    providers, models = _demo()
     listings = await asyncio.gather(*(_list(server) for server in local))
     for server, names in zip(local, listings, strict=True):
         if names:
@@ -55,6 +67,17 @@ async def discover(environ: Mapping[str, str], local: Sequence[Local] = LOCAL) -
             for pattern in service.patterns:
                 models[pattern] = {"provider": service.kind}
     return {"providers": providers, "models": models}
+
+
+def _demo() -> tuple[dict[str, Any], dict[str, Any]]:
+    """Providers and models that need nothing but this machine: a real engine as `demo` where there is one."""
+    scripted = {"type": "scripted"}
+    if not is_installed() or not TINY_MODEL.exists():
+        return {"scripted": scripted}, {"demo": {"provider": "scripted"}, "scripted": {"provider": "scripted"}}
+    # One thread: for so small a model they wait for each other longer than they work.
+    engine = {"n_ctx": 8192, "cpuparams": {"n_threads": 1}}
+    tiny = {"type": "llamacpp", "model": str(TINY_MODEL), "engine": engine}
+    return {"demo": tiny, "scripted": scripted}, {"demo": _TINY, "scripted": {"provider": "scripted"}}
 
 
 async def _list(server: Local) -> Sequence[str]:

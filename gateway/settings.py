@@ -195,7 +195,7 @@ def parse(
 
 
 def find(*, server: Mapping[str, Any] | None = None, environ: Mapping[str, str] | None = None) -> Settings:
-    """Settings for a machine without a file: made of the keys and servers it has. Takes half a second at most."""
+    """Settings for a machine without a file: made of the keys and servers it has. Takes a second or so."""
     from gateway.discovery import discover  # brings the HTTP client along, which a checked file does not need
 
     environ = os.environ if environ is None else environ

@@ -31,7 +31,7 @@ def test_a_long_list_is_cut() -> None:
 
 
 CURLS: dict[str, tuple[dict[str, str], str]] = {
-    "the demo model where there is one": ({"a": "local", "demo": "demo"}, '{"model": "demo", "input": "Hello"}'),
+    "a model inside the gateway": ({"a": "local", "demo": "demo"}, '{"model": "demo", "input": "Hello"}'),
     "else the first name": ({"*": "local", "a": "local", "b": "local"}, '{"model": "a", "input": "Hello"}'),
     "the list where there are only patterns": ({"*": "local"}, f"curl {URL}/v1/models"),
     "a name that a shell would read is passed over": ({"it's": "local", "b": "local"}, '"model": "b"'),

@@ -1,5 +1,8 @@
 """gateway/discovery.py: what a machine without a config file serves."""
 
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
 
 from gateway.discovery import Local, discover
@@ -14,10 +17,31 @@ def listing(*names: str) -> dict[str, object]:
 
 
 @pytest.mark.anyio
-async def test_the_demo_model_is_always_there() -> None:
+async def test_the_demo_is_a_real_engine_with_a_tiny_model() -> None:
+    tree = await discover({}, ())
+    assert tree["providers"]["demo"]["type"] == "llamacpp"
+    settings = parse(tree)
+    assert settings.models["demo"].two_pass == "on"
+    assert settings.models["scripted"].provider == "scripted"
+
+
+def no_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gateway.discovery.is_installed", lambda: False)
+
+
+def no_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gateway.discovery.TINY_MODEL", Path("/nowhere/tiny-reasoner.gguf"))
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("take_away", [no_library, no_model])
+async def test_without_an_engine_or_its_model_the_demo_is_scripted(
+    take_away: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    take_away(monkeypatch)
     assert await discover({}, ()) == {
-        "providers": {"demo": {"type": "scripted"}},
-        "models": {"demo": {"provider": "demo"}},
+        "providers": {"scripted": {"type": "scripted"}},
+        "models": {"demo": {"provider": "scripted"}, "scripted": {"provider": "scripted"}},
     }
 
 
@@ -43,7 +67,7 @@ async def test_a_local_server_is_served_by_the_names_it_lists() -> None:
         tree = await discover(KEYS, [Local("ollama", "openai_compatible", upstream.url)])
     settings = parse(tree, environ=KEYS)
     assert settings.providers["ollama"].base_url == upstream.url
-    assert list(settings.models)[:3] == ["demo", "qwen3:8b", "Qwen/Qwen3-0.6B"]
+    assert list(settings.models)[:4] == ["demo", "scripted", "qwen3:8b", "Qwen/Qwen3-0.6B"]
     assert settings.models["Qwen/Qwen3-0.6B"].provider == "ollama"
 
 
@@ -55,6 +79,7 @@ async def test_the_first_to_list_a_name_serves_it_and_nobody_takes_the_demo() ->
         tree = await discover({}, [Local("one", "vllm", one.url), Local("other", "openai_compatible", other.url)])
     assert {name: model["provider"] for name, model in tree["models"].items()} == {
         "demo": "demo",
+        "scripted": "scripted",
         "a": "one",
         "b": "other",
     }
@@ -65,7 +90,7 @@ async def test_a_name_that_would_be_a_pattern_is_left_out() -> None:
     async with ScriptedUpstream() as upstream:
         upstream.on("/models", json_reply(listing("a*", "b?", "c[1]", "d")))
         tree = await discover({}, [Local("vllm", "vllm", upstream.url)])
-    assert list(tree["models"]) == ["demo", "d"]
+    assert list(tree["models"]) == ["demo", "scripted", "d"]
 
 
 @pytest.mark.anyio
@@ -78,10 +103,10 @@ async def test_a_server_that_lists_nothing_in_time_is_not_there(script: object) 
     async with ScriptedUpstream() as upstream:
         upstream.on("/models", script)  # type: ignore[arg-type]
         tree = await discover({}, [Local("vllm", "vllm", upstream.url)])
-    assert list(tree["providers"]) == ["demo"]
+    assert list(tree["providers"]) == ["demo", "scripted"]
 
 
 @pytest.mark.anyio
 async def test_nobody_listening_is_nobody_there() -> None:
     tree = await discover({}, [Local("vllm", "vllm", f"http://127.0.0.1:{closed_port()}/v1")])
-    assert list(tree["providers"]) == ["demo"]
+    assert list(tree["providers"]) == ["demo", "scripted"]
