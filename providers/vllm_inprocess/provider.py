@@ -57,7 +57,8 @@ class VllmProvider:
         await self._supervisor.settled()
 
     def prepare(self, turn: Turn, profile: Profile) -> Exchange:
-        return generated(self._supervisor.engine.engine, turn, profile)
+        engine, parsers = self._supervisor.engine.serving(turn, profile)
+        return generated(engine, turn, profile, parsers)
 
     def relay(self, dialect: Dialect, body: Json) -> RelayExchange:
         raise ValueError(f"an engine speaks no dialect, so not {dialect}")

@@ -15,12 +15,18 @@ import structlog
 from pydantic import ValidationError
 
 from providers.config import ProviderConfig
+from providers.engines.asked import Parsers
 from providers.engines.base import Generation, Prompt
 from providers.engines.supervisor import Progress
 from providers.errors import EngineUnavailable
 from providers.vllm_inprocess.arguments import engine_args
 from providers.vllm_inprocess.check import INSTALL
 from providers.vllm_inprocess.engine import VllmEngine
+from providers.vllm_inprocess.tool_parsers import PREFIX, VllmToolParser
+from translation.chat.lower_tools import lower_tools
+from translation.parsers.tools import PARSERS
+from translation.profile import Profile
+from translation.turn import Turn
 
 _log = structlog.get_logger(__name__)
 
@@ -38,6 +44,19 @@ class Started:
         self.vllm = vllm
         self.llm = llm
         self.engine = VllmEngine(vllm, llm)
+
+    def serving(self, turn: Turn, profile: Profile) -> tuple[VllmEngine, Parsers]:
+        """The engine as this turn needs it, and the parsers its calls may be read by.
+
+        Raises UpstreamRejected for a parser of vLLM's that there is not, or that does not fit the model.
+        """
+        if not turn.tools or not profile.tool_parser.startswith(PREFIX):
+            return self.engine, PARSERS
+        tools = lower_tools(turn.tools, None, None, []).get("tools", [])
+        parser = VllmToolParser(profile.tool_parser, self.llm.get_tokenizer(), tools)
+        engine = VllmEngine(self.vllm, self.llm, whole_text=True) if parser.whole_text else self.engine
+        # One turn has one answer, and so one parser.
+        return engine, {**PARSERS, profile.tool_parser: lambda: parser}
 
     @property
     def running(self) -> int:

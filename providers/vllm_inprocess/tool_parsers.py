@@ -1,0 +1,135 @@
+"""vLLM's tool parsers, `tool_parser: vllm:NAME`, as parsers of ours.
+
+What they make of a text is theirs, faults included; here it only gets the form that every parser's findings have.
+"""
+
+import json
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any, Final
+
+from providers.errors import UpstreamRejected
+from translation.json_types import Json
+from translation.parsers.tools import Arguments, CallEnded, CallStarted, Said, Text, Unreadable
+from translation.parsers.tools.blanks import Blanks
+
+PREFIX: Final = "vllm:"
+
+
+class VllmToolParser:
+    """One answer read by one of vLLM's parsers. `tools` are chat's.
+
+    Raises UpstreamRejected where vLLM has no such parser, or it does not fit the model's tokenizer.
+    """
+
+    def __init__(self, name: str, tokenizer: Any, tools: Sequence[Json]) -> None:
+        library = import_module("providers.vllm_inprocess.parsing_library")
+        try:
+            self._request = library.ChatCompletionRequest(
+                model="", messages=[{"role": "user", "content": ""}], tools=list(tools) or None, tool_choice="auto"
+            )
+            kind = library.ParserManager.get_parser(
+                tool_parser_name=name.removeprefix(PREFIX), enable_auto_tools=True, tokenizer=tokenizer
+            )
+            self._parser = kind(tokenizer, self._request.tools)
+            self._request = self._parser.adjust_request(self._request)
+        except (
+            Exception
+        ) as failure:  # a parser's constructor fails in its own ways for a tokenizer that it does not know
+            raise UpstreamRejected(f"the tool parser {name} cannot read this model: {failure}") from failure
+        self._tokenizer = tokenizer
+        self._markers = sorted(tokenizer.get_added_vocab(), key=len, reverse=True)
+        self._held = ""
+        self._whole = ""
+        self._has_said = False
+        self._index: int | None = None
+        self._arguments: list[str] = []
+        self._blanks = Blanks()
+
+    @property
+    def whole_text(self) -> bool:
+        """Whether it has to see the special tokens."""
+        return not self._request.skip_special_tokens
+
+    def feed(self, text: str) -> list[Said]:
+        self._whole += text
+        # vLLM's parsers find their marks among the token ids too, so one must not come in two pieces.
+        text = self._held + text
+        held = self._begun_marker(text)
+        self._held = text[len(text) - held :]
+        ready = text[: len(text) - held]
+        return self._read(ready, finished=False) if ready else []
+
+    def finish(self) -> list[Said]:
+        said = [*self._read(self._held, finished=True), *self._blanks.drop(self._ended(cut=True))]
+        # Some of vLLM's parsers read no streams: they say nothing at all before they are shown the whole.
+        return said if said or self._has_said else self._read_whole()
+
+    def _begun_marker(self, text: str) -> int:
+        """How much of the end of a text may become a marker."""
+        longest = len(self._markers[0]) - 1 if self._markers else 0
+        for size in range(min(longest, len(text)), 0, -1):
+            if any(len(marker) > size and marker.startswith(text[-size:]) for marker in self._markers):
+                return size
+        return 0
+
+    def _read(self, text: str, *, finished: bool) -> list[Said]:
+        said: list[Said] = []
+        steps = self._steps(text)
+        for number, (step, ids) in enumerate(steps, 1):
+            last = finished and number == len(steps)
+            delta = self._parser.parse_delta(step, ids, self._request, prompt_token_ids=[], finished=last)
+            if delta is not None:
+                said += [Text(delta.content)] if delta.content else []
+                for call in delta.tool_calls or ():
+                    said += self._call(call)
+        self._has_said = self._has_said or bool(said)
+        return self._blanks.drop(said)
+
+    def _steps(self, text: str) -> list[tuple[str, list[int]]]:
+        """The text token by token: that is how vLLM's server shows it to them, and several lose count otherwise."""
+        if not text or not self._tokenizer.is_fast:
+            return [(text, list(self._tokenizer.encode(text, add_special_tokens=False)) if text else [])]
+        encoded = self._tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
+        steps: list[tuple[str, list[int]]] = []
+        begin, ids = 0, list[int]()
+        for token, (_, end) in zip(encoded["input_ids"], encoded["offset_mapping"], strict=True):
+            ids.append(token)
+            if end > begin:
+                steps.append((text[begin:end], ids))
+                begin, ids = end, []
+        return [*steps, (text[begin:], ids)] if ids or begin < len(text) else steps
+
+    def _read_whole(self) -> list[Said]:
+        _, content, calls = self._parser.parse(self._whole, self._request, enable_auto_tools=True)
+        said: list[Said] = [Text(content)] if content else []
+        for call in calls or ():
+            said += [CallStarted(call.name), Arguments(call.arguments or "{}"), CallEnded()]
+        return self._blanks.drop(said)
+
+    def _call(self, call: Any) -> list[Said]:
+        """A piece of a call: of the one that is open, or the beginning of the next."""
+        said: list[Said] = []
+        function = call.function
+        if function is not None and function.name and call.index != self._index:
+            said += self._ended(cut=False)
+            self._index = call.index
+            said.append(CallStarted(function.name))
+        if function is not None and function.arguments and self._index is not None:
+            self._arguments.append(function.arguments)
+            said.append(Arguments(function.arguments))
+        return said
+
+    def _ended(self, *, cut: bool) -> list[Said]:
+        """The end of the open call, if there is one. vLLM's parsers do not say whether a call is whole."""
+        if self._index is None:
+            return []
+        arguments = "".join(self._arguments)
+        self._index, self._arguments = None, []
+        if not arguments.strip():
+            return [Arguments("{}"), CallEnded()]
+        try:
+            json.loads(arguments)
+        except ValueError as error:
+            return [Unreadable(arguments, f"its arguments are no JSON: {error}", cut)]
+        return [CallEnded()]
