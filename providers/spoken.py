@@ -9,7 +9,6 @@ from translation.chat.decode import ChatDecoder
 from translation.chat.forms import stream_of as stream_of_completion
 from translation.chat.lower import lower as lower_to_chat
 from translation.events import Event, Usage
-from translation.ids import NewId
 from translation.json_types import Json
 from translation.lowered import Lowered
 from translation.profile import Profile
@@ -59,17 +58,25 @@ class Spoken(NamedTuple):
     path: str | Callable[[Turn], str]
     """Where turns are asked; a function where the turn has a say in it."""
     lower: Callable[[Turn, Profile], Lowered]
-    decoder: Callable[[NewId, Profile], Decoder]
+    decoder: Callable[..., Decoder]
+    """Takes where ids come from and a profile, and where `calls_in_text` the keywords `tools` and `held`."""
     listing: Listing = Listing("/models", names_in_data)
     counting: Callable[[Turn, Profile], Question] | None = None
     """How the dialect's own endpoint for counting tokens is asked, if it has one."""
+    calls_in_text: bool = False
+    """Whether the decoder can read calls out of text: then it is told of the turn's tools."""
 
     def path_of(self, turn: Turn) -> str:
         return self.path if isinstance(self.path, str) else self.path(turn)
 
+    def decoder_of(self, turn: Turn, profile: Profile) -> Decoder:
+        if self.calls_in_text:
+            return self.decoder(new_id, profile, tools=turn.tools, held=not turn.stream)
+        return self.decoder(new_id, profile)
+
 
 SPOKEN: dict[WireDialect, Spoken] = {
-    "chat": Spoken("/chat/completions", lower_to_chat, ChatDecoder),
+    "chat": Spoken("/chat/completions", lower_to_chat, ChatDecoder, calls_in_text=True),
     "responses": Spoken("/responses", lower_to_responses, ResponsesDecoder),
 }
 

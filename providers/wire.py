@@ -13,7 +13,6 @@ from providers.counting import Counter
 from providers.errors import ProviderError, UpstreamGarbled
 from providers.http import AFTER_END_S, Reply, Upstream
 from providers.incoming import Incoming, Push
-from providers.new_id import new_id
 from providers.spoken import RELAYED, SPOKEN, Decoder, Relayed
 from translation.errors import ProtocolViolation
 from translation.events import Event, Failed, Finished
@@ -52,7 +51,7 @@ class WireProvider:
         body, losses = self._spoken.lower(turn, profile)
         if profile.think_open and _is_told_not_to_think(body):
             profile = replace(profile, think_open=False)
-        decoder = self._spoken.decoder(new_id, profile)
+        decoder = self._spoken.decoder_of(turn, profile)
         return WireExchange(self._upstream, self._spoken.path_of(turn), body, losses, decoder, stream=turn.stream)
 
     def relay(self, dialect: Dialect, body: Json) -> "WireRelay":

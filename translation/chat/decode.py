@@ -33,7 +33,9 @@ from translation.items import reasoning, reasoning_text, summary_text
 from translation.json_types import Item, Json
 from translation.parsers.edges import EdgeTrimmer
 from translation.parsers.think import ThinkParser
+from translation.parsers.tools import PARSERS
 from translation.profile import DEFAULT_PROFILE, Profile
+from translation.text_calls import TextCalls
 from translation.writer import ItemWriter
 
 FACTS: Final = ("service_tier", "system_fingerprint")
@@ -57,10 +59,18 @@ class ChatDecoder:
 
     Feed it every chunk, then `finish`; a whole `chat.completion` is one chunk. Follows choice 0. What comes after the
     end is ignored. Raises ProtocolViolation for what is no chat reply at all; odd replies are read as well as they can
-    be, and a reply that broke off ends in Failed.
+    be, and a reply that broke off ends in Failed. Where the profile says that calls come as text, they are read as
+    `TextCalls` reads them, with the turn's `tools` and whether calls are `held`.
     """
 
-    def __init__(self, new_id: NewId, profile: Profile = DEFAULT_PROFILE) -> None:
+    def __init__(
+        self,
+        new_id: NewId,
+        profile: Profile = DEFAULT_PROFILE,
+        *,
+        tools: Sequence[Json] = (),
+        held: bool = False,
+    ) -> None:
         self.state = State.WAITING
         self.usage: Usage | None = None
         """What was reported so far."""
@@ -68,6 +78,7 @@ class ChatDecoder:
         self._profile = profile
         self._writer = ItemWriter(new_id)
         self._calls = CallReader(new_id, self._writer)
+        self._text_calls = _calls_in_text(self._writer, new_id, profile, tools, held)
         self._reasoning = ReasoningReader()
         self._thought: list[tuple[str, str]] = []
         self._edges = EdgeTrimmer()
@@ -114,7 +125,7 @@ class ChatDecoder:
 
     @property
     def _says_text_as_is(self) -> bool:
-        plain = self._profile.parsing_format == "direct_response"
+        plain = self._profile.parsing_format == "direct_response" and self._text_calls is None
         return plain and self.state is State.STREAMING and self._edges.settled and not self._annotations
 
     def feed(self, chunk: Json) -> list[Event]:
@@ -126,7 +137,7 @@ class ChatDecoder:
         if self.state is State.STREAMING and (said := _only_text(chunk, self._facts)) is not None:
             field, text = said
             if field == "content":
-                return self._read_text(text, None)
+                return self._up_to_failure(self._read_text(text, None))
             if self._reasoning.claim(field):
                 return self._say("reasoning", text)
             return []
@@ -155,7 +166,7 @@ class ChatDecoder:
             events += self._read_choice(choice)
             if self.state is State.ENDED:
                 break
-        return events
+        return self._up_to_failure(events)
 
     def finish(self) -> list[Event]:
         """The upstream said it is done, or closed. Without a finish reason that is a failure, not an answer."""
@@ -165,9 +176,12 @@ class ChatDecoder:
             return self._fail(Failed("upstream_truncated", "the upstream's reply broke off before it was finished"))
         if self._calls.nameless:
             return self._fail(Failed("upstream_garbled", "the upstream sent a tool call without a name"))
-        reason = self._finish_reason()
-        events = self._end_items("incomplete" if reason in ("length", "content_filter") else "completed")
+        is_cut = FINISH_REASONS.get(self._reason) in ("length", "content_filter")
+        events = self._up_to_failure(self._end_items("incomplete" if is_cut else "completed"))
         self.state = State.ENDED
+        if events and isinstance(events[-1], Failed):
+            return events
+        reason = self._finish_reason()
         raw_reason = None if self._reason == _WHOLE else self._reason
         return [*events, Finished(reason, raw_reason, self.usage)]
 
@@ -250,7 +264,18 @@ class ChatDecoder:
         # Blocks without text of their own come before the answer they led to; after it they wait for its end.
         if self._thought or self._writer.started == 0:
             events += self._end_reasoning()
+        if self._text_calls is not None and noun == "text":
+            return events + self._text_calls.feed(text, logprobs)
         return events + self._writer.block(noun, text, logprobs)
+
+    def _up_to_failure(self, events: list[Event]) -> list[Event]:
+        """Calls in text may turn out to be none when their beginning has been said: that is the end."""
+        if self._text_calls is None:
+            return events
+        for at, event in enumerate(events):
+            if isinstance(event, Failed):
+                return [*events[:at], *self._fail(event)]
+        return events
 
     def _annotate(self) -> list[Event]:
         """Citations may come before the text they belong to."""
@@ -277,6 +302,8 @@ class ChatDecoder:
         if self._think is not None:
             for noun, run in self._think.finish():
                 events += self._say(noun, run)
+        if self._text_calls is not None:
+            events += self._text_calls.finish(truncated=status == "incomplete")
         events += self._annotate()
         events += self._calls.close(truncated=status == "incomplete")
         in_reasoning = bool(self._thought)
@@ -287,7 +314,8 @@ class ChatDecoder:
         """Upstreams say `stop` after calls, and `tool_calls` where none came."""
         reason = "stop" if self._reason == _WHOLE else FINISH_REASONS.get(self._reason or "", "other")
         if reason in ("stop", "tool_calls"):
-            return "tool_calls" if self._calls.made else "stop"
+            made = self._calls.made or (self._text_calls is not None and self._text_calls.made)
+            return "tool_calls" if made else "stop"
         return reason
 
     def _count(self, reported: Any) -> list[Event]:
@@ -300,6 +328,24 @@ class ChatDecoder:
         self.state = State.ENDED
         failed.usage = self.usage
         return [failed]
+
+
+def _calls_in_text(
+    writer: ItemWriter, new_id: NewId, profile: Profile, tools: Sequence[Json], held: bool
+) -> TextCalls | None:
+    """What reads calls out of the text, where they come so; without tools there are none."""
+    parser = PARSERS.get(profile.tool_parser if profile.text_tool_calls == "none" else profile.text_tool_calls)
+    if parser is None or not tools:
+        return None
+    return TextCalls(
+        writer,
+        new_id,
+        parser(),
+        tools,
+        held=held,
+        validation=profile.tool_validation,
+        max_args_bytes=profile.max_tool_args_bytes,
+    )
 
 
 def _only_text(chunk: Json, facts: Json) -> tuple[str, str] | None:
