@@ -91,6 +91,8 @@ class Endpoint:
     collect_relay: Callable[[Json, bytes, Identity, Presentation], Json]
     """(the client's body, the stream an upstream sent where it was asked for an answer, identity, presentation) -> that
     answer. Raises TurnFailed."""
+    relays: bool = True
+    """Whether replies of its dialect may leave as they came."""
 
 
 def _include_usage(body: Json) -> bool:

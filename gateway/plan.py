@@ -63,6 +63,8 @@ def check_strict(losses: Sequence[Loss], *, strict: bool) -> None:
 
 def may_relay(endpoint: Endpoint, body: Json, route: Route) -> bool:
     """The upstream speaks the endpoint's dialect, and nothing in the request is ours to do."""
+    if not endpoint.relays:
+        return False
     if endpoint.dialect not in route.capabilities.dialects or _reads_text(route.profile):
         return False
     if body.get("thinking") is not None and route.profile.thinking_switch != "none":

@@ -67,7 +67,7 @@ def _types(described: Json, named: Json) -> set[str]:
 
 def _with_wrong_types(path: str) -> Iterator[tuple[Json, tuple[Any, ...], Any]]:
     for seed in SEEDS[path]:
-        for place in _places(seed):
+        for place in places(seed):
             for value in SAMPLES.values():
                 body = deepcopy(seed)
                 container: Any = body
@@ -77,8 +77,8 @@ def _with_wrong_types(path: str) -> Iterator[tuple[Json, tuple[Any, ...], Any]]:
                 yield body, place, value
 
 
-def _places(node: Any) -> Iterator[tuple[Any, ...]]:
+def places(node: Any) -> Iterator[tuple[Any, ...]]:
     if isinstance(node, dict | list):
         for key, child in node.items() if isinstance(node, dict) else enumerate(node):
             yield (key,)
-            yield from ((key, *rest) for rest in _places(child))
+            yield from ((key, *rest) for rest in places(child))

@@ -101,6 +101,7 @@ PROBES: dict[Route, list[Probe]] = {
 
 WITHOUT_IDS: dict[Route, str] = {
     ("POST", "/v1/chat/completions"): "it names a model and nothing that is kept",
+    ("POST", "/generate"): "it names a model and keeps nothing",
     ("GET", "/v1/models"): "models belong to nobody",
     ("GET", "/v1/models/{model}"): "a model is no object of an owner; keys say which may be used",
     ("DELETE", "/v1/gateway/owner-data"): "it takes no id: what goes is the asker's own",

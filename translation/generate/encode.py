@@ -1,0 +1,66 @@
+"""Events → the stream and the answer of `/generate`."""
+
+from collections.abc import Sequence
+
+import orjson
+
+from translation import sse
+from translation.events import Event, Failed
+from translation.generate.reply import Reply
+from translation.json_types import Json
+
+
+class GenerateEncoder:
+    """Writes one stream: unnamed frames for the pieces, then one `done` frame with the whole reply, or one `error`."""
+
+    def __init__(self, model: str) -> None:
+        self.ended = False
+        """Whether the last frame was written."""
+        self.response: Json | None = None
+        """The whole reply, once it is."""
+        self._reply = Reply(model)
+        self._end_bytes = 0
+
+    def feed(self, batch: Sequence[Event]) -> bytes:
+        """The frames of one batch, whole."""
+        frames = [sse.data(orjson.dumps(piece)) for piece in self._reply.feed(batch)]
+        if self._reply.failed is not None:
+            frames.append(self._end("error", {"error": _error(self._reply.failed)}))
+        elif self._reply.finished:
+            self.response = self._reply.result()
+            frames.append(self._end("done", self.response))
+        return b"".join(frames)
+
+    def withdraw(self, frames: bytes) -> bytes:
+        """`frames`, which the last `feed` gave, without the end: as if that had not come yet."""
+        self.ended, self.response = False, None
+        return frames[: -self._end_bytes]
+
+    def _end(self, event: str, payload: Json) -> bytes:
+        frame = sse.encode(event, orjson.dumps(payload))
+        self.ended, self._end_bytes = True, len(frame)
+        return frame
+
+
+class GenerateCollector:
+    """Collects one reply. Ask for the `result` after Finished."""
+
+    def __init__(self, model: str) -> None:
+        self._reply = Reply(model)
+
+    def feed(self, batch: Sequence[Event]) -> None:
+        """Take one batch."""
+        self._reply.feed(batch)
+
+    @property
+    def failed(self) -> Failed | None:
+        """How it ended badly; then there is no reply."""
+        return self._reply.failed
+
+    def result(self) -> Json:
+        """The whole reply."""
+        return self._reply.result()
+
+
+def _error(failed: Failed) -> Json:
+    return {"message": failed.message, "param": failed.param, "code": failed.code}

@@ -1,0 +1,192 @@
+"""Events → a reply of `/generate`, piece by piece and whole. A stream and an answer are the same reply."""
+
+from collections.abc import Sequence
+from typing import Any, Literal, TypeAlias
+
+import orjson
+
+from translation.channels import CHANNELS
+from translation.events import (
+    Delta,
+    Event,
+    Failed,
+    Finished,
+    ItemEnded,
+    ItemStarted,
+    Noted,
+    PartEnded,
+    PartStarted,
+    Usage,
+)
+from translation.json_types import Item, Json
+
+_Noun: TypeAlias = Literal["thinking", "response"]
+
+_NOUNS: dict[tuple[str, str | None], _Noun] = {
+    ("reasoning", "reasoning_text"): "thinking",
+    ("reasoning", "summary_text"): "thinking",
+    ("message", "output_text"): "response",
+    ("message", "refusal"): "response",
+}
+"""(item type, part type) -> the key its text is in."""
+
+_FINISH_REASONS = {"length": "length", "content_filter": "content_filter"}
+"""Any other is `stop`, or `tool_calls` where calls were made."""
+
+_GAP = "\n\n"
+
+
+class _Call:
+    def __init__(self, item: Item) -> None:
+        self.id = item["call_id"]
+        self.name = item["name"]
+        self.pieces: list[str] = []
+        self.cut = False
+
+    def arguments(self) -> Any:
+        """What the text means as JSON, or None if it is none. Models leave it empty for tools without parameters."""
+        text = "".join(self.pieces).strip()
+        try:
+            return orjson.loads(text or ("null" if self.cut else "{}"))
+        except orjson.JSONDecodeError:
+            return None
+
+
+class Reply:
+    """One reply in the making. Feed it batches that satisfy `translation.grammar`; read it after Finished or Failed."""
+
+    def __init__(self, model: str) -> None:
+        self.failed: Failed | None = None
+        """How it ended badly; then there is no whole reply."""
+        self.finished = False
+        self._model = model
+        self._texts: dict[_Noun, list[str]] = {"thinking": [], "response": []}
+        self._before_calls: str | None = None
+        self._types: list[str] = []
+        self._parts: dict[tuple[int, int | None], str | None] = {}
+        self._begun: set[tuple[int, int | None]] = set()
+        self._calls: dict[int, _Call] = {}
+        self._usage: Usage | None = None
+        self._reason = "stop"
+
+    def feed(self, batch: Sequence[Event]) -> list[Json]:
+        """Take one batch; what it adds, in the pieces that a stream says: `thinking`, `response`, `tool_call`."""
+        pieces: list[Json] = []
+        for event in batch:
+            match event:
+                case Delta():
+                    self._add(event.index, event.part_index, event.text, pieces)
+                case ItemStarted():
+                    self._start(event, pieces)
+                case PartStarted():
+                    self._start_part(event, pieces)
+                case PartEnded(part=dict(part)):
+                    self._end_part(event, part, pieces)
+                case ItemEnded():
+                    self._end(event, pieces)
+                case Noted():
+                    self._usage = event.usage or self._usage
+                case Finished():
+                    self._usage = event.usage or self._usage
+                    self._finish(event)
+                case Failed():
+                    self.failed = event
+                case _:
+                    pass  # nothing of it has a place here
+        return pieces
+
+    def result(self) -> Json:
+        """The whole reply. Only once `finished`."""
+        response = "".join(self._texts["response"])
+        calls = [
+            {"id": call.id, "name": call.name, "arguments": arguments}
+            for call in self._calls.values()
+            if isinstance(arguments := call.arguments(), dict)
+        ]
+        return {
+            "thinking": "".join(self._texts["thinking"]),
+            "response": response,
+            "tool_calls": calls,
+            "pre_tool_text": (self._before_calls or "") if calls else "",
+            "finish_reason": "tool_calls" if calls and self._reason == "stop" else self._reason,
+            "model": self._model,
+            "usage": _counts(self._usage),
+        }
+
+    def _start(self, event: ItemStarted, pieces: list[Json]) -> None:
+        self._types.append(event.item["type"])
+        if event.item["type"] != "function_call":
+            return
+        call = self._calls[event.index] = _Call(event.item)
+        if self._before_calls is None:
+            self._before_calls = "".join(self._texts["response"])
+        number = len(self._calls) - 1
+        pieces.append({"tool_call": {"index": number, "id": call.id, "name": call.name, "arguments": ""}})
+        self._add(event.index, None, event.item.get("arguments") or "", pieces)
+
+    def _start_part(self, event: PartStarted, pieces: list[Json]) -> None:
+        part_type = self._parts[event.index, event.part_index] = event.part.get("type")
+        if (channel := CHANNELS.get((self._types[event.index], part_type))) is not None:
+            self._add(event.index, event.part_index, event.part.get(channel.key) or "", pieces)
+
+    def _end_part(self, event: PartEnded, part: Json, pieces: list[Json]) -> None:
+        """What the upstream says of a text at its end, where it has said nothing of it before."""
+        key = (event.index, event.part_index)
+        channel = CHANNELS.get((self._types[event.index], self._parts.get(key)))
+        if channel is not None and key not in self._begun:
+            self._add(*key, part.get(channel.key) or "", pieces)
+
+    def _end(self, event: ItemEnded, pieces: list[Json]) -> None:
+        index, item = event.index, event.item or {}
+        if (call := self._calls.get(index)) is not None:
+            call.cut = "incomplete" in (event.status, item.get("status"))
+        if any(begun == index for begun, _ in self._begun):
+            return
+        if call is not None:
+            self._add(index, None, item.get("arguments") or "", pieces)
+            return
+        for place, part in enumerate([*(item.get("summary") or ()), *(item.get("content") or ())]):
+            if (channel := CHANNELS.get((self._types[index], part.get("type")))) is not None:
+                self._parts[index, place] = part["type"]
+                self._add(index, place, part.get(channel.key) or "", pieces)
+
+    def _add(self, index: int, part_index: int | None, text: str, pieces: list[Json]) -> None:
+        key = (index, part_index)
+        if not text:
+            return
+        if index in self._calls:
+            self._calls[index].pieces.append(text)
+            pieces.append({"tool_call": {"index": list(self._calls).index(index), "arguments": text}})
+        elif (noun := _NOUNS.get((self._types[index], self._parts.get(key)))) is not None:
+            # Summaries are paragraphs; raw thoughts that come between texts are one text, cut anywhere.
+            apart = bool(part_index) or self._parts[key] == "summary_text"
+            if noun == "thinking" and apart and key not in self._begun and self._texts[noun]:
+                text = _GAP + text
+            self._texts[noun].append(text)
+            pieces.append({noun: text})
+        self._begun.add(key)
+
+    def _finish(self, event: Finished) -> None:
+        self._reason = _FINISH_REASONS.get(event.reason, "stop")
+        broken = [call.name for call in self._calls.values() if not isinstance(call.arguments(), dict)]
+        if broken and self._reason == "stop":
+            # A call that was cut off is none; one that the model ended like this is a failure.
+            told = f"the model called '{broken[0]}' with arguments that are no JSON object"
+            self.failed = Failed("tool_call_parse_error", told, usage=self._usage)
+        else:
+            self.finished = True
+
+
+def _counts(usage: Usage | None) -> Json | None:
+    """Tokens, thinking and answer apart; null is what the upstream did not report."""
+    if usage is None:
+        return None
+    thinking, said = usage.reasoning, usage.output
+    counted = usage.input is not None and said is not None
+    return {
+        "prompt_tokens": usage.input,
+        "thinking_tokens": thinking,
+        "response_tokens": None if said is None else said - (thinking or 0),
+        "total_tokens": (usage.input or 0) + (said or 0) if counted else None,
+        "cached_tokens": usage.cache_read,
+    }
