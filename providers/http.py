@@ -197,26 +197,28 @@ class Upstream:
     def max_frame_bytes(self) -> int:
         return int(self._config.max_line_mb * 1024 * 1024)
 
-    async def post(self, path: str, body: Json, *, stream: bool) -> Reply:
-        """Send a JSON body; the reply, once its status is good. Raises ProviderError.
+    async def post(self, path: str, body: Json, *, stream: bool, at_root: bool = False) -> Reply:
+        """Send a JSON body; the reply, once its status is good. `at_root`: the path is beside the API's `/v1`.
 
-        A connection that could not be made, or broke before the reply began, is tried again `retries` times.
+        Raises ProviderError. A connection that could not be made, or broke before the reply began, is tried again
+        `retries` times.
         """
         read_s = self._config.silence_s if stream else self._config.answer_s
         accept = "text/event-stream" if stream else "application/json"
+        path = f"{_UP}{path}" if at_root else path
         return await self._send("POST", path, accept, orjson.dumps(body), read_s)
 
     async def ask(self, path: str, body: Json, *, at_root: bool = False) -> Json:
         """Send a JSON body for a JSON object. `at_root`: the path is beside the API's `/v1`. Raises ProviderError."""
-        if at_root:
-            path = f"{_UP}{path}"
-        answer = self.parse(await (await self.post(path, body, stream=False)).body(self.max_frame_bytes))
+        reply = await self.post(path, body, stream=False, at_root=at_root)
+        answer = self.parse(await reply.body(self.max_frame_bytes))
         if rejection := self.rejection_in(answer):
             raise rejection
         return answer
 
-    async def get(self, path: str) -> Json:
+    async def get(self, path: str, *, at_root: bool = False) -> Json:
         """A JSON object. Raises ProviderError."""
+        path = f"{_UP}{path}" if at_root else path
         reply = await self._send("GET", path, "application/json", b"", self._config.connect_s)
         return self.parse(await reply.body(self.max_frame_bytes))
 

@@ -5,6 +5,9 @@ from dataclasses import replace
 
 from providers.base import Capabilities, Counting, Dialect, Provider, WireDialect
 from providers.config import KINDS, ProviderConfig, ProviderType
+from providers.engines.llama_server import LlamaServerEngine
+from providers.engines.provider import ContinuingProvider, EngineOf
+from providers.engines.vllm_server import VllmServerEngine
 from providers.http import Upstream
 from providers.scripted import ScriptedProvider
 from providers.wire import WireProvider
@@ -70,7 +73,10 @@ def _wire(name: str, config: ProviderConfig) -> Provider:
         kinds = capabilities.tool_kinds | _CLIENT_RUN
         capabilities = replace(capabilities, tool_kinds=kinds, hosted_tools=_HOSTED, audio=False, choices=False)
     capabilities = replace(capabilities, dialects=dialects, **config.capabilities.given())
-    return WireProvider(Upstream(name, config, config.base_url), capabilities, dialect)
+    upstream = Upstream(name, config, config.base_url)
+    if (engine_of := _ENGINES.get(config.type)) is not None:
+        return ContinuingProvider(upstream, capabilities, dialect, engine_of)
+    return WireProvider(upstream, capabilities, dialect)
 
 
 def _llamacpp(name: str, config: ProviderConfig) -> Provider:
@@ -84,6 +90,9 @@ def _vllm_inprocess(name: str, config: ProviderConfig) -> Provider:
 
     return VllmProvider(name, config)
 
+
+_ENGINES: dict[ProviderType, EngineOf] = {"vllm": VllmServerEngine, "llama_server": LlamaServerEngine.of}
+"""Types of servers that can also go on from a prompt of token ids."""
 
 BUILDERS: dict[ProviderType, Callable[[str, ProviderConfig], Provider]] = {
     "openai": _wire,

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import orjson
 
-from providers.base import Batch, Capabilities, Counting, Dialect, WireDialect
+from providers.base import Batch, Capabilities, Counting, Dialect, Exchange, WireDialect
 from providers.counting import Counter
 from providers.errors import ProviderError, UpstreamGarbled
 from providers.http import AFTER_END_S, Reply, Upstream
@@ -47,7 +47,7 @@ class WireProvider:
     def capabilities(self) -> Capabilities:
         return self._capabilities
 
-    def prepare(self, turn: Turn, profile: Profile) -> "WireExchange":
+    def prepare(self, turn: Turn, profile: Profile) -> Exchange:
         body, losses = self._spoken.lower(turn, profile)
         if profile.think_open and _is_told_not_to_think(body):
             profile = replace(profile, think_open=False)

@@ -6,9 +6,11 @@ first: text that is tokenised again may come out as other tokens, and then the e
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeAlias
 
 from translation.json_types import Json
+
+Finish: TypeAlias = Literal["stop", "length"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,18 +57,21 @@ class Generation:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """What an engine generated since the piece before. `text` lacks what a stop string cut off; `tokens` do not."""
+    """What an engine generated since the piece before. `text` lacks what a stop string cut off, and special tokens such
+    as the one that ends a turn; `tokens` lack neither."""
 
     text: str
     tokens: Sequence[int] = ()
     logprobs: list[Json] | None = None
     """In the full Responses form: token, logprob, bytes, top_logprobs."""
-    finish: Literal["stop", "length"] | None = None
+    finish: Finish | None = None
     """Set on the last piece: the model ended or a stop string was met, or there was no more room."""
     stop: str | None = None
     """The stop string that was met."""
     cached: int | None = None
     """Tokens of the prompt that were not computed again, where the engine tells."""
+    unnamed: int = 0
+    """Tokens that were generated and are not among `tokens`: pieces of a character that was cut off."""
 
 
 class Engine(Protocol):

@@ -48,6 +48,11 @@ class ThinkParser:
         return [(self._noun, held)] if held else []
 
     @property
+    def inside(self) -> bool:
+        """Whether text would be reasoning now."""
+        return self._reasoning
+
+    @property
     def _noun(self) -> str:
         return "reasoning" if self._reasoning else "text"
 

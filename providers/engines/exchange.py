@@ -1,0 +1,169 @@
+"""One turn on an engine, as one run or as two: the strategy that all engines share."""
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from typing import Final
+
+from providers.base import Batch, Exchange
+from providers.engines.asked import BUDGET, Asked, Parsers, asked_of
+from providers.engines.base import Engine, Generation, Piece, Prompt
+from providers.engines.budget import fitted
+from providers.engines.two_pass import Thinking
+from providers.errors import ContextLengthExceeded, UpstreamBroken
+from providers.new_id import new_id
+from translation.events import Event, Failed, Started, Usage
+from translation.generated import Generated
+from translation.loss import Loss
+from translation.parsers.thought import CLOSING, open_tag
+from translation.parsers.tools import PARSERS
+from translation.profile import Profile
+from translation.turn import Turn
+
+_UNLIMITED: Final = 1 << 16
+"""The longest answer that is asked for where nobody sets a limit."""
+
+_OF_ANSWERS: Final = frozenset({"min_tokens"})
+"""Parameters that are not said of the thinking."""
+
+
+def generated(engine: Engine, turn: Turn, profile: Profile, parsers: Parsers = PARSERS) -> Exchange:
+    """The turn on this engine: with two passes where the profile says so and the turn thinks, else with one.
+
+    `parsers`: those an engine has beside ours, by the names that profiles may give. No I/O. Raises Unrepresentable for
+    what the engine cannot honour, InvalidRequest.
+    """
+    return _Exchange(engine, turn, profile, asked_of(turn, profile, engine.parameters, parsers))
+
+
+class _Exchange:
+    def __init__(self, engine: Engine, turn: Turn, profile: Profile, asked: Asked) -> None:
+        self.losses: Sequence[Loss] = asked.losses
+        self._engine = engine
+        self._turn = turn
+        self._profile = profile
+        self._asked = asked
+        self._usage = Usage(output=0, reasoning=None if asked.budget is None else 0)
+        self._closing: frozenset[int] = frozenset()
+        """Closing tags that are a token of their own."""
+
+    async def batches(self) -> AsyncGenerator[Batch, None]:
+        asked = self._asked
+        prompt = await self._render()
+        self._room(prompt)
+        out = Generated(
+            new_id,
+            self._profile,
+            tags=asked.budget is None and self._profile.parsing_format == "think_tags",
+            think_open=open_tag(prompt.tail) is not None,
+            parser=asked.parser and asked.parser(),
+            tools=asked.chat.get("tools", ()),
+            held=not self._turn.stream,
+        )
+        yield [Started(model=self._turn.model)]
+        budget = asked.budget
+        passes = self._one_pass(prompt, out) if budget is None else self._two_passes(prompt, budget, out)
+        async with aclosing(passes) as batches:
+            async for batch in batches:
+                yield batch
+                if isinstance(batch[-1], Failed):
+                    return
+
+    async def _render(self) -> Prompt:
+        chat = self._asked.chat
+        if "tools" in chat and not await self._engine.renders_tools():
+            from translation.chat.text_tools import as_text
+
+            chat = as_text(chat, single_block=self._asked.block_stop is not None)
+        return await self._engine.render({name: value for name, value in chat.items() if name != "tool_choice"})
+
+    async def _one_pass(self, prompt: Prompt, out: Generated) -> AsyncGenerator[list[Event], None]:
+        self._usage.input = len(prompt.tokens)
+        limit = self._profile.max_response_tokens
+        if limit is not None:
+            limit += self._asked.sampling.get(BUDGET, 0)
+        tags = [await self._engine.encode(tag) for tag in CLOSING] if out.takes_tags else []
+        self._closing = frozenset(tag[0] for tag in tags if len(tag) == 1)
+        async with aclosing(self._answer(prompt, out, limit)) as batches:
+            async for batch in batches:
+                yield batch
+
+    async def _two_passes(self, prompt: Prompt, budget: int, out: Generated) -> AsyncGenerator[list[Event], None]:
+        asked, usage, limit = self._asked, self._usage, self._profile.max_response_tokens
+        sampling = {name: value for name, value in asked.sampling.items() if name not in _OF_ANSWERS}
+        thinking = Thinking(self._engine, self._profile, sampling, plain_start=asked.guide is not None)
+        closing = await thinking.open(prompt)
+        usage.input = len(thinking.prompt.tokens)
+        budget = fitted(budget, room=self._room(thinking.prompt, closing), answer=limit)
+        if budget:
+            async with aclosing(thinking.run(budget, out)) as batches:
+                async for batch in batches:
+                    yield batch
+            usage.reasoning, usage.cache_read = thinking.used, thinking.cached
+            usage.output = thinking.used + thinking.early
+        else:
+            await thinking.skip()
+        out.begin_answer()
+        if thinking.prefix and (events := out.say(thinking.prefix)):
+            yield events
+        async with aclosing(self._answer(thinking.prompt, out, limit)) as batches:
+            async for batch in batches:
+                yield batch
+
+    async def _answer(self, prompt: Prompt, out: Generated, limit: int | None) -> AsyncGenerator[list[Event], None]:
+        asked = self._asked
+        if asked.forced is not None:
+            prompt = prompt.then(await self._engine.encode(asked.forced.prefix), asked.forced.prefix)
+            if events := out.say(asked.forced.prefix):
+                yield events
+        room = self._room(prompt)
+        most = min((each for each in (room, limit) if each is not None), default=_UNLIMITED)
+        if most < 1:
+            yield out.finish("length", self._usage)
+            return
+        last: Piece | None = None
+        async with aclosing(self._engine.generate(prompt, self._generation(most))) as pieces:
+            async for last in pieces:
+                if events := self._say(last, out):
+                    yield events
+        if last is None or last.finish is None:
+            raise UpstreamBroken("the engine ended without saying why")
+        ending: list[Event] = []
+        if last.finish == "stop" and last.stop is None and asked.forced is not None:
+            ending = out.say(asked.forced.suffix)
+        elif last.stop is not None and last.stop == asked.block_stop:
+            ending = out.say(last.stop)
+        yield [*ending, *out.finish(last.finish, self._usage)]
+
+    def _generation(self, most: int) -> Generation:
+        asked = self._asked
+        sampling = dict(asked.sampling)
+        if isinstance(least := sampling.get("min_tokens"), int):
+            sampling["min_tokens"] = min(least, most)
+        stops = asked.stop if asked.block_stop is None else (*asked.stop, asked.block_stop)
+        return Generation(max_tokens=most, stop=stops, sampling=sampling, guide=asked.guide, logprobs=asked.logprobs)
+
+    def _say(self, piece: Piece, out: Generated) -> list[Event]:
+        usage, made = self._usage, len(piece.tokens) + piece.unnamed
+        usage.output = (usage.output or 0) + made
+        if usage.cache_read is None and not self._asked.budget:
+            usage.cache_read = piece.cached
+        before = out.in_thought
+        events = out.say(piece.text, piece.logprobs)
+        if before or out.in_thought:
+            end = next((place for place, token in enumerate(piece.tokens, 1) if token in self._closing), made)
+            usage.reasoning = (usage.reasoning or 0) + (made if out.in_thought else end)
+        return events
+
+    def _room(self, prompt: Prompt, closing: int = 0) -> int | None:
+        """Tokens there are still for output, where somebody sets a limit; `closing` are kept for what we write."""
+        rooms: list[int] = []
+        if (window := self._engine.window) is not None:
+            rooms.append(window - len(prompt.tokens) - closing)
+            if rooms[0] < 1:
+                told = (
+                    f"This model's context is {window} tokens, and {len(prompt.tokens)} of input leave no room in it."
+                )
+                raise ContextLengthExceeded(told, status=400)
+        if (most := self._turn.max_output_tokens) is not None:
+            rooms.append(most - (self._usage.output or 0))
+        return min(rooms, default=None)

@@ -1,0 +1,68 @@
+"""One thought whose opening tag is in the prompt, up to the tag that closes it."""
+
+import re
+from typing import Final
+
+CLOSING: Final = ("</think>", "</thinking>")
+"""Either ends a thought, whichever opened it: models mix them up."""
+
+_TAG: Final = re.compile(r"</?think(?:ing)?>")
+_TAGS: Final = ("<think>", "<thinking>", *CLOSING)
+_OPEN_AT_END: Final = re.compile(r"<(think|thinking)>\s*\Z")
+_CLOSED_AT_END: Final = re.compile(r"<(think|thinking)>\s*</\1>\s*\Z")
+
+
+class ThoughtReader:
+    """Text in, the thought out. A tag may be cut anywhere: what could still become one is held back.
+
+    An opening tag inside is taken out, because models repeat the one in the prompt.
+    """
+
+    def __init__(self) -> None:
+        self.closed = False
+        self.rest = ""
+        """What followed the closing tag, once `closed`."""
+        self._held = ""
+
+    def feed(self, text: str) -> str:
+        """What of the thought can be said now. Nothing is read after the closing tag."""
+        if self.closed:
+            self.rest += text
+            return ""
+        text = self._held + text
+        said = []
+        while (tag := _TAG.search(text)) is not None:
+            said.append(text[: tag.start()])
+            text = text[tag.end() :]
+            if tag[0] in CLOSING:
+                self.closed, self._held, self.rest = True, "", text
+                return "".join(said)
+        start = text.rfind("<")
+        keep = len(text) if start == -1 or not any(tag.startswith(text[start:]) for tag in _TAGS) else start
+        self._held = text[keep:]
+        said.append(text[:keep])
+        return "".join(said)
+
+    def cut(self, tag: str) -> tuple[str, str]:
+        """The text ends here without its closing tag: (what more of the thought there is to say, what the closing tag
+        `tag` still lacks). More than `</` that was held back is the beginning of a closing tag, and no thought."""
+        held, self._held = self._held, ""
+        begun = [each for each in (tag, *CLOSING) if each.startswith(held)] if held.startswith("</") else []
+        return ("", begun[0][len(held) :]) if begun else (held, tag)
+
+
+def open_tag(tail: str) -> str | None:
+    """The name of the tag that the end of a prompt leaves open: `think`, `thinking` or none."""
+    found = _OPEN_AT_END.search(tail)
+    return found[1] if found else None
+
+
+def has_closed(tail: str) -> bool:
+    """Whether a prompt ends with a thought that is empty and closed."""
+    return _CLOSED_AT_END.search(tail) is not None
+
+
+def rest_of(text: str) -> str:
+    """What follows the last closing tag of a text; all of it where there is none."""
+    end = max((text.rfind(tag) + len(tag) for tag in CLOSING if tag in text), default=0)
+    return text[end:]
