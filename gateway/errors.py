@@ -174,6 +174,7 @@ FAILURES: dict[str, Answer] = {
     "invalid_prompt": Answer(400, _INVALID, "invalid_prompt"),
     "upstream_timeout": Answer(504, _SERVER, "upstream_timeout"),
     "upstream_overloaded": Answer(503, _SERVER, "upstream_overloaded"),
+    "tool_call_parse_error": Answer(502, "tool_call_parse_error", "tool_call_parse_error"),
 }
 """Codes of Failed events that are more than a plain 502."""
 

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from translation.chat.lower_items import lower_items
 from translation.chat.lower_tools import leave_only_chosen, lower_tools
+from translation.chat.text_tools import as_text
 from translation.errors import InvalidRequest, Unrepresentable
 from translation.json_types import Json
 from translation.loss import Loss
@@ -59,6 +60,8 @@ def lower(turn: Turn, profile: Profile) -> Lowered:
         _SWITCHES[profile.thinking_switch](body, turn.thinking, losses)
     if turn.stream:
         body |= {"stream": True, "stream_options": {"include_usage": True}}
+    if profile.text_tool_calls != "none":
+        body = as_text(body, single_block=profile.single_tool_block, parser=profile.text_tool_calls)
     return Lowered(body, tuple(dict.fromkeys(losses)))
 
 

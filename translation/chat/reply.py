@@ -47,6 +47,7 @@ _ERRORS = {
     "invalid_prompt": ("invalid_request_error", "invalid_prompt"),
     "rate_limit_exceeded": ("rate_limit_error", "rate_limit_exceeded"),
     "rate_limited": ("rate_limit_error", "rate_limit_exceeded"),
+    "tool_call_parse_error": ("tool_call_parse_error", "tool_call_parse_error"),
 }
 """Code of a Failed event -> type and code as OpenAI writes them; any other is a `server_error` under its own code."""
 
