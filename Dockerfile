@@ -5,9 +5,11 @@ ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
 WORKDIR /src
 
 # Dependencies before sources: a change of code reuses this layer.
+# --build-arg REQUIREMENTS=llamacpp.txt brings llama.cpp along, for providers of that type.
+ARG REQUIREMENTS
 COPY requirements/ requirements/
 RUN python -m venv /opt/gateway \
-    && /opt/gateway/bin/pip install --require-hashes -r requirements/runtime.txt
+    && /opt/gateway/bin/pip install --require-hashes -r "requirements/${REQUIREMENTS:-runtime.txt}"
 
 # The build backend stays out of the image; its pin and hashes are those of the development lock.
 RUN sed -n '/^setuptools==/,/# via/p' requirements/dev.txt > build.txt \

@@ -25,6 +25,7 @@ def names(requirements: list[str]) -> set[str]:
     ("heading", "declared"),
     [
         ("What the server needs", PYPROJECT["project"]["dependencies"]),
+        ("What the extras bring", sum(PYPROJECT["project"]["optional-dependencies"].values(), [])),
         ("What its developers need on top", PYPROJECT["dependency-groups"]["dev"]),
     ],
 )

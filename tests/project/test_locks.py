@@ -15,6 +15,7 @@ LOCKS = sorted([*(ROOT / "requirements").glob("*.txt"), CLIENTS / "requirements.
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 RUNTIME = PYPROJECT["project"]["dependencies"]
 DEV = PYPROJECT["dependency-groups"]["dev"]
+EXTRAS = PYPROJECT["project"]["optional-dependencies"]
 
 
 def requirements(lock: Path) -> list[str]:
@@ -48,8 +49,8 @@ def test_no_lock_names_a_host_or_a_place_on_a_disk(lock: Path) -> None:
 
 @pytest.mark.parametrize(
     ("lock", "declared"),
-    [("runtime.txt", RUNTIME), ("dev.txt", RUNTIME + DEV)],
-    ids=["what the server needs", "what its developers need on top"],
+    [("runtime.txt", RUNTIME), ("llamacpp.txt", RUNTIME + EXTRAS["llamacpp"]), ("dev.txt", RUNTIME + DEV)],
+    ids=["what the server needs", "the same with llama.cpp", "what its developers need on top"],
 )
 def test_a_lock_covers_what_pyproject_declares(lock: str, declared: list[str]) -> None:
     locked = pins(ROOT / "requirements" / lock)
@@ -60,8 +61,8 @@ def test_a_lock_covers_what_pyproject_declares(lock: str, declared: list[str]) -
 
 
 def test_developers_run_the_versions_that_users_run() -> None:
-    runtime, dev = pins(ROOT / "requirements/runtime.txt"), pins(ROOT / "requirements/dev.txt")
-    assert runtime.items() <= dev.items()
+    users = pins(ROOT / "requirements/runtime.txt").items() | pins(ROOT / "requirements/llamacpp.txt").items()
+    assert users <= pins(ROOT / "requirements/dev.txt").items()
 
 
 def test_every_npm_package_carries_its_hash_and_no_address() -> None:
