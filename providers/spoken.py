@@ -71,7 +71,8 @@ class Spoken(NamedTuple):
 
     def decoder_of(self, turn: Turn, profile: Profile) -> Decoder:
         if self.calls_in_text:
-            return self.decoder(new_id, profile, tools=turn.tools, held=not turn.stream)
+            tools = () if turn.tool_choice == "none" else turn.tools
+            return self.decoder(new_id, profile, tools=tools, held=not turn.stream)
         return self.decoder(new_id, profile)
 
 
