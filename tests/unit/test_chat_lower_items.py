@@ -235,6 +235,12 @@ PROFILES: dict[str, tuple[Profile, list[Item], list[Json], list[str]]] = {
         [chat_calls(chat_call("x"), content="a", reasoning_details=[SIGNED, SIGNED]), chat_output("x")],
         [],
     ),
+    "blocks of another API, which only it can read": (
+        Profile(replay_reasoning="reasoning_details"),
+        [reasoning("hm", details=[{"type": "gemini.call", "call_id": "x", "signature": "s"}]), assistant("a")],
+        [{"role": "assistant", "content": "a", "reasoning": "hm"}],
+        [],
+    ),
     "reasoning as text where there are no blocks": (
         Profile(replay_reasoning="reasoning_details"),
         [reasoning("hm"), assistant("a")],

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from translation.chat.lower_parts import lower_parts, lower_texts, shortest
+from translation.chat.reasoning import is_ours
 from translation.errors import InvalidRequest, Unrepresentable
 from translation.json_types import Item, Json
 from translation.loss import Loss
@@ -168,7 +169,7 @@ class _Messages:
         if not thoughts or message is None:
             return
         field = self._profile.replay_reasoning
-        details = [detail for item in thoughts for detail in item.get("details") or ()]
+        details = [detail for item in thoughts for detail in item.get("details") or () if is_ours(detail)]
         text = "\n\n".join(filter(None, map(_reasoning_text, thoughts)))
         if field == "reasoning_details" and details:
             message["reasoning_details"] = [*message.get("reasoning_details", ()), *details]

@@ -14,6 +14,11 @@ FIELDS: Final = ("reasoning_content", "reasoning")
 `reasoning_details`; some servers fill all of them."""
 
 
+def is_ours(detail: object) -> bool:
+    """Whether a detail is of this API. Others are what another upstream wants back, which this one would refuse."""
+    return isinstance(detail, dict) and str(detail.get("type")).startswith("reasoning.")
+
+
 class ReasoningReader:
     """Deltas or messages in, `(noun, text)` runs out; the noun is `reasoning` or `summary`.
 
