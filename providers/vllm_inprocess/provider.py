@@ -67,7 +67,7 @@ class VllmProvider:
         raise NotImplementedError
 
     async def models(self) -> Sequence[str]:
-        return [self._config.model or ""]
+        return self._supervisor.engine.models
 
     def scrub(self, message: str) -> str:
         return message

@@ -4,7 +4,7 @@ the model is a process of its own, which goes with it."""
 import asyncio
 import multiprocessing
 import threading
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from importlib import import_module
 from multiprocessing.process import BaseProcess
@@ -40,7 +40,8 @@ _ONE_AT_A_TIME = threading.Lock()
 class Started:
     """An engine that is up."""
 
-    def __init__(self, vllm: ModuleType, llm: Any) -> None:
+    def __init__(self, vllm: ModuleType, llm: Any, models: Sequence[str]) -> None:
+        self.models = models
         self.vllm = vllm
         self.llm = llm
         self.engine = VllmEngine(vllm, llm)
@@ -77,7 +78,7 @@ async def started(name: str, config: ProviderConfig, progress: Progress) -> Asyn
     building = _Building(name, config, progress)
     try:
         vllm, llm = await building.done()
-        engine = Started(vllm, llm)
+        engine = Started(vllm, llm, [config.model or name])
         progress("first token")
         await _warm_up(engine.engine)
         yield engine

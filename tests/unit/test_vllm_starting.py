@@ -1,0 +1,165 @@
+"""The start and the end of an engine in process, on a stand-in that loads when it is told to."""
+
+import asyncio
+import multiprocessing
+import threading
+from contextlib import AsyncExitStack
+from typing import Any
+
+import pytest
+
+from providers.config import ProviderConfig
+from providers.errors import EngineUnavailable
+from providers.vllm_inprocess import starting
+from providers.vllm_inprocess.provider import VllmProvider
+from providers.vllm_inprocess.starting import started
+from tests.unit.vllm_fakes import AsyncLLM, library
+
+CONFIG = ProviderConfig.model_validate({"type": "vllm_inprocess", "model": "some/model"})
+DEADLINE_S = 10.0
+
+
+class Process:
+    """A process of the engine. Killing it makes the load fail."""
+
+    def __init__(self, on_kill: threading.Event) -> None:
+        self.on_kill = on_kill
+
+    def kill(self) -> None:
+        self.on_kill.set()
+
+    def join(self, timeout: float) -> None:
+        assert self.on_kill.is_set()
+
+
+class Loading:
+    """vLLM, as long as a test wants it to load."""
+
+    def __init__(self) -> None:
+        self.llm = AsyncLLM()
+        self.may_go_on = threading.Event()
+        self.may_go_on.set()
+        self.is_loading = threading.Event()
+        self.was_killed = threading.Event()
+        self.failure: Exception | None = None
+        self.processes: list[Process] = []
+
+    def from_engine_args(self, arguments: Any) -> AsyncLLM:
+        self.processes.append(Process(self.was_killed))
+        self.is_loading.set()
+        while not self.may_go_on.wait(0.01):
+            if self.was_killed.is_set():
+                raise RuntimeError("Engine core initialization failed")
+        if self.failure is not None:
+            raise self.failure
+        return self.llm
+
+
+@pytest.fixture
+def loading(monkeypatch: pytest.MonkeyPatch) -> Loading:
+    found = Loading()
+    monkeypatch.setattr(starting, "import_module", lambda _: library(AsyncLLM=found))
+    monkeypatch.setattr(multiprocessing, "active_children", lambda: list(found.processes))
+    return found
+
+
+async def test_an_engine_is_warm_when_it_is_ready_and_ended_when_it_is_left(loading: Loading) -> None:
+    doing: list[str] = []
+    async with started("local", CONFIG, doing.append) as engine:
+        assert [asked.params.max_tokens for asked in loading.llm.asked] == [1]
+        assert engine.running == 0
+        assert doing == ["importing vLLM", "loading some/model", "first token"]
+    assert loading.llm.was_shut_down
+    assert loading.was_killed.is_set(), "what is left of its processes is killed"
+
+
+async def test_its_death_is_told_at_once(loading: Loading) -> None:
+    async with started("local", CONFIG, print) as engine:
+        dying = asyncio.ensure_future(engine.died())
+        await asyncio.sleep(0)
+        assert not dying.done()
+        assert loading.llm.output_handler is not None
+        loading.llm.output_handler.set_result(None)
+        assert "process ended" in await asyncio.wait_for(dying, DEADLINE_S)
+
+
+async def test_a_model_that_cannot_be_loaded_says_why_in_one_line(loading: Loading) -> None:
+    loading.failure = ValueError("no such\n  model")
+    with pytest.raises(EngineUnavailable, match="vLLM cannot load some/model: no such model"):
+        async with started("local", CONFIG, print):
+            pass
+
+
+async def test_leaving_in_the_middle_of_a_load_ends_it(loading: Loading) -> None:
+    loading.may_go_on.clear()
+
+    async def start() -> None:
+        async with started("local", CONFIG, print):
+            pass
+
+    task = asyncio.ensure_future(start())
+    await asyncio.to_thread(loading.is_loading.wait, DEADLINE_S)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.wait_for(task, DEADLINE_S)
+    assert loading.was_killed.is_set()
+
+
+async def test_an_engine_that_came_up_while_its_start_was_left_is_ended_too(
+    loading: Loading, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kill came too late for the load to fail."""
+    loading.may_go_on.clear()
+    monkeypatch.setattr(Process, "kill", lambda process: loading.may_go_on.set())
+    monkeypatch.setattr(Process, "join", lambda process, timeout: None)
+
+    async def start() -> None:
+        async with started("local", CONFIG, print):
+            pass
+
+    task = asyncio.ensure_future(start())
+    await asyncio.to_thread(loading.is_loading.wait, DEADLINE_S)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.wait_for(task, DEADLINE_S)
+    assert loading.llm.was_shut_down
+
+
+async def test_a_shutdown_that_fails_still_ends_the_processes(
+    loading: Loading, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail() -> None:
+        raise RuntimeError("sockets")
+
+    monkeypatch.setattr(loading.llm, "shutdown", fail)
+    async with started("local", CONFIG, print):
+        pass
+    assert loading.was_killed.is_set()
+
+
+async def test_without_vllm_the_start_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> Any:
+        raise ModuleNotFoundError("No module named 'vllm'", name="vllm")
+
+    monkeypatch.setattr(starting, "import_module", missing)
+    with pytest.raises(EngineUnavailable, match=r"responses-gateway\[vllm\]"):
+        async with started("local", CONFIG, print):
+            pass
+
+
+async def test_the_provider_says_how_its_engine_is(loading: Loading) -> None:
+    loading.may_go_on.clear()
+    provider = VllmProvider("local", CONFIG)
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(provider.running())
+        await asyncio.to_thread(loading.is_loading.wait, DEADLINE_S)
+        assert provider.condition.state == "starting"
+        with pytest.raises(EngineUnavailable):
+            await provider.models()
+        loading.may_go_on.set()
+        await asyncio.wait_for(provider.settled(), DEADLINE_S)
+        assert (provider.condition.state, provider.condition.running) == ("ready", 0)
+        loading.llm.unfinished = 3
+        assert provider.condition.running == 3
+        assert await provider.models() == ["some/model"]
+    assert provider.condition.state == "down"
