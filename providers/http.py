@@ -25,6 +25,7 @@ from providers.errors import (
     UpstreamUnreachable,
 )
 from providers.incoming import Incoming, Iterated, Push
+from providers.rpc_status import meant_status, wait_headers
 from providers.transport import Limits, PooledTransport, Target
 from translation.json_types import Json
 from translation.overflow import is_context_overflow
@@ -39,6 +40,9 @@ _LF = 0x0A
 
 AFTER_END_S = 0.25
 """How long a stream may go on after its end: enough for a late usage chunk and for the connection to be reusable."""
+
+_MAX_TARGETS = 256
+"""Paths remembered; where they hold names of models, clients write them."""
 
 _UP = "^"
 """Before a path: it is not the API's own, but beside it."""
@@ -273,6 +277,8 @@ class Upstream:
         target = self._targets.get((method, path, accept))
         if target is None:
             request = self._request(method, path, accept, b"")
+            if len(self._targets) >= _MAX_TARGETS:
+                self._targets.clear()
             target = self._targets[method, path, accept] = Target.of(method, request.url, request.headers.raw)
         head, body = await transport.ask(target, content, limits)
         read = ((name.lower(), value) for name, value in head.headers)
@@ -310,6 +316,7 @@ class Upstream:
 
     def _rejection(self, status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
         error = _error_object(body)
+        status = meant_status(status, error)
         message = self.scrub(str(error.get("message") or f"the upstream answered with status {status}"))
         code = _text(error.get("code"))
         kind = _REJECTIONS.get(status, UpstreamRejected)
@@ -322,7 +329,7 @@ class Upstream:
             code=code,
             kind=_text(error.get("type")),
             param=_text(error.get("param")),
-            headers={name: headers[name] for name in _PASSED_ON if name in headers},
+            headers=wait_headers(error) | {name: headers[name] for name in _PASSED_ON if name in headers},
         )
 
     def scrub(self, message: str) -> str:
@@ -333,7 +340,7 @@ class Upstream:
         return message[:2000]
 
 
-_SECRETS = re.compile(r"(?:https?|wss?)://\S+|\b(?:sk|pk|rk|key|gsk|xai)-[\w*.-]{6,}|Bearer\s+\S+")
+_SECRETS = re.compile(r"(?:https?|wss?)://\S+|\b(?:sk|pk|rk|key|gsk|xai)-[\w*.-]{6,}|\bAIza[\w-]{6,}|Bearer\s+\S+")
 
 _HTTP_FAILURES = (httpx.TransportError, httpx.StreamError, httpx.DecodingError)
 """Everything a transport may raise."""

@@ -1,0 +1,1 @@
+"""Gemini's own API: `generateContent`. https://ai.google.dev/api/generate-content"""

@@ -1,0 +1,219 @@
+"""What Gemini says, as events: the chunks of a stream, or one whole answer."""
+
+from collections.abc import Sequence
+from typing import Final
+
+import orjson
+
+from translation.call_ids import CallIds
+from translation.errors import ProtocolViolation
+from translation.events import Event, Failed, Finished, FinishReason, ItemStatus, Noted, Opaque, Started, Usage
+from translation.gemini import details
+from translation.gemini.failures import BROKEN, blocked, broken_off, failure_in
+from translation.gemini.grounding import citations
+from translation.gemini.logprobs import read_logprobs
+from translation.gemini.usage import read_usage
+from translation.ids import NewId
+from translation.items import reasoning, summary_text
+from translation.json_types import Json
+from translation.profile import DEFAULT_PROFILE, Profile
+from translation.writer import ItemWriter
+
+_REASONS: Final[dict[str, FinishReason]] = {
+    "STOP": "stop",
+    "MAX_TOKENS": "length",
+    "BLOCKLIST": "content_filter",
+    "IMAGE_PROHIBITED_CONTENT": "content_filter",
+    "IMAGE_RECITATION": "content_filter",
+    "IMAGE_SAFETY": "content_filter",
+    "PROHIBITED_CONTENT": "content_filter",
+    "RECITATION": "content_filter",
+    "SAFETY": "content_filter",
+    "SPII": "content_filter",
+}
+"""Gemini's word -> ours; a word that is neither here nor in `BROKEN` is `other`."""
+
+_KEYS: Final = ("candidates", "promptFeedback", "usageMetadata")
+"""An answer has one of these at least."""
+
+_CITING: Final = ("groundingMetadata", "citationMetadata")
+
+
+class GeminiDecoder:
+    """Feed it every chunk, then `finish`; a whole answer is one chunk. Follows the first candidate.
+
+    Thoughts are summaries, as Gemini calls them. What has to come back signed is in the `details` of a reasoning item:
+    the one that is open, or one of its own before the call that is signed or after the text. Raises ProtocolViolation
+    for what is no answer at all; a reply that broke off ends in Failed. Gemini takes its models' text apart itself, so
+    the profile has no say here.
+    """
+
+    def __init__(self, new_id: NewId, _profile: Profile = DEFAULT_PROFILE) -> None:
+        self.usage: Usage | None = None
+        """What was reported so far."""
+        self._new_id = new_id
+        self._writer = ItemWriter(new_id)
+        self._ids = CallIds(new_id)
+        self._started = self._ended = self._called = False
+        self._reason: str | None = None
+        self._text: list[str] = []
+        """Of the open message."""
+        self._thought: list[str] = []
+        """Of the open reasoning."""
+        self._details: list[Json] = []
+        """What is to come back of the open item."""
+        self._cited: Json = {}
+
+    def read_alike(self, read: bytes) -> list[Event] | None:
+        """None: every chunk counts tokens anew."""
+        return None
+
+    def read(self, payloads: Sequence[bytes]) -> list[Event]:
+        """`feed` for chunks as their bytes came. Raises orjson.JSONDecodeError too."""
+        return [event for payload in payloads for event in self.feed(orjson.loads(payload))]
+
+    def feed(self, chunk: Json) -> list[Event]:
+        """Take one chunk; return what it means, possibly nothing."""
+        if self._ended:
+            return []
+        if not isinstance(chunk, dict):
+            raise ProtocolViolation("the upstream sent something that is not a JSON object")
+        if chunk.get("error"):
+            return self._fail(failure_in(chunk["error"]))
+        if not self._started and not any(key in chunk for key in _KEYS):
+            raise ProtocolViolation("the upstream sent a JSON object that is no answer")
+        events = self._start(chunk)
+        if isinstance(reported := chunk.get("usageMetadata"), dict):
+            self.usage = read_usage(reported, self.usage)
+            events.append(Noted(usage=self.usage))
+        feedback = chunk.get("promptFeedback")
+        if isinstance(feedback, dict) and feedback.get("blockReason"):
+            return [*events, *self._fail(blocked(feedback))]
+        candidates = chunk.get("candidates")
+        if not isinstance(candidates, list | None):
+            raise ProtocolViolation("the upstream sent candidates that are not a list")
+        for candidate in candidates or ():
+            if not isinstance(candidate, dict):
+                raise ProtocolViolation("the upstream sent a candidate that is not a JSON object")
+            if not candidate.get("index") and not self._ended:
+                events += self._read_candidate(candidate)
+        return events
+
+    def finish(self) -> list[Event]:
+        """The upstream closed. Without a finish reason that is a failure, not an answer."""
+        if self._ended:
+            return []
+        if self._reason is None:
+            return self._fail(Failed("upstream_truncated", "the upstream's reply broke off before it was finished"))
+        reason = _REASONS.get(self._reason, "other")
+        if reason == "stop" and self._called:
+            reason = "tool_calls"
+        events = self._end_block("incomplete" if reason in ("length", "content_filter") else "completed")
+        self._ended = True
+        return [*events, Finished(reason, self._reason, self.usage)]
+
+    def _start(self, chunk: Json) -> list[Event]:
+        if self._started:
+            return []
+        self._started = True
+        return [Started(model=chunk.get("modelVersion") or "", upstream_id=chunk.get("responseId"))]
+
+    def _read_candidate(self, candidate: Json) -> list[Event]:
+        events: list[Event] = []
+        logprobs = read_logprobs(candidate)
+        content = candidate.get("content")
+        parts = content.get("parts") if isinstance(content, dict) else None
+        for part in parts if isinstance(parts, list) else ():
+            if not isinstance(part, dict):
+                raise ProtocolViolation("the upstream sent a part that is not a JSON object")
+            events += self._read_part(part, logprobs)
+            if "text" in part and not part.get("thought"):
+                logprobs = None  # of all text in the chunk: said once
+            if self._ended:
+                return events
+        self._cited |= {key: candidate[key] for key in _CITING if candidate.get(key)}
+        reason = candidate.get("finishReason")
+        if reason in BROKEN:
+            return [*events, *self._fail(broken_off(reason, candidate))]
+        self._reason = str(reason) if reason else self._reason
+        return events
+
+    def _read_part(self, part: Json, logprobs: list[Json] | None) -> list[Event]:
+        signature = part.get("thoughtSignature")
+        signature = signature if isinstance(signature, str) else ""
+        text = part.get("text")
+        if isinstance(text, str):
+            return self._think(text, signature) if part.get("thought") else self._say(text, signature, logprobs)
+        if isinstance(call := part.get("functionCall"), dict):
+            return self._call(call, signature)
+        if isinstance(medium := part.get("inlineData"), dict):
+            return self._show(medium)
+        # What Gemini's own tools did; they are not asked for here.
+        return [Opaque("gemini", part)]
+
+    def _think(self, text: str, signature: str) -> list[Event]:
+        events = self._end_block() if self._text else []
+        if text:
+            self._thought.append(text)
+            events += self._writer.block("summary", text)
+        if signature:
+            self._details.append(details.of_thought(signature))
+        return events
+
+    def _say(self, text: str, signature: str, logprobs: list[Json] | None) -> list[Event]:
+        events: list[Event] = []
+        if text:
+            events += [] if self._text else self._end_block()
+            self._text.append(text)
+            events += self._writer.block("text", text, logprobs)
+        if signature:
+            if not self._text:
+                events += self._end_block()
+            self._details.append(details.of_text(signature, empty=not text))
+        return events
+
+    def _call(self, call: Json, signature: str) -> list[Event]:
+        name, said, given = call.get("name"), call.get("id"), call.get("args")
+        if not isinstance(name, str) or not name:
+            return self._fail(Failed("upstream_garbled", "the upstream sent a tool call without a name"))
+        call_id = self._ids.take(said if isinstance(said, str) else None)
+        if signature:
+            self._details.append(details.of_call(signature, call_id))
+        events = self._end_block()
+        self._called = True
+        arguments = orjson.dumps({} if given is None else given).decode()
+        events += self._writer.call(call_id, name=name, call_id=call_id, arguments=arguments)
+        return events + self._writer.close_call(call_id)
+
+    def _show(self, medium: Json) -> list[Event]:
+        kind, data = str(medium.get("mimeType")), medium.get("data")
+        if not kind.startswith("image/") or not isinstance(data, str):
+            return self._fail(Failed("upstream_error", f"the model answered with {kind}, which has no place here"))
+        image = {
+            "id": self._new_id("ig"),
+            "type": "image_generation_call",
+            "status": "completed",
+            "result": data,
+            "output_format": kind.removeprefix("image/"),
+        }
+        return [*self._end_block(), *self._writer.item(image)]
+
+    def _end_block(self, status: ItemStatus = "completed") -> list[Event]:
+        """End the open message or reasoning. What has to come back goes in the reasoning, or in an item of its own."""
+        said, thought, kept = "".join(self._text), "".join(self._thought), self._details
+        self._text, self._thought, self._details = [], [], []
+        if thought and kept:
+            start = self._writer.open_block or {}
+            final = {**start, "summary": [{**summary_text(), "text": thought}], "details": kept}
+            return self._writer.close_block(status, final if status == "completed" else {**final, "status": status})
+        events: list[Event] = []
+        if said:
+            events += [event for each in citations(self._cited, said) for event in self._writer.annotate(each)]
+            self._cited = {}
+        events += self._writer.close_block(status)
+        return events + self._writer.item({**reasoning(self._new_id("rs")), "details": kept}) if kept else events
+
+    def _fail(self, failed: Failed) -> list[Event]:
+        self._ended = True
+        failed.usage = self.usage
+        return [failed]

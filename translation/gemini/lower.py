@@ -1,0 +1,164 @@
+"""A turn as the body of `generateContent`."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+from urllib.parse import quote
+
+from translation.errors import InvalidRequest, Unrepresentable
+from translation.gemini.contents import lower_items
+from translation.gemini.families import Family, family_of
+from translation.gemini.schemas import reduced
+from translation.gemini.thinking import thinking_config
+from translation.gemini.tools import lower_tools
+from translation.json_types import Json
+from translation.loss import Loss
+from translation.lowered import Lowered
+from translation.profile import Profile
+from translation.turn import Turn
+
+_SAMPLING: Final = {
+    "temperature": "temperature",
+    "top_p": "topP",
+    "presence_penalty": "presencePenalty",
+    "frequency_penalty": "frequencyPenalty",
+    "seed": "seed",
+    "stop": "stopSequences",
+}
+"""The clients' word -> Gemini's, in `generationConfig`."""
+
+_WORDLESS: Final = (
+    "service_tier",
+    "metadata",
+    "user",
+    "safety_identifier",
+    "prompt_cache_key",
+    "prompt_cache_retention",
+    "store",
+)
+"""Parameters Gemini has no word for, and an answer survives without."""
+
+_EXTRA: Final = {
+    "cached_content": "cachedContent",
+    "cachedContent": "cachedContent",
+    "safety_settings": "safetySettings",
+    "safetySettings": "safetySettings",
+}
+"""Gemini's own parameters, in either spelling of its SDKs -> their place in the body."""
+
+_COUNTED: Final = ("systemInstruction", "contents", "tools", "toolConfig", "cachedContent")
+
+
+def lower(turn: Turn, profile: Profile) -> Lowered:
+    """The body that asks for what the turn asks. It names no model and no stream: `path_of` does.
+
+    Raises InvalidRequest for a history or a tool that Gemini does not take, Unrepresentable for what it cannot say.
+    `losses` are this step's own: what lifting lost stays in `turn.lost`.
+    """
+    losses: list[Loss] = []
+    family = family_of(turn.model)
+    leading, contents = lower_items(turn.items, profile, family, losses)
+    if not contents:
+        raise InvalidRequest("The input is empty: send at least one message.", param="input")
+    body: Json = {"contents": contents}
+    if system := "\n\n".join(filter(None, (turn.instructions, leading))):
+        body["systemInstruction"] = {"parts": [{"text": system}]}
+    body |= lower_tools(turn.tools, turn.tool_choice, turn.parallel_tool_calls, losses)
+    config = _sampling(turn.sampling, losses)
+    if turn.max_output_tokens is not None:
+        config["maxOutputTokens"] = turn.max_output_tokens
+    if turn.text_format is not None:
+        config |= _format(turn.text_format, family, body, losses)
+    if turn.verbosity is not None:
+        losses.append(Loss("text.verbosity", "dropped"))
+    if thinking := thinking_config(turn, family, profile, losses):
+        config["thinkingConfig"] = thinking
+    _add_extra(body, config, turn.extra, profile, losses)
+    if config:
+        body["generationConfig"] = config
+    return Lowered(body, tuple(dict.fromkeys(losses)))
+
+
+def path_of(turn: Turn) -> str:
+    """Where a turn is asked, below the base URL."""
+    verb = "streamGenerateContent?alt=sse" if turn.stream else "generateContent"
+    return f"{_model_path(turn)}:{verb}"
+
+
+def lower_to_count(turn: Turn, profile: Profile) -> tuple[str, Json, str]:
+    """Path, body and the answer's key for the tokens of a turn's input. Raises as `lower` does."""
+    path = _model_path(turn)
+    body = lower(turn, profile).body
+    asked = {key: body[key] for key in _COUNTED if key in body}
+    return f"{path}:countTokens", {"generateContentRequest": {"model": path[1:], **asked}}, "totalTokens"
+
+
+def names_in(answer: Json) -> list[str] | None:
+    """The models in an answer to `GET /models` that generate content; `None` where it is no list."""
+    rows = answer.get("models")
+    if not isinstance(rows, list):
+        return None
+    named = [row for row in rows if isinstance(row, dict) and isinstance(row.get("name"), str)]
+    return [row["name"].removeprefix("models/") for row in named if _generates(row)]
+
+
+def _generates(row: Json) -> bool:
+    methods = row.get("supportedGenerationMethods")
+    return not isinstance(methods, list) or "generateContent" in methods
+
+
+def _model_path(turn: Turn) -> str:
+    """A name with a slash says its own collection: `tunedModels/mine`."""
+    collection, _, name = turn.model.rpartition("/")
+    return f"/{quote(collection or 'models', safe='/')}/{quote(name, safe='')}"
+
+
+def _sampling(sampling: Mapping[str, Any], losses: list[Loss]) -> Json:
+    if (sampling.get("n") or 1) != 1:
+        raise Unrepresentable("this model answers with one choice at a time: leave out 'n'", param="n")
+    if sampling.get("logit_bias"):
+        raise Unrepresentable("this model's API has no token biases: leave out 'logit_bias'", param="logit_bias")
+    config = {word: sampling[name] for name, word in _SAMPLING.items() if sampling.get(name) is not None}
+    losses += [Loss(name, "dropped") for name in _WORDLESS if sampling.get(name)]
+    rivals = sampling.get("top_logprobs")
+    if sampling.get("logprobs") or rivals:
+        config["responseLogprobs"] = True
+        if rivals is not None:
+            config["logprobs"] = rivals
+    return config
+
+
+def _format(text_format: Json, family: Family, body: Json, losses: list[Loss]) -> Json:
+    kind = text_format.get("type")
+    if kind == "text":
+        return {}
+    if kind not in ("json_object", "json_schema"):
+        raise Unrepresentable(f"this model cannot be held to the text format {kind!r}", param="text.format.type")
+    if "tools" in body and not family.schema_with_tools:
+        calling = body.get("toolConfig", {}).get("functionCallingConfig", {}).get("mode")
+        if calling == "ANY":
+            losses.append(Loss("text.format", "dropped"))  # the answer is a call
+            return {}
+        if calling != "NONE":
+            raise Unrepresentable(
+                "this model cannot be held to a format while it has tools: leave out one of them", param="text.format"
+            )
+        del body["tools"], body["toolConfig"]
+        losses.append(Loss("tools", "dropped"))
+    config: Json = {"responseMimeType": "application/json"}
+    if kind == "json_schema":
+        config["responseJsonSchema"] = reduced(text_format["schema"], "text.format.schema", losses)
+    return config
+
+
+def _add_extra(body: Json, config: Json, extra: Mapping[str, Any], profile: Profile, losses: list[Loss]) -> None:
+    for key, value in extra.items():
+        if value is None:
+            continue
+        if key not in profile.extra_params:
+            losses.append(Loss(key, "dropped"))
+        elif key == "top_k":
+            config["topK"] = value
+        elif (place := _EXTRA.get(key, key)) in body:
+            losses.append(Loss(key, "dropped"))
+        else:
+            body[place] = value

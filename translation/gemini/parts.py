@@ -1,0 +1,115 @@
+"""Content as Gemini's parts. Media stay media, text files become text."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+from urllib.parse import urlsplit
+
+from translation.data_urls import media_in, text_in
+from translation.errors import InvalidRequest, Unrepresentable
+from translation.json_types import Json
+from translation.loss import Loss
+
+TEXTS: Final = {"input_text": "text", "output_text": "text", "text": "text", "refusal": "refusal"}
+"""Type of a part -> the key its text is under."""
+
+_TYPES: Final = {
+    "gif": "image/gif",
+    "heic": "image/heic",
+    "heif": "image/heif",
+    "jpeg": "image/jpeg",
+    "jpg": "image/jpeg",
+    "pdf": "application/pdf",
+    "png": "image/png",
+    "webp": "image/webp",
+}
+"""Ending of a file's name -> media type, for what does not say it."""
+
+_AUDIO: Final = {"mp3": "audio/mp3", "wav": "audio/wav"}
+"""The formats of the client's API -> media type."""
+
+
+def lower_parts(parts: Sequence[Json], param: str, losses: list[Loss]) -> list[Json]:
+    """Raises Unrepresentable for a part Gemini has no word for, naming its place under `param`."""
+    return [_lower(part, f"{param}[{index}]", losses) for index, part in enumerate(parts)]
+
+
+def lower_texts(parts: Sequence[Json], param: str, separator: str) -> str:
+    """Content of a role that is sent as text. Raises Unrepresentable for anything else."""
+    texts: list[str] = []
+    for index, part in enumerate(parts):
+        kind = part.get("type", "")
+        if kind not in TEXTS:
+            raise Unrepresentable(f"a message of this role can only hold text, not {kind!r}", param=f"{param}[{index}]")
+        texts.append(part.get(TEXTS[kind]) or "")
+    return separator.join(texts)
+
+
+def _lower(part: Json, param: str, losses: list[Loss]) -> Json:
+    kind = part.get("type", "")
+    if kind not in _PARTS:
+        raise Unrepresentable(f"this model's API has no content of type {kind!r}", param=param)
+    return _PARTS[kind](part, param, losses)
+
+
+def _text(part: Json, _param: str, _losses: list[Loss]) -> Json:
+    return {"text": part.get(TEXTS[part["type"]]) or ""}
+
+
+def _image(part: Json, param: str, losses: list[Loss]) -> Json:
+    url = part.get("image_url")
+    if not url:
+        raise Unrepresentable("images are not stored here: send image_url, not file_id", param=f"{param}.file_id")
+    if part.get("detail") not in (None, "auto"):
+        losses.append(Loss(f"{param}.detail", "dropped"))
+    return _medium(url, f"{param}.image_url") or _linked(url)
+
+
+def _audio(part: Json, _param: str, _losses: list[Loss]) -> Json:
+    given = part["input_audio"]
+    media_type = _AUDIO.get(given["format"], f"audio/{given['format']}")
+    return {"inlineData": {"mimeType": media_type, "data": given["data"]}}
+
+
+def _file(part: Json, param: str, losses: list[Loss]) -> Json:
+    if part.get("file_id"):
+        raise Unrepresentable("files are not stored here: send file_data, not file_id", param=f"{param}.file_id")
+    name = part.get("filename")
+    if url := part.get("file_url"):
+        return _linked(url)
+    source, place = part.get("file_data") or "", f"{param}.file_data"
+    if (text := text_in(source, place)) is not None:
+        return {"text": f"{name}:\n{text}" if name else text}
+    if name:
+        losses.append(Loss(f"{param}.filename", "dropped"))
+    if (medium := _medium(source, place)) is not None:
+        return medium
+    media_type = _type_of(name or "")
+    if media_type is None:
+        raise InvalidRequest("Say what this file is: send it as a data URL.", param=place)
+    return {"inlineData": {"mimeType": media_type, "data": source}}
+
+
+def _medium(source: str, param: str) -> Json | None:
+    media = media_in(source, param)
+    return media and {"inlineData": {"mimeType": media.media_type, "data": media.base64}}
+
+
+def _linked(url: str) -> Json:
+    """Fetched by the upstream: its own files, and public addresses where the model may."""
+    media_type = _type_of(urlsplit(url).path)
+    return {"fileData": {"fileUri": url} | ({"mimeType": media_type} if media_type else {})}
+
+
+def _type_of(name: str) -> str | None:
+    return _TYPES.get(name.rpartition(".")[2].lower())
+
+
+_PARTS: Final[Mapping[str, Callable[[Json, str, list[Loss]], Json]]] = {
+    "input_text": _text,
+    "output_text": _text,
+    "text": _text,
+    "refusal": _text,
+    "input_image": _image,
+    "input_audio": _audio,
+    "input_file": _file,
+}

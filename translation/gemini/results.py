@@ -1,0 +1,34 @@
+"""What functions returned, as Gemini is told: results under `output`, failures under `error`."""
+
+from typing import Any
+
+import orjson
+
+from translation.gemini.parts import lower_parts
+from translation.json_types import Item, Json
+from translation.loss import Loss
+
+
+def result_of(item: Item, param: str, losses: list[Loss]) -> tuple[Json, list[Json]]:
+    """The response object, and the media it cannot hold as parts.
+
+    A failure is an output of status `incomplete`, or a JSON object with nothing in it but an `error`.
+    """
+    output, media = item["output"], list[Json]()
+    if not isinstance(output, str):
+        parts = lower_parts(output, param, losses)
+        media = [part for part in parts if "text" not in part]
+        output = "\n".join(part["text"] for part in parts if "text" in part)
+    if (error := _error_in(output)) is not None:
+        return {"error": error}, media
+    return {"error" if item.get("status") == "incomplete" else "output": output}, media
+
+
+def _error_in(output: str) -> Any:
+    if not output.lstrip().startswith("{"):
+        return None
+    try:
+        parsed = orjson.loads(output)
+    except orjson.JSONDecodeError:
+        return None
+    return parsed["error"] if parsed.keys() == {"error"} else None

@@ -1,0 +1,111 @@
+"""Tools and the choice among them in Gemini's form. https://ai.google.dev/gemini-api/docs/function-calling"""
+
+import re
+from collections.abc import Sequence
+from typing import Any, Final
+
+from translation.errors import InvalidRequest, Unrepresentable
+from translation.gemini.schemas import reduced
+from translation.json_types import Json
+from translation.loss import Loss
+
+_NAME: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}")
+
+_SEARCH: Final = "web_search"
+"""Kinds of searches may carry a version: web_search_preview_2025_03_11."""
+
+_MODES: Final = {"none": "NONE", "required": "ANY"}
+
+_KEYS: Final = frozenset({"type", "name", "description", "parameters", "strict"})
+
+
+def lower_tools(tools: Sequence[Json], choice: str | Json | None, parallel: bool | None, losses: list[Loss]) -> Json:
+    """`tools` and `toolConfig` as far as they are to be sent; nothing without tools.
+
+    Raises InvalidRequest for a bad name or a choice of a tool that is not there, Unrepresentable for what Gemini does
+    not have: kinds it does not know, functions beside a search, a search that has to be made.
+    """
+    if isinstance(choice, dict) and choice.get("type") == "allowed_tools" and choice.get("mode") != "required":
+        tools = _allowed(tools, choice.get("tools") or ())
+        choice = "auto"
+        losses.append(Loss("tool_choice", "allowed_tools filtered"))
+    if not tools:
+        if choice not in (None, "auto", "none"):
+            raise InvalidRequest("tool_choice asks for a tool, but there are no tools.", param="tool_choice")
+        return {}
+    searches = [tool for tool in tools if _is_search(tool)]
+    functions = [_function(tool, f"tools[{index}]", losses) for index, tool in enumerate(tools) if tool not in searches]
+    if searches and functions:
+        raise Unrepresentable(
+            "this model cannot search and call functions in one request: leave out one", param="tools"
+        )
+    if searches:
+        return _search(searches, choice, losses)
+    if parallel is False:
+        losses.append(Loss("parallel_tool_calls", "dropped"))
+    calling = _calling(tools, choice)
+    config = {"toolConfig": {"functionCallingConfig": calling}} if calling else {}
+    return {"tools": [{"functionDeclarations": functions}], **config}
+
+
+def _function(tool: Json, param: str, losses: list[Loss]) -> Json:
+    kind = tool.get("type", "")
+    if kind != "function":
+        raise Unrepresentable(f"this model's API has no tools of type {kind!r}", param=param)
+    name = tool.get("name")
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise InvalidRequest(
+            f"Invalid tool name {name!r}: use 1 to 64 letters, digits, underscores and dashes, and a letter or an "
+            "underscore first.",
+            param=f"{param}.name",
+        )
+    losses += [Loss(f"tools.{key}", "dropped") for key, value in tool.items() if value and key not in _KEYS]
+    said: Json = {"name": name} | ({"description": tool["description"]} if tool.get("description") else {})
+    parameters = reduced(tool.get("parameters") or {}, "tools.parameters", losses)
+    # An object without properties is said by leaving it out.
+    return said | ({"parametersJsonSchema": parameters} if parameters.get("properties") or "$ref" in parameters else {})
+
+
+def _calling(tools: Sequence[Json], choice: str | Json | None) -> Json:
+    if not isinstance(choice, dict):
+        # Strict arguments are decoded under the schema; so are all others then.
+        strict = any(tool.get("strict") for tool in tools)
+        mode = _MODES.get(choice or "auto", "VALIDATED" if strict else None)
+        return {"mode": mode} if mode else {}
+    if choice["type"] == "allowed_tools":
+        allowed = _allowed(tools, choice.get("tools") or ())
+        return {"mode": "ANY", "allowedFunctionNames": [tool["name"] for tool in allowed]}
+    if choice["type"] != "function":
+        raise Unrepresentable(f"this model's API cannot be told to use {choice['type']!r}", param="tool_choice")
+    if not any(_is(tool, choice) for tool in tools):
+        raise InvalidRequest(f"tool_choice names {choice.get('name')!r}, which is not in tools.", param="tool_choice")
+    return {"mode": "ANY", "allowedFunctionNames": [choice["name"]]}
+
+
+def _search(searches: Sequence[Json], choice: str | Json | None, losses: list[Loss]) -> Json:
+    if choice == "none":
+        losses.append(Loss("tools", "dropped"))
+        return {}
+    if choice not in (None, "auto"):
+        raise Unrepresentable("this model searches when it sees fit: leave out tool_choice", param="tool_choice")
+    losses += [
+        Loss(f"tools.{key}", "dropped") for tool in searches for key, value in tool.items() if value and key != "type"
+    ]
+    return {"tools": [{"googleSearch": {}}]}
+
+
+def _allowed(tools: Sequence[Json], allowed: Sequence[Any]) -> list[Json]:
+    for choice in allowed:
+        if not any(_is(tool, choice) for tool in tools):
+            raise InvalidRequest(
+                f"tool_choice allows {choice.get('name')!r}, which is not in tools.", param="tool_choice.tools"
+            )
+    return [tool for tool in tools if any(_is(tool, choice) for choice in allowed)]
+
+
+def _is(tool: Json, choice: Json) -> bool:
+    return (tool.get("type"), tool.get("name")) == (choice.get("type"), choice.get("name"))
+
+
+def _is_search(tool: Json) -> bool:
+    return str(tool.get("type")).startswith(_SEARCH)

@@ -1,0 +1,34 @@
+"""Token counts as Gemini reports them. https://ai.google.dev/api/generate-content#UsageMetadata"""
+
+from translation.counts import at_most, read_count
+from translation.events import Usage
+from translation.json_types import Json
+
+
+def read_usage(reported: Json, before: Usage | None = None) -> Usage:
+    """Make sense of a `usageMetadata`, given what the same stream reported before it. `raw` is the object as it came.
+
+    Thoughts are counted beside the answer, and what tools read beside the prompt: both are inside ours. Chunks report
+    the counts so far, so a count that is left out, or is smaller, is the one before.
+    """
+    written, thought = read_count(reported.get("candidatesTokenCount")), read_count(reported.get("thoughtsTokenCount"))
+    asked, tools = read_count(reported.get("promptTokenCount")), read_count(reported.get("toolUsePromptTokenCount"))
+    earlier = before or Usage()
+    usage = Usage(
+        input=_latest(_sum(asked, tools), earlier.input),
+        output=_latest(_sum(written, thought), earlier.output),
+        cache_read=_latest(read_count(reported.get("cachedContentTokenCount")), earlier.cache_read),
+        reasoning=_latest(thought, earlier.reasoning),
+        raw=reported,
+    )
+    usage.cache_read = at_most(usage.cache_read, usage.input)
+    usage.reasoning = at_most(usage.reasoning, usage.output)
+    return usage
+
+
+def _sum(one: int | None, other: int | None) -> int | None:
+    return None if one is None and other is None else (one or 0) + (other or 0)
+
+
+def _latest(count: int | None, before: int | None) -> int | None:
+    return before if count is None else max(count, before or 0)
