@@ -1,0 +1,31 @@
+"""Citations as annotations of the Responses API."""
+
+from typing import Any
+
+from translation.json_types import Json
+
+
+def annotation_of(citation: Any, start: int, end: int) -> Json | None:
+    """The annotation for a citation on the text from `start` to `end`; `None` for what is none.
+
+    Pages and search results are cited by their address, documents by their title: they have no ids here.
+    """
+    if not isinstance(citation, dict):
+        return None
+    match citation:
+        case {"type": "web_search_result_location", "url": str(url)} | {
+            "type": "search_result_location",
+            "source": str(url),
+        }:
+            title = citation.get("title")
+            place = {"start_index": start, "end_index": end}
+            return {"type": "url_citation", "url": url, "title": title if isinstance(title, str) else "", **place}
+        case {"type": "char_location" | "page_location" | "content_block_location"}:
+            title, file_id = citation.get("document_title"), citation.get("file_id")
+            return {
+                "type": "file_citation",
+                "file_id": file_id if isinstance(file_id, str) else "",
+                "filename": title if isinstance(title, str) else "",
+                "index": end,
+            }
+    return None

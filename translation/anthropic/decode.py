@@ -1,0 +1,263 @@
+"""What the Messages API says, as events: a stream of content blocks, or one whole message.
+
+https://docs.claude.com/en/docs/build-with-claude/streaming
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import orjson
+
+from translation.anthropic.citations import annotation_of
+from translation.anthropic.details import detail_of
+from translation.anthropic.failures import failure_in
+from translation.anthropic.usage import read_usage
+from translation.call_ids import CallIds
+from translation.errors import ProtocolViolation
+from translation.events import Event, Failed, Finished, FinishReason, ItemStatus, Noted, Opaque, Started, Usage
+from translation.ids import NewId
+from translation.items import reasoning, reasoning_text, summary_text
+from translation.json_types import Item, Json
+from translation.profile import DEFAULT_PROFILE, Profile
+from translation.writer import ItemWriter
+
+STOP_REASONS: Final[dict[str, FinishReason]] = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "tool_use": "tool_calls",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "refusal": "content_filter",
+}
+"""The API's word -> ours; a word that is not listed is `other`."""
+
+_TIERS: Final = {"standard": "default", "priority": "priority"}
+
+_DELTAS: Final = {
+    "text_delta": "text",
+    "citations_delta": "text",
+    "thinking_delta": "thinking",
+    "signature_delta": "thinking",
+    "input_json_delta": "tool_use",
+}
+"""Type of a delta -> type of the block it adds to."""
+
+_BLOCKS: Final = frozenset(_DELTAS.values())
+
+_WHOLE: Final = "whole answer"
+"""Stands for a stop reason where a whole message has none: nothing can have been cut."""
+
+
+class AnthropicDecoder:
+    """State machine: waiting for `message_start`, then block after block, then ended. No I/O, no clock, no ids.
+
+    Feed it every event, then `finish`; a whole message is one event. Thinking is kept verbatim in the details of its
+    reasoning item, one item for each block. What comes after the end is ignored. Raises ProtocolViolation for what is
+    no reply of this API, TypeError and KeyError for one whose values are not of the types the API says; a reply that
+    broke off ends in Failed.
+    """
+
+    def __init__(self, new_id: NewId, profile: Profile = DEFAULT_PROFILE) -> None:
+        self.usage: Usage | None = None
+        """What was reported so far."""
+        self._new_id = new_id
+        self._noun = "summary" if profile.reasoning_part == "summary_text" else "reasoning"
+        self._writer = ItemWriter(new_id)
+        self._ids = CallIds(new_id)
+        self._started = False
+        self._ended = False
+        self._stop: str | None = None
+        self._index: Any = None
+        self._block: Json = {}
+        """The open block: as it was started, with what was added to it under the same keys."""
+        self._pieces: list[str] = []
+        self._message: Item | None = None
+        self._length = 0
+        """Of that message's text so far."""
+        self._calls = 0
+
+    def read_alike(self, read: bytes) -> list[Event] | None:
+        """Every frame is looked at by itself."""
+        return None
+
+    def read(self, payloads: Sequence[bytes]) -> list[Event]:
+        """`feed` for events as their bytes came. Raises orjson.JSONDecodeError too."""
+        return [event for payload in payloads for event in self.feed(orjson.loads(payload))]
+
+    def feed(self, chunk: Json) -> list[Event]:
+        """Take one event, or one whole message; return what it means, possibly nothing."""
+        if self._ended:
+            return []
+        if not isinstance(chunk, dict):
+            raise ProtocolViolation("the upstream sent something that is not a JSON object")
+        kind = chunk.get("type")
+        if kind == "error" or chunk.get("error"):
+            return self._fail(failure_in(chunk.get("error")))
+        if kind == "ping":
+            return []
+        if kind == "message":
+            return self._whole(chunk)
+        if kind == "message_start":
+            return self._start(chunk["message"])
+        if not self._started:
+            raise ProtocolViolation("the upstream's reply does not begin with a message")
+        match kind:
+            case "content_block_delta":
+                return self._add(chunk["index"], chunk["delta"])
+            case "content_block_start":
+                return self._open(chunk["index"], chunk["content_block"])
+            case "content_block_stop":
+                return self._cite(self._block)
+            case "message_delta":
+                return self._end_message(chunk["delta"].get("stop_reason"), chunk.get("usage"))
+            case "message_stop":
+                self._stop = self._stop or _WHOLE
+                return self.finish()
+        return [Opaque("anthropic", chunk)]
+
+    def finish(self) -> list[Event]:
+        """The upstream said it is done, or closed. Without a stop reason that is a failure, not an answer."""
+        if self._ended:
+            return []
+        if self._stop is None:
+            return self._fail(Failed("upstream_truncated", "the upstream's reply broke off before it was finished"))
+        reason = STOP_REASONS.get(self._stop, "stop" if self._stop == _WHOLE else "other")
+        if reason in ("stop", "tool_calls"):
+            reason = "tool_calls" if self._calls else "stop"
+        status: ItemStatus = "incomplete" if reason in ("length", "content_filter") else "completed"
+        events = [*self._close(status), *self._writer.close(status)]
+        self._ended = True
+        return [*events, Finished(reason, None if self._stop == _WHOLE else self._stop, self.usage)]
+
+    def _start(self, message: Json) -> list[Event]:
+        if self._started:
+            raise ProtocolViolation("the upstream began a second message in the same reply")
+        self._started = True
+        model, upstream_id = message.get("model"), message.get("id")
+        events: list[Event] = [
+            Started(model if isinstance(model, str) else "", upstream_id if isinstance(upstream_id, str) else None)
+        ]
+        return events + self._count(message.get("usage"))
+
+    def _whole(self, message: Json) -> list[Event]:
+        events = self._start(message)
+        for index, block in enumerate(message["content"]):
+            events += [*self._open(index, block), *self._cite(self._block)]
+        return events + self._end_message(message.get("stop_reason") or _WHOLE, None)
+
+    def _end_message(self, reason: Any, usage: Any) -> list[Event]:
+        if reason is not None and self._stop is None:
+            self._stop = str(reason)
+        return self._count(usage)
+
+    def _count(self, reported: Any) -> list[Event]:
+        if not isinstance(reported, dict):
+            return []
+        self.usage = read_usage(reported, self.usage)
+        tier = reported.get("service_tier")
+        facts = {"service_tier": _TIERS[tier]} if isinstance(tier, str) and tier in _TIERS else None
+        return [Noted(usage=self.usage, facts=facts)]
+
+    def _open(self, index: Any, block: Json) -> list[Event]:
+        events = self._close("completed")
+        self._index, self._block, self._pieces = index, dict(block), []
+        match block["type"]:
+            case "text":
+                goes_on = self._message is not None and self._writer.open_block is self._message
+                self._block["start"] = self._length if goes_on else 0
+                self._block["citations"] = list(block.get("citations") or ())
+                return events + self._say("text", block.get("text") or "")
+            case "thinking":
+                return events + self._say(self._noun, block.get("thinking") or "")
+            case "redacted_thinking":
+                return [*events, *self._writer.item({**reasoning(self._new_id("rs")), "details": [detail_of(block)]})]
+            case "tool_use":
+                return events + self._call(block)
+        return [*events, Opaque("anthropic", block)]
+
+    def _add(self, index: Any, delta: Json) -> list[Event]:
+        if index != self._index:
+            raise ProtocolViolation("the upstream went on with a block that is not open")
+        kind = delta["type"]
+        if kind not in _DELTAS or self._block["type"] not in _BLOCKS:
+            return []
+        if self._block["type"] != _DELTAS[kind]:
+            raise ProtocolViolation("the upstream added to a block what does not belong in it")
+        match kind:
+            case "text_delta":
+                return self._say("text", delta["text"])
+            case "thinking_delta":
+                return self._say(self._noun, delta["thinking"])
+            case "input_json_delta":
+                return [] if self._block.get("input") else self._say("arguments", delta["partial_json"])
+            case "signature_delta":
+                self._block["signature"] = (self._block.get("signature") or "") + delta["signature"]
+            case _:
+                self._block["citations"].append(delta["citation"])
+        return []
+
+    def _say(self, noun: str, text: str) -> list[Event]:
+        if not isinstance(text, str):
+            raise TypeError("a text that is no string")
+        if not text:
+            return []
+        if noun == "text":
+            events = self._writer.block(noun, text)
+            if self._message is not self._writer.open_block:
+                self._message, self._length = self._writer.open_block, 0
+            self._length += len(text)
+            return events
+        self._pieces.append(text)
+        if noun == "arguments":
+            return self._writer.arguments(self._calls, text)
+        return self._writer.block(noun, text)
+
+    def _call(self, block: Json) -> list[Event]:
+        name, said = block["name"], block.get("id")
+        if not isinstance(name, str) or not name:
+            raise ProtocolViolation("the upstream sent a tool call without a name")
+        self._calls += 1
+        events = self._writer.call(self._calls, name=name, call_id=self._ids.take(str(said) if said else None))
+        # Whole messages have it here; in a stream it is empty, and comes in pieces.
+        given = block.get("input")
+        return events + (self._say("arguments", orjson.dumps(given).decode()) if given else [])
+
+    def _cite(self, block: Json) -> list[Event]:
+        """The text of a block is whole: that is what its citations are on."""
+        citations, block["citations"] = block.get("citations") or (), []
+        found = (annotation_of(citation, block["start"], self._length) for citation in citations)
+        return [event for each in found if each is not None for event in self._writer.annotate(each)]
+
+    def _close(self, status: ItemStatus) -> list[Event]:
+        """End the open block. Texts of one message go on from block to block, so theirs stays open."""
+        block, self._block, self._index = self._block, {}, None
+        match block.get("type"):
+            case "text":
+                return self._cite(block)
+            case "thinking":
+                return self._end_thinking(block, status)
+            case "tool_use":
+                empty = not self._pieces and status == "completed"
+                events = self._writer.arguments(self._calls, "{}") if empty else []
+                return [*events, *self._writer.close_call(self._calls, status)]
+        return []
+
+    def _end_thinking(self, block: Json, status: ItemStatus) -> list[Event]:
+        """One without its signature was cut off: the upstream would not read it again."""
+        text, signature = "".join(self._pieces), block.get("signature")
+        details = [detail_of({**block, "thinking": text})] if signature and isinstance(signature, str) else []
+        if not details:
+            return self._writer.close_block(status) if text else []
+        if not text:
+            return self._writer.item({**reasoning(self._new_id("rs")), "details": details})
+        whole = {**(self._writer.open_block or {}), "details": details}
+        if self._noun == "summary":
+            whole["summary"] = [{**summary_text(), "text": text}]
+        else:
+            whole["content"] = [{**reasoning_text(), "text": text}]
+        return self._writer.close_block("completed", whole)
+
+    def _fail(self, failed: Failed) -> list[Event]:
+        self._ended = True
+        failed.usage = self.usage
+        return [failed]

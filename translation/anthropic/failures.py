@@ -1,0 +1,32 @@
+"""Errors that the API puts inside a good reply, named by meaning."""
+
+from typing import Any, Final
+
+from translation.events import Failed
+from translation.overflow import is_context_overflow
+
+_CODES: Final = {
+    "authentication_error": "upstream_unauthorized",
+    "permission_error": "upstream_unauthorized",
+    "billing_error": "insufficient_quota",
+    "overloaded_error": "upstream_overloaded",
+    "rate_limit_error": "rate_limited",
+    "timeout_error": "upstream_timeout",
+}
+"""The API's own types -> our codes. What is not listed is an `upstream_error`."""
+
+_NO_WORDS: Final = "the upstream reported an error without saying which"
+
+
+def failure_in(error: Any) -> Failed:
+    """What an `error` object means: `{"type": "overloaded_error", "message": "Overloaded"}`."""
+    said = error if isinstance(error, dict) else {"message": error}
+    kind, text = str(said.get("type")), said.get("message")
+    message = text if isinstance(text, str) and text else _NO_WORDS
+    if is_context_overflow(message, kind):
+        return Failed("context_length_exceeded", message)
+    code = _CODES.get(kind, "upstream_error")
+    # Its words may quote our key.
+    return Failed(
+        code, "the upstream refused the gateway's own credentials" if code == _CODES["permission_error"] else message
+    )

@@ -1,0 +1,78 @@
+"""Content parts as content blocks: text, images, and documents that are text or PDF."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from translation.data_urls import media_in, text_in
+from translation.errors import InvalidRequest, Unrepresentable
+from translation.json_types import Json
+from translation.loss import Loss
+
+_IMAGES: Final = frozenset({"image/gif", "image/jpeg", "image/png", "image/webp"})
+
+_TEXTS: Final = {"input_text": "text", "output_text": "text", "text": "text", "refusal": "refusal"}
+"""Type of a part -> the key its text is under."""
+
+
+def text_blocks(*texts: str) -> list[Json]:
+    """One block for each text; none for blank ones, which the API refuses."""
+    return [{"type": "text", "text": text} for text in texts if text.strip()]
+
+
+def lower_parts(parts: Sequence[Json], param: str, losses: list[Loss]) -> list[Json]:
+    """The blocks of a user's content or of a tool's output. Raises Unrepresentable for a part the API has no word for,
+    naming its place under `param`."""
+    return [block for place, part in enumerate(parts) for block in _lower(part, f"{param}[{place}]", losses)]
+
+
+def lower_texts(parts: Sequence[Json], param: str) -> list[str]:
+    """Content of a role that can only hold text. Raises Unrepresentable for anything else."""
+    for place, part in enumerate(parts):
+        if part.get("type") not in _TEXTS:
+            told = f"a message of this role can only hold text, not {part.get('type')!r}"
+            raise Unrepresentable(told, param=f"{param}[{place}]")
+    return [part.get(_TEXTS[part["type"]]) or "" for part in parts]
+
+
+def _lower(part: Json, param: str, losses: list[Loss]) -> list[Json]:
+    kind = part.get("type", "")
+    if kind in _TEXTS:
+        return text_blocks(part.get(_TEXTS[kind]) or "")
+    if kind not in _MEDIA:
+        raise Unrepresentable(f"this model's API has no content of type {kind!r}", param=param)
+    if part.get("detail") not in (None, "auto"):
+        losses.append(Loss(f"{param}.detail", "dropped"))
+    if part.get("file_id"):
+        raise Unrepresentable("files are not stored here: send the content or its URL, not file_id", param=param)
+    return [_MEDIA[kind](part, param)]
+
+
+def _image(part: Json, param: str) -> Json:
+    url = part.get("image_url") or ""
+    media = media_in(url, f"{param}.image_url")
+    if media is None:
+        return {"type": "image", "source": {"type": "url", "url": url}}
+    media_type = media.media_type.replace("image/jpg", "image/jpeg")
+    if media_type not in _IMAGES:
+        told = f"this model reads PNG, JPEG, GIF and WebP images, not {media.media_type}"
+        raise Unrepresentable(told, param=f"{param}.image_url")
+    return {"type": "image", "source": {"type": "base64", "media_type": media_type, "data": media.base64}}
+
+
+def _file(part: Json, param: str) -> Json:
+    named = {"title": part["filename"]} if part.get("filename") else {}
+    if url := part.get("file_url"):
+        return {"type": "document", "source": {"type": "url", "url": url}, **named}
+    source, param = part.get("file_data") or "", f"{param}.file_data"
+    if (text := text_in(source, param)) is not None:
+        return {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": text}, **named}
+    media = media_in(source, param)
+    if media is None:
+        raise InvalidRequest("Send file_data as a data URL that says its media type.", param=param)
+    if media.media_type != "application/pdf":
+        raise Unrepresentable(f"this model reads PDF and text files, not {media.media_type}", param=param)
+    data = {"type": "base64", "media_type": media.media_type, "data": media.base64}
+    return {"type": "document", "source": data, **named}
+
+
+_MEDIA: Final[Mapping[str, Callable[[Json, str], Json]]] = {"input_image": _image, "input_file": _file}

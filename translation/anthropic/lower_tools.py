@@ -1,0 +1,89 @@
+"""Tools and the choice among them."""
+
+import re
+from collections.abc import Sequence
+from typing import Any, Final
+
+from translation.anthropic.schemas import closed
+from translation.errors import InvalidRequest, Unrepresentable
+from translation.json_types import Json
+from translation.loss import Loss
+
+_NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,128}")
+
+_KEYS: Final = frozenset({"type", "name", "description", "parameters", "strict"})
+
+_CHOICES: Final = {"auto": "auto", "required": "any", "none": "none"}
+
+
+def lower_tools(
+    tools: Sequence[Json], choice: str | Json | None, parallel: bool | None, losses: list[Loss], *, strict: bool
+) -> Json:
+    """`tools` and `tool_choice` as far as they are to be sent; nothing without tools. `strict`: the model knows strict
+    tools.
+
+    Raises InvalidRequest for a bad name or a choice of a tool that is not there, Unrepresentable for other kinds.
+    """
+    if isinstance(choice, dict) and choice.get("type") == "allowed_tools":
+        tools = _allowed(tools, choice.get("tools") or ())
+        choice = choice.get("mode") or "auto"
+        losses.append(Loss("tool_choice", "allowed_tools filtered"))
+    if not tools:
+        if choice not in (None, "auto", "none"):
+            raise InvalidRequest("tool_choice asks for a tool, but there are no tools.", param="tool_choice")
+        return {}
+    body: Json = {"tools": [_tool(tool, f"tools[{place}]", losses, strict) for place, tool in enumerate(tools)]}
+    told = _choice(choice, tools)
+    if parallel is False and told.get("type") != "none":
+        told = {"type": "auto", **told, "disable_parallel_tool_use": True}
+    return {**body, "tool_choice": told} if told else body
+
+
+def is_forced(body: Json) -> bool:
+    """Whether a body leaves the model no choice but to call."""
+    return body.get("tool_choice", {}).get("type") in ("any", "tool")
+
+
+def _tool(tool: Json, param: str, losses: list[Loss], strict: bool) -> Json:
+    if tool.get("type") != "function":
+        raise Unrepresentable(f"this model's API has no tools of type {tool.get('type')!r}", param=param)
+    name = tool.get("name")
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise InvalidRequest(
+            f"Invalid tool name {name!r}: use 1 to 128 letters, digits, underscores and dashes.", param=f"{param}.name"
+        )
+    losses += [Loss(f"tools.{key}", "dropped") for key, value in tool.items() if value and key not in _KEYS]
+    told: Json = {"name": name}
+    if tool.get("description"):
+        told["description"] = tool["description"]
+    schema = {"type": "object", "properties": {}, **(tool.get("parameters") or {})}
+    if tool.get("strict") and strict:
+        return {**told, "input_schema": closed(schema, f"{param}.parameters", losses), "strict": True}
+    if tool.get("strict"):
+        losses.append(Loss("tools.strict", "dropped"))
+    return {**told, "input_schema": schema}
+
+
+def _choice(choice: str | Json | None, tools: Sequence[Json]) -> Json:
+    if choice is None:
+        return {}
+    if isinstance(choice, str):
+        return {"type": _CHOICES[choice]}
+    if choice.get("type") != "function":
+        raise Unrepresentable(f"this model's API cannot be told to use {choice.get('type')!r}", param="tool_choice")
+    if not any(_is(tool, choice) for tool in tools):
+        raise InvalidRequest(f"tool_choice names {choice.get('name')!r}, which is not in tools.", param="tool_choice")
+    return {"type": "tool", "name": choice["name"]}
+
+
+def _allowed(tools: Sequence[Json], allowed: Sequence[Any]) -> list[Json]:
+    for choice in allowed:
+        if not any(_is(tool, choice) for tool in tools):
+            raise InvalidRequest(
+                f"tool_choice allows {choice.get('name')!r}, which is not in tools.", param="tool_choice.tools"
+            )
+    return [tool for tool in tools if any(_is(tool, choice) for choice in allowed)]
+
+
+def _is(tool: Json, choice: Json) -> bool:
+    return (tool.get("type"), tool.get("name")) == (choice.get("type"), choice.get("name"))

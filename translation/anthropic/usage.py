@@ -1,0 +1,32 @@
+"""Token counts as the Messages API reports them: what came from the cache or went into it is not in `input_tokens`."""
+
+from typing import Any, Final
+
+from translation.counts import at_most, read_count
+from translation.events import Usage
+from translation.json_types import Json
+
+_INPUT: Final = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+
+
+def read_usage(reported: Any, before: Usage | None = None) -> Usage | None:
+    """Make sense of a `usage` object, given what the same reply reported before it: counts only grow.
+
+    Thinking is inside the output, and not counted by itself. `raw` is all that was reported.
+    """
+    if not isinstance(reported, dict):
+        return before
+    raw: Json = dict(before.raw or {}) if before else {}
+    for key, value in reported.items():
+        earlier, count = read_count(raw.get(key)), read_count(value)
+        if value is not None and (earlier is None or count is None or count > earlier):
+            raw[key] = value
+    fresh, written, read = (read_count(raw.get(key)) for key in _INPUT)
+    whole = None if fresh is None else fresh + (written or 0) + (read or 0)
+    return Usage(
+        input=whole,
+        output=read_count(raw.get("output_tokens")),
+        cache_read=at_most(read, whole),
+        cache_write=at_most(written, whole),
+        raw=raw,
+    )

@@ -1,0 +1,36 @@
+"""Calls of an input and the outputs that answer them: one makes no sense without the other."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from translation.errors import InvalidRequest
+from translation.json_types import Item
+
+
+class Pairs:
+    """Finds the output of each call, wherever it stands after it. Several calls may share an id: each has its own."""
+
+    def __init__(self, items: Sequence[Item]) -> None:
+        self._items = items
+        self._outputs: dict[str, list[int]] = defaultdict(list)
+        for place, item in enumerate(items):
+            if item.get("type") == "function_call_output":
+                self._outputs[item.get("call_id") or ""].append(place)
+        self._taken: set[int] = set()
+
+    def output_of(self, call: int) -> int:
+        """The place of the output of the call at this place. Raises InvalidRequest where there is none."""
+        call_id = self._items[call].get("call_id") or ""
+        for place in self._outputs[call_id]:
+            if place > call and place not in self._taken:
+                self._taken.add(place)
+                return place
+        raise InvalidRequest(f"No output for the tool call {call_id!r} follows it.", param=f"input[{call}].call_id")
+
+    def check(self, output: int) -> None:
+        """Raises InvalidRequest for an output that no call before it has taken."""
+        if output not in self._taken:
+            call_id = self._items[output].get("call_id")
+            raise InvalidRequest(
+                f"No tool call with the call_id {call_id!r} comes before this output.", param=f"input[{output}].call_id"
+            )
