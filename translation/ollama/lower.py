@@ -1,0 +1,59 @@
+"""A turn as a request of Ollama's chat. https://github.com/ollama/ollama/blob/main/docs/api.md"""
+
+from typing import Final
+
+from translation.errors import InvalidRequest, Unrepresentable
+from translation.json_types import Json
+from translation.loss import Loss
+from translation.lowered import Lowered
+from translation.ollama.lower_items import lower_items
+from translation.ollama.lower_tools import lower_tools
+from translation.ollama.options import lower_options
+from translation.ollama.thinking import lower_thinking
+from translation.profile import Profile
+from translation.turn import Turn
+
+_WHOLE: Final[Json] = {"truncate": False, "shift": False}
+"""Left to itself, Ollama forgets the beginning of what does not fit and says nothing. Told so, it refuses a prompt that
+is too long, and ends an answer that is. Old servers do not know the two, and go on forgetting."""
+
+
+def lower(turn: Turn, profile: Profile) -> Lowered:
+    """The body for `POST /api/chat`.
+
+    Raises InvalidRequest for a history or a tool that the API does not take (a call without its output, a name with a
+    space), Unrepresentable for what it cannot say. Nulls and empty `tools` are never sent. `losses` are this step's
+    own: what lifting lost stays in `turn.lost`.
+    """
+    losses: list[Loss] = []
+    messages = lower_items(turn.instructions, turn.items, profile, losses)
+    if not messages:
+        raise InvalidRequest("The input is empty: send at least one message.", param="input")
+    body: Json = {"model": turn.model, "messages": messages, "stream": turn.stream, **_WHOLE}
+    tools = lower_tools(turn, profile, losses)
+    if tools:
+        body["tools"] = tools
+    if turn.text_format is not None:
+        body |= _format(turn.text_format, losses, beside_tools=bool(tools))
+    body |= lower_thinking(turn, profile, losses)
+    body |= lower_options(turn, profile, losses)
+    if turn.verbosity is not None:
+        losses.append(Loss("text.verbosity", "dropped"))
+    return Lowered(body, tuple(dict.fromkeys(losses)))
+
+
+def _format(text_format: Json, losses: list[Loss], *, beside_tools: bool) -> Json:
+    kind = text_format.get("type")
+    if kind == "text":
+        return {}
+    if kind not in ("json_object", "json_schema"):
+        raise Unrepresentable(f"this model cannot be held to the text format {kind!r}", param="text.format.type")
+    if beside_tools:
+        # All that the model says is held to the schema, its calls too: it could make none.
+        told = "this model can be held to a format or given tools, not both: leave out one, or set tool_choice to none"
+        raise Unrepresentable(told, param="text.format")
+    if kind == "json_object":
+        return {"format": "json"}
+    if text_format.get("description"):
+        losses.append(Loss("text.format.description", "dropped"))
+    return {"format": text_format["schema"]}

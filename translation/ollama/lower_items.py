@@ -1,0 +1,171 @@
+"""Items as messages: what Responses keeps apart, Ollama folds into one message per voice."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from translation.call_arguments import arguments_object
+from translation.errors import Unrepresentable
+from translation.json_types import Item, Json
+from translation.loss import Loss
+from translation.ollama.lower_parts import Content, lower_parts, lower_texts
+from translation.pairs import Pairs
+from translation.profile import Profile
+
+
+def lower_items(instructions: str | None, items: Sequence[Item], profile: Profile, losses: list[Loss]) -> list[Json]:
+    """The messages that say these items.
+
+    Calls, and the reasoning and text before them, become one assistant message; its tool messages follow it directly,
+    wherever the outputs stand. Raises InvalidRequest naming the id for a call without its output or an output without
+    its call, and Unrepresentable for an item Ollama has no word for.
+    """
+    writer = _Messages(items, profile, losses)
+    if instructions:
+        writer.add_system("system", instructions)
+    for place, item in enumerate(items):
+        kind = item.get("type", "")
+        write = _ITEMS.get(kind)
+        if write is None:
+            raise Unrepresentable(f"this model's API has no items of type {kind!r}", param=f"input[{place}]")
+        write(writer, place, item)
+    writer.settle()
+    return writer.messages
+
+
+class _Messages:
+    def __init__(self, items: Sequence[Item], profile: Profile, losses: list[Loss]) -> None:
+        self.messages: list[Json] = []
+        self._items = items
+        self._profile = profile
+        self._losses = losses
+        self._pairs = Pairs(items)
+        self._calls: list[int] = []
+        """Items that are calls of the last message and wait for their outputs."""
+        self._assistant: Json | None = None
+        """The last message, while calls may still join it."""
+        self._thoughts: list[Item] = []
+        """Reasoning that waits for the message it led to."""
+
+    def message(self, place: int, item: Item) -> None:
+        role, param, parts = item["role"], f"input[{place}].content", item["content"]
+        if role == "assistant":
+            if any(part["type"] == "refusal" for part in parts):
+                self._losses.append(Loss("input", "refusal as text"))
+            return self._add_assistant(lower_texts(parts, param, ""))
+        self.settle()
+        if role == "developer":
+            role = "user" if self._profile.developer_role == "user" else "system"
+        if role == "user":
+            self._add("user", lower_parts(parts, param, self._losses))
+        else:
+            self.add_system(role, lower_texts(parts, param, "\n"))
+        return None
+
+    def reasoning(self, _place: int, item: Item) -> None:
+        self._thoughts.append(item)
+
+    def call(self, place: int, item: Item) -> None:
+        if self._assistant is None:
+            self._assistant = {"role": "assistant", "content": ""}
+            self.messages.append(self._assistant)
+        self._think(self._assistant)
+        arguments = arguments_object(item["arguments"], f"input[{place}].arguments", self._losses)
+        call = {"id": item["call_id"], "function": {"name": item["name"], "arguments": arguments}}
+        self._assistant.setdefault("tool_calls", []).append(call)
+        self._calls.append(place)
+
+    def output(self, place: int, _item: Item) -> None:
+        self.settle()
+        self._pairs.check(place)
+
+    def settle(self) -> None:
+        """The assistant's turn is over: answer its calls before anything else is said."""
+        if self._assistant is not None:
+            self._think(self._assistant)
+        elif self._thoughts:
+            self._losses.append(Loss("input", "reasoning dropped"))
+            self._thoughts = []
+        answered = [(self._pairs.output_of(call), self._items[call]["name"]) for call in self._calls]
+        self._calls = []
+        self._assistant = None
+        moved: list[Content] = []
+        for place, name in sorted(answered):
+            self._add_output(place, name, moved)
+        if moved:
+            images = [image for content in moved for image in content.images]
+            self._add("user", Content("\n".join(content.text for content in moved), images))
+
+    def add_system(self, role: str, text: str) -> None:
+        first = self.messages[0] if self.messages else None
+        merging = self._profile.system_messages
+        if merging == "keep" or first is None or role == "user":
+            self._add(role, Content(text, []))
+        elif first["role"] == "system" and (len(self.messages) == 1 or merging == "merge_all"):
+            first["content"] = f"{first['content']}\n\n{text}"
+            if len(self.messages) > 1:
+                self._losses.append(Loss("input", "system messages merged"))
+        elif merging == "merge_all":
+            self.messages.insert(0, {"role": role, "content": text})
+            self._losses.append(Loss("input", "system messages merged"))
+        else:
+            self._add(role, Content(text, []))
+
+    def _add(self, role: str, content: Content, **more: str) -> None:
+        message: Json = {"role": role, "content": content.text, **more}
+        if content.images:
+            message["images"] = content.images
+        self.messages.append(message)
+
+    def _add_assistant(self, text: str) -> None:
+        if self._calls and self._assistant is not None:
+            # Between a call and its output there is no room for a message.
+            said = self._assistant["content"]
+            self._assistant["content"] = f"{said}\n\n{text}" if said else text
+        else:
+            self._assistant = {"role": "assistant", "content": text}
+            self.messages.append(self._assistant)
+        self._think(self._assistant)
+
+    def _add_output(self, place: int, name: str, moved: list[Content]) -> None:
+        """A tool message; `moved` collects images that it cannot hold."""
+        item = self._items[place]
+        said, call_id = item["output"], item["call_id"]
+        content = Content(said, []) if isinstance(said, str) else self._parts(said, place)
+        if content.images and not self._profile.media_in_tool_messages:
+            moved.append(Content(f"Media from the output of tool call {call_id}:", content.images))
+            self._losses.append(Loss("input", "tool media moved to a user message"))
+            told = "(The media of this output are in the next user message.)"
+            content = Content("\n".join(filter(None, (content.text, told))), [])
+        self._add("tool", content, tool_name=name, tool_call_id=call_id)
+
+    def _parts(self, said: Sequence[Json], place: int) -> Content:
+        return lower_parts(said, f"input[{place}].output", self._losses)
+
+    def _think(self, message: Json) -> None:
+        """Give the assistant message the reasoning that led to it."""
+        thoughts, self._thoughts = self._thoughts, []
+        if not thoughts:
+            return
+        field = self._profile.replay_reasoning
+        text = "\n\n".join(filter(None, map(_text_of, thoughts)))
+        if field == "none" or not text:
+            self._losses.append(Loss("input", "reasoning dropped"))
+        elif field == "think_tags":
+            message["content"] = f"<think>\n{text}\n</think>\n\n{message['content']}"
+        else:
+            message["thinking"] = f"{message['thinking']}\n\n{text}" if "thinking" in message else text
+
+
+def _text_of(item: Item) -> str:
+    """The reasoning itself, else its summary."""
+    texts = [part["text"] for part in item.get("content") or () if part.get("type") == "reasoning_text"]
+    return "".join(texts) or "\n\n".join(part["text"] for part in item.get("summary") or ())
+
+
+_ITEMS: Final[Mapping[str, Callable[[_Messages, int, Item], None]]] = {
+    "message": _Messages.message,
+    "reasoning": _Messages.reasoning,
+    "function_call": _Messages.call,
+    "function_call_output": _Messages.output,
+}
+"""Item type -> how it is said. What is not listed is refused by name."""

@@ -1,0 +1,69 @@
+"""Content parts as a text and images beside it."""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from translation.data_urls import media_in, text_in
+from translation.errors import Unrepresentable
+from translation.json_types import Json
+from translation.loss import Loss
+
+_TEXTS: Final = {"input_text": "text", "output_text": "text", "text": "text", "refusal": "refusal"}
+"""Type of a part -> the key its text is under."""
+
+
+class Content(NamedTuple):
+    """`images` are in base64."""
+
+    text: str
+    images: list[str]
+
+
+def lower_parts(parts: Sequence[Json], param: str, losses: list[Loss]) -> Content:
+    """User content or a tool's output. Raises Unrepresentable for a part Ollama has no word for, naming its place under
+    `param`."""
+    texts: list[str] = []
+    images: list[str] = []
+    for place, part in enumerate(parts):
+        kind, at = part.get("type", ""), f"{param}[{place}]"
+        if kind in _TEXTS:
+            texts.append(part.get(_TEXTS[kind]) or "")
+        elif kind == "input_image":
+            images.append(_image(part, at, losses))
+        elif kind == "input_file":
+            texts.append(_file(part, at))
+        else:
+            raise Unrepresentable(f"this model's API has no content of type {kind!r}", param=at)
+    return Content("\n".join(texts), images)
+
+
+def lower_texts(parts: Sequence[Json], param: str, separator: str) -> str:
+    """Content of a role that can only hold text, as one string. Raises Unrepresentable for anything else."""
+    for place, part in enumerate(parts):
+        if part.get("type") not in _TEXTS:
+            told = f"a message of this role can only hold text, not {part.get('type')!r}"
+            raise Unrepresentable(told, param=f"{param}[{place}]")
+    return separator.join(part.get(_TEXTS[part["type"]]) or "" for part in parts)
+
+
+def _image(part: Json, param: str, losses: list[Loss]) -> str:
+    media = media_in(part.get("image_url") or "", f"{param}.image_url")
+    if media is None:
+        told = "images are neither stored nor fetched for this model: send a data URL as image_url"
+        raise Unrepresentable(told, param=f"{param}.image_url")
+    if not media.media_type.startswith("image/"):
+        raise Unrepresentable(f"this model reads images, not {media.media_type}", param=f"{param}.image_url")
+    if part.get("detail") not in (None, "auto"):
+        losses.append(Loss(f"{param}.detail", "dropped"))
+    return media.base64
+
+
+def _file(part: Json, param: str) -> str:
+    for key in ("file_id", "file_url"):
+        if part.get(key):
+            told = f"files are neither stored nor fetched here: send file_data, not {key}"
+            raise Unrepresentable(told, param=f"{param}.{key}")
+    text = text_in(part.get("file_data") or "", f"{param}.file_data")
+    if text is None:
+        raise Unrepresentable("this model reads files of text only", param=f"{param}.file_data")
+    return f"{part['filename']}:\n{text}" if part.get("filename") else text

@@ -1,0 +1,73 @@
+"""Tools, and those of the choices among them that Ollama can be told."""
+
+import re
+from collections.abc import Sequence
+from typing import Any, Final
+
+from translation.errors import InvalidRequest, Unrepresentable
+from translation.json_types import Json
+from translation.loss import Loss
+from translation.profile import Profile
+from translation.turn import Turn
+
+_NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+
+_KEYS: Final = frozenset({"type", "name", "description", "parameters"})
+
+_NO_PARAMETERS: Final[Json] = {"type": "object", "properties": {}}
+
+
+def lower_tools(turn: Turn, profile: Profile, losses: list[Loss]) -> list[Json]:
+    """The tools to be sent. `tool_choice: none` sends none, and `allowed_tools` no others.
+
+    Raises InvalidRequest for a bad name or a choice of a tool that is not there, Unrepresentable for other kinds and
+    for a call that has to be made: Ollama leaves it to the model.
+    """
+    tools, choice = turn.tools, turn.tool_choice
+    if isinstance(choice, dict) and choice.get("type") == "allowed_tools":
+        tools = _allowed(tools, choice.get("tools") or ())
+        choice = choice.get("mode") or "auto"
+        losses.append(Loss("tool_choice", "allowed_tools filtered"))
+    if not tools:
+        if choice not in (None, "auto", "none"):
+            raise InvalidRequest("tool_choice asks for a tool, but there are no tools.", param="tool_choice")
+        return []
+    if choice == "none":
+        return []
+    if choice not in (None, "auto"):
+        raise Unrepresentable("this model cannot be made to call a tool: leave out tool_choice", param="tool_choice")
+    if profile.tool_parser != "openai" or profile.text_tool_calls != "none":
+        told = "this model's calls are read by its own server: leave tool_parser and text_tool_calls out for it"
+        raise Unrepresentable(told, param="tools")
+    if turn.parallel_tool_calls is False:
+        losses.append(Loss("parallel_tool_calls", "dropped"))
+    return [_tool(tool, f"tools[{place}]", losses) for place, tool in enumerate(tools)]
+
+
+def _tool(tool: Json, param: str, losses: list[Loss]) -> Json:
+    if tool.get("type") != "function":
+        raise Unrepresentable(f"this model's API has no tools of type {tool.get('type')!r}", param=param)
+    name = tool.get("name")
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise InvalidRequest(
+            f"Invalid tool name {name!r}: use 1 to 64 letters, digits, underscores and dashes.", param=f"{param}.name"
+        )
+    losses += [Loss(f"tools.{key}", "dropped") for key, said in tool.items() if said and key not in _KEYS]
+    said: Json = {"name": name}
+    if tool.get("description"):
+        said["description"] = tool["description"]
+    said["parameters"] = {**_NO_PARAMETERS, **(tool.get("parameters") or {})}
+    return {"type": "function", "function": said}
+
+
+def _allowed(tools: Sequence[Json], allowed: Sequence[Any]) -> list[Json]:
+    for choice in allowed:
+        if not any(_is(tool, choice) for tool in tools):
+            raise InvalidRequest(
+                f"tool_choice allows {choice.get('name')!r}, which is not in tools.", param="tool_choice.tools"
+            )
+    return [tool for tool in tools if any(_is(tool, choice) for choice in allowed)]
+
+
+def _is(tool: Json, choice: Json) -> bool:
+    return (tool.get("type"), tool.get("name")) == (choice.get("type"), choice.get("name"))

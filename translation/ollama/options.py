@@ -1,0 +1,58 @@
+"""Parameters of sampling, most of which are the runner's options, and what else a request may say."""
+
+from typing import Final
+
+from translation.errors import Unrepresentable
+from translation.json_types import Json
+from translation.loss import Loss
+from translation.profile import Profile
+from translation.turn import Turn
+
+_OPTIONS: Final = ("temperature", "top_p", "presence_penalty", "frequency_penalty", "seed", "stop")
+"""Parameters whose options are called the same."""
+
+_WORDLESS: Final = (
+    "service_tier",
+    "metadata",
+    "user",
+    "safety_identifier",
+    "prompt_cache_key",
+    "prompt_cache_retention",
+    "store",
+)
+"""Parameters that Ollama has no word for, and an answer survives without."""
+
+_BESIDE: Final = frozenset({"keep_alive", "truncate", "shift"})
+"""Fields of the request itself; anything else that a profile passes on is an option."""
+
+_ALIASES: Final = {"repetition_penalty": "repeat_penalty"}
+"""The name that other open servers have for an option -> Ollama's."""
+
+
+def lower_options(turn: Turn, profile: Profile, losses: list[Loss]) -> Json:
+    """`options`, `logprobs`, and what the profile passes on. Raises Unrepresentable for what the answer depends on."""
+    asked = turn.sampling
+    if (asked.get("n") or 1) != 1:
+        raise Unrepresentable("this model answers with one choice at a time: leave out 'n'", param="n")
+    if asked.get("logit_bias"):
+        raise Unrepresentable("this model's API has no token biases: leave out 'logit_bias'", param="logit_bias")
+    losses += [Loss(name, "dropped") for name in _WORDLESS if asked.get(name)]
+    body: Json = {}
+    rivals = asked.get("top_logprobs")
+    if asked.get("logprobs") or rivals:
+        body["logprobs"] = True
+        if rivals is not None:
+            body["top_logprobs"] = rivals
+    options = {name: asked[name] for name in _OPTIONS if asked.get(name) is not None}
+    if turn.max_output_tokens is not None:
+        options["num_predict"] = turn.max_output_tokens
+    for key, said in turn.extra.items():
+        if said is None:
+            continue
+        if key not in profile.extra_params:
+            losses.append(Loss(key, "dropped"))
+        elif key in _BESIDE:
+            body[key] = said
+        else:
+            options.setdefault(_ALIASES.get(key, key), said)
+    return {**body, "options": options} if options else body

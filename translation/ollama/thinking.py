@@ -1,0 +1,53 @@
+"""How much to think: on or off for most models, and one of three levels for gpt-oss."""
+
+from typing import Final
+
+from translation.json_types import Json
+from translation.loss import Loss
+from translation.profile import Profile
+from translation.turn import Turn
+
+_WITH_LEVELS: Final = "gpt-oss"
+"""In the name of a model: it takes levels. Ollama refuses them for all others."""
+
+_LEVELS: Final = {
+    "minimal": "low",
+    "low": "low",
+    "medium": "medium",
+    "high": "high",
+    "xhigh": "high",
+    "max": "high",
+}
+"""`reasoning.effort` -> the level for `think`."""
+
+
+def lower_thinking(turn: Turn, profile: Profile, losses: list[Loss]) -> Json:
+    """`think`, where anything is said of thinking; without it a model does what it always does.
+
+    An effort is a level where the model has levels (`thinking_form: adaptive`, or by its name). Anywhere else it
+    switches thinking on, and `none` off. A model with levels does not stop thinking: off is its lowest.
+    """
+    asked = {key: said for key, said in (turn.reasoning or {}).items() if said is not None}
+    effort = asked.pop("effort", None)
+    losses += [Loss(f"reasoning.{key}", "dropped") for key in asked]
+    has_levels = _has_levels(turn.model, profile)
+    if turn.thinking is False or effort == "none":
+        if not has_levels:
+            return {"think": False}
+        losses.append(Loss("reasoning.effort", "none as low") if effort == "none" else Loss("thinking", "false as low"))
+        return {"think": "low"}
+    if effort is None:
+        return {} if turn.thinking is None else {"think": True}
+    if not has_levels:
+        losses.append(Loss("reasoning.effort", f"{effort} as on"))
+        return {"think": True}
+    level = _LEVELS.get(effort, "medium")
+    if level != effort:
+        losses.append(Loss("reasoning.effort", f"{effort} as {level}"))
+    return {"think": level}
+
+
+def _has_levels(model: str, profile: Profile) -> bool:
+    if profile.thinking_form == "by_model":
+        return _WITH_LEVELS in model.lower()
+    return profile.thinking_form == "adaptive"
