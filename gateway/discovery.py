@@ -42,6 +42,7 @@ class Local(NamedTuple):
 
 HOSTED = (
     Hosted("openai", ("gpt-*", "o1*", "o3*", "o4*", "chatgpt-*", "codex-*")),
+    Hosted("anthropic", ("claude-*",)),
     Hosted("openrouter", ("*/*",)),
 )
 

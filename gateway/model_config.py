@@ -15,6 +15,7 @@ from translation.profile import (
     Profile,
     ReplayReasoning,
     SystemMessages,
+    ThinkingForm,
     ThinkingSwitch,
     ThinkTag,
     ToolValidation,
@@ -104,6 +105,11 @@ class ModelConfig(BaseModel):
     )
     thinking_switch: ThinkingSwitch | None = Field(
         default=None, description="How the request field `thinking` is said to the upstream."
+    )
+    thinking_form: ThinkingForm | None = Field(
+        default=None,
+        description="How `anthropic` is asked to think: `adaptive`, by an effort; `budget`, by a number of tokens; "
+        "`by_model`, as the name of the model tells, and `adaptive` for a name that is not known.",
     )
     effort_field: Literal["reasoning_effort", "reasoning", "none"] | None = Field(
         default=None, description="The chat field that says how much to reason."

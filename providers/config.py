@@ -13,7 +13,15 @@ from pydantic_core import PydanticCustomError
 from providers.base import Counting, Dialect, WireDialect
 
 ProviderType: TypeAlias = Literal[
-    "openai_compatible", "openai", "openrouter", "vllm", "llama_server", "vllm_inprocess", "llamacpp", "scripted"
+    "openai_compatible",
+    "openai",
+    "openrouter",
+    "anthropic",
+    "vllm",
+    "llama_server",
+    "vllm_inprocess",
+    "llamacpp",
+    "scripted",
 ]
 
 
@@ -36,6 +44,14 @@ KINDS: dict[ProviderType, Kind] = {
     "openai_compatible": Kind(None, ("chat",)),
     "openai": Kind("https://api.openai.com/v1", ("chat", "responses"), "OPENAI_API_KEY"),
     "openrouter": Kind("https://openrouter.ai/api/v1", ("chat",), "OPENROUTER_API_KEY"),
+    "anthropic": Kind(
+        "https://api.anthropic.com/v1",
+        (),
+        "ANTHROPIC_API_KEY",
+        key_header="x-api-key",
+        headers={"anthropic-version": "2023-06-01"},
+        own="anthropic",
+    ),
     "vllm": Kind("http://localhost:8000/v1", ("chat",)),
     "llama_server": Kind(None, ("chat",)),
     "vllm_inprocess": Kind(None, ()),
@@ -270,7 +286,7 @@ def _what_is_wrong_with(url: str) -> str | None:
         return "write the key as api_key_env, not inside the address"
     if parts.query or parts.fragment:
         return "write the address without ? and #"
-    for path in ("/chat/completions", "/responses", "/models"):
+    for path in ("/chat/completions", "/responses", "/messages", "/models"):
         if parts.path.endswith(path):
             return f"write the address without {path}"
     return None

@@ -25,6 +25,9 @@ _OPENROUTER = _SAMPLING | {
 }
 """https://openrouter.ai/docs/api-reference/parameters"""
 
+_ANTHROPIC = frozenset({"top_k", "cache_control", "container", "context_management", "inference_geo"})
+"""https://docs.claude.com/en/api/messages"""
+
 _VLLM = _SAMPLING | {
     "add_generation_prompt",
     "add_special_tokens",
@@ -80,6 +83,13 @@ PROFILES: dict[ProviderType, Profile] = {
         thinking_switch="reasoning_enabled",
         effort_field="reasoning",
         extra_params=_OPENROUTER,
+    ),
+    "anthropic": Profile(
+        # What the API shows of the thinking is a summary of it.
+        reasoning_part="summary_text",
+        replay_reasoning="none",
+        max_thinking_tokens=16_384,
+        extra_params=_ANTHROPIC,
     ),
     "vllm": Profile(
         replay_reasoning="reasoning",

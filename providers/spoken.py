@@ -5,6 +5,8 @@ from typing import NamedTuple, Protocol
 
 from providers.base import Dialect, WireDialect
 from providers.new_id import new_id
+from translation.anthropic.decode import AnthropicDecoder
+from translation.anthropic.lower import lower as lower_to_anthropic
 from translation.chat.decode import ChatDecoder
 from translation.chat.forms import stream_of as stream_of_completion
 from translation.chat.lower import lower as lower_to_chat
@@ -76,9 +78,26 @@ class Spoken(NamedTuple):
         return self.decoder(new_id, profile)
 
 
+_COUNTED_MESSAGES = frozenset({"messages", "model", "output_config", "system", "thinking", "tool_choice", "tools"})
+"""Parameters of the Messages API that its input is made of; its endpoint for counting knows no others."""
+
+
+def _count_messages(turn: Turn, profile: Profile) -> Question:
+    body = lower_to_anthropic(turn, profile).body
+    asked = {name: value for name, value in body.items() if name in _COUNTED_MESSAGES}
+    return Question("/messages/count_tokens", asked, "input_tokens")
+
+
 SPOKEN: dict[WireDialect, Spoken] = {
     "chat": Spoken("/chat/completions", lower_to_chat, ChatDecoder, calls_in_text=True),
     "responses": Spoken("/responses", lower_to_responses, ResponsesDecoder),
+    "anthropic": Spoken(
+        "/messages",
+        lower_to_anthropic,
+        AnthropicDecoder,
+        listing=Listing("/models?limit=1000", names_in_data),
+        counting=_count_messages,
+    ),
 }
 
 

@@ -15,6 +15,7 @@ TOOL_PARSERS: Final = ("hermes", "llama", "llama3_json", "mistral", "json", "pyt
 
 ToolValidation: TypeAlias = Literal["drop", "report"]
 ThinkingSwitch: TypeAlias = Literal["chat_template_kwargs", "reasoning_enabled", "none"]
+ThinkingForm: TypeAlias = Literal["by_model", "adaptive", "budget"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +40,9 @@ class Profile:
     thinking_switch: ThinkingSwitch = "none"
     """How `thinking: true|false` is said: vLLM's and llama.cpp's `chat_template_kwargs.enable_thinking`, OpenRouter's
     `reasoning.enabled`, or not at all (a loss)."""
+    thinking_form: ThinkingForm = "by_model"
+    """How the Messages API is asked to think. `adaptive`: by an effort; `budget`: by a number of tokens; `by_model`: as
+    the name of the model tells, and `adaptive` for one that is not known."""
     effort_field: Literal["reasoning_effort", "reasoning", "none"] = "reasoning_effort"
     """Chat field for `reasoning.effort`: flat `reasoning_effort`, or OpenRouter's `reasoning: {effort, max_tokens}`."""
     forced_tool: ForcedTool = "named"
