@@ -19,6 +19,7 @@ _TINY: dict[str, Any] = {
     "provider": "demo",
     "two_pass": True,
     "max_thinking_tokens": 256,
+    "max_response_tokens": 512,
     "tool_parser": "hermes",
     "request_defaults": {"temperature": 0},
 }
@@ -43,12 +44,13 @@ class Local(NamedTuple):
 HOSTED = (
     Hosted("openai", ("gpt-*", "o1*", "o3*", "o4*", "chatgpt-*", "codex-*")),
     Hosted("anthropic", ("claude-*",)),
+    Hosted("gemini", ("gemini-*",)),
     Hosted("openrouter", ("*/*",)),
 )
 
 LOCAL = (
     Local("vllm", "vllm", "http://localhost:8000/v1"),
-    Local("ollama", "openai_compatible", "http://localhost:11434/v1"),
+    Local("ollama", "ollama", "http://localhost:11434"),
 )
 
 

@@ -15,12 +15,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import xllamacpp
-
 from providers.llamacpp.parameters import assign
 
 
 def main() -> None:
+    # Not every event loop closes what is the parent's, such as the socket that the gateway listens on.
+    os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+    import xllamacpp  # only now: it may open what it needs
+
     if sys.argv[1:] == ["--check"]:
         sys.stdout.write(json.dumps(assign(xllamacpp.CommonParams(), json.load(sys.stdin))))
         return
@@ -30,7 +32,7 @@ def main() -> None:
     asked = json.loads(sys.stdin.readline())
     _end_with_parent()
     try:
-        server = xllamacpp.Server(_parameters(asked))
+        server = xllamacpp.Server(_set_up(xllamacpp.CommonParams(), asked))
     except RuntimeError as error:
         sys.exit(str(error))
     said.write(f"{server.listening_address}\n")
@@ -39,8 +41,7 @@ def main() -> None:
         signal.pause()
 
 
-def _parameters(asked: dict[str, Any]) -> Any:
-    parameters = xllamacpp.CommonParams()
+def _set_up(parameters: Any, asked: dict[str, Any]) -> Any:
     parameters.n_parallel = 4
     if complaints := assign(parameters, asked["engine"]):
         sys.exit("; ".join(f"{'.'.join(path)}: {message}" for path, message in complaints))

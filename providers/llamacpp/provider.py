@@ -10,13 +10,14 @@ from pydantic import SecretStr
 
 from providers.base import Capabilities, Condition, Counting, Dialect, Exchange, RelayExchange
 from providers.config import ProviderConfig
+from providers.engines.llama_server import LlamaServerEngine
+from providers.engines.provider import ContinuingProvider
 from providers.engines.supervisor import Progress, Supervisor
 from providers.errors import EngineUnavailable
 from providers.http import Upstream
 from providers.llamacpp.process import Child, child
 from providers.registry import CAPABILITIES
 from providers.transport import PooledTransport
-from providers.wire import WireProvider
 from translation.json_types import Json
 from translation.profile import Profile
 from translation.turn import Turn
@@ -73,7 +74,7 @@ class LlamacppProvider:
         """There is nothing left to close once `running` has ended."""
 
     @property
-    def _wire(self) -> WireProvider:
+    def _wire(self) -> ContinuingProvider:
         return self._supervisor.engine.wire
 
     @asynccontextmanager
@@ -82,7 +83,7 @@ class LlamacppProvider:
             known = {"type": "llama_server", "base_url": f"{process.url}/v1", "api_key": SecretStr(process.key)}
             transport = PooledTransport(max_connections=self._config.max_connections)
             upstream = _Loopback(self._name, self._config.model_copy(update=known), f"{process.url}/v1", transport)
-            wire = WireProvider(upstream, self._capabilities, "chat")
+            wire = ContinuingProvider(upstream, self._capabilities, "chat", LlamaServerEngine.of)
             try:
                 yield _Served(process, wire, transport)
             finally:
@@ -94,7 +95,7 @@ class _Served:
     """One process and how it is spoken to."""
 
     process: Child
-    wire: WireProvider
+    wire: ContinuingProvider
     transport: PooledTransport
 
     async def died(self) -> str:
