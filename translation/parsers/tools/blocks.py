@@ -19,13 +19,16 @@ class BlockParser(StepParser):
     gives way to the next one in the block, until a call has been started.
     """
 
-    def __init__(self, tag: re.Pattern[str], closing: str, *, values: str) -> None:
-        """`tag` finds the opening tags and the closing one, `values` are the characters a value begins with."""
+    def __init__(self, tag: re.Pattern[str], closing: str, *, values: str, several: bool) -> None:
+        """`tag` finds the opening tags and the closing one, `values` are the characters a value begins with.
+
+        `several`: a block may hold more than one.
+        """
         super().__init__(self._outside)
         self._tag = tag
         self._closing = closing
         self._value = re.compile(f"[{re.escape(values)}<]")
-        self._values = values
+        self._more = values if several else ""
         self._fault = ""
         self._unclosed = False
         """Whether a closing tag that comes now belongs to a block that is over."""
@@ -119,7 +122,7 @@ class BlockParser(StepParser):
             return at + len(self._closing)
         if may_become(self._closing, text, at):
             return None
-        if text[at] in self._values:
+        if text[at] in self._more:
             self._record()
             self._begin_value()
         else:

@@ -16,7 +16,7 @@ class HermesParser(BlockParser):
     """Any number of blocks with one call, a list of calls, or one call after the other in each."""
 
     def __init__(self) -> None:
-        super().__init__(_TAG, CLOSING, values="{[")
+        super().__init__(_TAG, CLOSING, values="{[", several=True)
 
     def _may_open(self, tail: str) -> bool:
         return OPENING.startswith(tail)

@@ -19,7 +19,7 @@ class LlamaParser(BlockParser):
     """Any number of blocks, each with the arguments of one call; an empty one is a call without arguments."""
 
     def __init__(self) -> None:
-        super().__init__(_TAG, CLOSING, values="{")
+        super().__init__(_TAG, CLOSING, values="{", several=False)
 
     def _may_open(self, tail: str) -> bool:
         return OPENING.startswith(tail) or _BEGUN.fullmatch(tail) is not None

@@ -13,7 +13,7 @@ _TOKEN: Final = re.compile(
 )
 _SPACES: Final = re.compile(r"\s*")
 _INTEGER: Final = re.compile(r"[-+]?\d+")
-_ESCAPE: Final = re.compile(r"\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|.)", re.DOTALL)
+_ESCAPE: Final = re.compile(r"\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U(?:000[0-9a-fA-F]|0010)[0-9a-fA-F]{4}|.)", re.DOTALL)
 _ESCAPED: Final = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "b": "\b", "f": "\f", "\n": ""}
 _CONSTANTS: Final = {"True": True, "False": False, "None": None, "true": True, "false": False, "null": None}
 _DEEPEST: Final = 50

@@ -1,0 +1,197 @@
+"""Answers that carry calls as text, and what a parser of tools says of them, pieced together."""
+
+import json
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+
+from translation.parsers.tools import (
+    PARSERS,
+    Arguments,
+    CallEnded,
+    CallStarted,
+    Said,
+    Text,
+    Unreadable,
+)
+
+BROKEN = "broken"
+
+
+def parse(parser: str, pieces: Iterable[str]) -> list[Said]:
+    """What is said, neighbouring texts and neighbouring arguments joined, after its order is checked."""
+    reader = PARSERS[parser]()
+    said = [each for piece in pieces for each in reader.feed(piece)]
+    said += reader.finish()
+    check_order(said)
+    joined: list[Said] = []
+    for kind, run in groupby(said, type):
+        if kind in (Text, Arguments):
+            joined.append(kind("".join(each.text for each in run)))
+        else:
+            joined += run
+    return joined
+
+
+def told(parser: str, text: str) -> list[object]:
+    """The same in short: text as it is, a call as (name, arguments), BROKEN for one that was broken off."""
+    short: list[object] = []
+    name, arguments = "", ""
+    for each in parse(parser, [text]):
+        match each:
+            case Text(said):
+                short.append(said)
+            case CallStarted(name):
+                arguments = ""
+            case Arguments(said):
+                arguments += said
+            case CallEnded():
+                short.append((name, json.loads(arguments)))
+            case Unreadable():
+                short.append(BROKEN)
+    return short
+
+
+def unreadable(parser: str, text: str) -> list[Unreadable]:
+    return [each for each in parse(parser, [text]) if isinstance(each, Unreadable)]
+
+
+def check_order(said: Iterable[Said]) -> None:
+    """Calls start, have arguments and end; nothing comes in between; nothing is said that says nothing."""
+    arguments: list[str] | None = None
+    for each in said:
+        match each:
+            case Text(text):
+                assert text
+                assert arguments is None
+            case CallStarted(name):
+                assert name
+                assert arguments is None
+                arguments = []
+            case Arguments(text):
+                assert text
+                assert arguments is not None
+                arguments.append(text)
+            case CallEnded():
+                assert arguments is not None
+                assert isinstance(json.loads("".join(arguments)), dict)
+                arguments = None
+            case Unreadable(raw=raw, why=why):
+                assert raw
+                assert why
+                arguments = None
+    assert arguments is None
+
+
+def two_cuts(text: str) -> Iterator[tuple[str, str]]:
+    for place in range(len(text) + 1):
+        yield text[:place], text[place:]
+
+
+CALL = '{"name": "f", "arguments": {"a": [1, {"b": "}"}], "c": "\\"\\u00e9\\n"}}'
+
+TEXTS: dict[str, list[str]] = {
+    "hermes": [
+        "",
+        "  \n",
+        "plain text, 1 < 2 <t",
+        f"<tool_call>\n{CALL}\n</tool_call>",
+        f"\n\n<tool_call>{CALL}</tool_call>\n<tool_call>{CALL}</tool_call> and more",
+        f"Let me see.\n<tool_call>[{CALL}, {CALL}]</tool_call>",
+        f"<tool_call>\n```json\n{CALL}\n```\n</tool_call>",
+        f"<tool_call>{CALL}\n{CALL}</tool_call>",
+        '<tool_call>{"arguments": {"a": "</tool_call>"}, "name": "f"}</tool_call>',
+        '<tool_call>{"name": "f", "arguments": "{\\"a\\": 1}"}</tool_call>',
+        '<tool_call>{"id": 7, "name": "f", "parameters": null}</tool_call',
+        f"<tool_call>{CALL[:30]}",
+        f"<tool_call>{CALL[:30]}</tool_call> text",
+        '<tool_call>{"name": "f", "arguments": {"a": oops}}</tool_call> text <tool_call>{"name": "g"}',
+        f"<tool_call>[see] {{}} {CALL}</tool_call>",
+        f"<tool_call>{CALL} text </tool_call> more </tool_call>",
+        '<tool_call>{"name": "f", "arguments": {"a": "x\ny\x01"}}</tool_call>',
+        "<tool_call>none</tool_call> <tool_call></tool_call> <tool_call>",
+        '<tool_call>[{"name": "f"}, {"name": "g", "arg',
+    ],
+    "llama": [
+        "a < b <func <function= <function=a b> </function>",
+        '<function=f>{"a": {"b": "</function>"}}</function>',
+        'one <function=f>{"a": 1}</function>\n<function=g></function> two',
+        '<function=f>```json\n{"a": 1}\n```</function>',
+        '<function=f>{"a": x}</function> text',
+        "<function=f>none</function>",
+        '<function=f>{"a": 1',
+        "<function=f",
+        f"<function={'n' * 300}>{{}}</function>",
+    ],
+    "llama3_json": [
+        '{"name": "f", "parameters": {"a": 1}}',
+        ' <|python_tag|>{"name": "f", "parameters": {"a": 1}}; {"name": "g"}\n{"parameters": {}, "name": "h"} end',
+        "<|python_tag|>print(1)",
+        "<|python",
+        "Hello.",
+        '{"answer": 42}',
+        '{"name": "Bob", "age": 3}',
+        '[{"name": "f"}]',
+        '{"name": "f", "parameters": {"a": 1},',
+        '{"name": "f", "parameters": {"a": oops}} tail',
+        '```json\n{"name": "f", "parameters": {}}\n```\nThat was it.',
+        '```json\n{"x": 1}\n```',
+        f"```{'x' * 30}",
+        '{"na',
+        '{"name": "f"}\n`',
+    ],
+    "json": [
+        '{"name": "f", "arguments": {"a": 1}}',
+        '[{"name": "f"}, {"name": "g", "arguments": {"x": [1, 2]}}]\n',
+        '```json\n[{"name": "f", "arguments": {}}]\n```',
+        "[1, 2]",
+        "[]",
+        "[[]]",
+        '[{"name": "f", "arguments": {}}',
+        '[{"name": "f", "arguments": {}}, {"name": "g"',
+        '[{"name": "f", "arguments": {}} {"name": "g"}]',
+        '{"type": "function", "id": "x", "name": "f"} text',
+        '{"name": 5}',
+        '{"name": "f", "arguments": [1]}',
+        '{"name": "f", "arguments": "nonsense"}',
+        '{"name": "f", "arguments": ""}',
+        '{"name" "f"}',
+        '{"name": "f" "arguments": {}}',
+        "{name: f}",
+        "{}",
+    ],
+    "mistral": [
+        '[TOOL_CALLS] [{"name": "f", "arguments": {"a": 1}}, {"name": "g"}]',
+        'text [TOOL_CALLS]f[ARGS]{"a": 1}[TOOL_CALLS]g[CALL_ID]abc123[ARGS]{} text',
+        '[TOOL_CALLS]f{"a": 2}',
+        "[TOOL_CALLS] hello world",
+        "[TOOL_CALLS]<",
+        '[TOOL_CALLS] ```json\n[{"name": "f"}]\n```',
+        '[TOOL_CALLS][TOOL_CALLS]f[ARGS]{"a": 1',
+        '[TOOL_CALLS][{"name": "f", "arguments": {x}}] and [TOO [TOOL_CALLS]g[ARGS]{}',
+        '[TOOL_CALLS][{"name": "f", "arguments": {}}',
+        "[TOOL_CALLS] [1]",
+        "[TOOL_CALLS]",
+        "[TOOL_CALLS]f",
+        f"[TOOL_CALLS]{'n' * 250}[ARGS]{{}}",
+        "[TOOL_CALLS] hello ",
+        "list [1] [TOO",
+    ],
+    "pythonic": [
+        '[f(a=1, b="x]\\n"), g()]',
+        " [ns.f(x=[1, (2, 3), ()], y={'a': None, \"b\": -1.5e3,}, z='it\\'s', w=True,)]\nthen",
+        "[link](http://example)",
+        "[f(1), g(a=2)]",
+        "[f(a=1)",
+        '[f(a="',
+        "[1, 2]",
+        "[]",
+        "```python\n[f()]\n```",
+        "[f() x",
+        "[f(), ]",
+        "[f() , (g)]",
+        "text [f()]",
+        "[f(a='x' \"y\", b=r'\\d', c=(1), d=(1,), e='\\x41\\u00e9\\U0001F680\\q\\\n')]",
+        f"[{'n' * 300}()]",
+    ],
+}
+"""Parser -> answers of every kind it meets. How they are cut must not matter."""
