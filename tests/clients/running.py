@@ -9,6 +9,9 @@ from pathlib import Path
 from typing import Any
 
 PROGRAMS = Path(__file__).with_name("programs")
+ROOT = Path(__file__).parents[2]
+"""Where the gateway's own clients are, for programs that import them."""
+
 _PATIENCE_S = 90.0
 
 
@@ -38,7 +41,7 @@ class Installed:
     async def run_file(self, program: Path) -> Ran:
         """Run a program in Python or for Node that lies in a folder of its own."""
         if program.suffix == ".py":
-            return await self.run(str(self.python), str(program), env={})
+            return await self.run(str(self.python), str(program), env={"PYTHONPATH": str(ROOT)})
         (program.parent / "node_modules").symlink_to(self.packages)
         return await self.run(str(self._bin / "node"), str(program), env={})
 

@@ -1,0 +1,295 @@
+"""`ChatVllm`, a LangChain chat model over the gateway. Needs the extra `langchain`."""
+
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import aclosing, closing
+from operator import itemgetter
+from typing import Any, Literal, Self, TypeAlias
+
+from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
+from langchain_core.language_models import BaseChatModel, LangSmithParams, LanguageModelInput
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
+from langchain_core.messages.tool import tool_call_chunk
+from langchain_core.output_parsers import JsonOutputParser, PydanticOutputParser
+from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
+from langchain_core.runnables import Runnable, RunnableMap, RunnablePassthrough
+from langchain_core.tools import BaseTool
+from langchain_core.utils import secret_from_env
+from langchain_core.utils.function_calling import convert_to_openai_function
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
+
+from clients.contract import Api, Ask
+from clients.generate_api import GenerateApi
+from clients.http import Gateway, GatewayError, Json
+from clients.messages import THINKING, answer, as_chat, metadata, usage
+from clients.parsing import parse_response
+from clients.responses_api import ResponsesApi
+
+__all__ = ["ChatVllm", "GatewayError", "parse_response"]
+
+_Tool: TypeAlias = "Json | type | Callable[..., Any] | BaseTool"
+_Method: TypeAlias = Literal["function_calling", "json_schema", "json_mode"]
+
+_APIS: Mapping[str, Api] = {"generate": GenerateApi(), "responses": ResponsesApi()}
+
+_PER_CALL = frozenset(
+    {
+        *("model", "temperature", "two_pass", "think_tag", "tool_parser", "max_thinking_tokens", "max_response_tokens"),
+        *("tools", "tool_choice", "response_format"),
+    }
+)
+"""What may be given with one call or bound, beside the fields of the request that have no field here."""
+
+_DEFAULT_TAG: Literal["think", "thinking"] = "think"
+
+
+class ChatVllm(BaseChatModel):
+    """A model behind a gateway. What is None is left to the model's configuration there.
+
+    `content` is the raw text: the thinking in a closed block, then the answer; with `split_thinking` it is the answer
+    alone. The thinking is in `additional_kwargs["thinking"]` either way, and goes back to the model with the message.
+    Raises GatewayError, in the gateway's own words.
+    """
+
+    model_config = ConfigDict(populate_by_name=True, extra="forbid")
+
+    base_url: str = "http://127.0.0.1:8080"
+    """The gateway's address, with or without `/v1`."""
+    api: Literal["generate", "responses"] = "generate"
+    model: str | None = Field(default=None, alias="model_name")
+    """None: the first model that the gateway has by name; only over `generate`."""
+    api_key: SecretStr | None = Field(default_factory=secret_from_env("RESPONSES_GATEWAY_API_KEY", default=None))
+    temperature: float | None = None
+    stop: list[str] | None = None
+    two_pass: bool | None = None
+    """Thinking and answer as two runs, so that the budget for thinking holds."""
+    think_tag: Literal["think", "thinking"] | None = None
+    max_thinking_tokens: int | None = Field(default=None, ge=0)
+    max_response_tokens: int | None = Field(default=None, ge=1, alias="max_tokens")
+    tool_parser: str | None = None
+    split_thinking: bool = False
+    timeout: float | None = 600.0
+    """Seconds without a sign of the gateway."""
+    max_retries: int = Field(default=2, ge=0)
+    headers: dict[str, str] = Field(default_factory=dict)
+    streaming: bool = False
+    """Stream also where the whole message is asked for."""
+
+    @model_validator(mode="after")
+    def _refuse_what_the_api_cannot_say(self) -> Self:
+        if self.api == "responses":
+            for name in ("two_pass", "tool_parser"):
+                if getattr(self, name) is not None:
+                    raise ValueError(f"{name} is the gateway's configuration over /v1/responses: use api='generate'")
+            if self.model is None:
+                raise ValueError("name a model: /v1/responses has no default")
+        return self
+
+    @property
+    def _llm_type(self) -> str:
+        return "responses-gateway"
+
+    @property
+    def _identifying_params(self) -> dict[str, Any]:
+        names = ("api", "model", "temperature", "two_pass", "max_thinking_tokens", "max_response_tokens", "stop")
+        return {"base_url": self.base_url, **{name: getattr(self, name) for name in names}}
+
+    def _get_ls_params(self, stop: list[str] | None = None, **kwargs: Any) -> LangSmithParams:
+        params = super()._get_ls_params(stop=stop or self.stop, **kwargs)
+        params["ls_provider"] = self._llm_type
+        params.setdefault("ls_model_name", self.model or "default")
+        if (limit := kwargs.get("max_response_tokens", self.max_response_tokens)) is not None:
+            params["ls_max_tokens"] = limit
+        return params
+
+    def bind_tools(
+        self, tools: Sequence[_Tool], *, tool_choice: str | bool | Json | None = None, **kwargs: Any
+    ) -> Runnable[LanguageModelInput, AIMessage]:
+        """The model with tools to call. `tool_choice`: a tool's name, `auto`, `none`, or `any` to force some call."""
+        strict = kwargs.pop("strict", None)
+        said = [_said(tool, strict) for tool in tools]
+        return self.bind(tools=said, tool_choice=_choice(tool_choice, [tool["name"] for tool in said]), **kwargs)
+
+    def with_structured_output(
+        self,
+        schema: Json | type,
+        *,
+        method: _Method = "function_calling",
+        include_raw: bool = False,
+        strict: bool | None = None,
+        **kwargs: Any,
+    ) -> Runnable[LanguageModelInput, Json | BaseModel]:
+        """The model with answers of one schema, by a forced call or, with `json_schema`, by the engine's own guide."""
+        if method == "function_calling":
+            return super().with_structured_output(schema, include_raw=include_raw, strict=strict, **kwargs)
+        if method not in ("json_schema", "json_mode"):
+            raise ValueError(f"there is no method {method!r}: write function_calling, json_schema or json_mode")
+        asked = self.bind(
+            response_format=_response_format(schema, method, strict=strict),
+            split_thinking=True,
+            ls_structured_output_format={"kwargs": {"method": method}, "schema": schema},
+            **kwargs,
+        )
+        is_model = isinstance(schema, type) and issubclass(schema, BaseModel)
+        parser: Runnable[Any, Any] = PydanticOutputParser(pydantic_object=schema) if is_model else JsonOutputParser()
+        if not include_raw:
+            return asked | parser
+        parsed = RunnablePassthrough.assign(parsed=itemgetter("raw") | parser, parsing_error=lambda _: None)
+        unparsed = RunnablePassthrough.assign(parsed=lambda _: None)
+        return RunnableMap(raw=asked) | parsed.with_fallbacks([unparsed], exception_key="parsing_error")
+
+    def _generate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: CallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> ChatResult:
+        call = _Call(self, messages, stop, kwargs, stream=False)
+        return call.result(call.gateway.post(call.api.path, call.body))
+
+    async def _agenerate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: AsyncCallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> ChatResult:
+        call = _Call(self, messages, stop, kwargs, stream=False)
+        return call.result(await call.gateway.apost(call.api.path, call.body))
+
+    def _stream(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: CallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> Iterator[ChatGenerationChunk]:
+        call = _Call(self, messages, stop, kwargs, stream=True)
+        with closing(call.gateway.stream(call.api.path, call.body)) as frames:
+            for frame in frames:
+                for piece in call.reader.feed(frame):
+                    chunk = call.chunk(piece)
+                    if run_manager is not None:
+                        run_manager.on_llm_new_token(chunk.text, chunk=chunk)
+                    yield chunk
+        yield call.last()
+
+    async def _astream(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: AsyncCallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> AsyncIterator[ChatGenerationChunk]:
+        call = _Call(self, messages, stop, kwargs, stream=True)
+        async with aclosing(call.gateway.astream(call.api.path, call.body)) as frames:
+            async for frame in frames:
+                for piece in call.reader.feed(frame):
+                    chunk = call.chunk(piece)
+                    if run_manager is not None:
+                        await run_manager.on_llm_new_token(chunk.text, chunk=chunk)
+                    yield chunk
+        yield call.last()
+
+
+class _Call:
+    """One request of a model, and its reply as LangChain has it."""
+
+    def __init__(
+        self, model: ChatVllm, messages: Sequence[BaseMessage], stop: list[str] | None, kwargs: Json, *, stream: bool
+    ) -> None:
+        fields = {name: getattr(model, name) for name in _PER_CALL if hasattr(model, name)}
+        given = {"max_response_tokens" if name == "max_tokens" else name: kwargs[name] for name in kwargs}
+        self._split = given.pop("split_thinking", model.split_thinking)
+        given.pop("stream", None)
+        chosen = {**fields, **{name: given.pop(name) for name in _PER_CALL & given.keys()}}
+        self._tag = chosen["think_tag"] or _DEFAULT_TAG
+        self._is_open = False
+        self.api = _APIS[model.api]
+        self.reader = self.api.reader()
+        self.body = self.api.body(
+            Ask(messages=as_chat(messages, self._tag), stop=stop or model.stop, more=given, **chosen), stream=stream
+        )
+        self.gateway = Gateway(
+            base_url=model.base_url.rstrip("/").removesuffix("/v1"),
+            api_key=model.api_key.get_secret_value() if model.api_key else None,
+            timeout_s=model.timeout,
+            max_retries=model.max_retries,
+            headers=model.headers,
+        )
+
+    def result(self, reply: Json) -> ChatResult:
+        """A whole reply."""
+        message = answer(self.api.reply(reply), self._tag, split_thinking=self._split)
+        return ChatResult(generations=[ChatGeneration(message=message)])
+
+    def chunk(self, piece: Json) -> ChatGenerationChunk:
+        """A piece of a reply."""
+        if (thought := piece.get("thinking")) is not None:
+            text = "" if self._split else thought if self._is_open else f"<{self._tag}>{thought}"
+            self._is_open = not self._split
+            return _chunk(AIMessageChunk(content=text, additional_kwargs={THINKING: thought}))
+        closing_tag = self._closing_tag()
+        if (said := piece.get("tool_call")) is not None:
+            part = tool_call_chunk(
+                name=said.get("name"), args=said["arguments"], id=said.get("id"), index=said["index"]
+            )
+            return _chunk(AIMessageChunk(content=closing_tag, tool_call_chunks=[part]))
+        return _chunk(AIMessageChunk(content=closing_tag + piece.get("response", "")))
+
+    def last(self) -> ChatGenerationChunk:
+        """The end of a stream. Raises GatewayError where it has none."""
+        reply = self.reader.reply
+        if reply is None:
+            raise GatewayError("the stream broke off before its end", code="stream_broken")
+        message = AIMessageChunk(
+            content=self._closing_tag(),
+            response_metadata=metadata(reply),
+            usage_metadata=usage(reply),
+            chunk_position="last",
+        )
+        return _chunk(message)
+
+    def _closing_tag(self) -> str:
+        was_open, self._is_open = self._is_open, False
+        return f"</{self._tag}>" if was_open else ""
+
+
+def _chunk(message: AIMessageChunk) -> ChatGenerationChunk:
+    return ChatGenerationChunk(message=message)
+
+
+def _said(tool: _Tool, strict: bool | None) -> Json:
+    function = convert_to_openai_function(tool, strict=strict)
+    return {"parameters": {"type": "object", "properties": {}}, **function}
+
+
+def _choice(choice: str | bool | Json | None, names: Sequence[str]) -> str | Json | None:
+    match choice:
+        case None | False | "auto":
+            return None if choice != "auto" else "auto"
+        case "none":
+            return "none"
+        case True | "any" | "required":
+            return {"name": names[0]} if len(names) == 1 else "required"
+        case {"function": {"name": str(name)}} | {"name": str(name)}:
+            pass
+        case {"type": "auto" | "none" as kind}:
+            return str(kind)
+        case {"type": "any"}:
+            return _choice("any", names)
+        case str(name):
+            pass
+        case _:
+            raise ValueError(f"there is no tool choice {choice!r}")
+    if name not in names:
+        raise ValueError(f"tool_choice is {name!r}, and the tools are {', '.join(names)}")
+    return {"name": name}
+
+
+def _response_format(schema: Json | type, method: _Method, *, strict: bool | None) -> Json:
+    if method == "json_mode":
+        return {"type": "json_object"}
+    function = convert_to_openai_function(schema, strict=strict)
+    said = {"name": function["name"], "schema": function["parameters"]}
+    return {"type": "json_schema", "json_schema": said if strict is None else {**said, "strict": strict}}

@@ -1,0 +1,66 @@
+"""Thinking and answer in one text, told apart."""
+
+import re
+from functools import cache
+from typing import Final, Literal, TypeAlias, TypedDict
+
+ParsingFormat: TypeAlias = Literal["think_tags", "direct_response"]
+
+_TAGS: Final = ("think", "thinking")
+"""Models open one of them and close the other."""
+
+
+class Parsed(TypedDict):
+    """A text in its two parts. Either may be empty."""
+
+    response: str
+    thinking: str
+
+
+def parse_response(text: str, parsing_format: ParsingFormat = "think_tags", think_tag: str = "think") -> Parsed:
+    """The answer and the thinking of a raw text.
+
+    `direct_response`: all of it is the answer. `think_tags`: what is between the tags is thinking, whether the block is
+    closed, unclosed (then there is no answer yet) or lacks its opening tag, which chat templates write into the prompt.
+    A block inside a block is thinking too; an opening tag that is repeated and closed once opens nothing. Space around
+    either part is left out.
+    """
+    if parsing_format == "direct_response":
+        return {"response": text, "thinking": ""}
+    if parsing_format != "think_tags":
+        raise ValueError(f"there is no parsing format {parsing_format!r}: write think_tags or direct_response")
+    pattern = _pattern(think_tag)
+    tags = list(pattern.finditer(text))
+    said: dict[bool, list[str]] = {True: [], False: []}
+    # Without an opening tag before it, a closing one ends thinking that began with the text.
+    thinking = bool(tags) and _closes(tags[0])
+    depth, place = int(thinking), 0
+    for number, tag in enumerate(tags):
+        said[thinking].append(text[place : tag.start()])
+        place = tag.end()
+        if _closes(tag):
+            depth = max(depth - 1, 0)
+            thinking = depth > 0
+        elif not thinking or _is_balanced(tags[number:], depth):
+            depth, thinking = depth + 1, True
+    said[thinking].append(text[place:])
+    return {"response": "".join(said[False]).strip(), "thinking": "".join(said[True]).strip()}
+
+
+def _closes(tag: re.Match[str]) -> bool:
+    return tag[0].startswith("</")
+
+
+def _is_balanced(tags: list[re.Match[str]], depth: int) -> bool:
+    """Whether an opening tag, the first of these, at this depth, is closed, and all around it after it."""
+    for tag in tags:
+        depth += -1 if _closes(tag) else 1
+        if depth == 0:
+            return True
+    return False
+
+
+@cache
+def _pattern(tag: str) -> re.Pattern[str]:
+    names = "|".join(map(re.escape, dict.fromkeys((tag, *_TAGS))))
+    return re.compile(f"</?(?:{names})>")

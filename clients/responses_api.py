@@ -1,0 +1,180 @@
+"""`POST /v1/responses`, read as a reply of `/generate`."""
+
+import json
+from collections.abc import Iterator
+from typing import Any, Final
+
+from clients.contract import Ask, Reader, given
+from clients.http import Frame, GatewayError, Json, failure_of
+
+_TEXTS: Final = {"output_text": "text", "refusal": "refusal"}
+
+_PIECES: Final = {
+    "response.output_text.delta": "response",
+    "response.refusal.delta": "response",
+    "response.reasoning_text.delta": "thinking",
+    "response.reasoning_summary_text.delta": "thinking",
+}
+
+
+class ResponsesApi:
+    """Nothing is stored. Passes, tags and parsers are the configuration's to choose."""
+
+    path = "/v1/responses"
+
+    def body(self, ask: Ask, *, stream: bool) -> Json:
+        tools = [{"type": "function", "strict": False, **tool} for tool in ask.tools]
+        choice = {"type": "function", **ask.tool_choice} if isinstance(ask.tool_choice, dict) else ask.tool_choice
+        thinking, answer = ask.max_thinking_tokens, ask.max_response_tokens
+        body = given(
+            {
+                "input": [item for message in ask.messages for item in _items(message)],
+                "model": ask.model,
+                "temperature": ask.temperature,
+                "stop": list(ask.stop) if ask.stop else None,
+                "reasoning": {"max_tokens": thinking} if thinking else None,
+                "thinking": False if thinking == 0 else None,
+                # This API has one limit for both.
+                "max_output_tokens": None if answer is None else answer + (thinking or 0),
+                "tools": tools or None,
+                "tool_choice": choice,
+                "text": {"format": _text_format(ask.response_format)} if ask.response_format else None,
+            }
+        )
+        return {**body, "store": False, "stream": stream, **ask.more}
+
+    def reply(self, answer: Json) -> Json:
+        if answer.get("status") == "failed":
+            raise failure_of(answer.get("error") or {})
+        return _reply(answer)
+
+    def reader(self) -> Reader:
+        return _Events()
+
+
+class _Events:
+    def __init__(self) -> None:
+        self.reply: Json | None = None
+        self._calls: dict[int, int] = {}
+        """Output index -> how manieth call it is."""
+
+    def feed(self, frame: Frame) -> list[Json]:
+        event = frame.payload
+        kind = event.get("type", "")
+        if (noun := _PIECES.get(kind)) is not None:
+            return [{noun: event["delta"]}]
+        match kind:
+            case "response.output_item.added" if event["item"]["type"] == "function_call":
+                number = self._calls[event["output_index"]] = len(self._calls)
+                item = event["item"]
+                call = {"index": number, "id": item["call_id"], "name": item["name"], "arguments": ""}
+                return [{"tool_call": call}]
+            case "response.function_call_arguments.delta":
+                number = self._calls[event["output_index"]]
+                return [{"tool_call": {"index": number, "arguments": event["delta"]}}]
+            case "response.completed" | "response.incomplete":
+                self.reply = _reply(event["response"])
+            case "response.failed":
+                raise failure_of(event["response"].get("error") or {})
+            case "error":
+                raise failure_of(event)
+        return []
+
+
+def _reply(response: Json) -> Json:
+    thinking: list[str] = []
+    texts: list[str] = []
+    calls: list[Json] = []
+    before: str | None = None
+    reason = (response.get("incomplete_details") or {}).get("reason")
+    for item in response["output"]:
+        match item["type"]:
+            case "reasoning":
+                parts = [*(item.get("summary") or ()), *(item.get("content") or ())]
+                thinking += [part.get("text") or "" for part in parts]
+            case "message":
+                texts += [part[_TEXTS[part["type"]]] for part in item["content"] if part["type"] in _TEXTS]
+            case "function_call":
+                before = "".join(texts) if before is None else before
+                calls += _call(item, cut=reason is not None)
+    return {
+        "thinking": "".join(thinking),
+        "response": "".join(texts),
+        "tool_calls": calls,
+        "pre_tool_text": (before or "") if calls else "",
+        "finish_reason": _finish_reason(reason, calls),
+        "model": response.get("model"),
+        "usage": _usage(response.get("usage")),
+    }
+
+
+def _call(item: Json, *, cut: bool) -> Iterator[Json]:
+    try:
+        arguments: Any = json.loads(item["arguments"] or "{}")
+    except ValueError:
+        arguments = None
+    if isinstance(arguments, dict):
+        yield {"id": item["call_id"], "name": item["name"], "arguments": arguments}
+    elif not cut:
+        told = f"the model called '{item['name']}' with arguments that are no JSON object"
+        raise GatewayError(told, code="tool_call_parse_error")
+
+
+def _finish_reason(incomplete: str | None, calls: list[Json]) -> str:
+    if incomplete is not None:
+        return "length" if incomplete == "max_output_tokens" else incomplete
+    return "tool_calls" if calls else "stop"
+
+
+def _usage(usage: Json | None) -> Json | None:
+    if usage is None:
+        return None
+    thinking = (usage.get("output_tokens_details") or {}).get("reasoning_tokens")
+    return {
+        "prompt_tokens": usage["input_tokens"],
+        "thinking_tokens": thinking,
+        "response_tokens": usage["output_tokens"] - (thinking or 0),
+        "total_tokens": usage["total_tokens"],
+        "cached_tokens": (usage.get("input_tokens_details") or {}).get("cached_tokens"),
+    }
+
+
+def _text_format(response_format: Json) -> Json:
+    if response_format["type"] != "json_schema":
+        return response_format
+    return {"type": "json_schema", **response_format["json_schema"]}
+
+
+def _items(message: Json) -> Iterator[Json]:
+    """One message of chat's as items."""
+    content = message.get("content") or ""
+    match message["role"]:
+        case "tool":
+            yield {"type": "function_call_output", "call_id": message["tool_call_id"], "output": _content(content)}
+        case "assistant":
+            if thinking := message.get("reasoning_content"):
+                said = [{"type": "reasoning_text", "text": thinking}]
+                yield {"type": "reasoning", "summary": [], "content": said}
+            calls = message.get("tool_calls") or ()
+            if content or not calls:
+                yield {"type": "message", "role": "assistant", "content": content}
+            for call in calls:
+                yield {"type": "function_call", "call_id": call["id"], **call["function"]}
+        case role:
+            yield {"type": "message", "role": role, "content": _content(content)}
+
+
+def _content(content: str | list[Json]) -> str | list[Json]:
+    return content if isinstance(content, str) else [_part(part) for part in content]
+
+
+def _part(part: Json) -> Json:
+    match part["type"]:
+        case "text":
+            return {"type": "input_text", "text": part["text"]}
+        case "image_url":
+            return {"type": "input_image", "image_url": part["image_url"]["url"], "detail": "auto"}
+        case "file":
+            return {"type": "input_file", **part["file"]}
+        case _:
+            return part
