@@ -28,6 +28,9 @@ _OPENROUTER = _SAMPLING | {
 _ANTHROPIC = frozenset({"top_k", "cache_control", "container", "context_management", "inference_geo"})
 """https://docs.claude.com/en/api/messages"""
 
+_GEMINI = frozenset({"top_k", "cached_content", "cachedContent", "safety_settings", "safetySettings"})
+"""https://ai.google.dev/api/generate-content"""
+
 _VLLM = _SAMPLING | {
     "add_generation_prompt",
     "add_special_tokens",
@@ -90,6 +93,11 @@ PROFILES: dict[ProviderType, Profile] = {
         replay_reasoning="none",
         max_thinking_tokens=16_384,
         extra_params=_ANTHROPIC,
+    ),
+    "gemini": Profile(
+        # What the API shows of the thoughts is a summary of them.
+        reasoning_part="summary_text",
+        extra_params=_GEMINI,
     ),
     "vllm": Profile(
         replay_reasoning="reasoning",

@@ -29,12 +29,9 @@ _CHAT = Capabilities(
 """What a chat server is trusted to answer for itself: it refuses in its own words what it cannot do."""
 
 _CLIENT_RUN = frozenset({"custom", "namespace", "shell", "local_shell", "apply_patch", "tool_search", "computer"})
-_HOSTED = frozenset(
+_SEARCHES = frozenset({"web_search", "web_search_2025_08_26", "web_search_preview", "web_search_preview_2025_03_11"})
+_HOSTED = _SEARCHES | frozenset(
     {
-        "web_search",
-        "web_search_2025_08_26",
-        "web_search_preview",
-        "web_search_preview_2025_03_11",
         "file_search",
         "code_interpreter",
         "image_generation",
@@ -61,6 +58,20 @@ CAPABILITIES: dict[ProviderType, Capabilities] = {
         files=True,
         reasoning=True,
         json_schema=True,
+        models=True,
+        counting="own",
+    ),
+    "gemini": Capabilities(
+        streaming=True,
+        tools=True,
+        parallel_tools=True,
+        hosted_tools=_SEARCHES,
+        images=True,
+        audio=True,
+        files=True,
+        reasoning=True,
+        json_schema=True,
+        logprobs=True,
         models=True,
         counting="own",
     ),
@@ -109,6 +120,7 @@ BUILDERS: dict[ProviderType, Callable[[str, ProviderConfig], Provider]] = {
     "openai": _wire,
     "openrouter": _wire,
     "anthropic": _wire,
+    "gemini": _wire,
     "vllm": _wire,
     "llama_server": _wire,
     "openai_compatible": _wire,

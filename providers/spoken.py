@@ -11,6 +11,11 @@ from translation.chat.decode import ChatDecoder
 from translation.chat.forms import stream_of as stream_of_completion
 from translation.chat.lower import lower as lower_to_chat
 from translation.events import Event, Usage
+from translation.gemini.decode import GeminiDecoder
+from translation.gemini.lower import lower as lower_to_contents
+from translation.gemini.lower import lower_to_count
+from translation.gemini.lower import names_in as names_of_models
+from translation.gemini.lower import path_of as path_of_contents
 from translation.json_types import Json
 from translation.lowered import Lowered
 from translation.profile import Profile
@@ -88,6 +93,10 @@ def _count_messages(turn: Turn, profile: Profile) -> Question:
     return Question("/messages/count_tokens", asked, "input_tokens")
 
 
+def _count_contents(turn: Turn, profile: Profile) -> Question:
+    return Question(*lower_to_count(turn, profile))
+
+
 SPOKEN: dict[WireDialect, Spoken] = {
     "chat": Spoken("/chat/completions", lower_to_chat, ChatDecoder, calls_in_text=True),
     "responses": Spoken("/responses", lower_to_responses, ResponsesDecoder),
@@ -97,6 +106,13 @@ SPOKEN: dict[WireDialect, Spoken] = {
         AnthropicDecoder,
         listing=Listing("/models?limit=1000", names_in_data),
         counting=_count_messages,
+    ),
+    "gemini": Spoken(
+        path_of_contents,
+        lower_to_contents,
+        GeminiDecoder,
+        listing=Listing("/models?pageSize=1000", names_of_models),
+        counting=_count_contents,
     ),
 }
 
