@@ -31,6 +31,18 @@ _ANTHROPIC = frozenset({"top_k", "cache_control", "container", "context_manageme
 _GEMINI = frozenset({"top_k", "cached_content", "cachedContent", "safety_settings", "safetySettings"})
 """https://ai.google.dev/api/generate-content"""
 
+_OLLAMA = _SAMPLING | {
+    "keep_alive",
+    "num_ctx",
+    "num_keep",
+    "repeat_last_n",
+    "repeat_penalty",
+    "shift",
+    "truncate",
+    "typical_p",
+}
+"""https://github.com/ollama/ollama/blob/main/docs/api.md and the parameters of a Modelfile"""
+
 _VLLM = _SAMPLING | {
     "add_generation_prompt",
     "add_special_tokens",
@@ -99,6 +111,7 @@ PROFILES: dict[ProviderType, Profile] = {
         reasoning_part="summary_text",
         extra_params=_GEMINI,
     ),
+    "ollama": Profile(replay_reasoning="thinking", extra_params=_OLLAMA),
     "vllm": Profile(
         replay_reasoning="reasoning",
         thinking_switch="chat_template_kwargs",

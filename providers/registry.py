@@ -9,6 +9,7 @@ from providers.engines.llama_server import LlamaServerEngine
 from providers.engines.provider import ContinuingProvider, EngineOf
 from providers.engines.vllm_server import VllmServerEngine
 from providers.http import Upstream
+from providers.ollama import OllamaProvider
 from providers.scripted import ScriptedProvider
 from providers.wire import WireProvider
 
@@ -75,6 +76,7 @@ CAPABILITIES: dict[ProviderType, Capabilities] = {
         models=True,
         counting="own",
     ),
+    "ollama": replace(_CHAT, audio=False, choices=False),
     "vllm": replace(_CHAT, counting="tokenize", two_pass=True),
     "llama_server": replace(_CHAT, counting="chat", two_pass=True, choices=False),
     "openai_compatible": _CHAT,
@@ -101,6 +103,14 @@ def _wire(name: str, config: ProviderConfig) -> Provider:
     return WireProvider(upstream, capabilities, dialect)
 
 
+def _ollama(name: str, config: ProviderConfig) -> Provider:
+    assert config.base_url is not None
+    capabilities = replace(CAPABILITIES["ollama"], **config.capabilities.given())
+    # Its own API is beside the `/v1` that it has for clients of OpenAI's.
+    base_url = config.base_url.removesuffix("/v1").removesuffix("/api")
+    return OllamaProvider(Upstream(name, config, base_url), capabilities)
+
+
 def _llamacpp(name: str, config: ProviderConfig) -> Provider:
     from providers.llamacpp.provider import LlamacppProvider
 
@@ -121,6 +131,7 @@ BUILDERS: dict[ProviderType, Callable[[str, ProviderConfig], Provider]] = {
     "openrouter": _wire,
     "anthropic": _wire,
     "gemini": _wire,
+    "ollama": _ollama,
     "vllm": _wire,
     "llama_server": _wire,
     "openai_compatible": _wire,

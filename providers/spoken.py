@@ -18,10 +18,14 @@ from translation.gemini.lower import names_in as names_of_models
 from translation.gemini.lower import path_of as path_of_contents
 from translation.json_types import Json
 from translation.lowered import Lowered
+from translation.ndjson import LineDecoder
+from translation.ollama.decode import OllamaDecoder
+from translation.ollama.lower import lower as lower_to_ollama
 from translation.profile import Profile
 from translation.responses.decode import ResponsesDecoder
 from translation.responses.forms import stream_of as stream_of_response
 from translation.responses.lower import lower as lower_to_responses
+from translation.sse import Frame, FrameDecoder
 from translation.turn import Turn
 
 
@@ -34,6 +38,29 @@ class Decoder(Protocol):
     def read(self, payloads: Sequence[bytes]) -> list[Event]: ...
     def read_alike(self, read: bytes) -> list[Event] | None: ...
     def finish(self) -> list[Event]: ...
+
+
+class Frames(Protocol):
+    """Cuts reads into payloads, one for each chunk."""
+
+    @property
+    def between(self) -> bool:
+        """Whether a chunk is known to begin with the next read."""
+        ...
+
+    def payloads(self, read: bytes) -> list[bytes]: ...
+    def finish(self) -> list[Frame]: ...
+
+
+class Framing(NamedTuple):
+    """How chunks are told apart in a stream of this media type. `frames` is given the longest chunk, in bytes."""
+
+    media_type: str
+    frames: Callable[[int], Frames]
+
+
+SSE = Framing("text/event-stream", FrameDecoder)
+LINES = Framing("application/x-ndjson", LineDecoder)
 
 
 class Listing(NamedTuple):
@@ -70,6 +97,7 @@ class Spoken(NamedTuple):
     listing: Listing = Listing("/models", names_in_data)
     counting: Callable[[Turn, Profile], Question] | None = None
     """How the dialect's own endpoint for counting tokens is asked, if it has one."""
+    framing: Framing = SSE
     calls_in_text: bool = False
     """Whether the decoder can read calls out of text: then it is told of the turn's tools."""
 
@@ -97,9 +125,24 @@ def _count_contents(turn: Turn, profile: Profile) -> Question:
     return Question(*lower_to_count(turn, profile))
 
 
+def _names_in_tags(answer: Json) -> list[str] | None:
+    """As Ollama lists models: `models`, each with a `name`."""
+    rows = answer.get("models")
+    if not isinstance(rows, list):
+        return None
+    return [row["name"] for row in rows if isinstance(row, dict) and isinstance(row.get("name"), str)]
+
+
 SPOKEN: dict[WireDialect, Spoken] = {
     "chat": Spoken("/chat/completions", lower_to_chat, ChatDecoder, calls_in_text=True),
     "responses": Spoken("/responses", lower_to_responses, ResponsesDecoder),
+    "ollama": Spoken(
+        "/api/chat",
+        lower_to_ollama,
+        OllamaDecoder,
+        listing=Listing("/api/tags", _names_in_tags),
+        framing=LINES,
+    ),
     "anthropic": Spoken(
         "/messages",
         lower_to_anthropic,

@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, Awaitable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -13,13 +13,13 @@ from providers.counting import Counter
 from providers.errors import ProviderError, UpstreamGarbled
 from providers.http import AFTER_END_S, Reply, Upstream
 from providers.incoming import Incoming, Push
-from providers.spoken import RELAYED, SPOKEN, Decoder, Relayed
+from providers.spoken import RELAYED, SPOKEN, SSE, Decoder, Framing, Relayed
 from translation.errors import ProtocolViolation
 from translation.events import Event, Failed, Finished
 from translation.json_types import Json
 from translation.loss import Loss
 from translation.profile import Profile
-from translation.sse import DONE_PAYLOAD, FrameDecoder
+from translation.sse import DONE_PAYLOAD
 from translation.turn import Turn
 
 _ENDS = (Finished, Failed)
@@ -27,12 +27,17 @@ _ENDS = (Finished, Failed)
 _DONE_LINE = re.compile(rb"[\r\n]data: ?\[DONE\]")
 _DONE_LINE_BYTES = len(b"\ndata: [DONE]")
 
+Check = Callable[[Json], Awaitable[None]]
+"""Looks at a body before it is sent. Raises ProviderError for one that would be answered wrongly."""
+
 _NOT_THE_PROTOCOL = (ProtocolViolation, AttributeError, KeyError, TypeError, ValueError)
 """What decoding raises when values are not of the types the protocol says."""
 
 
 class WireProvider:
     """One configured upstream. Turns go out in `dialect`; relays in any dialect of its capabilities."""
+
+    _check: Check | None = None
 
     def __init__(self, upstream: Upstream, capabilities: Capabilities, dialect: WireDialect) -> None:
         self._upstream = upstream
@@ -51,8 +56,16 @@ class WireProvider:
         body, losses = self._spoken.lower(turn, profile)
         if profile.think_open and _is_told_not_to_think(body):
             profile = replace(profile, think_open=False)
-        decoder = self._spoken.decoder_of(turn, profile)
-        return WireExchange(self._upstream, self._spoken.path_of(turn), body, losses, decoder, stream=turn.stream)
+        return WireExchange(
+            self._upstream,
+            self._spoken.path_of(turn),
+            body,
+            losses,
+            self._spoken.decoder_of(turn, profile),
+            stream=turn.stream,
+            framing=self._spoken.framing,
+            check=self._check,
+        )
 
     def relay(self, dialect: Dialect, body: Json) -> "WireRelay":
         return WireRelay(self._upstream, RELAYED[dialect], body)
@@ -82,7 +95,16 @@ class WireExchange(Incoming[Batch]):
     ended = False
 
     def __init__(
-        self, upstream: Upstream, path: str, body: Json, losses: Sequence[Loss], decoder: Decoder, *, stream: bool
+        self,
+        upstream: Upstream,
+        path: str,
+        body: Json,
+        losses: Sequence[Loss],
+        decoder: Decoder,
+        *,
+        stream: bool,
+        framing: Framing,
+        check: Check | None = None,
     ) -> None:
         self.losses = losses
         self._upstream = upstream
@@ -90,7 +112,9 @@ class WireExchange(Incoming[Batch]):
         self._body = body
         self._decoder = decoder
         self._stream = stream
-        self._frames = FrameDecoder(upstream.max_frame_bytes)
+        self._framing = framing
+        self._frames = framing.frames(upstream.max_frame_bytes)
+        self._check = check
         self._reply: Reply | None = None
         self._said: list[Event] = []
         self._is_whole = False
@@ -100,8 +124,10 @@ class WireExchange(Incoming[Batch]):
         return self.each()
 
     async def open(self) -> None:
+        if self._check is not None:
+            await self._check(self._body)
         reply = await self._upstream.post(self._path, self._body, stream=self._stream)
-        if _is_json(reply, asked_for_stream=self._stream):
+        if _is_json(reply, self._framing, asked_for_stream=self._stream):
             answer = self._upstream.parse(await reply.body(self._upstream.max_frame_bytes))
             self._said = self._decode_whole(answer)
         else:
@@ -220,7 +246,7 @@ class WireRelay(Incoming[bytes]):
 
     async def open(self) -> None:
         reply = await self._upstream.post(self._relayed.path, self._body, stream=True)
-        if _is_json(reply, asked_for_stream=True):
+        if _is_json(reply, SSE, asked_for_stream=True):
             self._said = self._relayed.stream_of(self._parse(await reply.body(self._upstream.max_frame_bytes)))
         else:
             self._reply = reply
@@ -261,13 +287,15 @@ class WireRelay(Incoming[bytes]):
 
 def _is_told_not_to_think(body: Json) -> bool:
     """A chat template that is told so does not open the think tag: the reply starts with the answer."""
+    if body.get("think") is False:
+        return True
     told = {**(body.get("chat_template_kwargs") or {}), **(body.get("reasoning") or {})}
     return any(told.get(switch) is False for switch in ("enable_thinking", "thinking", "enabled"))
 
 
-def _is_json(reply: Reply, *, asked_for_stream: bool) -> bool:
+def _is_json(reply: Reply, framing: Framing, *, asked_for_stream: bool) -> bool:
     """What came, whatever was asked for; an upstream that does not say sent what it was asked for."""
-    if reply.content_type == "text/event-stream":
+    if reply.content_type == framing.media_type:
         return False
     return reply.content_type.endswith("json") or not asked_for_stream
 

@@ -6,7 +6,9 @@ from typing import Final, Literal, TypeAlias
 
 ParsingFormat: TypeAlias = Literal["direct_response", "think_tags"]
 SystemMessages: TypeAlias = Literal["merge_leading", "merge_all", "keep"]
-ReplayReasoning: TypeAlias = Literal["reasoning_content", "reasoning", "reasoning_details", "think_tags", "none"]
+ReplayReasoning: TypeAlias = Literal[
+    "reasoning_content", "reasoning", "reasoning_details", "thinking", "think_tags", "none"
+]
 ForcedTool: TypeAlias = Literal["named", "alone"]
 TwoPass: TypeAlias = Literal["off", "on", "engine"]
 ThinkTag: TypeAlias = Literal["think", "thinking"]

@@ -1,0 +1,64 @@
+"""A server of Ollama's: what it says of a model is held against a turn that it would otherwise answer wrongly."""
+
+import asyncio
+import time
+from typing import NamedTuple
+
+from providers.base import Capabilities
+from providers.errors import ContextLengthExceeded, ProviderError, UpstreamRejected
+from providers.http import Upstream
+from providers.wire import WireProvider
+from translation.json_types import Json
+from translation.ollama.shown import Shown, read_shown
+
+_FRESH_S = 60.0
+_SHOW_S = 5.0
+
+_MOST_MODELS = 1000
+
+_SMALLEST_WINDOW = 2048
+"""Tokens: no model that chats has less, so that shorter answers need not be held against its context."""
+
+_UNKNOWN = Shown(None, None)
+
+
+class _Kept(NamedTuple):
+    shown: Shown
+    until: float
+
+
+class OllamaProvider(WireProvider):
+    """Ollama leaves images out for models that see none, and says nothing: so such turns are refused."""
+
+    def __init__(self, upstream: Upstream, capabilities: Capabilities) -> None:
+        super().__init__(upstream, capabilities, "ollama")
+        self._check = self._hold_against_model
+        self._kept: dict[str, _Kept] = {}
+
+    async def shown(self, model: str) -> Shown:
+        """What the server shows of a model, at most a minute old; nothing where it cannot be asked."""
+        kept = self._kept.get(model)
+        if kept is not None and time.monotonic() < kept.until:
+            return kept.shown
+        try:
+            async with asyncio.timeout(_SHOW_S):
+                shown = read_shown(await self._upstream.ask("/api/show", {"model": model}))
+        except (ProviderError, TimeoutError):
+            return _UNKNOWN  # the turn itself will tell what is wrong
+        if len(self._kept) >= _MOST_MODELS:
+            self._kept.clear()
+        self._kept[model] = _Kept(shown, time.monotonic() + _FRESH_S)
+        return shown
+
+    async def _hold_against_model(self, body: Json) -> None:
+        limit = body.get("options", {}).get("num_predict") or 0
+        has_images = any("images" in message for message in body["messages"])
+        if not has_images and limit < _SMALLEST_WINDOW:
+            return
+        shown = await self.shown(body["model"])
+        if has_images and shown.can("vision") is False:
+            told = "the model does not read images: leave them out"
+            raise UpstreamRejected(told, provider=self.name, status=400)
+        if shown.context_length is not None and limit > shown.context_length:
+            told = f"the model's context is {shown.context_length} tokens: ask for fewer"
+            raise ContextLengthExceeded(told, provider=self.name, status=400)
