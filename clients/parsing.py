@@ -35,13 +35,13 @@ def parse_response(text: str, parsing_format: ParsingFormat = "think_tags", thin
     # Without an opening tag before it, a closing one ends thinking that began with the text.
     thinking = bool(tags) and _closes(tags[0])
     depth, place = int(thinking), 0
-    for number, tag in enumerate(tags):
+    for tag, lowest in zip(tags, _lowest(tags), strict=True):
         said[thinking].append(text[place : tag.start()])
         place = tag.end()
         if _closes(tag):
             depth = max(depth - 1, 0)
             thinking = depth > 0
-        elif not thinking or _is_balanced(tags[number:], depth):
+        elif not thinking or depth + lowest <= 0:
             depth, thinking = depth + 1, True
     said[thinking].append(text[place:])
     return {"response": "".join(said[False]).strip(), "thinking": "".join(said[True]).strip()}
@@ -51,13 +51,14 @@ def _closes(tag: re.Match[str]) -> bool:
     return tag[0].startswith("</")
 
 
-def _is_balanced(tags: list[re.Match[str]], depth: int) -> bool:
-    """Whether an opening tag, the first of these, at this depth, is closed, and all around it after it."""
-    for tag in tags:
-        depth += -1 if _closes(tag) else 1
-        if depth == 0:
-            return True
-    return False
+def _lowest(tags: list[re.Match[str]]) -> list[int]:
+    """For each tag how far the tags from it on lead down at most: whether it, and what is around it, is closed."""
+    found: list[int] = []
+    lowest = 0
+    for tag in reversed(tags):
+        lowest = min(0, lowest) + (-1 if _closes(tag) else 1)
+        found.append(lowest)
+    return found[::-1]
 
 
 @cache

@@ -110,7 +110,7 @@ def _reply(response: Json) -> Json:
 
 def _call(item: Json, *, cut: bool) -> Iterator[Json]:
     try:
-        arguments: Any = json.loads(item["arguments"] or "{}")
+        arguments: Any = json.loads(item["arguments"] or ("null" if cut else "{}"))
     except ValueError:
         arguments = None
     if isinstance(arguments, dict):
