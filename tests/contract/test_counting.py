@@ -5,22 +5,21 @@ import asyncio
 import pytest
 
 from providers import errors
-from providers.base import Counting, Dialect
+from providers.base import Counting, WireDialect
 from tests.contract.conftest import Build
 from tests.upstream import Hang, Reply, ScriptedUpstream, error_reply
 from tests.upstream.builders import SSE
-from tests.upstream.faults import CHAT, RESPONSES, sound
+from tests.upstream.faults import ANSWERS, sound
 from translation.errors import Unrepresentable
 from translation.profile import DEFAULT_PROFILE
 from translation.turn import Turn
 
-ANSWERS = {"chat": CHAT, "responses": RESPONSES}
 TURN = Turn(model="m", items=[{"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Hi"}]}])
 GONE_S = 5.0
 
 
 async def test_a_turn_of_one_token_is_not_streamed_and_counted_by_its_usage(
-    dialect: Dialect, provider_at: Build
+    dialect: WireDialect, provider_at: Build
 ) -> None:
     async with ScriptedUpstream() as upstream:
         upstream.script(sound(ANSWERS[dialect]))

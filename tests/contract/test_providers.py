@@ -3,28 +3,29 @@
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from providers import errors
-from providers.base import Dialect, Provider
-from providers.config import ProviderConfig
+from providers.base import Dialect, Provider, WireDialect
+from providers.config import KINDS, ProviderConfig, ProviderType
 from providers.registry import build
+from tests.contract.conftest import KINDS as PROVIDERS
 from tests.contract.conftest import Build
 from tests.upstream import Drip, Hang, Reply, Script, ScriptedUpstream, closed_port, error_reply, reset
 from tests.upstream.builders import SSE, json_reply
-from tests.upstream.faults import CHAT, RESPONSES, TEXT, Answer, sound
+from tests.upstream.faults import ANSWERS, TEXT, sound
 from translation.events import Delta, Event, Failed, Finished
 from translation.grammar import Grammar
 from translation.profile import DEFAULT_PROFILE
 from translation.turn import Turn
 
-ANSWERS: dict[Dialect, Answer] = {"chat": CHAT, "responses": RESPONSES}
 QUESTION: dict[str, Any] = {
     "model": "m",
     "items": [{"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Hi"}]}],
 }
+RELAYING = {name: kind for name, kind in PROVIDERS.items() if kind[1] in get_args(Dialect)}
 STREAMED = pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
 
 
@@ -45,20 +46,22 @@ def text_of(events: list[Event]) -> str:
 
 
 @STREAMED
-async def test_a_turn_is_asked_and_answered(dialect: Dialect, provider_at: Build, stream: bool) -> None:
+async def test_a_turn_is_asked_and_answered(
+    kind: tuple[ProviderType, WireDialect], provider_at: Build, stream: bool
+) -> None:
     async with ScriptedUpstream() as upstream:
-        upstream.script(sound(ANSWERS[dialect]))
+        upstream.script(sound(ANSWERS[kind[1]]))
         events = await events_of(provider_at(upstream.url), stream=stream)
         assert text_of(events) == "".join(TEXT)
         assert isinstance(events[-1], Finished)
         assert events[-1].usage is not None
         [request] = upstream.requests
-        assert request.headers["authorization"] == "Bearer upstream-secret"
+        assert request.headers[KINDS[kind[0]].key_header].removeprefix("Bearer ") == "upstream-secret"
         assert request.json["model"] == "m"
         assert request.streams == stream
 
 
-async def test_it_does_not_matter_where_the_network_cuts(dialect: Dialect, provider_at: Build) -> None:
+async def test_it_does_not_matter_where_the_network_cuts(dialect: WireDialect, provider_at: Build) -> None:
     stream = ANSWERS[dialect].stream
     async with ScriptedUpstream() as upstream:
         provider = provider_at(upstream.url)
@@ -69,7 +72,7 @@ async def test_it_does_not_matter_where_the_network_cuts(dialect: Dialect, provi
         assert told == ["".join(TEXT)] * len(told)
 
 
-async def test_a_stream_that_stops_too_early_fails(dialect: Dialect, provider_at: Build) -> None:
+async def test_a_stream_that_stops_too_early_fails(dialect: WireDialect, provider_at: Build) -> None:
     answer = ANSWERS[dialect]
     async with ScriptedUpstream() as upstream:
         provider = provider_at(upstream.url)
@@ -96,7 +99,7 @@ REFUSALS: dict[str, tuple[Script, type[errors.ProviderError]]] = {
 
 @pytest.mark.parametrize(("script", "refusal"), REFUSALS.values(), ids=REFUSALS)
 async def test_what_goes_wrong_has_its_name(
-    script: Script, refusal: type[errors.ProviderError], dialect: Dialect, provider_at: Build
+    script: Script, refusal: type[errors.ProviderError], dialect: WireDialect, provider_at: Build
 ) -> None:
     async with ScriptedUpstream() as upstream:
         provider = provider_at(upstream.url)
@@ -113,7 +116,7 @@ async def test_an_upstream_that_is_not_there_is_unreachable(provider_at: Build) 
         await events_of(provider_at(f"http://127.0.0.1:{closed_port()}/v1"))
 
 
-async def test_leaving_early_hangs_up(dialect: Dialect, provider_at: Build) -> None:
+async def test_leaving_early_hangs_up(dialect: WireDialect, provider_at: Build) -> None:
     async with ScriptedUpstream() as upstream:
         upstream.script(Reply(headers=SSE, body=[ANSWERS[dialect].opening, Hang()]))
         exchange = provider_at(upstream.url).prepare(Turn(**QUESTION), DEFAULT_PROFILE)
@@ -133,7 +136,9 @@ async def test_leaving_before_the_first_byte_hangs_up(provider_at: Build) -> Non
             await request.closed
 
 
-async def test_a_relay_gets_the_bytes_as_they_are(dialect: Dialect, provider_at: Build) -> None:
+@pytest.mark.parametrize("kind", RELAYING.values(), ids=RELAYING)
+async def test_a_relay_gets_the_bytes_as_they_are(kind: tuple[ProviderType, Dialect], provider_at: Build) -> None:
+    dialect = kind[1]
     answer = ANSWERS[dialect]
     async with ScriptedUpstream() as upstream:
         upstream.script(sound(answer))

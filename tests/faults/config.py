@@ -1,8 +1,9 @@
 """A gateway's configuration before one scripted upstream."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
+from providers.base import Dialect
 from tests.serving import Gateway
 
 StartGateway = Callable[[dict[str, Any]], Gateway]
@@ -17,13 +18,13 @@ LONG_S = 30.0
 def config(base_url: str, *dialects: str, server: dict[str, Any] | None = None, **provider: Any) -> dict[str, Any]:
     """No second tries, and no deadline but where a test is about one.
 
-    `provider` replaces and adds what is said of the upstream.
+    `provider` replaces and adds what is said of the upstream. A dialect that no client speaks is a type of upstream.
     """
+    native = [dialect for dialect in dialects if dialect not in get_args(Dialect)]
     upstream = {
-        "type": "openai_compatible",
         "base_url": base_url,
         "api_key": KEY,
-        "dialects": list(dialects),
+        **({"type": native[0]} if native else {"type": "openai_compatible", "dialects": list(dialects)}),
         "silence_s": LONG_S,
         "answer_s": LONG_S,
         "max_line_mb": 1,

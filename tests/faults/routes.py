@@ -1,4 +1,4 @@
-"""The four ways through the gateway: (the client's endpoint, the upstream's dialect)."""
+"""The ways through the gateway: (the client's endpoint, the upstream's dialect)."""
 
 from tests.faults.seen import CHAT, RESPONSES
 
@@ -8,3 +8,9 @@ ROUTES = {
     "Responses relayed": (RESPONSES, "responses"),
     "chat over Responses": (CHAT, "responses"),
 }
+
+NATIVE_ROUTES = {
+    "Responses over the Messages API": (RESPONSES, "anthropic"),
+    "chat over the Messages API": (CHAT, "anthropic"),
+}
+"""Those to upstreams with an API that no client speaks."""

@@ -3,19 +3,22 @@ request gets its answer.
 """
 
 import asyncio
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
 from typing import NamedTuple
 
 import pytest
 
 from tests.faults.config import KEY, LONG_S, SILENCE_S, StartGateway, config
-from tests.faults.routes import ROUTES
+from tests.faults.routes import NATIVE_ROUTES, ROUTES
 from tests.faults.seen import CHAT, RESPONSES, Seen, ask, client, question
 from tests.upstream import Reply, ScriptedUpstream, closed_port, error_reply, reset
+from tests.upstream.faults import ANSWERS, TEXT, WIRE_FAULTS, sound
 from tests.upstream.faults import CHAT as CHAT_ANSWER
-from tests.upstream.faults import RESPONSES as RESPONSES_ANSWER
-from tests.upstream.faults import TEXT, WIRE_FAULTS, sound
 
 WHOLE_TEXT = "".join(TEXT)
+WAYS = ROUTES | NATIVE_ROUTES
+DIALECTS = sorted({dialect for _, dialect in WAYS.values()})
 
 
 class Expected(NamedTuple):
@@ -133,31 +136,33 @@ def test_every_wire_fault_has_an_outcome() -> None:
 async def test_an_upstream_that(fault: str, gateway: StartGateway) -> None:
     expected = {
         f"{route}, {form}": seen
-        for route in ROUTES
+        for route in WAYS
         for form, seen in ON_RELAYS.get((route, fault), OUTCOMES[fault])._asdict().items()
     }
-    async with ScriptedUpstream() as upstream:
-        upstream.on("/chat/completions", WIRE_FAULTS[fault](CHAT_ANSWER))
-        upstream.on("/responses", WIRE_FAULTS[fault](RESPONSES_ANSWER))
+    async with AsyncExitStack() as open_upstreams:
+        upstreams = {dialect: await open_upstreams.enter_async_context(ScriptedUpstream()) for dialect in DIALECTS}
+        for dialect, upstream in upstreams.items():
+            upstream.script(WIRE_FAULTS[fault](ANSWERS[dialect]))
         is_silence = any(seen.code == "upstream_timeout" for seen in expected.values())
-        serving = gateway(both_dialects(upstream.url, SILENCE_S if is_silence else LONG_S))
+        serving = gateway(every_dialect(upstreams, SILENCE_S if is_silence else LONG_S))
         assert await ask_every_way(serving.v1) == expected
-        upstream.on("/chat/completions", sound(CHAT_ANSWER))
-        upstream.on("/responses", sound(RESPONSES_ANSWER))
+        for dialect, upstream in upstreams.items():
+            upstream.script(sound(ANSWERS[dialect]))
         assert await ask_every_way(serving.v1) == dict.fromkeys(expected, completes()), (
             "the next requests are unaffected"
         )
 
 
-def both_dialects(base_url: str, silence_s: float) -> dict:
-    """The same upstream twice: `chat` speaks chat to it, `responses` Responses."""
-    chat, responses = (
-        config(base_url, dialect, silence_s=silence_s, answer_s=silence_s) for dialect in ("chat", "responses")
-    )
+def every_dialect(upstreams: Mapping[str, ScriptedUpstream], silence_s: float) -> dict:
+    """Each upstream by the name of the dialect it speaks."""
+    configs = {
+        dialect: config(upstream.url, dialect, silence_s=silence_s, answer_s=silence_s)
+        for dialect, upstream in upstreams.items()
+    }
     return {
-        **chat,
-        "providers": {"chat": chat["providers"]["upstream"], "responses": responses["providers"]["upstream"]},
-        "models": {"chat": {"provider": "chat"}, "responses": {"provider": "responses"}},
+        **configs["chat"],
+        "providers": {dialect: each["providers"]["upstream"] for dialect, each in configs.items()},
+        "models": {dialect: {"provider": dialect} for dialect in configs},
     }
 
 
@@ -165,7 +170,7 @@ async def ask_every_way(base_url: str) -> dict[str, Seen]:
     """Every route, streaming and not, all at once."""
     ways = {
         f"{route}, {form}": ask(base_url, path, stream=form == "streamed", model=dialect)
-        for route, (path, dialect) in ROUTES.items()
+        for route, (path, dialect) in WAYS.items()
         for form in ("streamed", "whole")
     }
     return dict(zip(ways, await asyncio.gather(*ways.values()), strict=True))

@@ -1,6 +1,6 @@
 """Everything an upstream can do wrong on the wire, by name.
 
-Each fault takes one sound answer in either dialect and breaks it. A fault answers requests for a stream and requests
+Each fault takes one sound answer in any dialect and breaks it. A fault answers requests for a stream and requests
 for JSON, each broken in its own way where that makes sense.
 """
 
@@ -8,6 +8,7 @@ import gzip
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from . import anthropic
 from .builders import (
     DONE,
     JSON,
@@ -34,7 +35,7 @@ class Answer:
     """A sound text answer in one dialect, as frames of a stream and as JSON.
 
     `cut` is how many frames stand before the one that says how the answer ended, `empty` a frame that adds nothing,
-    `error` a frame that says there will be no answer.
+    `error` a frame that says there will be no answer, `refusal` the same as JSON. `done` is said after the last frame.
     """
 
     frames: Sequence[bytes]
@@ -42,10 +43,12 @@ class Answer:
     empty: bytes
     error: bytes
     whole: bytes
+    refusal: bytes
+    done: bytes = DONE
 
     @property
     def stream(self) -> bytes:
-        return b"".join(self.frames) + DONE
+        return b"".join(self.frames) + self.done
 
     @property
     def opening(self) -> bytes:
@@ -60,6 +63,7 @@ CHAT = Answer(
     empty=data_frame(chat_chunk({"content": ""})),
     error=data_frame({"error": _ERROR}),
     whole=dump(whole_chat("".join(TEXT))),
+    refusal=dump({"error": _ERROR}),
 )
 _EVENTS = [
     {"type": event["type"], "sequence_number": number, **event} for number, event in enumerate(text_events(*TEXT))
@@ -70,7 +74,21 @@ RESPONSES = Answer(
     empty=named_frame({**_EVENTS[4], "delta": ""}),
     error=named_frame({**_ERROR, "type": "error", "sequence_number": 7}),
     whole=dump(response_snapshot("completed", [message_item("".join(TEXT))])),
+    refusal=dump({"error": _ERROR}),
 )
+_LIMITED = {"type": "error", "error": {"type": "rate_limit_error", "message": "slow down"}}
+ANTHROPIC = Answer(
+    frames=[named_frame(event) for event in anthropic.text_events(*TEXT)],
+    cut=2 + len(TEXT),
+    empty=named_frame({"type": "ping"}),
+    error=named_frame(_LIMITED),
+    whole=dump(anthropic.message(anthropic.text_block("".join(TEXT)))),
+    refusal=dump(_LIMITED),
+    done=b"",
+)
+
+ANSWERS: dict[str, Answer] = {"chat": CHAT, "responses": RESPONSES, "anthropic": ANTHROPIC}
+"""Dialect -> a sound answer in it."""
 
 Fault = Callable[[Answer], Script]
 
@@ -92,7 +110,7 @@ def _stream(rewrite: Callable[[Answer], bytes | Sequence[Step]]) -> Fault:
 
 def sound(answer: Answer) -> Script:
     """No fault at all."""
-    return either(Reply(headers=SSE, body=[*answer.frames, DONE]), _whole(answer))
+    return either(Reply(headers=SSE, body=[*answer.frames, answer.done]), _whole(answer))
 
 
 def _whole(answer: Answer) -> Reply:
@@ -156,8 +174,8 @@ def _redirect(_: Answer) -> Script:
 
 def _dialect_error(answer: Answer) -> Script:
     return either(
-        Reply(headers=SSE, body=[answer.opening, answer.error, DONE]),
-        Reply(headers=JSON, body=dump({"error": _ERROR})),
+        Reply(headers=SSE, body=[answer.opening, answer.error, answer.done]),
+        Reply(headers=JSON, body=answer.refusal),
     )
 
 
@@ -197,7 +215,7 @@ WIRE_FAULTS: dict[str, Fault] = {
     ),
     "sends a line without an end": _stream(lambda _: [b"data: ", Repeat(b"0" * 1024, 20_000), Hang()]),
     "sends many empty deltas": _stream(
-        lambda answer: [answer.opening, Repeat(answer.empty, 20_000), *answer.frames[answer.cut :], DONE]
+        lambda answer: [answer.opening, Repeat(answer.empty, 20_000), *answer.frames[answer.cut :], answer.done]
     ),
     "sends bytes that are not UTF-8": _stream(lambda answer: answer.stream.replace("ü".encode(), b"\xff\xfe")),
     "sends something that is not JSON": _steps(lambda opening: [b"data: {not json}\n\n"]),
