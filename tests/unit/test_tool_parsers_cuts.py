@@ -55,6 +55,13 @@ def test_json_is_read_to_its_end(value: Any, indent: int | None, in_ascii: bool)
     assert (end, json.loads(said)) == (len(text), value)
 
 
+def test_json_with_spaces_everywhere_may_come_one_character_at_a_time() -> None:
+    text = ' [ { } , [ ] , { "a" : 1 , "b" : [ null ] } ] '
+    reader = JsonValue()
+    assert "".join(reader.feed(each, 0)[1] for each in text) == text.rstrip()
+    assert reader.whole
+
+
 @given(st.text(alphabet='{}[]",:\\u0aE1-+. \n\x01truefalsn', max_size=30))
 def test_what_is_read_as_json_is_json(text: str) -> None:
     reader = JsonValue()

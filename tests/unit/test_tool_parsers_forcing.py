@@ -30,7 +30,7 @@ SHAPED = {
 def test_hermes_is_forced_by_its_opening_tag() -> None:
     named = forced("hermes", [WEATHER])
     assert named is not None
-    assert named == (
+    assert tuple(named) == (
         "<tool_call>\n",
         {
             "type": "object",
@@ -62,7 +62,8 @@ def test_what_fits_the_schema_is_a_call(parser: str, key: str, tools: list[dict[
 
 def test_llama_is_forced_to_one_function_by_its_name() -> None:
     way = forced("llama", [WEATHER])
-    assert way == ("<function=weather>", CITY, "</function>")
+    assert way is not None
+    assert tuple(way) == ("<function=weather>", CITY, "</function>")
     assert told("llama", f'{way.prefix}{{"city": "Rome"}}{way.suffix}') == [("weather", {"city": "Rome"})]
     assert forced("llama", [WEATHER, TIME]) is None
 

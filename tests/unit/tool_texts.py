@@ -26,7 +26,7 @@ def parse(parser: str, pieces: Iterable[str]) -> list[Said]:
     joined: list[Said] = []
     for kind, run in groupby(said, type):
         if kind in (Text, Arguments):
-            joined.append(kind("".join(each.text for each in run)))
+            joined.append(kind("".join(each.text for each in run if isinstance(each, Text | Arguments))))
         else:
             joined += run
     return joined

@@ -70,7 +70,7 @@ class _Check:
         except jsonschema_rs.ValidationError as error:
             place = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in error.instance_path)
             return f"arguments{place}: {error.message}"[:_LONGEST_WHY]
-        except ValueError:
+        except ValueError:  # what does not fit is too deep to be told
             return "the arguments are too deep"
         return None
 

@@ -44,7 +44,7 @@ class _Walk:
         for key, value in node.items():
             if key == "$ref" and isinstance(value, str):
                 self._follow(value, depth)
-            elif key in _UNFOLLOWED and isinstance(value, str) and depth:
+            elif key in _UNFOLLOWED and isinstance(value, str) and node is not self._root:
                 raise Endless
             else:
                 self._enter(value, depth + 1)

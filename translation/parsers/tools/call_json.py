@@ -98,13 +98,15 @@ class CallJson:
     @property
     def begun(self) -> bool:
         """Whether there is a name or arguments: it may be a call that is being written."""
-        return self.started or bool(self._name) or self._arguments is not None
+        return self.started or bool(self._name) or self._argued
 
     def _forget(self) -> None:
         self._name = ""
         self._open = False
-        self._arguments: list[str] | None = None
-        """What the arguments are so far, as long as it is not said."""
+        self._argued = False
+        """Whether the arguments have begun."""
+        self._unsaid: list[str] = []
+        """What the arguments are so far, as long as there is no name."""
         self._key = ""
         self._value = JsonValue()
         self._captured: list[str] = []
@@ -164,11 +166,11 @@ class CallJson:
     def _begin_value(self, text: str, at: int) -> int:
         self._value, self._captured = JsonValue(), []
         self._step = self._read_value
-        if self._key in _ARGUMENTS and self._arguments is None:
+        if self._key in _ARGUMENTS and not self._argued:
             self._key = "arguments"
             if text[at] == "{":
                 self._key = "arguments object"
-                self._arguments = []
+                self._argued = True
                 self._start()
         elif self._key != "name" or self._name:
             self._key = ""
@@ -204,7 +206,7 @@ class CallJson:
         if not isinstance(name, str) or not name.strip():
             return self._break(at, "a call's name is not a string")
         self._name = name
-        if self._arguments is not None or not self._doubtful or self.started:
+        if self._argued or not self._doubtful or self.started:
             self._start()
         return at
 
@@ -215,7 +217,7 @@ class CallJson:
             return at
         if not isinstance(arguments, str) or not isinstance(_loaded(arguments), dict):
             return self._break(at, "a call's arguments are not an object")
-        self._arguments = []
+        self._argued = True
         self._start()
         self._argue(arguments)
         return at
@@ -234,7 +236,7 @@ class CallJson:
         if not self._name:
             return self._break(at + 1, "a call has no name")
         self._start()
-        if self._arguments is None:
+        if not self._argued:
             self._argue("{}")
         self._said.append(CallEnded())
         self._open = False
@@ -258,17 +260,16 @@ class CallJson:
         if self._name and not self._open:
             self._open = self.started = True
             self._said.append(CallStarted(self._name))
-            if self._arguments:
-                self._said.append(Arguments("".join(self._arguments)))
-                self._arguments = []
+            if self._unsaid:
+                self._said.append(Arguments("".join(self._unsaid)))
 
     def _argue(self, piece: str) -> None:
         if not piece:
             return
         if self._open:
             self._said.append(Arguments(piece))
-        elif self._arguments is not None:
-            self._arguments.append(piece)
+        else:
+            self._unsaid.append(piece)
 
     def _break(self, at: int, why: str) -> int:
         self.why = why
