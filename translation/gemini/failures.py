@@ -41,13 +41,13 @@ def failure_in(error: Any) -> Failed:
     """What the `error` inside a good reply means."""
     if not isinstance(error, dict):
         return Failed("upstream_error", str(error or _NO_WORDS))
-    status, text = error.get("status"), error.get("message")
+    status, text = str(error.get("status")), error.get("message")
     if status in _CREDENTIALS or any(reason.startswith(_KEY) for reason in _reasons(error)):
         return Failed("upstream_unauthorized", "the upstream refused the gateway's own credentials")
     message = text if isinstance(text, str) and text else _NO_WORDS
     if is_context_overflow(message):
         return Failed("context_length_exceeded", message)
-    return Failed(_CODES.get(str(status), "upstream_error"), message)
+    return Failed(_CODES.get(status, "upstream_error"), message)
 
 
 def broken_off(reason: str, candidate: Json) -> Failed:

@@ -1,7 +1,10 @@
 """What Gemini's model families take, told by their names. https://ai.google.dev/gemini-api/docs/thinking"""
 
 import re
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
+
+_LEVELS: Final = ("low", "medium", "high")
+_MOST: Final = 24576
 
 
 class Family(NamedTuple):
@@ -18,12 +21,18 @@ class Family(NamedTuple):
     schema_with_tools: bool = False
     """It can be held to a JSON schema while it has tools."""
 
+    def told(self, form: Literal["adaptive", "budget"]) -> "Family":
+        """The family as an operator knows it: `adaptive` takes levels, `budget` a number of tokens."""
+        if form == "adaptive":
+            return self._replace(levels=self.levels or _LEVELS)
+        return self._replace(levels=(), most=self.most or _MOST)
+
     @property
     def thinks(self) -> bool:
         return bool(self.levels or self.most)
 
 
-_NEWEST: Final = Family(("low", "medium", "high"), signed_calls=True, schema_with_tools=True)
+_NEWEST: Final = Family(_LEVELS, signed_calls=True, schema_with_tools=True)
 
 _FAMILIES: Final = [
     (re.compile(pattern), family)
@@ -31,7 +40,7 @@ _FAMILIES: Final = [
         (r"gemini-(1\.|2\.0|.*(embedding|tts|live|native-audio))", Family()),
         (r"gemini-2\.5-flash-image", Family()),
         (r"gemini-2\.5-pro", Family(least=128, most=32768)),
-        (r"gemini-(2\.5|robotics)", Family(most=24576)),
+        (r"gemini-(2\.5|robotics)", Family(most=_MOST)),
         (r"gemini-3-pro", _NEWEST._replace(levels=("low", "high"))),
         (r"gemini-(.*-)?flash", _NEWEST._replace(levels=("minimal", "low", "medium", "high"))),
         (r"gemini-", _NEWEST),

@@ -1,5 +1,6 @@
 """A turn as the body of `generateContent`."""
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import quote
@@ -44,6 +45,8 @@ _EXTRA: Final = {
     "safetySettings": "safetySettings",
 }
 """Gemini's own parameters, in either spelling of its SDKs -> their place in the body."""
+
+_IN_COLLECTION: Final = re.compile(r"([A-Za-z]+)/([^/]+)")
 
 _COUNTED: Final = ("systemInstruction", "contents", "tools", "toolConfig", "cachedContent")
 
@@ -107,9 +110,10 @@ def _generates(row: Json) -> bool:
 
 
 def _model_path(turn: Turn) -> str:
-    """A name with a slash says its own collection: `tunedModels/mine`."""
-    collection, _, name = turn.model.rpartition("/")
-    return f"/{quote(collection or 'models', safe='/')}/{quote(name, safe='')}"
+    """A name may say its own collection: `tunedModels/mine`. Clients write names, so nothing else in one is a path."""
+    named = _IN_COLLECTION.fullmatch(turn.model)
+    collection, name = named.groups() if named else ("models", turn.model)
+    return f"/{collection}/{quote(name, safe='')}"
 
 
 def _sampling(sampling: Mapping[str, Any], losses: list[Loss]) -> Json:

@@ -104,7 +104,9 @@ class _Reducing:
         said["prefixItems"] = list(map(self.schema, value))
 
     def any_of(self, value: list[Any], _: Json, said: Json) -> None:
-        said["anyOf"] = [*said.get("anyOf", ()), *map(self.schema, value)]
+        if "anyOf" in said:
+            self._drop("oneOf beside anyOf")
+        said.setdefault("anyOf", list(map(self.schema, value)))
 
     def required(self, value: list[str], whole: Json, said: Json) -> None:
         known = [name for name in value if name in (whole.get("properties") or {})]

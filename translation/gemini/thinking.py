@@ -23,6 +23,8 @@ def thinking_config(turn: Turn, family: Family, profile: Profile, losses: list[L
 
     A budget in the request goes before its effort, and `thinking: false` before both.
     """
+    if profile.thinking_form != "by_model":
+        family = family.told(profile.thinking_form)
     asked = turn.reasoning or {}
     effort, budget = asked.get("effort"), asked.get("max_tokens")
     if turn.thinking is False:

@@ -1,0 +1,132 @@
+"""translation/gemini/thinking.py and families.py"""
+
+from typing import Any
+
+import pytest
+
+from translation.errors import Unrepresentable
+from translation.gemini.families import family_of
+from translation.gemini.thinking import thinking_config
+from translation.json_types import Json
+from translation.loss import Loss
+from translation.profile import DEFAULT_PROFILE, Profile
+from translation.turn import Turn
+
+PRO_25, FLASH_25, PRO_3, PRO_31, FLASH_3, OLD = (
+    "gemini-2.5-pro",
+    "models/gemini-2.5-flash",
+    "gemini-3-pro-preview",
+    "gemini-3.1-pro-preview",
+    "gemini-3-flash-preview",
+    "gemini-2.0-flash",
+)
+
+
+def asked(model: str, profile: Profile = DEFAULT_PROFILE, **turn: Any) -> tuple[Json, list[str]]:
+    losses: list[Loss] = []
+    config = thinking_config(Turn(model=model, items=[], **turn), family_of(model), profile, losses)
+    return config, list(map(str, losses))
+
+
+def tokens(count: int) -> Json:
+    return {"thinkingBudget": count, "includeThoughts": True}
+
+
+def level(said: str) -> Json:
+    return {"thinkingLevel": said, "includeThoughts": True}
+
+
+EFFORTS: dict[tuple[str, str], tuple[Json, list[str]]] = {
+    (FLASH_25, "none"): ({"thinkingBudget": 0}, []),
+    (FLASH_25, "minimal"): (tokens(1024), []),
+    (FLASH_25, "low"): (tokens(1024), []),
+    (FLASH_25, "medium"): (tokens(8192), []),
+    (FLASH_25, "high"): (tokens(24576), []),
+    (FLASH_25, "xhigh"): (tokens(24576), []),
+    (PRO_25, "xhigh"): (tokens(32768), []),
+    (PRO_25, "none"): (tokens(128), ["reasoning.effort=none as 128 tokens"]),
+    (PRO_3, "low"): (level("low"), []),
+    (PRO_3, "medium"): (level("high"), ["reasoning.effort=medium as high"]),
+    (PRO_31, "medium"): (level("medium"), []),
+    (PRO_31, "none"): (level("low"), ["reasoning.effort=none as low"]),
+    (PRO_31, "max"): (level("high"), ["reasoning.effort=max as high"]),
+    (FLASH_3, "minimal"): (level("minimal"), []),
+    (FLASH_3, "none"): (level("minimal"), ["reasoning.effort=none as minimal"]),
+    ("gemini-flash-latest", "high"): (level("high"), []),
+    ("gemini-9-pro", "high"): (level("high"), []),
+    (OLD, "high"): ({}, ["reasoning=dropped"]),
+    (OLD, "none"): ({}, []),
+    ("gemini-2.5-flash-image", "high"): ({}, ["reasoning=dropped"]),
+    ("tunedModels/mine", "high"): ({}, ["reasoning=dropped"]),
+}
+
+
+@pytest.mark.parametrize(("given", "expected"), EFFORTS.items(), ids=map(" ".join, EFFORTS))
+def test_an_effort_is_said_as_the_family_takes_it(given: tuple[str, str], expected: tuple[Json, list[str]]) -> None:
+    model, effort = given
+    assert asked(model, reasoning={"effort": effort}) == expected
+
+
+@pytest.mark.parametrize("model", [FLASH_25, PRO_31])
+def test_thoughts_are_asked_for_where_nothing_is_said_of_them(model: str) -> None:
+    assert asked(model) == ({"includeThoughts": True}, [])
+
+
+def test_models_that_do_not_think_are_told_nothing() -> None:
+    assert asked(OLD) == ({}, [])
+
+
+BUDGETS: dict[tuple[str, int], tuple[Json, list[str]]] = {
+    (FLASH_25, 500): (tokens(500), []),
+    (FLASH_25, 0): ({"thinkingBudget": 0}, []),
+    (FLASH_25, 90_000): (tokens(24576), ["reasoning.max_tokens=as 24576"]),
+    (PRO_25, 5): (tokens(128), ["reasoning.max_tokens=as 128"]),
+    (PRO_31, 700): (tokens(700), []),
+    (OLD, 700): ({}, ["reasoning=dropped"]),
+}
+
+
+@pytest.mark.parametrize(("given", "expected"), BUDGETS.items(), ids=str)
+def test_a_budget_is_kept_within_the_bounds_of_the_family(given: tuple[str, int], expected: object) -> None:
+    model, budget = given
+    assert asked(model, reasoning={"max_tokens": budget, "effort": "low"}) == expected
+
+
+SWITCHES: dict[tuple[str, bool], tuple[Json, list[str]]] = {
+    (FLASH_25, True): (tokens(-1), []),
+    (FLASH_25, False): ({"thinkingBudget": 0}, []),
+    (PRO_31, True): ({"includeThoughts": True}, []),
+    (PRO_31, False): (level("low"), ["reasoning.effort=none as low"]),
+    (OLD, True): ({}, ["thinking=dropped"]),
+    (OLD, False): ({}, []),
+}
+
+
+@pytest.mark.parametrize(("given", "expected"), SWITCHES.items(), ids=str)
+def test_thinking_is_switched(given: tuple[str, bool], expected: object) -> None:
+    model, thinking = given
+    assert asked(model, thinking=thinking) == expected
+
+
+def test_thinking_turned_off_goes_before_a_budget() -> None:
+    assert asked(FLASH_25, thinking=False, reasoning={"max_tokens": 9}) == ({"thinkingBudget": 0}, [])
+
+
+def test_an_operators_budgets_go_before_ours() -> None:
+    profile = Profile(effort_budgets={"low": 7, "mine": 8})
+    assert asked(PRO_31, profile, reasoning={"effort": "low"}) == (tokens(7), [])
+    assert asked(FLASH_25, profile, reasoning={"effort": "mine"}) == (tokens(8), [])
+
+
+def test_an_operator_knows_how_a_model_is_asked_whose_name_does_not_tell() -> None:
+    high = {"effort": "high"}
+    assert asked("tunedModels/mine", Profile(thinking_form="adaptive"), reasoning=high) == (level("high"), [])
+    assert asked("tunedModels/mine", Profile(thinking_form="budget"), reasoning=high) == (tokens(24576), [])
+    assert asked(PRO_31, Profile(thinking_form="budget"), reasoning=high) == (tokens(24576), [])
+    assert asked(PRO_3, Profile(thinking_form="adaptive"), reasoning=high) == (level("high"), [])
+
+
+def test_an_effort_nobody_knows_is_refused() -> None:
+    with pytest.raises(Unrepresentable) as refusal:
+        asked(PRO_31, reasoning={"effort": "utmost"})
+    assert refusal.value.param == "reasoning.effort"
