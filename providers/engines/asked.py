@@ -42,7 +42,9 @@ class Asked:
     chat: Json
     """`messages`, `tools`, `tool_choice`, `chat_template_kwargs`."""
     parser: Callable[[], ToolParser] | None
-    """How the answer's calls are read; None: it has none, or they are left in the text."""
+    """How the answer's calls are read; None: it has none."""
+    format: str
+    """How calls are written where the template does not know them."""
     forced: Forced | None
     """The call that the answer must be."""
     guide: Guide | None
@@ -108,8 +110,9 @@ def asked_of(turn: Turn, profile: Profile, honoured: frozenset[str], parsers: Pa
     return Asked(
         chat=chat,
         parser=parsers[name] if tools else None,
+        format=name if name in PARSERS else "hermes",
         forced=call,
-        guide=guide if call is None else Guide(json_schema=call.schema),
+        guide=guide if call is None else Guide(json_schema=call.schema, after=call.suffix),
         sampling=sampling,
         stop=turn.sampling.get("stop") or (),
         block_stop=stop(name) if tools and single else None,

@@ -30,13 +30,16 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guide:
-    """What the text must be; exactly one of the fields."""
+    """What the text must be: exactly one of the fields, and what may follow it."""
 
     json_schema: Json | None = None
     json_object: bool = False
     regex: str | None = None
     grammar: str | None = None
     choice: Sequence[str] | None = None
+    after: str = ""
+    """What the model writes after the JSON of a schema. An engine may leave it out, but then tokens that hold the end
+    of the JSON and more cannot be chosen, and those are what models were taught."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

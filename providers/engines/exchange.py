@@ -2,25 +2,31 @@
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Final
 
 from providers.base import Batch, Exchange
 from providers.engines.asked import BUDGET, Asked, Parsers, asked_of
-from providers.engines.base import Engine, Generation, Piece, Prompt
+from providers.engines.base import Engine, Generation, Guide, Piece, Prompt
 from providers.engines.budget import fitted
 from providers.engines.two_pass import Thinking
 from providers.errors import ContextLengthExceeded, UpstreamBroken
 from providers.new_id import new_id
+from translation.chat.text_tools import as_text
 from translation.events import Event, Failed, Started, Usage
 from translation.generated import Generated
+from translation.json_types import Json
 from translation.loss import Loss
 from translation.parsers.thought import CLOSING, open_tag
 from translation.parsers.tools import PARSERS
+from translation.parsers.tools.json_value import JsonValue
 from translation.profile import Profile
 from translation.turn import Turn
 
 _UNLIMITED: Final = 1 << 16
 """The longest answer that is asked for where nobody sets a limit."""
+
+_RENDERED: Final = ("messages", "tools", "chat_template_kwargs")
 
 _OF_ANSWERS: Final = frozenset({"min_tokens"})
 """Parameters that are not said of the thinking."""
@@ -70,11 +76,9 @@ class _Exchange:
 
     async def _render(self) -> Prompt:
         chat = self._asked.chat
-        if "tools" in chat and not await self._engine.renders_tools():
-            from translation.chat.text_tools import as_text
-
-            chat = as_text(chat, single_block=self._asked.block_stop is not None)
-        return await self._engine.render({name: value for name, value in chat.items() if name != "tool_choice"})
+        if _speaks_of_tools(chat) and not await self._engine.renders_tools():
+            chat = as_text(chat, single_block=self._asked.block_stop is not None, parser=self._asked.format)
+        return await self._engine.render({name: chat[name] for name in _RENDERED if name in chat})
 
     async def _one_pass(self, prompt: Prompt, out: Generated) -> AsyncGenerator[list[Event], None]:
         self._usage.input = len(prompt.tokens)
@@ -121,10 +125,15 @@ class _Exchange:
             yield out.finish("length", self._usage)
             return
         last: Piece | None = None
+        form = JsonValue() if _is_json(asked.guide) else None
         async with aclosing(self._engine.generate(prompt, self._generation(most))) as pieces:
             async for last in pieces:
+                if form is not None:
+                    last = _within(form, last)
                 if events := self._say(last, out):
                     yield events
+                if last.finish is not None:
+                    break
         if last is None or last.finish is None:
             raise UpstreamBroken("the engine ended without saying why")
         ending: list[Event] = []
@@ -167,3 +176,21 @@ class _Exchange:
         if (most := self._turn.max_output_tokens) is not None:
             rooms.append(most - (self._usage.output or 0))
         return min(rooms, default=None)
+
+
+def _speaks_of_tools(chat: Json) -> bool:
+    """Whether there are tools now, or were any before."""
+    return "tools" in chat or any(said["role"] == "tool" or "tool_calls" in said for said in chat["messages"])
+
+
+def _is_json(guide: Guide | None) -> bool:
+    return guide is not None and (guide.json_schema is not None or guide.json_object)
+
+
+def _within(form: JsonValue, piece: Piece) -> Piece:
+    """What of a piece belongs to one JSON value; with the value ends the answer.
+
+    Schemas allow spaces after it, and small models that would rather write something else fill the window with them.
+    """
+    end, _ = form.feed(piece.text, 0)
+    return replace(piece, text=piece.text[:end], finish="stop") if form.whole else piece

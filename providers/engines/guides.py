@@ -3,6 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+import orjson
+
 from providers.engines.base import Guide
 from translation.errors import InvalidRequest, Unrepresentable
 from translation.json_types import Json
@@ -78,6 +80,15 @@ def guide_of(turn: Turn, known: frozenset[str]) -> Guide | None:
         one, other, *_ = asked
         raise InvalidRequest(f"{one} and {other} cannot both shape the answer: send one of them.", param=other)
     return next(iter(asked.values()), None)
+
+
+def structural_tag(guide: Guide) -> str | None:
+    """A schema and what follows it, as xgrammar is told of them; None where nothing follows."""
+    if guide.json_schema is None or not guide.after:
+        return None
+    value = {"type": "json_schema", "json_schema": guide.json_schema}
+    elements = [value, {"type": "const_string", "value": guide.after}]
+    return orjson.dumps({"type": "structural_tag", "format": {"type": "sequence", "elements": elements}}).decode()
 
 
 def _format(text_format: Json | None) -> Guide | None:

@@ -4,8 +4,11 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, Final
 
+import orjson
+
 from providers.engines.base import Finish, Generation, Guide, Piece, Prompt
 from providers.engines.remote import Memory, RemoteEngine
+from providers.errors import UpstreamRejected
 from providers.http import Upstream
 from translation.errors import Unrepresentable
 from translation.json_types import Json
@@ -30,7 +33,7 @@ _TAGS: Final = ("<think>", "<thinking>", *CLOSING, "<tool_call>", "</tool_call>"
 """Written as text even where they are special tokens of the model."""
 
 _TAIL: Final = 200
-_EACH: Final = "tokens"
+_NO_LARK: Final = "llguidance is not there"
 
 
 class LlamaServerEngine(RemoteEngine):
@@ -61,6 +64,25 @@ class LlamaServerEngine(RemoteEngine):
         return self.text_in(await self._upstream.ask("/detokenize", {"tokens": list(tokens)}, at_root=True), "content")
 
     async def generate(self, prompt: Prompt, asked: Generation) -> AsyncGenerator[Piece, None]:
+        lark = _lark(asked.guide) if self._memory.get(_NO_LARK) is None else None
+        pieces = self._generate(prompt, asked, {"grammar": lark} if lark else _held(asked.guide))
+        begun = False
+        try:
+            async with aclosing(pieces):
+                async for piece in pieces:
+                    begun = True
+                    yield piece
+            return
+        except UpstreamRejected:
+            if lark is None or begun:
+                raise
+        # A server that was built without llguidance takes no such grammar: the schema alone has to do.
+        self._memory.keep(_NO_LARK, True)
+        async with aclosing(self._generate(prompt, asked, _held(asked.guide))) as pieces:
+            async for piece in pieces:
+                yield piece
+
+    async def _generate(self, prompt: Prompt, asked: Generation, held: Json) -> AsyncGenerator[Piece, None]:
         body: Json = {
             "prompt": list(prompt.tokens),
             "n_predict": asked.max_tokens,
@@ -70,7 +92,7 @@ class LlamaServerEngine(RemoteEngine):
             "cache_prompt": True,
             "preserved_tokens": list(_TAGS),
             **{_NAMES[name]: value for name, value in asked.sampling.items() if name in _NAMES},
-            **_held(asked.guide),
+            **held,
         }
         if asked.logprobs is not None:
             body["n_probs"] = max(1, asked.logprobs)
@@ -78,7 +100,7 @@ class LlamaServerEngine(RemoteEngine):
         last: Piece | None = None
         async with aclosing(self._objects("/completion", body, at_root=True)) as objects:
             async for said in objects:
-                tokens = self.tokens_in({_EACH: said.get("tokens", [])})
+                tokens = self.tokens_in({"tokens": said.get("tokens", [])})
                 made = said.get("tokens_predicted")
                 missing = made - seen - len(tokens) if isinstance(made, int) else 0
                 seen += missing + len(tokens)
@@ -124,6 +146,14 @@ def _held(guide: Guide | None) -> Json:
     if guide.grammar is not None:
         return {"grammar": guide.grammar}
     return {"json_schema": guide.json_schema if guide.json_schema is not None else {"type": "object"}}
+
+
+def _lark(guide: Guide | None) -> str | None:
+    """A schema and what follows it, as llguidance is told of them."""
+    if guide is None or guide.json_schema is None or not guide.after:
+        return None
+    after, schema = orjson.dumps(guide.after).decode(), orjson.dumps(guide.json_schema).decode()
+    return f"%llguidance {{}}\nstart: value {after}\nvalue: %json {schema}"
 
 
 def _quoted(text: str) -> str:

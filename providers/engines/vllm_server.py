@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from providers.engines.base import Finish, Generation, Guide, Piece, Prompt
+from providers.engines.guides import structural_tag
 from providers.engines.remote import Memory, RemoteEngine
 from providers.http import Upstream
 from translation.json_types import Json
@@ -112,6 +113,8 @@ class VllmServerEngine(RemoteEngine):
 
 
 def _held(guide: Guide) -> Json:
+    if (tag := structural_tag(guide)) is not None:
+        return {"structural_tag": tag}
     kinds = {
         "json": guide.json_schema,
         "json_object": guide.json_object or None,
