@@ -5,7 +5,7 @@ from dataclasses import fields
 from typing import Any
 
 from providers.base import Capabilities, Dialect
-from providers.config import KINDS, ProviderConfig, ProviderType
+from providers.config import EMBEDDED, KINDS, ProviderConfig, ProviderType
 from providers.registry import build
 from scripts.docs.markdown import page, table
 
@@ -22,8 +22,11 @@ otherwise for one upstream or one model, see [configuration](configuration.md).
 | `openai` | OpenAI itself. Speaks both APIs, so both are relayed. |
 | `openrouter` | OpenRouter, in chat. Its routing fields are passed on, its `reasoning_details` come back to it. |
 | `vllm` | A vLLM server, in chat. Its sampling fields are passed on. |
-| `openai_compatible` | Anything else with a `/chat/completions`: llama-server, Ollama, LM Studio, SGLang, a hosted service. With `dialects: [responses]`, anything with a `/responses`. |
-| `scripted` | The demo model, inside the gateway: deterministic, offline, free. |
+| `llama_server` | llama.cpp's own server, in chat. |
+| `openai_compatible` | Anything else with a `/chat/completions`: Ollama, LM Studio, SGLang, a hosted service. With `dialects: [responses]`, anything with a `/responses`. |
+| `llamacpp` | llama.cpp inside the gateway, for any GGUF file: see [embedded engines](#embedded-engines). |
+| `vllm_inprocess` | vLLM inside the gateway: likewise. |
+| `scripted` | No model but a script, inside the gateway: deterministic, offline, for tests. |
 
 Local servers may do without a key. A model whose reasoning comes between think tags in its text needs
 `parsing_format: think_tags`; one whose server takes it apart does not.
@@ -40,6 +43,32 @@ models:
   "gpt-*": {provider: openai}
   "*": {provider: vllm}
 ```"""  # noqa: E501
+
+_EMBEDDED = """\
+An embedded engine starts with the gateway and ends with it; there is no second server to run. Its library is an extra, which
+nothing imports unless a provider is configured that needs it:
+`pip install "responses-gateway[llamacpp]"`, `pip install "responses-gateway[vllm]"`.
+
+```yaml
+providers:
+  local:
+    type: llamacpp
+    model: models/tiny-reasoner.gguf # any GGUF file
+    engine: {n_ctx: 32768, n_parallel: 4, n_gpu_layers: 99, cpuparams: {n_threads: 8}}
+models:
+  qwen3: {provider: local, two_pass: true, max_thinking_tokens: 2048, tool_parser: hermes}
+```
+
+- `engine` takes every parameter of llama.cpp's `common_params` that is a number, a text, a switch or a list, by llama.cpp's own
+  names, and every engine argument of vLLM. Unknown names and wrong values are refused by `check-config`, by the installed
+  library itself.
+- llama.cpp shares `n_ctx` out: a request has `n_ctx / n_parallel` tokens. `n_parallel` requests run at once, 4 if nothing is said;
+  the others wait. A model reads images with its projector, `engine: {mmproj: {path: FILE.gguf}}`.
+- While the engine loads, requests for its models get 503 `engine_unavailable` with `retry-after`, and `/readyz` says what it is
+  doing. `listening on` is printed once every engine is up or has failed.
+- An engine that dies fails the streams it was answering at once and is started again, after half a second and then ever
+  longer, up to 30 s. [Operations](operations.md#engines) has what is told of it.
+- Each worker process has engines of its own. Where one fills the machine, `server.workers` is 1."""  # noqa: E501
 
 _CAPABILITIES = """\
 Held against every request before anything is sent. A request for what the upstream cannot do is refused by name, or,
@@ -62,6 +91,8 @@ _COLUMNS: dict[str, tuple[ProviderType, tuple[Dialect, ...]]] = {
 def providers() -> str:
     return page(
         _INTRODUCTION,
+        "## Embedded engines",
+        _EMBEDDED,
         "## Capabilities",
         _CAPABILITIES,
         table(["capability", *_COLUMNS], _rows()),
@@ -77,7 +108,9 @@ def _rows() -> Iterator[list[str]]:
 
 def _capabilities(kind: ProviderType, dialects: tuple[Dialect, ...]) -> Capabilities:
     given: dict[str, Any] = {"type": kind, "dialects": dialects}
-    if kind != "scripted":
+    if kind in EMBEDDED:
+        given |= {} if kind == "scripted" else {"model": "model"}
+    else:
         given |= {"base_url": "http://localhost/v1"}
     return build(kind, ProviderConfig.model_validate(given)).capabilities
 
