@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from tests.faults.config import LONG_S, config
-from tests.faults.routes import ROUTES
+from tests.faults.routes import NATIVE_ROUTES, ROUTES
 from tests.faults.seen import Json, client, frames, question
 from tests.fuzz.mutations import mutated
 from tests.serving import serving
@@ -17,10 +17,13 @@ from tests.upstream.builders import DONE, SSE, data_frame, json_reply
 
 REPLIES_PER_ROUTE = 80
 GOLDEN = Path(__file__).parents[1] / "golden"
+WAYS = {route: way for route, way in (ROUTES | NATIVE_ROUTES).items() if any((GOLDEN / way[1]).glob("*.sse"))}
+"""The routes to upstreams whose streams are server-sent events."""
+
 FORMS = pytest.mark.parametrize("stream", [True, False], ids=["streaming", "whole"])
 
 
-@pytest.mark.parametrize(("path", "dialect"), ROUTES.values(), ids=ROUTES)
+@pytest.mark.parametrize(("path", "dialect"), WAYS.values(), ids=WAYS)
 @FORMS
 async def test_a_damaged_reply_is_passed_on_well_formed_or_named(path: str, dialect: str, stream: bool) -> None:
     random = Random(f"{path} {dialect} {stream}")

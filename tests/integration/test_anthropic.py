@@ -1,0 +1,203 @@
+"""The official SDK against models of Anthropic: what it sends is said in the Messages API, what comes back is kept."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from openai import APIStatusError, AsyncOpenAI
+
+from tests.serving import serving
+from tests.upstream import Script, ScriptedUpstream, json_reply
+from tests.upstream.anthropic import (
+    anthropic_calls,
+    anthropic_error,
+    anthropic_text,
+    thinking_block,
+)
+
+MODEL = "claude-opus-4-6"
+KEY = "sk-ant-secret-1"
+FORMS = pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
+THINKING = [
+    thinking_block("The sum is wanted.", "signature-1"),
+    {"type": "redacted_thinking", "data": "sealed"},
+    thinking_block("", "signature-2"),
+]
+CALLS = [("toolu_1", "add", {"a": 1, "b": 2}), ("toolu_2", "look", {})]
+USES = [{"type": "tool_use", "id": call_id, "name": name, "input": given} for call_id, name, given in CALLS]
+PNG = "data:image/png;base64,AAAA"
+IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}}
+FUNCTIONS: list[dict[str, Any]] = [
+    {"name": name, "parameters": {"type": "object", "properties": {}}} for name in ("add", "look")
+]
+TOOLS: list[Any] = [{"type": "function", "strict": False, **function} for function in FUNCTIONS]
+CHAT_TOOLS: list[Any] = [{"type": "function", "function": function} for function in FUNCTIONS]
+
+
+def text(words: str) -> dict[str, str]:
+    return {"type": "text", "text": words}
+
+
+def result(call_id: str, *blocks: Any) -> dict[str, Any]:
+    return {"type": "tool_result", "tool_use_id": call_id, "content": list(blocks)}
+
+
+@asynccontextmanager
+async def asking(folder: Path, *scripts: Script) -> AsyncIterator[tuple[AsyncOpenAI, ScriptedUpstream]]:
+    """A client, and the upstream that answers with these scripts."""
+    async with ScriptedUpstream() as upstream:
+        upstream.on("/messages", *scripts)
+        config = {
+            "store": {"url": f"sqlite+aiosqlite:///{folder / 'store.db'}"},
+            "providers": {"claude": {"type": "anthropic", "base_url": upstream.url, "api_key": KEY}},
+            "models": {"claude-*": {"provider": "claude"}},
+        }
+        with serving(config) as gateway:
+            async with AsyncOpenAI(base_url=gateway.v1, api_key="none", max_retries=0) as client:
+                yield client, upstream
+
+
+async def respond(client: AsyncOpenAI, *, stream: bool, **asked: Any) -> Any:
+    """The response, however it came."""
+    if not stream:
+        return await client.responses.create(model=MODEL, **asked)
+    async with client.responses.stream(model=MODEL, **asked) as events:
+        return await events.get_final_response()
+
+
+async def complete(client: AsyncOpenAI, *, stream: bool, **asked: Any) -> dict[str, Any]:
+    """The message of a completion, as the next request has it."""
+    if not stream:
+        whole = await client.chat.completions.create(model=MODEL, **asked)
+        return whole.choices[0].message.model_dump(exclude_none=True)
+    message: dict[str, Any] = {"role": "assistant", "content": "", "tool_calls": [], "reasoning_details": []}
+    async for chunk in await client.chat.completions.create(model=MODEL, stream=True, **asked):
+        for choice in chunk.choices:
+            delta = choice.delta.model_dump(exclude_none=True)
+            message["content"] += delta.get("content") or ""
+            message["reasoning_details"] += delta.get("reasoning_details") or []
+            for call in delta.get("tool_calls") or ():
+                if call["index"] == len(message["tool_calls"]):
+                    message["tool_calls"].append({"id": call["id"], "type": "function", "function": {"arguments": ""}})
+                made = message["tool_calls"][call["index"]]["function"]
+                made["name"] = call["function"].get("name") or made["name"]
+                made["arguments"] += call["function"].get("arguments") or ""
+    return {key: value for key, value in message.items() if value}
+
+
+@FORMS
+@pytest.mark.parametrize("kept", [True, False], ids=["kept here", "sent again"])
+async def test_a_tool_loop_gives_the_thinking_back_as_it_was(kept: bool, stream: bool, tmp_path: Path) -> None:
+    async with asking(tmp_path, anthropic_calls(*CALLS, thinking=THINKING), anthropic_text("It is 3.")) as (
+        client,
+        upstream,
+    ):
+        question: list[Any] = [{"role": "user", "content": "Add."}]
+        asked: dict[str, Any] = {"tools": TOOLS, "reasoning": {"effort": "high", "summary": "auto"}, "store": kept}
+        first = await respond(client, stream=stream, input=question, instructions="Be brief.", **asked)
+        assert [item.type for item in first.output] == ["reasoning"] * 3 + ["function_call"] * 2
+        assert first.output[0].summary[0].text == "The sum is wanted."
+        outputs: list[Any] = [
+            {"type": "function_call_output", "call_id": "toolu_1", "output": "3"},
+            {
+                "type": "function_call_output",
+                "call_id": "toolu_2",
+                "output": [{"type": "input_text", "text": "see"}, {"type": "input_image", "image_url": PNG}],
+            },
+        ]
+        if kept:
+            asked |= {"input": outputs, "previous_response_id": first.id}
+        else:
+            asked["input"] = [*question, *(item.model_dump(exclude_none=True) for item in first.output), *outputs]
+        second = await respond(client, stream=stream, **asked)
+        assert second.output_text == "It is 3."
+        assert (second.usage.input_tokens, second.usage.output_tokens) == (9, 3)
+        opening, going_on = (request.json for request in upstream.requests)
+    assert opening["thinking"] == {"type": "adaptive", "display": "summarized"}
+    assert opening["output_config"] == {"effort": "high"}
+    assert opening["system"] == "Be brief."
+    assert [tool["name"] for tool in opening["tools"]] == ["add", "look"]
+    assert opening.get("stream", False) is stream
+    assert going_on["messages"] == [
+        {"role": "user", "content": [text("Add.")]},
+        {"role": "assistant", "content": [*THINKING, *USES]},
+        {"role": "user", "content": [result("toolu_1", text("3")), result("toolu_2", text("see"), IMAGE)]},
+    ]
+
+
+@FORMS
+async def test_a_tool_loop_in_chat_gives_the_thinking_back_as_it_was(stream: bool, tmp_path: Path) -> None:
+    async with asking(tmp_path, anthropic_calls(*CALLS, thinking=THINKING), anthropic_text("It is 3.")) as (
+        client,
+        upstream,
+    ):
+        messages: list[Any] = [{"role": "user", "content": "Add."}]
+        asked: dict[str, Any] = {"tools": CHAT_TOOLS, "reasoning_effort": "low"}
+        message = await complete(client, stream=stream, messages=messages, **asked)
+        assert [call["function"]["name"] for call in message["tool_calls"]] == ["add", "look"]
+        messages += [message, *({"role": "tool", "tool_call_id": call[0], "content": "3"} for call in CALLS)]
+        assert (await complete(client, stream=stream, messages=messages, **asked))["content"] == "It is 3."
+        going_on = upstream.requests[-1].json
+    assert going_on["messages"][1:] == [
+        {"role": "assistant", "content": [*THINKING, *USES]},
+        {"role": "user", "content": [result("toolu_1", text("3")), result("toolu_2", text("3"))]},
+    ]
+
+
+async def test_images_are_shown_on_both_apis(tmp_path: Path) -> None:
+    async with asking(tmp_path, anthropic_text("A cat.")) as (client, upstream):
+        seen: list[Any] = [{"type": "input_text", "text": "What?"}, {"type": "input_image", "image_url": PNG}]
+        await client.responses.create(model=MODEL, input=[{"role": "user", "content": seen}])
+        shown: list[Any] = [{"type": "text", "text": "What?"}, {"type": "image_url", "image_url": {"url": PNG}}]
+        await client.chat.completions.create(model=MODEL, messages=[{"role": "user", "content": shown}])
+        told = [request.json["messages"] for request in upstream.requests]
+    assert told == [[{"role": "user", "content": [text("What?"), IMAGE]}]] * 2
+
+
+async def test_the_key_and_the_version_go_in_their_headers(tmp_path: Path) -> None:
+    async with asking(tmp_path, anthropic_text("Hi")) as (client, upstream):
+        await client.responses.create(model=MODEL, input="Hi")
+        headers = upstream.requests[0].headers
+    assert (headers["x-api-key"], headers["anthropic-version"]) == (KEY, "2023-06-01")
+    assert "authorization" not in headers
+
+
+ERRORS = {
+    "overloaded": (529, "overloaded_error", "Overloaded", 503, "upstream_overloaded"),
+    "too fast": (429, "rate_limit_error", "slow down", 429, "rate_limit_exceeded"),
+    "too long": (400, "invalid_request_error", "prompt is too long: 9 tokens > 8", 400, "context_length_exceeded"),
+    "a mistake": (400, "invalid_request_error", "max_tokens: too many", 400, "upstream_rejected"),
+    "an unknown model": (404, "not_found_error", f"model: {MODEL}", 404, "model_not_found"),
+    "our key": (401, "authentication_error", "invalid x-api-key", 502, "upstream_unauthorized"),
+    "no money": (402, "billing_error", "pay first", 429, "insufficient_quota"),
+    "a failure": (500, "api_error", "Internal server error", 502, "upstream_error"),
+    "too slow": (504, "timeout_error", "Timed out", 504, "upstream_timeout"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("status", "kind", "words", "ours", "code"), ERRORS.values(), ids=ERRORS)
+async def test_errors_are_named_by_meaning(
+    status: int, kind: str, words: str, ours: int, code: str, tmp_path: Path
+) -> None:
+    async with asking(tmp_path, anthropic_error(status, kind, words)) as (client, _):
+        with pytest.raises(APIStatusError) as refused:
+            await client.responses.create(model=MODEL, input="Hi")
+    assert (refused.value.status_code, refused.value.code) == (ours, code)
+
+
+async def test_models_are_listed_and_inputs_counted(tmp_path: Path) -> None:
+    async with asking(tmp_path) as (client, upstream):
+        upstream.on("/models", json_reply({"data": [{"type": "model", "id": MODEL}], "has_more": False}))
+        upstream.on("/messages/count_tokens", json_reply({"input_tokens": 14}))
+        assert [model.id async for model in client.models.list()] == [MODEL]
+        counted = await client.responses.input_tokens.count(model=MODEL, input="Hi", instructions="Be brief.")
+        assert counted.input_tokens == 14
+        listing, counting = upstream.requests
+    assert listing.path.endswith("/models?limit=1000")
+    assert counting.json == {
+        "model": MODEL,
+        "system": "Be brief.",
+        "messages": [{"role": "user", "content": [text("Hi")]}],
+    }
