@@ -90,7 +90,7 @@ def test_a_stream_that_stops_before_it_is_done_fails(recording: Path) -> None:
 
 
 def test_thinking_comes_before_the_answer_it_led_to() -> None:
-    chunks = [chunk(thinking="Hm"), chunk(thinking="m.\n"), chunk("\n\nYes"), chunk("."), last()]
+    chunks = [chunk(thinking="Hm"), chunk(thinking="m.\n"), chunk("\n"), chunk("\nYes"), chunk("."), last()]
     assert said(*chunks) == [("reasoning", "Hmm."), ("message", "Yes.")]
 
 
@@ -224,7 +224,7 @@ def test_what_is_no_chunk_breaks_the_protocol(odd: Any) -> None:
 
 def test_nothing_comes_after_the_end() -> None:
     decoder = OllamaDecoder(counting_ids())
-    decoder.read([line(chunk("Yes")), line(last())])
+    decoder.read([line(chunk("Yes")), line(last()), b"data: [DONE]"])
     assert decoder.feed(chunk("more")) == decoder.finish() == []
     assert decoder.usage == USAGE
     assert decoder.read_alike(line(chunk("more"))) is None

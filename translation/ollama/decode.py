@@ -57,8 +57,13 @@ class OllamaDecoder:
         return None
 
     def read(self, payloads: Sequence[bytes]) -> list[Event]:
-        """`feed` for chunks as their bytes came. Raises orjson.JSONDecodeError too."""
-        return [event for payload in payloads for event in self.feed(orjson.loads(payload))]
+        """`feed` for chunks as their bytes came. Raises orjson.JSONDecodeError too, but not after the end."""
+        events: list[Event] = []
+        for payload in payloads:
+            if self._ended:
+                break
+            events += self.feed(orjson.loads(payload))
+        return events
 
     def feed(self, chunk: Json) -> list[Event]:
         """Take one chunk; return what it means, possibly nothing."""
