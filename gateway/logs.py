@@ -2,12 +2,15 @@
 
 import logging
 import sys
+from collections.abc import Sequence
 
 import orjson
 import structlog
 
 from gateway import errors
 from providers.errors import UpstreamBroken, UpstreamTimeout, UpstreamUnreachable
+from translation.events import Event, Noted
+from translation.text_calls import WARNINGS
 
 _MAX_CAUSE_CHARS = 200
 
@@ -43,6 +46,13 @@ def configure_logs(level: int = logging.INFO) -> None:
 def _render(_logger: object, _method: str, fields: structlog.typing.EventDict) -> bytes:
     """One line of JSON; `structlog.processors.JSONRenderer` costs twice as much, once per request."""
     return orjson.dumps(fields, default=repr)
+
+
+def note_warnings(batch: Sequence[Event]) -> None:
+    """Put on a request's log line how many calls in the model's text did not fit, where a batch tells."""
+    for event in batch:
+        if isinstance(event, Noted) and event.facts and (warnings := event.facts.get(WARNINGS)):
+            structlog.contextvars.bind_contextvars(tool_warnings=len(warnings))
 
 
 def note_failure(error: Exception) -> None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from gateway.endpoints import Endpoint, Identity, Presentation
 from gateway.errors import TurnFailed
+from gateway.logs import note_warnings
 from gateway.loss_header import loss_header
 from gateway.plan import Relayed, Translated
 from gateway.streaming import Wire
@@ -43,6 +44,7 @@ class Run:
                 collector = self.endpoint.collector(self.body, self.identity, self.presentation)
                 async with aclosing(translated.batches()) as batches:
                     async for batch in batches:
+                        note_warnings(batch)
                         collector.feed(batch if calls is None else calls.feed(batch))
                 if collector.failed is not None:
                     raise TurnFailed(collector.failed)

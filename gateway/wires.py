@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator, Awaitable, Sequence
 from typing import Protocol
 
 from gateway.errors import TurnFailed, as_event
-from gateway.logs import note_failure
+from gateway.logs import note_failure, note_warnings
 from providers.base import Batch, Exchange, RelayExchange
 from providers.incoming import Incoming, Iterated, Push
 from translation.errors import ProtocolViolation
@@ -59,6 +59,7 @@ class TranslatedWire(Incoming[bytes]):
         self._encoder = encoder
         self._encode = encoder.feed
         self._failed: Failed | None = None
+        self._ending: Batch = ()
 
     def frames(self) -> AsyncGenerator[bytes, None]:
         return self.each()
@@ -79,6 +80,7 @@ class TranslatedWire(Incoming[bytes]):
         frames = self._encode(batch)
         if self._encoder.ended:
             self.ended = True
+            self._ending = batch
             self._failed = last if isinstance(last := batch[-1], Failed) else None
         return frames
 
@@ -86,6 +88,7 @@ class TranslatedWire(Incoming[bytes]):
         return self._batches.arrival(push)
 
     async def close(self, *, whole: bool = False) -> None:
+        note_warnings(self._ending)
         if self._failed is not None:
             note_failure(TurnFailed(self._failed))
         await self._batches.close(whole=whole)

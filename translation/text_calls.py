@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple, assert_never
 
-from translation.events import Event, Failed
+from translation.events import Event, Failed, Noted
 from translation.ids import NewId
 from translation.json_types import Json
 from translation.parsers.tools.blanks import Blanks
@@ -14,6 +14,9 @@ from translation.writer import ItemWriter
 
 PARSE_ERROR: Final = "tool_call_parse_error"
 """The code of the failure that ends a turn whose call turned out to be none after its beginning had been said."""
+
+WARNINGS: Final = "tool_warnings"
+"""The fact that is noted of calls that do not fit: a list of `{name, why}`."""
 
 _UNFINISHED: Final = "The model began a tool call and did not finish it."
 _UNUSABLE: Final = "The model made a tool call that cannot be run."
@@ -83,13 +86,15 @@ class TextCalls:
         """The text is complete, or with `truncated` was cut at the limit of tokens.
 
         A call that was cut there ends `incomplete`, any other that is broken off fails. An answer of nothing but calls
-        that cannot be said gets a message that says so.
+        that cannot be said gets a message that says so. What was dropped is noted, unless the turn fails.
         """
         self._truncated = truncated
         events = self._take_all(self._parser.finish())
-        if self.dropped and not (self.made or self.has_text or self._failed):
+        if self._failed or not self.dropped:
+            return events
+        if not self.made and not self.has_text:
             events += self._say(_UNFINISHED if self._unfinished else _UNUSABLE)
-        return events
+        return [*events, Noted(facts={WARNINGS: [each._asdict() for each in self.dropped]})]
 
     def _take_all(self, said: Sequence[Said]) -> list[Event]:
         events: list[Event] = []

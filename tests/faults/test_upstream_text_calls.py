@@ -1,11 +1,13 @@
 """An upstream that writes its calls as text: clients get calls, and a call that turns out to be none has a name."""
 
 import json
+from pathlib import Path
 
 import pytest
 
 from tests.faults.config import StartGateway, config
 from tests.faults.seen import CHAT, RESPONSES, Json, Seen, ask, client, frames, question
+from tests.serving import command
 from tests.upstream import ScriptedUpstream, chat_text
 
 F = '<tool_call>{"name": "f", "arguments": {"a": 1}}</tool_call>'
@@ -108,6 +110,21 @@ async def test_a_call_that_does_not_fit_may_be_passed_on(path: str, stream: bool
         base_url = gateway(told_in_words(upstream.url, tool_validation="report")).v1
         seen = await ask(base_url, path, stream=stream, tools=TOOLS[path])
     assert seen == Seen(200, "completed", calls=(("f", '{"a": "x"}'),))
+
+
+async def test_the_log_counts_calls_that_do_not_fit_and_says_nothing_of_them(tmp_path: Path) -> None:
+    unknown = '<tool_call>{"name": "secret", "arguments": {"a": "secret"}}</tool_call>'
+    async with ScriptedUpstream() as upstream:
+        upstream.script(chat_text(f"Hi. {unknown}{unknown}"))
+        with command(told_in_words(upstream.url), tmp_path) as gateway:
+            for stream in (True, False):
+                seen = await ask(gateway.v1, CHAT, stream=stream, tools=TOOLS[CHAT])
+                assert seen == Seen(200, "completed", text="Hi. ")
+            await ask(gateway.v1, CHAT, stream=True)
+        text = gateway.log.read_text()
+    lines = [json.loads(line) for line in text.splitlines()]
+    assert "secret" not in text
+    assert [line.get("tool_warnings") for line in lines if line["message"] == "request"] == [2, 2, None]
 
 
 @ENDPOINTS

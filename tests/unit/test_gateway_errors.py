@@ -163,3 +163,9 @@ def test_headers_that_help_the_client_wait_are_passed_on() -> None:
     assert headers(ShuttingDown()) == {"retry-after": "1"}
     assert headers(MethodNotAllowed("x", headers={"allow": "POST"})) == {"allow": "POST"}
     assert headers(ValueError("x")) == {}
+
+
+def test_a_call_that_turned_out_to_be_none_is_a_502_of_its_own_type() -> None:
+    error = TurnFailed(Failed("tool_call_parse_error", "no call"))
+    assert answer(error).status == 502
+    assert as_body(error)["error"]["type"] == as_event(error).code == "tool_call_parse_error"

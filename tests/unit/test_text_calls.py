@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.driving import collect, counting_ids
-from translation.events import Delta, Event, Failed, Finished, ItemStarted, Started
+from translation.events import Delta, Event, Failed, Finished, ItemStarted, Noted, Started
 from translation.grammar import Grammar
 from translation.json_types import Json
 from translation.parsers.tools import PARSERS, Said, Text
@@ -165,6 +165,14 @@ def test_an_answer_of_nothing_but_calls_that_cannot_be_said_says_so(held: bool) 
     answer = Answer([UNKNOWN], held=held)
     assert answer.items == ["The model made a tool call that cannot be run."]
     assert not answer.calls.made
+
+
+@HELD
+def test_what_was_dropped_is_noted(held: bool) -> None:
+    answer = Answer([UNKNOWN, F], held=held)
+    noted = [event.facts for event in answer.events if isinstance(event, Noted)]
+    assert noted == [{"tool_warnings": [{"name": "h", "why": "there is no such tool"}]}]
+    assert not any(isinstance(event, Noted) for event in Answer([F, UNFIT]).events)
 
 
 @HELD
