@@ -12,9 +12,6 @@ from translation.json_types import Json
 from translation.ollama.shown import Shown, read_shown
 
 _FRESH_S = 60.0
-_SHOW_S = 5.0
-
-_MOST_MODELS = 1000
 
 _SMALLEST_WINDOW = 2048
 """Tokens: no model that chats has less, so that shorter answers need not be held against its context."""
@@ -30,10 +27,15 @@ class _Kept(NamedTuple):
 class OllamaProvider(WireProvider):
     """Ollama leaves images out for models that see none, and says nothing: so such turns are refused."""
 
-    def __init__(self, upstream: Upstream, capabilities: Capabilities) -> None:
+    def __init__(
+        self, upstream: Upstream, capabilities: Capabilities, *, show_s: float = 5.0, most_models: int = 1000
+    ) -> None:
+        """`show_s`: how long a server may take to show a model. `most_models`: how many are remembered."""
         super().__init__(upstream, capabilities, "ollama")
         self._check = self._hold_against_model
         self._kept: dict[str, _Kept] = {}
+        self._show_s = show_s
+        self._most_models = most_models
 
     async def shown(self, model: str) -> Shown:
         """What the server shows of a model, at most a minute old; nothing where it cannot be asked."""
@@ -41,11 +43,11 @@ class OllamaProvider(WireProvider):
         if kept is not None and time.monotonic() < kept.until:
             return kept.shown
         try:
-            async with asyncio.timeout(_SHOW_S):
+            async with asyncio.timeout(self._show_s):
                 shown = read_shown(await self._upstream.ask("/api/show", {"model": model}))
         except (ProviderError, TimeoutError):
             return _UNKNOWN  # the turn itself will tell what is wrong
-        if len(self._kept) >= _MOST_MODELS:
+        if len(self._kept) >= self._most_models:
             self._kept.clear()
         self._kept[model] = _Kept(shown, time.monotonic() + _FRESH_S)
         return shown

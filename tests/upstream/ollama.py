@@ -53,7 +53,8 @@ def ollama_text(*pieces: str, done_reason: str = "stop", **message: Any) -> Scri
 def ollama_calls(*calls: Json, thinking: str = "") -> Script:
     """Thinking, then calls."""
     thought = [chunk(thinking=thinking)] if thinking else []
-    whole = last(tool_calls=list(calls), **({"thinking": thinking} if thinking else {}))
+    more: dict[str, Any] = {"thinking": thinking} if thinking else {}
+    whole = last(tool_calls=list(calls), **more)
     streamed = [*thought, *(chunk(tool_calls=[each]) for each in calls), last()]
     return either(ollama_lines(streamed), json_reply(whole))
 
