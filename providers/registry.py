@@ -55,6 +55,7 @@ CAPABILITIES: dict[ProviderType, Capabilities] = {
         streaming=True,
         tools=True,
         parallel_tools=True,
+        hosted_tools=_SEARCHES,
         images=True,
         files=True,
         reasoning=True,

@@ -96,6 +96,12 @@ class ItemWriter:
         events.append(ItemEnded(index, whole))
         return events
 
+    def begin(self, start: Item) -> list[Event]:
+        """Open an item that its caller ends, closing an open block. Its index is `started`, less one."""
+        events = self.close_block()
+        self._open(start, events)
+        return events
+
     def close_block(self, status: ItemStatus = "completed", final: Item | None = None) -> list[Event]:
         """End the open message or reasoning item, if any. `final` is its last form, if the deltas do not say it all."""
         if self._block is None:

@@ -23,7 +23,7 @@ from translation.anthropic.decode import AnthropicDecoder
 from translation.anthropic.failures import failure_in
 from translation.anthropic.usage import read_usage
 from translation.errors import ProtocolViolation
-from translation.events import Delta, Event, Failed, Finished, Noted, Opaque, Started, Usage
+from translation.events import Delta, Event, Failed, Finished, Noted, Opaque, Progressed, Started, Usage
 from translation.json_types import Item, Json
 from translation.profile import DEFAULT_PROFILE, Profile
 
@@ -67,7 +67,21 @@ def thought_item(text: str, *details: Json, number: int = 1, **more: Any) -> Ite
 
 REDACTED = {"type": "redacted_thinking", "data": "d1"}
 HIDDEN = {"type": "anthropic.redacted_thinking", "data": "d1"}
-SEARCHED = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {}}
+RUN = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "code_execution", "input": {}}
+SEARCH = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {}}
+FOUND: Json = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": [{"url": "https://a"}]}
+
+
+def search_item(query: str = "", *, input: Json | None = None, **more: Any) -> Item:
+    asked = {"type": "anthropic.server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": input or {}}
+    return {
+        "id": "ws_1",
+        "type": "web_search_call",
+        "status": "completed",
+        "action": {"type": "search", "query": query},
+        "details": [asked, {**FOUND, "type": "anthropic.web_search_tool_result"}],
+        **more,
+    }
 
 
 def test_a_text() -> None:
@@ -158,10 +172,21 @@ ANSWERS: dict[str, tuple[list[Json], list[Json], list[Item]]] = {
     "nothing": ([], [], []),
     "empty texts": (block(0, text_block(), *said("")), [text_block("")], []),
     "what is newer than this": (
-        [*block(0, SEARCHED, *given('{"query"')), *block(1, text_block(), {"type": "new"}, *said("a"))],
-        [SEARCHED, text_block("a")],
+        [*block(0, RUN, *given('{"query"')), *block(1, text_block(), {"type": "new"}, *said("a"))],
+        [RUN, text_block("a")],
         [said_item("a")],
     ),
+    "a search": (
+        [
+            *block(0, text_block(), *said("a")),
+            *block(1, SEARCH, *given("", '{"query":', '"b"}')),
+            *block(2, FOUND),
+            *block(3, text_block(), *said("c")),
+        ],
+        [text_block("a"), {**SEARCH, "input": {"query": "b"}}, FOUND, text_block("c")],
+        [said_item("a"), search_item("b", input={"query": "b"}), said_item("c", number=2)],
+    ),
+    "results nobody asked for": (block(0, FOUND), [FOUND], []),
 }
 
 
@@ -169,6 +194,29 @@ ANSWERS: dict[str, tuple[list[Json], list[Json], list[Item]]] = {
 def test_a_stream_and_a_whole_message_say_the_same(events: list[Json], content: list[Json], items: list[Item]) -> None:
     assert items_of(opening(), *events, *closing()) == items
     assert items_of(message(*content)) == items
+
+
+def test_a_search_moves_on() -> None:
+    events = events_of(opening(), *block(0, SEARCH), *block(1, FOUND), *closing())
+    assert [event.phase for event in events if isinstance(event, Progressed)] == [
+        "in_progress",
+        "searching",
+        "completed",
+    ]
+
+
+def test_a_search_that_failed_has_failed() -> None:
+    error = {"type": "web_search_tool_result_error", "error_code": "max_uses_exceeded"}
+    told = {**FOUND, "content": error}
+    [item] = items_of(opening(), *block(0, SEARCH, *given("[]")), *block(1, told), *closing())
+    details = [search_item()["details"][0], {**told, "type": "anthropic.web_search_tool_result"}]
+    assert item == search_item(status="failed", details=details)
+
+
+@pytest.mark.parametrize("word", ["pause_turn", "max_tokens"])
+def test_a_search_without_an_end_has_failed(word: str) -> None:
+    [item] = items_of(opening(), *block(0, SEARCH, *given('{"query":1}')), *closing(word))
+    assert item == {key: value for key, value in search_item(status="failed").items() if key != "details"}
 
 
 def test_thinking_is_a_summary_where_the_profile_says_so() -> None:
@@ -312,7 +360,7 @@ def test_citations_count_from_the_beginning_of_their_message() -> None:
     first, last = block(0, text_block(), *said("ab")), block(2, {**text_block(), "citations": [WEB]}, *said("cde"))
     items = items_of(opening(), *first, *block(1, thinking_block(), *thought("x")), *last[:-1], *closing())
     assert items[-1] == said_item("cde", number=2, annotations=[cited(0, 3)])
-    items = items_of(opening(), *first, *block(1, SEARCHED), *last, *closing())
+    items = items_of(opening(), *first, *block(1, RUN), *last, *closing())
     assert items == [said_item("abcde", annotations=[cited(2, 5)])]
 
 

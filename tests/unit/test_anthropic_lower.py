@@ -247,7 +247,8 @@ REFUSED: dict[str, tuple[Json, str]] = {
     "blanks to stop at": ({"sampling": {"stop": ["a", "\n"]}}, "stop"),
     "any JSON": ({"text_format": {"type": "json_object"}}, "text.format.type"),
     "another format": ({"text_format": {"type": "grammar"}}, "text.format.type"),
-    "another kind of tool": ({"tools": [{"type": "web_search"}]}, "tools[0]"),
+    "another kind of tool": ({"tools": [{"type": "file_search"}]}, "tools[0]"),
+    "a search that is not there": ({"tools": [FUNCTION], "tool_choice": {"type": "web_search"}}, "tool_choice"),
     "a choice of another kind": (
         {"tools": [FUNCTION], "tool_choice": {"type": "mcp", "server_label": "a"}},
         "tool_choice",
@@ -283,6 +284,11 @@ def test_tools_nobody_takes_are_refused_by_name(given: Json, param: str) -> None
     assert refused.value.param == param
 
 
+SEARCH = {
+    "type": "web_search_2025_08_26",
+    "filters": {"allowed_domains": ["a.org"], "blocked_domains": None},
+    "user_location": {"type": "approximate", "city": "Bern", "region": None},
+}
 ALLOWED = {"type": "allowed_tools", "mode": "required", "tools": [{"type": "function", "name": "g"}]}
 TOOLS: dict[str, tuple[Json, Json, list[Loss]]] = {
     "no tools": ({"tool_choice": "auto", "parallel_tool_calls": False}, {}, []),
@@ -316,6 +322,28 @@ TOOLS: dict[str, tuple[Json, Json, list[Loss]]] = {
         {"tools": [{**OTHER, "defer_loading": True}]},
         {"tools": [OTHER_TOOL]},
         [Loss("tools.defer_loading", "dropped")],
+    ),
+    "a search": (
+        {"tools": [{"type": "web_search"}], "tool_choice": {"type": "web_search_preview"}},
+        {
+            "tools": [{"type": "web_search_20250305", "name": "web_search"}],
+            "tool_choice": {"type": "tool", "name": "web_search"},
+        },
+        [],
+    ),
+    "where to search": (
+        {"tools": [{**SEARCH, "search_context_size": "high"}]},
+        {
+            "tools": [
+                {
+                    "type": "web_search_20250305",
+                    "name": "web_search",
+                    "allowed_domains": ["a.org"],
+                    "user_location": {"type": "approximate", "city": "Bern"},
+                }
+            ]
+        },
+        [Loss("tools.search_context_size", "dropped")],
     ),
     "a strict one": (
         {"tools": [{**OTHER, "strict": True, "parameters": SCHEMA}]},

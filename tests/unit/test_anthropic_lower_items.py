@@ -71,6 +71,13 @@ THINKING = {"type": "thinking", "thinking": "Hm.", "signature": "s1"}
 UNREAD = {"type": "thinking", "thinking": "", "signature": "s2"}
 HIDDEN = {"type": "redacted_thinking", "data": "d1"}
 
+ASKED = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "b"}}
+FOUND = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": [{"url": "https://a"}]}
+SEARCH = {
+    "type": "web_search_call",
+    "details": [{**block, "type": f"anthropic.{block['type']}"} for block in (ASKED, FOUND)],
+}
+
 CASES: dict[str, tuple[list[Item], list[Json]]] = {
     "a question": ([user("Hi")], [said("user", text("Hi"))]),
     "one voice is one message": ([user("a"), user("b")], [said("user", text("a"), text("b"))]),
@@ -147,6 +154,11 @@ CASES: dict[str, tuple[list[Item], list[Json]]] = {
             said("user", result("c1", text("b"), {"type": "image", "source": {"type": "url", "url": "https://a/b.png"}})),
         ],
     ),
+    "searches as they were made": (
+        [user("a"), SEARCH, assistant("b"), user("c")],
+        [said("user", text("a")), said("assistant", ASKED, FOUND, text("b")), said("user", text("c"))],
+    ),
+    "a search to go on from": ([user("a"), SEARCH], [said("user", text("a")), said("assistant", ASKED, FOUND)]),
     "what the model goes on from has no blanks at its end": (
         [user("a"), assistant("b\n")],
         [said("user", text("a")), said("assistant", text("b"))],
@@ -196,6 +208,11 @@ LOSSY: dict[str, tuple[list[Item], list[Json], Loss]] = {
         [said("user", text("a"), text("b"))],
         Loss("input", "reasoning dropped"),
     ),
+    "another vendor's searches": (
+        [user("a"), {"type": "web_search_call"}, assistant("b"), user("c")],
+        [said("user", text("a")), said("assistant", text("b")), said("user", text("c"))],
+        Loss("input", "web_search_call dropped"),
+    ),
     "an assistant who speaks first": (
         [assistant("Hi"), user("a")],
         [
@@ -232,6 +249,7 @@ NO_BLOCKS: list[Any] = [
     {"type": "anthropic.text", "text": "a"},
     {"type": "anthropic.thinking", "thinking": "a"},
     {"type": "anthropic.redacted_thinking", "data": 1},
+    {"type": "anthropic.server_tool_use", "id": "a", "name": "b", "input": "c"},
 ]
 
 

@@ -11,6 +11,8 @@ import orjson
 from translation.anthropic.citations import annotation_of
 from translation.anthropic.details import detail_of
 from translation.anthropic.failures import failure_in
+from translation.anthropic.searches import NAME as SEARCH
+from translation.anthropic.searches import SearchReader
 from translation.anthropic.usage import read_usage
 from translation.call_ids import CallIds
 from translation.errors import ProtocolViolation
@@ -64,6 +66,7 @@ class AnthropicDecoder:
         self._noun = "summary" if profile.reasoning_part == "summary_text" else "reasoning"
         self._writer = ItemWriter(new_id)
         self._ids = CallIds(new_id)
+        self._searches = SearchReader(new_id, self._writer)
         self._started = False
         self._ended = False
         self._stop: str | None = None
@@ -125,7 +128,7 @@ class AnthropicDecoder:
         if reason in ("stop", "tool_calls"):
             reason = "tool_calls" if self._calls else "stop"
         status: ItemStatus = "incomplete" if reason in ("length", "content_filter") else "completed"
-        events = [*self._close(status), *self._writer.close(status)]
+        events = [*self._close(status), *self._searches.close(), *self._writer.close(status)]
         self._ended = True
         return [*events, Finished(reason, None if self._stop == _WHOLE else self._stop, self.usage)]
 
@@ -173,12 +176,18 @@ class AnthropicDecoder:
                 return [*events, *self._writer.item({**reasoning(self._new_id("rs")), "details": [detail_of(block)]})]
             case "tool_use":
                 return events + self._call(block)
+            case "web_search_tool_result":
+                return events + self._searches.tell(block)
+            case "server_tool_use" if block["name"] == SEARCH:
+                return events
         return [*events, Opaque("anthropic", block)]
 
     def _add(self, index: Any, delta: Json) -> list[Event]:
         if index != self._index:
             raise ProtocolViolation("the upstream went on with a block that is not open")
         kind = delta["type"]
+        if kind == "input_json_delta" and self._block["type"] == "server_tool_use":
+            self._pieces.append(delta["partial_json"])
         if kind not in _DELTAS or self._block["type"] not in _BLOCKS:
             return []
         if self._block["type"] != _DELTAS[kind]:
@@ -240,6 +249,8 @@ class AnthropicDecoder:
                 empty = not self._pieces and status == "completed"
                 events = self._writer.arguments(self._calls, "{}") if empty else []
                 return [*events, *self._writer.close_call(self._calls, status)]
+            case "server_tool_use" if block["name"] == SEARCH:
+                return self._searches.ask(block, "".join(self._pieces))
         return []
 
     def _end_thinking(self, block: Json, status: ItemStatus) -> list[Event]:

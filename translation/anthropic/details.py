@@ -1,24 +1,30 @@
-"""Thinking that has to come back exactly as it was: blocks of the API as details of reasoning items, and back."""
+"""What has to come back exactly as it was: blocks of the API as details of items, and back."""
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from translation.json_types import Item, Json
 
 _PREFIX: Final = "anthropic."
 
-_KEYS: Final = {"thinking": ("thinking", "signature"), "redacted_thinking": ("data",)}
-"""Type of a block -> what it says. A signed block with an empty text is as good as any."""
+_KEYS: Final[Mapping[str, Mapping[str, type[Any] | tuple[type[Any], ...]]]] = {
+    "thinking": {"thinking": str, "signature": str},
+    "redacted_thinking": {"data": str},
+    "server_tool_use": {"id": str, "name": str, "input": dict},
+    "web_search_tool_result": {"tool_use_id": str, "content": (dict, list)},
+}
+"""Type of a block -> what it says. A signed thought with an empty text is as good as any."""
 
-THINKING: Final = frozenset(_KEYS)
+THINKING: Final = frozenset({"thinking", "redacted_thinking"})
 
 
 def detail_of(block: Json) -> Json:
-    """A whole block, as a reasoning item keeps it."""
+    """A whole block, as an item keeps it."""
     return {"type": _PREFIX + block["type"], **{key: block[key] for key in _KEYS[block["type"]]}}
 
 
 def blocks_of(item: Item) -> list[Json]:
-    """The blocks a reasoning item keeps, in order; none where another vendor's model thought it."""
+    """The blocks an item keeps, in order; none where another vendor's model made it."""
     return [block for detail in item.get("details") or () if (block := _block(detail)) is not None]
 
 
@@ -29,5 +35,7 @@ def _block(detail: object) -> Json | None:
     kind = named.removeprefix(_PREFIX)
     if named == kind or kind not in _KEYS:
         return None
-    said = {key: detail.get(key) for key in _KEYS[kind]}
-    return {"type": kind, **said} if all(isinstance(text, str) for text in said.values()) else None
+    keys = _KEYS[kind]
+    if not all(isinstance(detail.get(key), expected) for key, expected in keys.items()):
+        return None
+    return {"type": kind, **{key: detail[key] for key in keys}}

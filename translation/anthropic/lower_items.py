@@ -95,6 +95,12 @@ class _Messages:
             self._losses.append(Loss("input", "reasoning dropped"))
         self._say("assistant", blocks)
 
+    def search(self, _place: int, item: Item) -> None:
+        blocks = blocks_of(item)
+        if not blocks:
+            self._losses.append(Loss("input", "web_search_call dropped"))
+        self._say("assistant", blocks)
+
     def call(self, place: int, item: Item) -> None:
         call_id = self._ids.take(_NOT_IN_IDS.sub("_", item["call_id"]))
         given = self._input(item["arguments"], f"input[{place}].arguments")
@@ -122,7 +128,8 @@ class _Messages:
         if messages and messages[-1]["role"] == "assistant":
             # The model goes on from here, and the API refuses blanks at the end of what it goes on from.
             last = messages[-1]["content"][-1]
-            last["text"] = last["text"].rstrip()
+            if last["type"] == "text":
+                last["text"] = last["text"].rstrip()
         return messages
 
     def _say(self, role: str, blocks: list[Json]) -> None:
@@ -186,6 +193,7 @@ def _text_of(item: Item) -> str:
 _ITEMS: Final[Mapping[str, Callable[[_Messages, int, Item], None]]] = {
     "message": _Messages.message,
     "reasoning": _Messages.reasoning,
+    "web_search_call": _Messages.search,
     "function_call": _Messages.call,
     "function_call_output": _Messages.output,
 }

@@ -13,6 +13,13 @@ _NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,128}")
 
 _KEYS: Final = frozenset({"type", "name", "description", "parameters", "strict"})
 
+_SEARCH: Final = "web_search"
+"""Kinds of searches may carry a version: web_search_preview_2025_03_11."""
+
+_SEARCH_KEYS: Final = frozenset({"type", "user_location", "filters"})
+
+_FILTERS: Final = ("allowed_domains", "blocked_domains")
+
 _CHOICES: Final = {"auto": "auto", "required": "any", "none": "none"}
 
 
@@ -45,6 +52,8 @@ def is_forced(body: Json) -> bool:
 
 
 def _tool(tool: Json, param: str, losses: list[Loss], strict: bool) -> Json:
+    if _is_search(tool):
+        return _search(tool, losses)
     if tool.get("type") != "function":
         raise Unrepresentable(f"this model's API has no tools of type {tool.get('type')!r}", param=param)
     name = tool.get("name")
@@ -64,11 +73,27 @@ def _tool(tool: Json, param: str, losses: list[Loss], strict: bool) -> Json:
     return {**told, "input_schema": schema}
 
 
+def _search(tool: Json, losses: list[Loss]) -> Json:
+    losses += [Loss(f"tools.{key}", "dropped") for key, value in tool.items() if value and key not in _SEARCH_KEYS]
+    told: Json = {"type": "web_search_20250305", "name": _SEARCH}
+    if isinstance(filters := tool.get("filters"), dict):
+        told |= {key: filters[key] for key in _FILTERS if filters.get(key)}
+    if isinstance(place := tool.get("user_location"), dict):
+        told["user_location"] = {key: value for key, value in place.items() if value is not None}
+    return told
+
+
+def _is_search(tool: Json) -> bool:
+    return str(tool.get("type")).startswith(_SEARCH)
+
+
 def _choice(choice: str | Json | None, tools: Sequence[Json]) -> Json:
     if choice is None:
         return {}
     if isinstance(choice, str):
         return {"type": _CHOICES[choice]}
+    if _is_search(choice) and any(map(_is_search, tools)):
+        return {"type": "tool", "name": _SEARCH}
     if choice.get("type") != "function":
         raise Unrepresentable(f"this model's API cannot be told to use {choice.get('type')!r}", param="tool_choice")
     if not any(_is(tool, choice) for tool in tools):

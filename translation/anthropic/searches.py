@@ -1,0 +1,63 @@
+"""Searches of the web that the upstream makes itself: one item from the block that asks to the block that tells."""
+
+from typing import Any, Final
+
+import orjson
+
+from translation.anthropic.details import detail_of
+from translation.events import Event, ItemEnded, Progressed
+from translation.ids import NewId
+from translation.json_types import Item, Json
+from translation.writer import ItemWriter
+
+NAME: Final = "web_search"
+
+_ERROR: Final = "web_search_tool_result_error"
+
+
+class SearchReader:
+    """Blocks in, events out, written through an ItemWriter. What a search found is kept for later turns."""
+
+    def __init__(self, new_id: NewId, writer: ItemWriter) -> None:
+        self._new_id = new_id
+        self._writer = writer
+        self._open: dict[Any, tuple[int, Item, Json]] = {}
+
+    def ask(self, block: Json, arguments: str) -> list[Event]:
+        """A search whose query is whole, in the block or in the pieces that followed it."""
+        asked = {**block, "input": _input(arguments) or block.get("input") or {}}
+        query = asked["input"].get("query")
+        item: Item = {
+            "id": self._new_id("ws"),
+            "type": "web_search_call",
+            "status": "in_progress",
+            "action": {"type": "search", "query": query if isinstance(query, str) else ""},
+        }
+        events = self._writer.begin(item)
+        index = self._writer.started - 1
+        self._open[str(block["id"])] = index, item, detail_of(asked)
+        return [*events, Progressed(index, "in_progress"), Progressed(index, "searching")]
+
+    def tell(self, block: Json) -> list[Event]:
+        """What a search found; nothing for one that nobody asked for."""
+        if (asked := self._open.pop(str(block["tool_use_id"]), None)) is None:
+            return []
+        index, item, detail = asked
+        content = block["content"]
+        status = "failed" if isinstance(content, dict) and content.get("type") == _ERROR else "completed"
+        final = {**item, "status": status, "details": [detail, detail_of(block)]}
+        return [Progressed(index, "completed"), ItemEnded(index, final)]
+
+    def close(self) -> list[Event]:
+        """Nothing more will be found."""
+        events: list[Event] = [ItemEnded(index, {**item, "status": "failed"}) for index, item, _ in self._open.values()]
+        self._open.clear()
+        return events
+
+
+def _input(arguments: str) -> Json | None:
+    try:
+        given = orjson.loads(arguments)
+    except orjson.JSONDecodeError:
+        return None
+    return given if isinstance(given, dict) else None
