@@ -78,7 +78,10 @@ class VllmEngine:
                 kind="invalid_request_error",
                 code="context_length_exceeded",
             )
-        parameters = sampling_params(self._vllm, asked, self._defaults, room=room, whole_text=self._whole_text)
+        backend = self._llm.vllm_config.structured_outputs_config.backend
+        parameters = sampling_params(
+            self._vllm, asked, self._defaults, room=room, whole_text=self._whole_text, backend=backend
+        )
         first = True
         with named(self._vllm):
             async with aclosing(self._outputs(prompt, asked, parameters)) as outputs:

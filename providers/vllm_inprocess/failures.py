@@ -42,6 +42,8 @@ def named(vllm: ModuleType, *, theirs: tuple[type[Exception], ...] = ()) -> Iter
 def rejected(refused: Exception) -> UpstreamRejected:
     """The engine's refusal of a request. Its own text would repeat the value, which may be the whole schema."""
     reason = refused.args[0] if refused.args else refused
+    if refused.__cause__ is not None:
+        reason = f"{reason} {refused.__cause__}"
     return UpstreamRejected(
         str(reason), status=400, kind="invalid_request_error", param=getattr(refused, "parameter", None)
     )

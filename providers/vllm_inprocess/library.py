@@ -12,6 +12,7 @@ from vllm.renderers import ChatParams
 from vllm.sampling_params import RequestOutputKind, StructuredOutputsParams
 from vllm.v1.engine.async_llm import AsyncLLM
 from vllm.v1.engine.exceptions import EngineDeadError
+from vllm.v1.structured_output.backend_xgrammar import has_xgrammar_unsupported_json_features
 
 __all__ = [
     "AsyncEngineArgs",
@@ -23,5 +24,6 @@ __all__ = [
     "SamplingParams",
     "StructuredOutputsParams",
     "VLLMClientError",
+    "has_xgrammar_unsupported_json_features",
     "tokens_input",
 ]

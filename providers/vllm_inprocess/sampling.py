@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from types import ModuleType
 from typing import Any, Final
 
-from providers.engines.base import Generation, Guide
+from providers.engines.base import Generation
 from providers.vllm_inprocess.failures import rejected
+from providers.vllm_inprocess.structured import structured
 
 _SAME: Final = frozenset(
     {
@@ -36,11 +37,12 @@ _STRONGEST_BIAS: Final = 100.0
 
 
 def sampling_params(
-    vllm: ModuleType, asked: Generation, defaults: Mapping[str, Any], *, room: int, whole_text: bool
+    vllm: ModuleType, asked: Generation, defaults: Mapping[str, Any], *, room: int, whole_text: bool, backend: str
 ) -> Any:
     """The parameters of one run. `defaults` are the model's own; `room` is all it may still generate.
 
-    `whole_text`: special tokens are said too, for the model writes its tags with them. Raises UpstreamRejected.
+    `whole_text`: special tokens are said too, for the model writes its tags with them. `backend` is vLLM's own, which
+    guides answers. Raises UpstreamRejected.
     """
     given = {name: value for name, value in asked.sampling.items() if value is not None}
     values = dict(defaults) | {name: given[name] for name in given.keys() & _SAME}
@@ -52,7 +54,7 @@ def sampling_params(
             logprobs=asked.logprobs,
             logit_bias=_bias(given.get("logit_bias")),
             extra_args=given.get("vllm_xargs"),
-            structured_outputs=_structured(vllm, asked.guide),
+            structured_outputs=structured(vllm, asked.guide, backend),
             output_kind=vllm.RequestOutputKind.DELTA,
             skip_special_tokens=not whole_text,
         )
@@ -65,15 +67,3 @@ def _bias(given: Mapping[str, Any] | None) -> dict[int, float] | None:
     if not given:
         return None
     return {int(token): max(-_STRONGEST_BIAS, min(_STRONGEST_BIAS, float(bias))) for token, bias in given.items()}
-
-
-def _structured(vllm: ModuleType, guide: Guide | None) -> Any:
-    if guide is None:
-        return None
-    return vllm.StructuredOutputsParams(
-        json=guide.json_schema,
-        json_object=guide.json_object or None,
-        regex=guide.regex,
-        grammar=guide.grammar,
-        choice=list(guide.choice) if guide.choice is not None else None,
-    )

@@ -1,6 +1,7 @@
 """vLLM's engine behind the engines' contract, on a stand-in; tests/engine/ asks the real one."""
 
 import base64
+import json
 from types import SimpleNamespace
 from typing import Any
 
@@ -144,8 +145,7 @@ async def test_priority_and_cache_salt_go_with_the_run() -> None:
 @pytest.mark.parametrize(
     ("guide", "name", "value"),
     [
-        (Guide(json_schema={"type": "object"}), "json", {"type": "object"}),
-        (Guide(json_object=True), "json_object", True),
+        (Guide(json_schema={"multipleOf": 2}), "json", {"multipleOf": 2}),
         (Guide(regex="[ab]"), "regex", "[ab]"),
         (Guide(grammar="root ::= 'a'"), "grammar", "root ::= 'a'"),
         (Guide(choice=("yes", "no")), "choice", ["yes", "no"]),
@@ -157,6 +157,36 @@ async def test_a_guide_binds_from_the_first_token(guide: Guide, name: str, value
     given = {key: each for key, each in vars(llm.asked[0].params.structured_outputs).items() if each is not None}
     assert given == {name: value}
     assert llm.asked[0].reasoning_ended is True
+
+
+def tag_of(llm: AsyncLLM) -> Any:
+    tag = json.loads(llm.asked[0].params.structured_outputs.structural_tag)
+    assert tag["type"] == "structural_tag"
+    return tag["format"]
+
+
+@pytest.mark.parametrize(
+    ("guide", "schema"),
+    [(Guide(json_schema={"type": "array"}), {"type": "array"}), (Guide(json_object=True), {"type": "object"})],
+)
+async def test_json_has_no_more_space_between_its_parts_than_it_takes_to_indent_them(guide: Guide, schema: Any) -> None:
+    llm = AsyncLLM()
+    await pieces_of(llm, Generation(max_tokens=8, guide=guide))
+    assert tag_of(llm) == {"type": "json_schema", "json_schema": schema, "max_whitespace_cnt": 64}
+
+
+async def test_what_follows_the_json_of_a_call_is_part_of_its_form() -> None:
+    llm = AsyncLLM()
+    await pieces_of(llm, Generation(max_tokens=8, guide=Guide(json_schema={}, after="\n</tool_call>")))
+    first, second = tag_of(llm)["elements"]
+    assert (first["type"], second) == ("json_schema", {"type": "const_string", "value": "\n</tool_call>"})
+
+
+async def test_an_engine_with_another_guide_is_told_the_schema_alone() -> None:
+    llm = AsyncLLM()
+    llm.vllm_config.structured_outputs_config.backend = "guidance"
+    await pieces_of(llm, Generation(max_tokens=8, guide=Guide(json_schema={"type": "array"}, after="x")))
+    assert llm.asked[0].params.structured_outputs.json == {"type": "array"}
 
 
 async def test_without_a_guide_the_engine_is_told_nothing_of_thinking() -> None:

@@ -143,6 +143,7 @@ class AsyncLLM:
     def __init__(self, *script: Output | Exception, tokenizer: Tokenizer | None = None) -> None:
         self.script = list(script) or [said("a"), said("", "stop")]
         self.model_config = ModelConfig()
+        self.vllm_config = SimpleNamespace(structured_outputs_config=SimpleNamespace(backend="auto"))
         self.renderer = Renderer()
         self.asked: list[Asked] = []
         self.unfinished = 0
@@ -187,6 +188,7 @@ def library(**more: Any) -> ModuleType:
         "SamplingParams": SamplingParams,
         "StructuredOutputsParams": SimpleNamespace,
         "VLLMClientError": VLLMClientError,
+        "has_xgrammar_unsupported_json_features": lambda schema: "multipleOf" in schema,
         "tokens_input": lambda tokens, *, cache_salt=None: {"prompt_token_ids": tokens, "cache_salt": cache_salt},
         **more,
     }
