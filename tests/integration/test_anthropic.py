@@ -13,9 +13,18 @@ from tests.upstream import Script, ScriptedUpstream, json_reply
 from tests.upstream.anthropic import (
     anthropic_calls,
     anthropic_error,
+    anthropic_sse,
     anthropic_text,
+    block,
+    closing,
+    given,
+    message,
+    opening,
+    said,
+    text_block,
     thinking_block,
 )
+from tests.upstream.builders import either
 
 MODEL = "claude-opus-4-6"
 KEY = "sk-ant-secret-1"
@@ -27,6 +36,23 @@ THINKING = [
 ]
 CALLS = [("toolu_1", "add", {"a": 1, "b": 2}), ("toolu_2", "look", {})]
 USES = [{"type": "tool_use", "id": call_id, "name": name, "input": given} for call_id, name, given in CALLS]
+CITED = {"type": "web_search_result_location", "url": "https://a.org", "title": "A", "cited_text": "b"}
+ASKED = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {}}
+TOLD = {
+    "type": "web_search_tool_result",
+    "tool_use_id": "srvtoolu_1",
+    "content": [{"type": "web_search_result", "url": "https://a.org", "encrypted_content": "sealed"}],
+}
+SEARCHED = [
+    *block(0, ASKED, *given('{"query": ', '"who"}')),
+    *block(1, TOLD),
+    *block(2, text_block(), *said("Shannon."), {"type": "citations_delta", "citation": CITED}),
+]
+FOUND: list[dict[str, Any]] = [
+    {**ASKED, "input": {"query": "who"}},
+    TOLD,
+    {**text_block("Shannon."), "citations": [CITED]},
+]
 PNG = "data:image/png;base64,AAAA"
 IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}}
 FUNCTIONS: list[dict[str, Any]] = [
@@ -144,6 +170,37 @@ async def test_a_tool_loop_in_chat_gives_the_thinking_back_as_it_was(stream: boo
         {"role": "assistant", "content": [*THINKING, *USES]},
         {"role": "user", "content": [result("toolu_1", text("3")), result("toolu_2", text("3"))]},
     ]
+
+
+@FORMS
+async def test_what_a_search_found_is_cited_and_kept(stream: bool, tmp_path: Path) -> None:
+    searched = either(anthropic_sse([opening(), *SEARCHED, *closing()]), json_reply(message(*FOUND)))
+    async with asking(tmp_path, searched, anthropic_text("Yes.")) as (client, upstream):
+        tools: Any = [{"type": "web_search"}]
+        first = await respond(client, stream=stream, input="Who?", tools=tools)
+        assert [item.type for item in first.output] == ["web_search_call", "message"]
+        assert first.output[0].action.query == "who"
+        [annotation] = first.output[1].content[0].annotations
+        assert (annotation.url, annotation.start_index, annotation.end_index) == ("https://a.org", 0, 8)
+        await respond(client, stream=stream, input="Sure?", tools=tools, previous_response_id=first.id)
+        opened, going_on = (request.json for request in upstream.requests)
+    assert opened["tools"] == [{"type": "web_search_20250305", "name": "web_search"}]
+    assert going_on["messages"][1] == {"role": "assistant", "content": [*FOUND[:2], text("Shannon.")]}
+
+
+@FORMS
+async def test_what_a_search_found_is_cited_in_chat(stream: bool, tmp_path: Path) -> None:
+    searched = either(anthropic_sse([opening(), *SEARCHED, *closing()]), json_reply(message(*FOUND)))
+    async with asking(tmp_path, searched) as (client, _):
+        asked: dict[str, Any] = {"messages": [{"role": "user", "content": "Who?"}], "web_search_options": {}}
+        if stream:
+            chunks = [chunk async for chunk in await client.chat.completions.create(model=MODEL, stream=True, **asked)]
+            deltas = [choice.delta.model_dump() for chunk in chunks for choice in chunk.choices]
+            cited = [each for delta in deltas for each in delta.get("annotations") or ()]
+        else:
+            whole = await client.chat.completions.create(model=MODEL, **asked)
+            cited = [each.model_dump() for each in whole.choices[0].message.annotations or ()]
+    assert [each["url_citation"]["url"] for each in cited] == ["https://a.org"]
 
 
 async def test_images_are_shown_on_both_apis(tmp_path: Path) -> None:
