@@ -145,15 +145,23 @@ def _held(guide: Guide | None) -> Json:
         return {"grammar": "root ::= " + " | ".join(_quoted(each) for each in guide.choice)}
     if guide.grammar is not None:
         return {"grammar": guide.grammar}
-    return {"json_schema": guide.json_schema if guide.json_schema is not None else {"type": "object"}}
+    return {"json_schema": _spaced(guide.json_schema if guide.json_schema is not None else {"type": "object"})}
 
 
 def _lark(guide: Guide | None) -> str | None:
     """A schema and what follows it, as llguidance is told of them."""
     if guide is None or guide.json_schema is None or not guide.after:
         return None
-    after, schema = orjson.dumps(guide.after).decode(), orjson.dumps(guide.json_schema).decode()
+    after, schema = orjson.dumps(guide.after).decode(), orjson.dumps(_spaced(guide.json_schema)).decode()
     return f"%llguidance {{}}\nstart: value {after}\nvalue: %json {schema}"
+
+
+def _spaced(schema: Json) -> Json:
+    """The schema with what llguidance, and nothing else, reads in it: where there are spaces.
+
+    Without it there may be any number of them, and small models that would rather write no JSON write spaces forever.
+    """
+    return {**schema, "x-guidance": {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}}
 
 
 def _quoted(text: str) -> str:

@@ -34,10 +34,10 @@ class Api(Protocol):
     """One of the two APIs, streaming or not."""
 
     def ask(self, history: Sequence[Json], *, tools: Sequence[Json] = (), **options: Any) -> Reply:
-        """`options`: max_tokens, schema, thinking, tool_choice, model."""
+        """`options`: max_tokens, schema, thinking, tool_choice, model; `body` has fields both APIs call the same."""
         ...
 
-    def start(self, history: Sequence[Json]) -> Any:
+    def start(self, history: Sequence[Json], body: Json | None = None) -> Any:
         """A stream to leave."""
         ...
 
@@ -67,13 +67,14 @@ class ResponsesApi:
         max_tokens: int | None = None,
         schema: Json | None = None,
         thinking: bool | None = None,
+        body: Json | None = None,
     ) -> Reply:
         optional = {
             "tools": [{"type": "function", "strict": False, **tool} for tool in tools] or None,
             "tool_choice": tool_choice and {"type": "function", "name": tool_choice},
             "max_output_tokens": max_tokens,
             "text": schema and {"format": {"type": "json_schema", "name": "answer", "schema": schema, "strict": True}},
-            "extra_body": None if thinking is None else {"thinking": thinking},
+            "extra_body": {**(body or {}), **({} if thinking is None else {"thinking": thinking})} or None,
         }
         request: Json = {
             "model": model,
@@ -98,8 +99,8 @@ class ResponsesApi:
         assert heard.get("response.function_call_arguments.delta", "") == "".join(arguments)
         return reply
 
-    def start(self, history: Sequence[Json]) -> Any:
-        return self.create(model="tiny", input=list(history), temperature=0, stream=True)
+    def start(self, history: Sequence[Json], body: Json | None = None) -> Any:
+        return self.create(model="tiny", input=list(history), temperature=0, stream=True, extra_body=body)
 
     def results(self, results: Mapping[str, str]) -> list[Json]:
         return [{"type": "function_call_output", "call_id": id, "output": output} for id, output in results.items()]
@@ -122,6 +123,7 @@ class ChatApi:
         max_tokens: int | None = None,
         schema: Json | None = None,
         thinking: bool | None = None,
+        body: Json | None = None,
     ) -> Reply:
         format = {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema, "strict": True}}
         optional = {
@@ -129,7 +131,7 @@ class ChatApi:
             "tool_choice": tool_choice and {"type": "function", "function": {"name": tool_choice}},
             "max_completion_tokens": max_tokens,
             "response_format": schema and format,
-            "extra_body": None if thinking is None else {"thinking": thinking},
+            "extra_body": {**(body or {}), **({} if thinking is None else {"thinking": thinking})} or None,
         }
         request: Json = {
             "model": model,
@@ -152,8 +154,8 @@ class ChatApi:
                     finish_reason = choice.finish_reason or finish_reason
         return _read_message(message, finish_reason, usage)
 
-    def start(self, history: Sequence[Json]) -> Any:
-        return self.create(model="tiny", messages=list(history), temperature=0, stream=True)
+    def start(self, history: Sequence[Json], body: Json | None = None) -> Any:
+        return self.create(model="tiny", messages=list(history), temperature=0, stream=True, extra_body=body)
 
     def results(self, results: Mapping[str, str]) -> list[Json]:
         return [{"role": "tool", "tool_call_id": id, "content": output} for id, output in results.items()]

@@ -54,10 +54,21 @@ class Engine:
     running: str
     steps: str
     """The names of its two metrics that make a Load."""
+    prompts: str
+    reused: str | None
+    """The names of its metrics for tokens of prompts, and for those among them that were not computed again; None: the
+    first are without them."""
+    block: int
+    """So many tokens of a prompt are remembered together."""
 
     def load(self) -> Load:
         metrics = httpx.get(f"{self.url}/metrics").text
         return Load(_metric(metrics, self.running), _metric(metrics, self.steps))
+
+    def computed(self) -> int:
+        """Tokens of prompts it has computed since its start."""
+        metrics = httpx.get(f"{self.url}/metrics").text
+        return _metric(metrics, self.prompts) - (_metric(metrics, self.reused) if self.reused else 0)
 
 
 @contextmanager
@@ -65,7 +76,8 @@ def llama(log: Path) -> Iterator[Engine]:
     """llama.cpp's own HTTP server. Its log may write into the line that has the address."""
     command = [sys.executable, "-u", str(Path(__file__).with_name("llama_server.py"))]
     with _started([*command, str(ROOT / "models/tiny-reasoner.gguf")], r"(http://127\.0\.0\.1:\d+)$", log) as (url,):
-        yield Engine("openai_compatible", url, "llamacpp:requests_processing", "llamacpp:n_decode_total")
+        work = ("llamacpp:requests_processing", "llamacpp:n_decode_total", "llamacpp:prompt_tokens_total", None)
+        yield Engine("openai_compatible", url, *work, block=1)
 
 
 @contextmanager
@@ -76,7 +88,9 @@ def vllm(python: str, log: Path) -> Iterator[Engine]:
     model = ["--model", str(ROOT / "models/tiny-reasoner"), "--served-model-name", "tiny"]
     ready = r"Application startup complete"
     with _started([*command, *model, *_VLLM_FLAGS], ready, log, _VLLM_ENVIRONMENT):
-        yield Engine("vllm", f"http://127.0.0.1:{port}", "vllm:num_requests_running", "vllm:generation_tokens_total")
+        prompts = ("vllm:prompt_tokens_total", "vllm:prompt_tokens_cached_total")
+        work = ("vllm:num_requests_running", "vllm:generation_tokens_total", *prompts)
+        yield Engine("vllm", f"http://127.0.0.1:{port}", *work, block=32)
 
 
 @contextmanager
