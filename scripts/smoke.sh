@@ -29,6 +29,9 @@ expect() { # expect CLAIM STATUS PATTERN PATH [BODY]: the reply has that status 
     echo "ok      $claim"
 }
 
+TOOL='{"type": "function", "name": "get_weather", "parameters":
+    {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}}'
+
 expect "the model is listed" 200 "\"id\": ?\"$MODEL\"" \
     /models
 
@@ -36,6 +39,11 @@ expect "a response is an object with output" 200 '"object": ?"response"
 "status": ?"completed"
 "type": ?"output_text"' \
     /responses "{\"model\": \"$MODEL\", \"input\": \"Say hello.\"}"
+
+expect "a model that is given a tool calls it" 200 '"type": ?"function_call"
+"name": ?"get_weather"
+\\"city\\": ?\\"' \
+    /responses "{\"model\": \"$MODEL\", \"input\": \"What is the weather in Paris?\", \"tools\": [$TOOL]}"
 
 expect "a streamed response ends in response.completed" 200 '^event: response.created$
 ^event: response.output_text.delta$

@@ -1,5 +1,6 @@
 """The calls of the README, made with curl against the server as a user starts it."""
 
+import asyncio
 import os
 import shutil
 import subprocess
@@ -8,17 +9,17 @@ from pathlib import Path
 
 import pytest
 
+from gateway.discovery import discover
 from tests.serving import command
 
 SCRIPT = Path(__file__).parents[2] / "scripts/smoke.sh"
-CONFIG = {"providers": {"demo": {"type": "scripted"}}, "models": {"demo": {"provider": "demo"}}}
 
 pytestmark = pytest.mark.skipif(shutil.which("curl") is None, reason="no curl on this machine")
 
 
 @pytest.fixture(scope="module")
 def base_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with command(CONFIG, tmp_path_factory.mktemp("smoke")) as server:
+    with command(asyncio.run(discover({}, ())), tmp_path_factory.mktemp("smoke")) as server:
         yield server.v1
 
 
@@ -26,8 +27,9 @@ def smoke(**environ: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([SCRIPT], capture_output=True, text=True, check=False, env=os.environ | environ)
 
 
-def test_a_server_without_any_upstream_passes_the_smoke_test(base_url: str) -> None:
-    done = smoke(BASE_URL=base_url, MODEL="demo")
+@pytest.mark.parametrize("model", ["demo", "scripted"])
+def test_a_server_without_any_upstream_passes_the_smoke_test(model: str, base_url: str) -> None:
+    done = smoke(BASE_URL=base_url, MODEL=model)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.splitlines() == [line for line in done.stdout.splitlines() if line.startswith("ok ")]
 

@@ -1,6 +1,7 @@
 """What the pages tell a reader to type works: every fenced block is loaded, compiled or run against a server."""
 
 import ast
+import asyncio
 import importlib.util
 import json
 import re
@@ -13,6 +14,7 @@ from typing import NamedTuple
 import pytest
 import yaml
 
+from gateway.discovery import discover
 from gateway.settings import Settings, parse
 from tests.serving import Gateway, serving
 
@@ -22,6 +24,8 @@ PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 _FENCE = re.compile(r"^( *)```(\w+)\n(.*?)^\1```$", flags=re.MULTILINE | re.DOTALL)
 _VARIABLES = re.compile(r"\$\{(\w+)\}|_env: *(\w+)")
 _ADDRESS = re.compile(r"http://(?:127\.0\.0\.1|localhost):8080")
+_CURL = re.compile(r"^curl (?:[^'\n]|'[^']*')*", flags=re.MULTILINE)
+"""A command up to the end of its line, which is not inside quotes."""
 _SHELLS = {"bash", "sh", "console", "shell"}
 
 
@@ -50,13 +54,31 @@ def written_in(*languages: str) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("snippet", chosen, ids=lambda snippet: snippet.place)
 
 
+@pytest.fixture
+def gateway(snippet: Snippet, request: pytest.FixtureRequest) -> Gateway:
+    """What a page is read in front of: the first one what `make run` starts, the others also what it only resembles."""
+    found: Gateway = request.getfixturevalue("demo" if snippet.place.startswith("README.md") else "scripted")
+    return found
+
+
 @pytest.fixture(scope="module")
-def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    """What `make run` serves on a machine with nothing else."""
+    with serving({**asyncio.run(discover({}, ())), "store": _store(tmp_path_factory)}) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def scripted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     """A server that answers for every model name, knows no key and keeps what it is told to keep."""
     models = {"demo": {"provider": "demo"}, "*": {"provider": "demo"}}
-    store = {"url": f"sqlite+aiosqlite:///{tmp_path_factory.mktemp('store')}/state.db"}
-    with serving({"store": store, "providers": {"demo": {"type": "scripted"}}, "models": models}) as running:
+    tree = {"providers": {"demo": {"type": "scripted"}}, "models": models}
+    with serving({**tree, "store": _store(tmp_path_factory)}) as running:
         yield running
+
+
+def _store(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    return {"url": f"sqlite+aiosqlite:///{tmp_path_factory.mktemp('store')}/state.db"}
 
 
 @written_in("yaml", "yml")
@@ -91,10 +113,9 @@ def test_python_runs_against_a_server(snippet: Snippet, gateway: Gateway, tmp_pa
 def test_shell_commands_are_well_formed_and_curls_succeed(snippet: Snippet, gateway: Gateway, tmp_path: Path) -> None:
     script = re.sub(r"^\$ ", "", snippet.text, flags=re.MULTILINE)
     _run(["bash", "-n", "-c", script], tmp_path)
-    for command in re.sub(r"\\\n\s*", " ", script).splitlines():
-        if command.startswith("curl "):
-            call = _ADDRESS.sub(gateway.url, command).replace("curl ", "curl -sS --fail-with-body --max-time 30 ", 1)
-            _run(["bash", "-euo", "pipefail", "-c", call], tmp_path)
+    for command in _CURL.findall(re.sub(r"\\\n\s*", " ", script)):
+        call = _ADDRESS.sub(gateway.url, command).replace("curl ", "curl -sS --fail-with-body --max-time 30 ", 1)
+        _run(["bash", "-euo", "pipefail", "-c", call], tmp_path)
 
 
 @written_in(*_SHELLS)
