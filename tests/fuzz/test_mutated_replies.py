@@ -14,11 +14,11 @@ from tests.fuzz.mutations import mutated
 from tests.serving import serving
 from tests.upstream import Reply, ScriptedUpstream
 from tests.upstream.builders import DONE, SSE, data_frame, json_reply
+from tests.upstream.ollama import ollama_lines
 
 REPLIES_PER_ROUTE = 80
 GOLDEN = Path(__file__).parents[1] / "golden"
-WAYS = {route: way for route, way in (ROUTES | NATIVE_ROUTES).items() if any((GOLDEN / way[1]).glob("*.sse"))}
-"""The routes to upstreams whose streams are server-sent events."""
+WAYS = ROUTES | NATIVE_ROUTES
 
 FORMS = pytest.mark.parametrize("stream", [True, False], ids=["streaming", "whole"])
 
@@ -35,11 +35,7 @@ async def test_a_damaged_reply_is_passed_on_well_formed_or_named(path: str, dial
                 damaged = list(random.choice(recordings))
                 at = random.randrange(len(damaged))
                 damaged[at] = mutated(random, damaged[at], strangers)
-                upstream.script(
-                    Reply(headers=SSE, body=b"".join(map(data_frame, damaged)) + DONE)
-                    if stream
-                    else json_reply(damaged[0])
-                )
+                upstream.script(_reply(dialect, damaged) if stream else json_reply(damaged[0]))
                 reply = await asking.post(gateway.v1 + path, json=question(path, stream=stream))
                 told = f"reply {number}, damaged at {at}: {json.dumps(damaged[at])}"
                 assert b"internal_error" not in reply.content, told
@@ -52,8 +48,19 @@ async def test_a_damaged_reply_is_passed_on_well_formed_or_named(path: str, dial
                     assert reply.json(), told
 
 
+def _reply(dialect: str, chunks: list[Json]) -> Reply:
+    if dialect == "ollama":
+        return ollama_lines(chunks)
+    return Reply(headers=SSE, body=b"".join(map(data_frame, chunks)) + DONE)
+
+
 def _streams(dialect: str) -> list[list[Json]]:
-    return [_frames(recording) for recording in sorted((GOLDEN / dialect).glob("*.sse"))]
+    lines = [list(map(orjson.loads, each.read_bytes().splitlines())) for each in _recordings(dialect, "ndjson")]
+    return lines + [_frames(recording) for recording in _recordings(dialect, "sse")]
+
+
+def _recordings(dialect: str, form: str) -> list[Path]:
+    return sorted((GOLDEN / dialect).glob(f"*.{form}"))
 
 
 def _frames(recording: Path) -> list[Json]:
@@ -62,4 +69,4 @@ def _frames(recording: Path) -> list[Json]:
 
 
 def _answers(dialect: str) -> list[list[Json]]:
-    return [[orjson.loads(recording.read_bytes())] for recording in sorted((GOLDEN / dialect).glob("*.json"))]
+    return [[orjson.loads(recording.read_bytes())] for recording in _recordings(dialect, "json")]
