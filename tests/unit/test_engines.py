@@ -1,0 +1,127 @@
+"""gateway/engines.py, and what the server makes of it: nobody is told that it listens before engines have settled."""
+
+import asyncio
+import socket
+import threading
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any, Literal
+
+import httpx
+import pytest
+
+from gateway.engines import Engines
+from gateway.server import GatewayServer, make_server
+from gateway.settings import parse
+from providers.base import Condition
+from providers.config import ProviderConfig
+from providers.scripted import ScriptedProvider
+from tests.serving import READY_S
+
+State = Literal["starting", "ready", "down"]
+
+CONFIG: dict[str, Any] = {
+    "store": {"url": None},
+    "providers": {"engine": {"type": "scripted"}, "other": {"type": "scripted"}},
+    "models": {"demo": {"provider": "engine"}},
+}
+
+
+class FakeHost(ScriptedProvider):
+    """An engine that a test, in another thread, lets be as it likes."""
+
+    def __init__(self, name: str = "engine", state: State = "starting") -> None:
+        super().__init__(name, ProviderConfig(type="scripted"))
+        self.condition = Condition(state)
+        self.is_running = False
+        self._has_settled = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    @asynccontextmanager
+    async def running(self) -> AsyncGenerator[None, None]:
+        self._loop = asyncio.get_running_loop()
+        self.is_running = True
+        yield
+        self.is_running = False
+
+    async def settled(self) -> None:
+        await self._has_settled.wait()
+
+    def settle(self, condition: Condition) -> None:
+        assert self._loop is not None
+        self.condition = condition
+        self._loop.call_soon_threadsafe(self._has_settled.set)
+
+
+@contextmanager
+def started(host: FakeHost, on_ready: Callable[[], None]) -> Iterator[tuple[GatewayServer, str]]:
+    """A server that has bound its socket, ready or not, and its address."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        server = make_server(parse(CONFIG, environ={}), on_ready, {"engine": host})
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
+        thread.start()
+        try:
+            yield server, f"http://127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join(READY_S)
+    assert not thread.is_alive()
+
+
+def get(url: str) -> httpx.Response:
+    return httpx.get(url, verify=False, trust_env=False, timeout=READY_S)
+
+
+def test_a_server_answers_while_an_engine_starts_and_says_that_it_listens_afterwards() -> None:
+    host, ready = FakeHost(), threading.Event()
+    host.condition = Condition("starting", "loading tiny.gguf")
+    with started(host, ready.set) as (_, url):
+        assert get(f"{url}/healthz").status_code == 200
+        reply = get(f"{url}/readyz")
+        state = {"state": "starting", "detail": "loading tiny.gguf", "running": 0}
+        assert (reply.status_code, reply.json()) == (503, {"status": "starting", "engines": {"engine": state}})
+        assert not ready.is_set()
+
+        host.settle(Condition("ready", running=2))
+        assert ready.wait(READY_S)
+        reply = get(f"{url}/readyz")
+        state = {"state": "ready", "detail": None, "running": 2}
+        assert (reply.status_code, reply.json()) == (200, {"status": "ready", "engines": {"engine": state}})
+        assert host.is_running
+    assert not host.is_running, "it ends with the server"
+
+
+def test_an_engine_that_failed_keeps_nobody_else_waiting() -> None:
+    host, ready = FakeHost(), threading.Event()
+    with started(host, ready.set) as (_, url):
+        assert get(f"{url}/healthz").status_code == 200
+        host.settle(Condition("down", "no memory"))
+        assert ready.wait(READY_S)
+        reply = get(f"{url}/readyz")
+        assert (reply.status_code, reply.json()["status"]) == (503, "engine_down")
+        assert reply.json()["engines"]["engine"]["detail"] == "no memory"
+
+
+def test_a_server_can_be_stopped_before_its_engine_has_settled() -> None:
+    host, ready = FakeHost(), threading.Event()
+    with started(host, ready.set) as (server, url):
+        assert get(f"{url}/healthz").status_code == 200
+        server.should_exit = True
+    assert not ready.is_set()
+    assert not host.is_running
+
+
+WORST: dict[str, tuple[list[State], str | None]] = {
+    "no engine at all": ([], None),
+    "all ready": (["ready", "ready"], None),
+    "one still starting": (["ready", "starting"], "starting"),
+    "one down is worse than one starting": (["starting", "down", "ready"], "engine_down"),
+}
+
+
+@pytest.mark.parametrize(("states", "hindrance"), WORST.values(), ids=WORST)
+def test_the_worst_state_is_what_hinders(states: list[State], hindrance: str | None) -> None:
+    hosts = [FakeHost(f"engine-{number}", state) for number, state in enumerate(states)]
+    engines = Engines([*hosts, ScriptedProvider("none", ProviderConfig(type="scripted"))])
+    assert engines.hindrance == hindrance
+    assert list(engines.report()) == [host.name for host in hosts]

@@ -1,0 +1,48 @@
+"""providers/registry.py: a row for every type of upstream, and the same said of it everywhere."""
+
+from typing import Any
+
+import pytest
+
+from providers.base import Capabilities, Host
+from providers.config import CONTINUING, EMBEDDED, KINDS, ProviderConfig, ProviderType
+from providers.registry import BUILDERS, build
+
+LOADING = EMBEDDED - {"scripted"}
+
+
+def capabilities(kind: ProviderType, **more: Any) -> Capabilities:
+    return build("p", config(kind, **more)).capabilities
+
+
+def config(kind: ProviderType, **more: Any) -> ProviderConfig:
+    needed: dict[str, Any] = {"model": "m"} if kind in LOADING else {}
+    if kind not in EMBEDDED:
+        needed = {"base_url": "http://localhost/v1"}
+    return ProviderConfig.model_validate({"type": kind, **needed, **more})
+
+
+def test_every_type_can_be_built() -> None:
+    assert BUILDERS.keys() == KINDS.keys()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_only_types_that_can_go_on_from_tokens_have_two_passes(kind: ProviderType) -> None:
+    assert capabilities(kind).two_pass == (kind in CONTINUING)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_only_types_that_load_a_model_have_an_engine_to_keep_alive(kind: ProviderType) -> None:
+    assert isinstance(build("p", config(kind)), Host) == (kind in LOADING)
+
+
+@pytest.mark.parametrize("engine", [{"mmproj": {"path": "x.gguf"}}, {"mmproj.path": "x.gguf"}])
+def test_llama_cpp_sees_pictures_through_a_projector_only(engine: dict[str, Any]) -> None:
+    assert not capabilities("llamacpp").images
+    assert capabilities("llamacpp", engine=engine).images
+
+
+@pytest.mark.parametrize("kind", sorted(LOADING))
+def test_what_an_operator_says_of_an_engine_goes_over_its_type(kind: ProviderType) -> None:
+    assert capabilities(kind, capabilities={"images": True, "max_context_window": 9}).images
+    assert capabilities(kind, capabilities={"images": True, "max_context_window": 9}).max_context_window == 9
