@@ -68,6 +68,7 @@ ENDLESS: dict[str, tuple[str, str, str]] = {
     "brackets in a block": ("hermes", "<tool_call>", "[{"),
     "a block that is spoiled": ("hermes", "<tool_call>{", "</tool_call "),
     "tags that are none": ("hermes", "", "<tool_cal"),
+    "strings that nobody closed": ("hermes", "", '<tool_call>["a</tool_call>","'),
     "spaces": ("hermes", "", " "),
     "spaces after a call": ("hermes", '<tool_call>{"name": "f"}', " "),
     "a function's name": ("llama", "<function=", "x"),

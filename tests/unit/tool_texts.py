@@ -110,6 +110,9 @@ TEXTS: dict[str, list[str]] = {
         '<tool_call>{"name": "f", "arguments": {"a": "x\ny\x01"}}</tool_call>',
         "<tool_call>none</tool_call> <tool_call></tool_call> <tool_call>",
         '<tool_call>[{"name": "f"}, {"name": "g", "arg',
+        f'<tool_call>{{"name": "f", "arguments": {{"a": "b}}}}</tool_call> text <tool_call>{CALL}</tool_call>!',
+        f'<tool_call>{{"x</tool_call><tool_call>{CALL}',
+        '<tool_call>{"name": "f", "a": "</tool_call>"x' * 10,
     ],
     "llama": [
         "a < b <func <function= <function=a b> </function>",

@@ -137,14 +137,15 @@ class ChatDecoder:
         if self.state is State.STREAMING and (said := _only_text(chunk, self._facts)) is not None:
             field, text = said
             if field == "content":
-                return self._up_to_failure(self._read_text(text, None))
+                events = self._read_text(text, None)
+                return events if self._text_calls is None else self._up_to_failure(events)
             if self._reasoning.claim(field):
                 return self._say("reasoning", text)
             return []
         if ("error" in chunk or chunk.get("object") == "error") and (failed := failure_in(chunk)):
             return self._fail(failed)
         choices = chunk.get("choices")
-        events: list[Event] = []
+        events = []
         if self.state is State.WAITING:
             if choices is None and "usage" not in chunk and chunk.get("object") != "chat.completion.chunk":
                 raise ProtocolViolation("the upstream sent a JSON object that is not a chat completion")

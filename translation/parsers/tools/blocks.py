@@ -11,12 +11,15 @@ from translation.parsers.tools.steps import CUT, StepParser, may_become
 _LAYOUT: Final = re.compile(r"[\s`}\],;]*")
 """What may stand between the value of a block and its closing tag: the end of a code fence, one bracket too many."""
 
+_MOST_REREADS: Final = 8
+"""In one answer. Each costs as much as what is read again."""
+
 
 class BlockParser(StepParser):
     """A block begins with its tag; prose and code fences before its first value are passed over.
 
     A block ends with its closing tag, with anything that follows its value, or with the text. A value that is no call
-    gives way to the next one in the block, until a call has been started.
+    gives way to the next one in the block, until a call has been started. A closing tag in a string is part of it.
     """
 
     def __init__(self, tag: re.Pattern[str], closing: str, *, values: str, several: bool) -> None:
@@ -33,6 +36,7 @@ class BlockParser(StepParser):
         self._unclosed = False
         """Whether a closing tag that comes now belongs to a block that is over."""
         self._reader: CallReader | None = None
+        self._rereads = _MOST_REREADS
 
     @abstractmethod
     def _may_open(self, tail: str) -> bool:
@@ -111,7 +115,20 @@ class BlockParser(StepParser):
             self._fault = reader.why
             self._step = self._spoiled if reader.started else self._seek
             self._reader = None
+            self._close_within(self._recorded(text[at:end]), said)
         return end
+
+    def _close_within(self, raw: str, said: list[Said]) -> None:
+        """A string that nobody closed goes on over the closing tag, up to where something breaks it: end the block at
+        the tag after all, and read again what came after it."""
+        found = raw.find(self._closing)
+        if found == -1 or not self._rereads:
+            return
+        self._rereads -= 1
+        end = found + len(self._closing)
+        said.append(Unreadable(raw[:end], self._fault, cut=False))
+        self._again = raw[end:]
+        self._leave()
 
     def _after(self, text: str, at: int, said: list[Said]) -> int | None:
         found = _LAYOUT.match(text, at)

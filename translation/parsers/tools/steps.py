@@ -26,6 +26,8 @@ class StepParser(ABC):
         """Whether what is read belongs to `_raw`."""
         self._raw: list[str] = []
         """What the model wrote of a call so far."""
+        self._again = ""
+        """What has to be read once more, before what follows. It must be seldom: that is work of its own."""
         self._held = ""
         self._blanks = Blanks()
 
@@ -46,6 +48,8 @@ class StepParser(ABC):
             if recording:
                 self._raw.append(text[at:end])
             at = end
+            if self._again:
+                text, at, self._again = self._again + text[at:], 0, ""
         self._held = text[at:]
         return self._blanks.drop(said)
 
