@@ -1,7 +1,7 @@
 """How each dialect is spoken over HTTP: where a turn is asked, in which body, and how its reply is read."""
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from providers.base import Dialect, WireDialect
 from providers.new_id import new_id
@@ -61,6 +61,16 @@ class Framing(NamedTuple):
 
 SSE = Framing("text/event-stream", FrameDecoder)
 LINES = Framing("application/x-ndjson", LineDecoder)
+
+
+@runtime_checkable
+class Closing(Protocol):
+    """A decoder of a dialect in which nothing but the end of the body says that a stream is over."""
+
+    @property
+    def whole(self) -> bool:
+        """Whether the answer is, so that little may follow."""
+        ...
 
 
 class Listing(NamedTuple):

@@ -13,7 +13,7 @@ from providers.counting import Counter
 from providers.errors import ProviderError, UpstreamGarbled
 from providers.http import AFTER_END_S, Reply, Upstream
 from providers.incoming import Incoming, Push
-from providers.spoken import RELAYED, SPOKEN, SSE, Decoder, Framing, Relayed
+from providers.spoken import RELAYED, SPOKEN, SSE, Closing, Decoder, Framing, Relayed
 from translation.errors import ProtocolViolation
 from translation.events import Event, Failed, Finished
 from translation.json_types import Json
@@ -111,6 +111,7 @@ class WireExchange(Incoming[Batch]):
         self._path = path
         self._body = body
         self._decoder = decoder
+        self._closing = decoder if isinstance(decoder, Closing) else None
         self._stream = stream
         self._framing = framing
         self._frames = framing.frames(upstream.max_frame_bytes)
@@ -171,7 +172,12 @@ class WireExchange(Incoming[Batch]):
                 self._wait_until = _now() + AFTER_END_S
                 return batch
             return self._end([*batch, *self._decoder.finish()])
-        return self._end([*batch, *self._finish()]) if reply.ended else batch
+        if reply.ended:
+            return self._end([*batch, *self._finish()])
+        if self._closing is not None and self._closing.whole:
+            self._is_whole = True
+            self._wait_until = _now() + AFTER_END_S
+        return batch
 
     def _decode(self, payloads: Sequence[bytes]) -> list[Event]:
         try:
@@ -193,17 +199,20 @@ class WireExchange(Incoming[Batch]):
 
     def _decode_late(self, payloads: Sequence[bytes]) -> list[Event]:
         """After [DONE] only usage still counts."""
+        if self._closing is not None:
+            return self._decode(payloads)
         return self._decode([payload for payload in payloads if b'"usage"' in payload])
 
     def _take_late(self, reply: Reply, until: float) -> Batch:
-        """What comes after [DONE], within a short time. The answer was whole before it."""
+        """What comes after the end, within a short time. The answer was whole before it."""
         try:
-            read = reply.take()
-            late = self._frames.payloads(read)
+            batch = self._decode_late(self._frames.payloads(reply.take()))
         except (ProviderError, ProtocolViolation):
             return self._end(self._decoder.finish())
-        batch = self._decode_late(late)
-        if self._decoder.usage is None and not reply.ended and _now() < until:
+        if batch and isinstance(batch[-1], _ENDS):
+            return self._end(batch)
+        is_over = self._decoder.usage is not None and self._closing is None
+        if not is_over and not reply.ended and _now() < until:
             return batch
         return self._end([*batch, *self._decoder.finish()])
 

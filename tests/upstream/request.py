@@ -27,6 +27,12 @@ class Request:
         return json.loads(self.content)
 
     @property
+    def model(self) -> str:
+        """The model that is asked: the body's, or where the body names none the path's."""
+        named: str = self.json.get("model") or self.path.partition("/models/")[2].partition(":")[0]
+        return named
+
+    @property
     def streams(self) -> bool:
-        """Whether the body asks for a stream."""
-        return bool(self.content) and self.json.get("stream") is True
+        """Whether the body asks for a stream, or the path does."""
+        return bool(self.content) and (self.json.get("stream") is True or ":streamGenerateContent" in self.path)

@@ -64,6 +64,11 @@ class GeminiDecoder:
         """What is to come back of the open item."""
         self._cited: Json = {}
 
+    @property
+    def whole(self) -> bool:
+        """Whether the upstream has said how the answer ended: only the end of its stream says that nothing follows."""
+        return self._reason is not None
+
     def read_alike(self, read: bytes) -> list[Event] | None:
         """None: every chunk counts tokens anew."""
         return None

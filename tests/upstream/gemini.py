@@ -1,0 +1,37 @@
+"""Replies as Gemini's own API words them."""
+
+from typing import Any
+
+Json = dict[str, Any]
+
+USAGE: Json = {"promptTokenCount": 9, "candidatesTokenCount": 3, "totalTokenCount": 12}
+
+
+def chunk(*parts: Json, reason: str | None = None, usage: Json | None = None) -> Json:
+    """One chunk of a stream, or a whole answer."""
+    candidate: Json = {"content": {"role": "model", "parts": list(parts)}, "index": 0}
+    if reason:
+        candidate["finishReason"] = reason
+    counted = {"usageMetadata": usage} if usage else {}
+    return {"candidates": [candidate], **counted, "modelVersion": "scripted-model", "responseId": "r-1"}
+
+
+def text(said: str, signature: str | None = None) -> Json:
+    return {"text": said, **({"thoughtSignature": signature} if signature else {})}
+
+
+def thought(said: str) -> Json:
+    return {"text": said, "thought": True}
+
+
+def call(name: str, args: Json, signature: str | None = None) -> Json:
+    return {"functionCall": {"name": name, "args": args}, **({"thoughtSignature": signature} if signature else {})}
+
+
+def last(*parts: Json) -> Json:
+    """The chunk that says how the answer ended, and what it cost."""
+    return chunk(*(parts or (text(""),)), reason="STOP", usage=USAGE)
+
+
+def error(code: int, status: str, message: str, *details: Json) -> Json:
+    return {"error": {"code": code, "message": message, "status": status, "details": list(details)}}
