@@ -15,22 +15,23 @@ class KeptEncoder:
     def __init__(self, encoder: ChatEncoder) -> None:
         self._encoder = encoder
         self._said: list[bytes] = []
-        self._failed = False
 
     @property
     def ended(self) -> bool:
         return self._encoder.ended
 
     @property
+    def failed(self) -> Failed | None:
+        return self._encoder.failed
+
+    @property
     def response(self) -> Json | None:
         """The completion the chunks add up to; None unless they ended well."""
-        if self._failed or not self.ended:
+        if self.failed is not None or not self.ended:
             return None
         return _completion(self._said, self._encoder.usage)
 
     def feed(self, batch: Batch) -> bytes:
-        if batch and isinstance(batch[-1], Failed):
-            self._failed = True
         frames = self._encoder.feed(batch)
         self._said.append(frames)
         return frames

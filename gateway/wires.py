@@ -18,6 +18,8 @@ class Encoder(Protocol):
     @property
     def ended(self) -> bool: ...
     @property
+    def failed(self) -> Failed | None: ...
+    @property
     def response(self) -> Json | None: ...
     def feed(self, batch: Batch, /) -> bytes: ...
     def withdraw(self, frames: bytes, /) -> bytes: ...
@@ -81,7 +83,7 @@ class TranslatedWire(Incoming[bytes]):
         if self._encoder.ended:
             self.ended = True
             self._ending = batch
-            self._failed = last if isinstance(last := batch[-1], Failed) else None
+            self._failed = self._encoder.failed
         return frames
 
     def arrival(self, push: Push | None = None) -> Awaitable[None]:

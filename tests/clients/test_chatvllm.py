@@ -2,13 +2,15 @@
 
 import re
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 
 from tests.clients.conftest import Answer
 from tests.clients.knowing import knowing
 from tests.clients.running import PROGRAMS, ROOT, Installed, Ran
-from tests.serving import Gateway
+from tests.integration.engines import llama
+from tests.serving import Gateway, serving
 
 
 async def run_tests(clients: Installed, program: str, env: Mapping[str, str]) -> Ran:
@@ -34,4 +36,15 @@ async def test_the_standard_tests_of_langchain_pass(
 
 async def test_thinking_calls_and_failures_are_told_as_promised(clients: Installed, gateway: Gateway) -> None:
     ran = await run_tests(clients, "chatvllm_own.py", {"BASE_URL": gateway.url})
+    assert ran.code == 0, ran.out[-8000:]
+
+
+async def test_a_real_engine_thinks_in_two_passes_for_it(clients: Installed, tmp_path: Path) -> None:
+    with llama(tmp_path / "server.log") as engine:
+        config = {
+            "providers": {"engine": {"type": "llama_server", "base_url": f"{engine.url}/v1"}},
+            "models": {"tiny": {"provider": "engine", "two_pass": True, "tool_parser": "hermes"}},
+        }
+        with serving(config) as running:
+            ran = await run_tests(clients, "chatvllm_two_pass.py", {"BASE_URL": running.url})
     assert ran.code == 0, ran.out[-8000:]

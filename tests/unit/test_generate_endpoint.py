@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -10,7 +11,7 @@ import pytest
 
 from tests.databases import sqlite
 from tests.faults.connection import connected
-from tests.serving import Gateway, serving
+from tests.serving import Command, Gateway, command, serving
 from tests.upstream import Hang, Reply, ScriptedUpstream, chat_calls, chat_chunk, chat_text, error_reply
 from tests.upstream.builders import SSE, data_frame
 from translation.sse import FrameDecoder
@@ -41,7 +42,7 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
         yield running
 
 
-def ask(gateway: Gateway, *, headers: dict[str, str] | None = None, **body: Any) -> httpx.Response:
+def ask(gateway: Gateway | Command, *, headers: dict[str, str] | None = None, **body: Any) -> httpx.Response:
     whole = {"messages": [HELLO], **body}
     return httpx.post(f"{gateway.url}/generate", json=whole, headers=headers, timeout=20, trust_env=False)
 
@@ -245,3 +246,15 @@ async def test_a_client_that_leaves_hangs_up_on_the_upstream(
             await client.read_to(b"Hel")
     async with asyncio.timeout(2):
         await upstream.requests[0].closed
+
+
+async def test_the_log_says_why_a_stream_ended_badly(upstream: ScriptedUpstream, tmp_path: Path) -> None:
+    upstream.on("/chat/completions", chat_calls(("add", "{oops")), chat_text("Hello"))
+    provider = {"type": "openai_compatible", "base_url": upstream.url}
+    config = {"store": {"url": None}, "providers": {"up": provider}, "models": {"tiny": {"provider": "up"}}}
+    with command(config, tmp_path) as running:
+        for _ in range(2):
+            assert (await asyncio.to_thread(ask, running, stream=True, tools=[ADD])).status_code == 200
+    lines = [json.loads(line) for line in running.log.read_text().splitlines()]
+    told = [(line["status"], line.get("error")) for line in lines if line["message"] == "request"]
+    assert told == [(200, "tool_call_parse_error"), (200, None)]

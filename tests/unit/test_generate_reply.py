@@ -215,6 +215,13 @@ def test_what_comes_without_deltas_is_said_once() -> None:
     assert whole(*said_before)["response"] == "Hi."
 
 
+def test_calls_that_did_not_fit_are_told() -> None:
+    warnings = [{"name": "add", "why": "it lacks a"}]
+    reply = whole(*block(0, "text", "No."), Noted(facts={"tool_warnings": warnings}), finished())
+    assert reply["tool_warnings"] == warnings
+    assert "tool_warnings" not in whole(Noted(facts={"service_tier": "flex"}), finished())
+
+
 def test_what_has_no_place_is_left_out() -> None:
     reply = whole(
         ItemStarted(0, {"id": "ws_1", "type": "web_search_call"}),

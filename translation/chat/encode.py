@@ -53,6 +53,8 @@ class ChatEncoder:
         """The latest counts the upstream reported."""
         self.ended = False
         """Whether `[DONE]` was written."""
+        self.failed: Failed | None = None
+        """How it ended badly."""
         self._end_bytes = 0
         self.response: Json | None = None
         """Chunks are not added up here: see `KeptChat`."""
@@ -216,6 +218,7 @@ class ChatEncoder:
         self._end(end, frames)
 
     def _fail(self, event: Failed, frames: list[bytes]) -> None:
+        self.failed = event
         self.usage = event.usage or self.usage
         self._end(self._chunk({}, ending={"finish_reason": "error"}, error=reply.error(event)), frames)
 

@@ -21,6 +21,11 @@ class GenerateEncoder:
         self._reply = Reply(model)
         self._end_bytes = 0
 
+    @property
+    def failed(self) -> Failed | None:
+        """How it ended badly."""
+        return self._reply.failed
+
     def feed(self, batch: Sequence[Event]) -> bytes:
         """The frames of one batch, whole."""
         frames = [sse.data(orjson.dumps(piece)) for piece in self._reply.feed(batch)]

@@ -19,6 +19,7 @@ from translation.events import (
     Usage,
 )
 from translation.json_types import Item, Json
+from translation.text_calls import PARSE_ERROR, WARNINGS
 
 _Noun: TypeAlias = Literal["thinking", "response"]
 
@@ -67,6 +68,7 @@ class Reply:
         self._begun: set[tuple[int, int | None]] = set()
         self._calls: dict[int, _Call] = {}
         self._usage: Usage | None = None
+        self._warnings: list[Json] = []
         self._reason = "stop"
 
     def feed(self, batch: Sequence[Event]) -> list[Json]:
@@ -86,6 +88,7 @@ class Reply:
                     self._end(event, pieces)
                 case Noted():
                     self._usage = event.usage or self._usage
+                    self._warnings += (event.facts or {}).get(WARNINGS, ())
                 case Finished():
                     self._usage = event.usage or self._usage
                     self._finish(event)
@@ -103,7 +106,7 @@ class Reply:
             for call in self._calls.values()
             if isinstance(arguments := call.arguments(), dict)
         ]
-        return {
+        reply = {
             "thinking": "".join(self._texts["thinking"]),
             "response": response,
             "tool_calls": calls,
@@ -112,6 +115,7 @@ class Reply:
             "model": self._model,
             "usage": _counts(self._usage),
         }
+        return {**reply, "tool_warnings": self._warnings} if self._warnings else reply
 
     def _start(self, event: ItemStarted, pieces: list[Json]) -> None:
         self._types.append(event.item["type"])
@@ -172,7 +176,7 @@ class Reply:
         if broken and self._reason == "stop":
             # A call that was cut off is none; one that the model ended like this is a failure.
             told = f"the model called '{broken[0]}' with arguments that are no JSON object"
-            self.failed = Failed("tool_call_parse_error", told, usage=self._usage)
+            self.failed = Failed(PARSE_ERROR, told, usage=self._usage)
         else:
             self.finished = True
 

@@ -77,6 +77,11 @@ class ResponsesEncoder:
         self._texts: dict[tuple[int, int | None], _Text] = {}
 
     @property
+    def failed(self) -> Failed | None:
+        """How it ended badly."""
+        return self._snapshot.failed
+
+    @property
     def response(self) -> Json:
         """The response object as it is now; once ended, the one the terminal event held."""
         return self._snapshot.response
