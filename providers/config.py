@@ -155,13 +155,13 @@ class ProviderConfig(BaseModel):
     type: ProviderType = Field(description="What kind of server it is.")
     base_url: str | None = Field(
         default=None,
-        description="Its address up to and including `/v1`. Known for `openai` and `openrouter`; "
-        "`http://localhost:8000/v1` for `vllm`; required for `openai_compatible`.",
+        description="Its address up to and including `/v1`. Known for services and for servers with a usual place on "
+        "this machine; required for `openai_compatible` and `llama_server`.",
     )
     api_key: SecretStr | None = Field(
         default=None,
-        description="The key to send as a bearer token; better read from the environment with `api_key_env`. "
-        "May be missing for servers that want none; `openai` and `openrouter` need one unless they are on localhost.",
+        description="The key to send, in the header that the type wants it in; better read from the environment with "
+        "`api_key_env`. May be missing for servers that want none; services need one unless they are on localhost.",
     )
     api_key_env: str | None = Field(default=None, description="The environment variable that holds the key.")
     model: str | None = Field(
@@ -181,7 +181,7 @@ class ProviderConfig(BaseModel):
     dialects: tuple[Dialect, ...] = Field(
         default=(),
         description="APIs it speaks itself, so that requests to the same API are relayed. `[chat, responses]` for "
-        "`openai`, `[chat]` for the others.",
+        "`openai`, none for types that have an API of their own, `[chat]` for the others.",
     )
     connect_s: Number = Field(default=5.0, gt=0, description="Seconds to get a connection.")
     silence_s: Number = Field(default=120.0, gt=0, description="Seconds of silence after which a stream is given up.")

@@ -1,14 +1,16 @@
 """docs/dialects.md, from the tables that the translators work by."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import fields
 
-from providers.config import KINDS
+from providers.config import EMBEDDED, KINDS
 from providers.profiles import PROFILES
 from scripts.docs.markdown import code, page, table
 from scripts.docs.parameters import chat_parameters, responses_parameters
+from translation.anthropic.decode import STOP_REASONS
 from translation.channels import CHANNELS
 from translation.chat.reply import FINISH_REASONS, NOUNS
+from translation.events import FinishReason
 from translation.profile import Profile
 from translation.tools.kinds import KINDS as TOOL_KINDS
 
@@ -20,7 +22,7 @@ Generated from the translators' own tables by `make docs`.
 A dialect is a wire format. The gateway speaks two, to clients and to upstreams: Chat Completions (`chat`) and Responses
 (`responses`). Where the upstream speaks the dialect of the request, the request is relayed and the reply leaves as it
 came. Otherwise the request becomes a turn, which is said in the upstream's dialect, and the reply becomes events, which
-are written in the client's."""
+are written in the client's. Upstreams with an API of their own, which no client speaks here, are always translated."""
 
 _PARAMETERS = """\
 What a parameter becomes when it is translated, by type of upstream and the dialect it is asked in:
@@ -52,7 +54,8 @@ def dialects() -> str:
         "Text of an item, or of a part of it, and what carries it on the wire.",
         table(["item", "part", "responses", "chat"], _channels()),
         "## Why it stopped",
-        table(["chat upstream", "responses", "chat"], _reasons()),
+        table(["chat upstream", "responses", "chat"], _reasons(FINISH_REASONS)),
+        table(["`anthropic`", "responses", "chat"], _reasons(STOP_REASONS)),
         "Any other word is a completed response; the word itself is kept.",
         "## Tools that clients run",
         _TOOLS,
@@ -70,8 +73,8 @@ def _kinds() -> Iterator[list[str]]:
     for name, kind in KINDS.items():
         yield [
             f"`{name}`",
-            code(kind.dialects) or "none: it has no upstream",
-            f"`{kind.base_url}`" if kind.base_url else "" if name == "scripted" else "required",
+            code(kind.dialects) or ("its own" if kind.own else "none: it has no upstream"),
+            f"`{kind.base_url}`" if kind.base_url else "" if name in EMBEDDED else "required",
             f"required, usually in `{kind.key_env}`" if kind.key_env else "",
         ]
 
@@ -112,8 +115,8 @@ _STATUSES = {
 }
 
 
-def _reasons() -> Iterator[list[str]]:
-    for word, reason in FINISH_REASONS.items():
+def _reasons(reasons: Mapping[str, FinishReason]) -> Iterator[list[str]]:
+    for word, reason in reasons.items():
         yield [f"`{word}`", _STATUSES.get(reason, "`completed`"), f"`{reason}`"]
 
 

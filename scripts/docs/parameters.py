@@ -4,7 +4,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from providers.profiles import PROFILES
+from providers.registry import CAPABILITIES
 from scripts.docs.markdown import code, table
+from translation.anthropic import lower as anthropic_lower
 from translation.chat import lift as chat_lift
 from translation.chat import lower as chat_lower
 from translation.chat import schema as chat_schema
@@ -102,6 +104,8 @@ class _Upstream(NamedTuple):
     name: str
     lower: Callable[[Turn, Profile], Lowered]
     profile: Profile
+    hosted: frozenset[str] = frozenset()
+    """Tools it runs itself."""
 
 
 _UPSTREAMS = (
@@ -111,6 +115,7 @@ _UPSTREAMS = (
     ),
     _Upstream("openai, chat", chat_lower.lower, PROFILES["openai"]),
     _Upstream("openai, responses", responses_lower.lower, PROFILES["openai"]),
+    _Upstream("anthropic", anthropic_lower.lower, PROFILES["anthropic"], CAPABILITIES["anthropic"].hosted_tools),
 )
 
 
@@ -162,6 +167,6 @@ def _outcome(name: str, plain: Json, body: Json, lift: Callable[[Json], Turn], u
 
 
 def _lowered(turn: Turn, upstream: _Upstream) -> tuple[Json, list[Loss]]:
-    bridged = bridge(turn, kinds=frozenset({"function"}), hosted=frozenset())
+    bridged = bridge(turn, kinds=frozenset({"function"}), hosted=upstream.hosted)
     body, losses = upstream.lower(bridged.turn, upstream.profile)
     return body, [*turn.lost, *bridged.losses, *losses]

@@ -21,6 +21,7 @@ otherwise for one upstream or one model, see [configuration](configuration.md).
 | --- | --- |
 | `openai` | OpenAI itself. Speaks both APIs, so both are relayed. |
 | `openrouter` | OpenRouter, in chat. Its routing fields are passed on, its `reasoning_details` come back to it. |
+| `anthropic` | Anthropic, in its Messages API: see [Anthropic](#anthropic). |
 | `vllm` | A vLLM server, in chat. Its sampling fields are passed on. |
 | `llama_server` | llama.cpp's own server, in chat. |
 | `openai_compatible` | Anything else with a `/chat/completions`: Ollama, LM Studio, SGLang, a hosted service. With `dialects: [responses]`, anything with a `/responses`. |
@@ -35,14 +36,41 @@ Local servers may do without a key. A model whose reasoning comes between think 
 providers:
   openai: {type: openai, api_key_env: OPENAI_API_KEY}
   openrouter: {type: openrouter, api_key_env: OPENROUTER_API_KEY}
+  anthropic: {type: anthropic, api_key_env: ANTHROPIC_API_KEY}
   vllm: {type: vllm, base_url: "http://gpu-1:8000/v1"}
   ollama: {type: openai_compatible, base_url: "http://localhost:11434/v1"}
 models:
   gpt-oss-20b: {provider: openrouter, model: openai/gpt-oss-20b}
   qwen3: {provider: ollama, model: "qwen3:8b", capabilities: {images: false}}
   "gpt-*": {provider: openai}
+  "claude-*": {provider: anthropic}
   "*": {provider: vllm}
 ```"""  # noqa: E501
+
+_ANTHROPIC = """\
+- **Thinking** is asked for by `reasoning.effort`, `reasoning.max_tokens` or `thinking: true`. Models since Claude 4.6
+  decide how much they think: they are told the effort (`minimal` as `low`). Models before are told a budget:
+  `reasoning.max_tokens`; or what `effort_budgets` say of the effort; or a share of `max_thinking_tokens` (`minimal` a
+  sixteenth, `low` a quarter, `medium` half, `high` and above all of it). It is 1024 at least, and three quarters of
+  `max_output_tokens` at most. Which form a model takes is told by its name; `thinking_form` says it for other names.
+- Thinking is left out, with a loss, where the API refuses it: with a forced tool and, for models that take a budget,
+  in a tool loop that began without.
+- Its blocks, signed, empty or redacted, are kept in the `details` of reasoning items, which chat clients get as
+  `reasoning_details`, and go back as they were: with `previous_response_id`, or when a client sends the items again.
+  Reasoning of other vendors' models is dropped with a loss, or with `replay_reasoning: think_tags` said in think tags.
+- **Length**: the API wants one. Without `max_output_tokens` it is 32000, or the budget and `max_response_tokens`
+  where that is set.
+- **Caching** has to be asked for: `prompt_cache_key` or `prompt_cache_retention` marks the end of the system prompt
+  and of the input. `24h` is an hour there.
+- **Structured output** is a JSON schema, not `json_object`. Objects are closed and limits such as `minimum` become
+  words in their descriptions, which is a loss; likewise for `strict` tools, which models before Claude 4.6 are not
+  asked to be.
+- **`web_search`** is the API's own; what it found is kept, and cited in annotations.
+- **Tokens** are counted by the API's own endpoint. `input_tokens` include what was read from the cache and written to
+  it; tokens of thinking are part of the output and not told apart.
+- A system message after the first user message goes as a user's, between `<system>` tags, or joins the system prompt
+  with `system_messages: merge_all`. Both are losses.
+- Servers with the same API (`base_url`) may want `thinking_form: budget`."""
 
 _EMBEDDED = """\
 An embedded engine starts with the gateway and ends with it; there is no second server to run. Its library is an extra, which
@@ -91,6 +119,8 @@ _COLUMNS: dict[str, tuple[ProviderType, tuple[Dialect, ...]]] = {
 def providers() -> str:
     return page(
         _INTRODUCTION,
+        "## Anthropic",
+        _ANTHROPIC,
         "## Embedded engines",
         _EMBEDDED,
         "## Capabilities",
