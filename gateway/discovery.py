@@ -2,15 +2,18 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from providers.base import Describing, Provider
 from providers.config import KINDS, ProviderConfig, ProviderType
 from providers.errors import ProviderError
 from providers.llamacpp.check import is_installed
 from providers.registry import build
 
 _PROBE_S = 0.5
+_DESCRIBE_S = 1.0
 
 TINY_MODEL = Path(__file__).parents[1] / "models/tiny-reasoner.gguf"
 """In the source tree; a package that was installed without it has the scripted model instead."""
@@ -58,11 +61,11 @@ async def discover(environ: Mapping[str, str], local: Sequence[Local] = LOCAL) -
     """Settings in the form of a config file: the demo models, what local servers list, then what the keys open."""
     providers, models = _demo()
     listings = await asyncio.gather(*(_list(server) for server in local))
-    for server, names in zip(local, listings, strict=True):
-        if names:
+    for server, served in zip(local, listings, strict=True):
+        if served:
             providers[server.name] = {"type": server.kind, "base_url": server.base_url}
-        for name in names:
-            models.setdefault(name, {"provider": server.name})
+        for name, told in served.items():
+            models.setdefault(name, {"provider": server.name, **told})
     for service in HOSTED:
         key_env = KINDS[service.kind].key_env
         if key_env and environ.get(key_env):
@@ -83,16 +86,29 @@ def _demo() -> tuple[dict[str, Any], dict[str, Any]]:
     return {"demo": tiny, "scripted": scripted}, {"demo": _TINY, "scripted": {"provider": "scripted"}}
 
 
-async def _list(server: Local) -> Sequence[str]:
-    """The names the server serves; none if nothing answers there in time."""
+async def _list(server: Local) -> dict[str, dict[str, Any]]:
+    """The names the server serves, and what it tells of each; none if nothing answers there in time."""
     config = ProviderConfig(type=server.kind, base_url=server.base_url, connect_s=_PROBE_S, retries=0)
     provider = build(server.name, config)
     try:
         async with asyncio.timeout(_PROBE_S):
-            names = await provider.models()
+            # A name is also a pattern in the settings, where these would stand for other characters.
+            names = [name for name in await provider.models() if not set("*?[") & set(name)]
+        return await _describe(provider, names) if names else {}
     except (ProviderError, TimeoutError):
-        return ()
+        return {}
     finally:
         await provider.aclose()
-    # A name is also a pattern in the settings, where these would stand for other characters.
-    return [name for name in names if not set("*?[") & set(name)]
+
+
+async def _describe(provider: Provider, names: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """What the models can do, as far as the server tells that in time."""
+    known: dict[str, dict[str, Any]] = {name: {} for name in names}
+    if not isinstance(provider, Describing):
+        return known
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_DESCRIBE_S):
+            for name in names:
+                if facts := await provider.described(name):
+                    known[name] = {"capabilities": dict(facts)}
+    return known

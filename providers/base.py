@@ -1,6 +1,6 @@
 """What the gateway knows of an upstream. It depends on this file and on no adapter."""
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
@@ -140,6 +140,15 @@ class Condition:
     detail: str | None = None
     running: int = 0
     """Requests it is at work on: its own count where it tells, else those that were sent to it and are not over."""
+
+
+@runtime_checkable
+class Describing(Protocol):
+    """A provider whose upstream tells what each of its models can do."""
+
+    async def described(self, model: str) -> Mapping[str, bool | int]:
+        """Names of `Capabilities` and what they are for this model, as far as that is told. Never raises."""
+        ...
 
 
 @runtime_checkable

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from providers.base import Capabilities
@@ -17,6 +18,9 @@ _SMALLEST_WINDOW = 2048
 """Tokens: no model that chats has less, so that shorter answers need not be held against its context."""
 
 _UNKNOWN = Shown(None, None)
+
+_ABILITIES = {"images": "vision", "reasoning": "thinking", "tools": "tools"}
+"""Capability -> what Ollama calls it."""
 
 
 class _Kept(NamedTuple):
@@ -52,8 +56,14 @@ class OllamaProvider(WireProvider):
         self._kept[model] = _Kept(shown, time.monotonic() + _FRESH_S)
         return shown
 
+    async def described(self, model: str) -> Mapping[str, bool | int]:
+        shown = await self.shown(model)
+        told = {name: shown.can(ability) for name, ability in _ABILITIES.items()}
+        return {name: fact for name, fact in {**told, "max_context_window": shown.window}.items() if fact is not None}
+
     async def _hold_against_model(self, body: Json) -> None:
-        limit = body.get("options", {}).get("num_predict") or 0
+        options = body.get("options", {})
+        limit = options.get("num_predict") or 0
         has_images = any("images" in message for message in body["messages"])
         if not has_images and limit < _SMALLEST_WINDOW:
             return
@@ -61,6 +71,7 @@ class OllamaProvider(WireProvider):
         if has_images and shown.can("vision") is False:
             told = "the model does not read images: leave them out"
             raise UpstreamRejected(told, provider=self.name, status=400)
-        if shown.context_length is not None and limit > shown.context_length:
-            told = f"the model's context is {shown.context_length} tokens: ask for fewer"
+        window = options.get("num_ctx") or shown.window
+        if isinstance(window, int) and limit > window:
+            told = f"the model's context is {window} tokens: ask for fewer"
             raise ContextLengthExceeded(told, provider=self.name, status=400)

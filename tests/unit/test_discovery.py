@@ -8,6 +8,7 @@ import pytest
 from gateway.discovery import Local, discover
 from gateway.settings import parse
 from tests.upstream import ScriptedUpstream, closed_port, error_reply, json_reply, silence
+from tests.upstream.ollama import ollama_error, ollama_shown, ollama_tags
 
 KEYS = {"OPENAI_API_KEY": "a", "OPENROUTER_API_KEY": "b"}
 
@@ -104,6 +105,27 @@ async def test_a_server_that_lists_nothing_in_time_is_not_there(script: object) 
         upstream.on("/models", script)  # type: ignore[arg-type]
         tree = await discover({}, [Local("vllm", "vllm", upstream.url)])
     assert list(tree["providers"]) == ["demo", "scripted"]
+
+
+@pytest.mark.anyio
+async def test_what_a_server_tells_of_its_models_holds() -> None:
+    async with ScriptedUpstream() as upstream:
+        upstream.on("/api/tags", ollama_tags("llama3.2", "llava"))
+        upstream.on("/api/show", ollama_shown("completion", "tools"), ollama_error(500, "boom"))
+        tree = await discover({}, [Local("ollama", "ollama", upstream.url)])
+    settings = parse(tree, environ={})
+    told = settings.models["llama3.2"].capabilities.given()
+    assert told == {"images": False, "reasoning": False, "tools": True, "max_context_window": 40_960}
+    assert settings.models["llava"].capabilities.given() == {}
+
+
+@pytest.mark.anyio
+async def test_a_server_that_tells_nothing_in_time_is_served_all_the_same() -> None:
+    async with ScriptedUpstream() as upstream:
+        upstream.on("/api/tags", ollama_tags("llama3.2"))
+        upstream.on("/api/show", silence)
+        tree = await discover({}, [Local("ollama", "ollama", upstream.url)])
+    assert tree["models"]["llama3.2"] == {"provider": "ollama"}
 
 
 @pytest.mark.anyio

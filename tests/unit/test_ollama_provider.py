@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from providers import errors
-from providers.base import Provider
+from providers.base import Describing, Provider
 from providers.config import ProviderConfig
 from providers.http import Upstream
 from providers.ollama import OllamaProvider
@@ -15,7 +15,7 @@ from providers.registry import build
 from tests.upstream import Hang, Reply, ScriptedUpstream, error_reply, json_reply
 from tests.upstream.ollama import ollama_error, ollama_lines, ollama_shown, ollama_tags, ollama_text
 from translation.events import Event, Failed, Finished
-from translation.profile import DEFAULT_PROFILE
+from translation.profile import DEFAULT_PROFILE, Profile
 from translation.turn import Turn
 
 PIXEL = "data:image/png;base64,iVBORw0KGgo="
@@ -132,6 +132,10 @@ async def test_more_tokens_than_the_models_context_are_refused(built: Build) -> 
         provider = built(upstream.url)
         with pytest.raises(errors.ContextLengthExceeded, match="4096 tokens"):
             await events_of(provider, max_output_tokens=4097)
+        turn = Turn(model="m", items=[SAID], max_output_tokens=4050, extra={"num_ctx": 4000})
+        exchange = provider.prepare(turn, Profile(extra_params=frozenset({"num_ctx"})))
+        with pytest.raises(errors.ContextLengthExceeded, match="4000 tokens"):
+            await anext(exchange.batches())
         assert isinstance((await events_of(provider, max_output_tokens=4096))[-1], Finished)
 
 
@@ -157,6 +161,17 @@ async def test_what_is_remembered_of_models_is_bounded(built: Build) -> None:
             async with aclosing(provider.prepare(turn, DEFAULT_PROFILE).batches()) as batches:
                 assert [batch async for batch in batches]
         assert paths(upstream).count("/api/show") == 3
+
+
+async def test_what_is_shown_of_a_model_are_its_capabilities(built: Build) -> None:
+    async with ScriptedUpstream() as upstream:
+        upstream.on("/api/show", ollama_shown("completion", "tools"))
+        provider = built(upstream.url)
+        assert isinstance(provider, Describing)
+        facts = {"images": False, "reasoning": False, "tools": True, "max_context_window": 40_960}
+        assert await provider.described("qwen3:8b") == facts
+        upstream.on("/api/show", ollama_error(404, "not found"))
+        assert await provider.described("other") == {}
 
 
 async def test_an_error_instead_of_a_stream_has_its_name(built: Build) -> None:

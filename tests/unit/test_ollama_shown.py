@@ -20,7 +20,21 @@ FACTS: dict[str, tuple[Any, int | None]] = {
 
 @pytest.mark.parametrize(("facts", "length"), FACTS.values(), ids=FACTS)
 def test_the_context_length_is_found(facts: Any, length: int | None) -> None:
-    assert read_shown({"model_info": facts}).context_length == length
+    assert read_shown({"model_info": facts}).window == length
+
+
+@pytest.mark.parametrize(
+    ("parameters", "window"),
+    [
+        ('stop                           "<|im_end|>"\nnum_ctx                        8192\ntop_k 20', 8192),
+        ('stop "num_ctx 1"', 40_960),
+        ("num_ctx 0", 40_960),
+        (None, 40_960),
+        ({"num_ctx": 1}, 40_960),
+    ],
+)
+def test_a_models_own_option_goes_before_what_it_was_made_for(parameters: Any, window: int) -> None:
+    assert read_shown({"parameters": parameters, "model_info": {"qwen3.context_length": 40_960}}).window == window
 
 
 def test_abilities_are_known_or_not() -> None:
