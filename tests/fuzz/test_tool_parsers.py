@@ -3,13 +3,20 @@
 import time
 from datetime import timedelta
 from itertools import pairwise
+from typing import Literal
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.unit.driving import counting_ids
 from tests.unit.tool_texts import TEXTS, parse
+from translation.events import Event, Failed, Finished, Started
+from translation.grammar import Grammar
+from translation.json_types import Json
 from translation.parsers.tools import PARSERS, Arguments, Said, Text
+from translation.text_calls import TextCalls
+from translation.writer import ItemWriter
 
 PIECES = [
     *("<tool_call>", "</tool_call>", "<function=f>", "</function>", "[TOOL_CALLS]", "[ARGS]", "[CALL_ID]", "```json\n"),
@@ -32,6 +39,10 @@ PIECES = [
     *("f(", "a=1", "<|python_tag|>", "<", "</", "`", " ", "\n", "é", "\u2028", "\x00", "1e5", "null", "true", "x"),
 ]
 ANSWERS = st.lists(st.sampled_from([*PIECES, *(text for texts in TEXTS.values() for text in texts)]), max_size=20)
+TOOLS: list[Json] = [
+    {"type": "function", "name": "f", "parameters": {"properties": {"a": {"type": "integer"}}}},
+    {"type": "function", "name": "g"},
+]
 LONG = 200_000
 A_WHILE_S = 20.0
 """What 200 000 pieces may take on a busy machine. Where each took longer the more there were, it would be hours."""
@@ -45,6 +56,27 @@ def test_any_text_is_read_in_order_and_the_same_however_cut(parser: str, answer:
     whole = parse(parser, [answer])
     assert parse(parser, [answer[start:end] for start, end in pairwise(places)]) == whole
     assert parse(parser, answer) == whole
+
+
+@pytest.mark.parametrize("held", [False, True], ids=["streamed", "held"])
+@pytest.mark.parametrize("parser", PARSERS)
+@settings(max_examples=60, deadline=timedelta(seconds=2))
+@given(pieces=ANSWERS, truncated=st.booleans(), validation=st.sampled_from(["drop", "report"]))
+def test_any_text_becomes_items_in_order(
+    parser: str, held: bool, pieces: list[str], truncated: bool, validation: Literal["drop", "report"]
+) -> None:
+    new_id = counting_ids()
+    writer = ItemWriter(new_id)
+    calls = TextCalls(writer, new_id, PARSERS[parser](), TOOLS, held=held, validation=validation, max_args_bytes=60)
+    events: list[Event] = [Started("m")]
+    for piece in pieces:
+        events += calls.feed(piece)
+    events += calls.finish(truncated=truncated)
+    if not isinstance(events[-1], Failed):
+        events += [*writer.close(), Finished("stop")]
+    Grammar().check(events)
+    assert not (held and isinstance(events[-1], Failed))
+    assert not any(isinstance(event, Failed) for event in events[:-1])
 
 
 @pytest.mark.parametrize("parser", PARSERS)
