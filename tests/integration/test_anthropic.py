@@ -244,6 +244,14 @@ async def test_errors_are_named_by_meaning(
     assert (refused.value.status_code, refused.value.code) == (ours, code)
 
 
+async def test_an_error_where_the_answer_should_begin_has_its_status(tmp_path: Path) -> None:
+    error = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
+    async with asking(tmp_path, anthropic_sse([opening(), error])) as (client, _):
+        with pytest.raises(APIStatusError) as refused:
+            await client.responses.create(model=MODEL, input="Hi", stream=True)
+    assert (refused.value.status_code, refused.value.code) == (503, "upstream_overloaded")
+
+
 async def test_models_are_listed_and_inputs_counted(tmp_path: Path) -> None:
     async with asking(tmp_path) as (client, upstream):
         upstream.on("/models", json_reply({"data": [{"type": "model", "id": MODEL}], "has_more": False}))

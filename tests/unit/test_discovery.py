@@ -10,7 +10,7 @@ from gateway.settings import parse
 from tests.upstream import ScriptedUpstream, closed_port, error_reply, json_reply, silence
 from tests.upstream.ollama import ollama_error, ollama_shown, ollama_tags
 
-KEYS = {"OPENAI_API_KEY": "a", "OPENROUTER_API_KEY": "b"}
+KEYS = {"OPENAI_API_KEY": "a", "OPENROUTER_API_KEY": "b", "ANTHROPIC_API_KEY": "c"}
 
 
 def listing(*names: str) -> dict[str, object]:
@@ -53,6 +53,7 @@ async def test_keys_open_their_services_by_the_names_of_their_models() -> None:
     assert settings.providers["openrouter"].key == "b"
     patterns = {name: model.provider for name, model in settings.models.items()}
     assert patterns["gpt-*"] == "openai"
+    assert patterns["claude-*"] == "anthropic"
     assert patterns["*/*"] == "openrouter"
 
 
