@@ -14,6 +14,7 @@ from translation.errors import InvalidRequest
 from translation.json_types import Json
 from translation.loss import Loss
 from translation.lowered import Lowered
+from translation.ollama import lower as ollama_lower
 from translation.profile import Profile
 from translation.responses import lift as responses_lift
 from translation.responses import lower as responses_lower
@@ -116,6 +117,7 @@ _UPSTREAMS = (
     _Upstream("openai, chat", chat_lower.lower, PROFILES["openai"]),
     _Upstream("openai, responses", responses_lower.lower, PROFILES["openai"]),
     _Upstream("anthropic", anthropic_lower.lower, PROFILES["anthropic"], CAPABILITIES["anthropic"].hosted_tools),
+    _Upstream("ollama", ollama_lower.lower, PROFILES["ollama"]),
 )
 
 

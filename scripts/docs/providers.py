@@ -22,9 +22,10 @@ otherwise for one upstream or one model, see [configuration](configuration.md).
 | `openai` | OpenAI itself. Speaks both APIs, so both are relayed. |
 | `openrouter` | OpenRouter, in chat. Its routing fields are passed on, its `reasoning_details` come back to it. |
 | `anthropic` | Anthropic, in its Messages API: see [Anthropic](#anthropic). |
+| `ollama` | Ollama, in its own API: see [Ollama](#ollama). |
 | `vllm` | A vLLM server, in chat. Its sampling fields are passed on. |
 | `llama_server` | llama.cpp's own server, in chat. |
-| `openai_compatible` | Anything else with a `/chat/completions`: Ollama, LM Studio, SGLang, a hosted service. With `dialects: [responses]`, anything with a `/responses`. |
+| `openai_compatible` | Anything else with a `/chat/completions`: LM Studio, SGLang, a hosted service. With `dialects: [responses]`, anything with a `/responses`. |
 | `llamacpp` | llama.cpp inside the gateway, for any GGUF file: see [embedded engines](#embedded-engines). |
 | `vllm_inprocess` | vLLM inside the gateway: likewise. |
 | `scripted` | No model but a script, inside the gateway: deterministic, offline, for tests. |
@@ -38,10 +39,10 @@ providers:
   openrouter: {type: openrouter, api_key_env: OPENROUTER_API_KEY}
   anthropic: {type: anthropic, api_key_env: ANTHROPIC_API_KEY}
   vllm: {type: vllm, base_url: "http://gpu-1:8000/v1"}
-  ollama: {type: openai_compatible, base_url: "http://localhost:11434/v1"}
+  ollama: {type: ollama}
 models:
   gpt-oss-20b: {provider: openrouter, model: openai/gpt-oss-20b}
-  qwen3: {provider: ollama, model: "qwen3:8b", capabilities: {images: false}}
+  qwen3: {provider: ollama, model: "qwen3:8b", request_defaults: {num_ctx: 32768}}
   "gpt-*": {provider: openai}
   "claude-*": {provider: anthropic}
   "*": {provider: vllm}
@@ -71,6 +72,30 @@ _ANTHROPIC = """\
 - A system message after the first user message goes as a user's, between `<system>` tags, or joins the system prompt
   with `system_messages: merge_all`. Both are losses.
 - Servers with the same API (`base_url`) may want `thinking_form: budget`."""
+
+_OLLAMA = """\
+- Without `base_url` it is looked for at `http://localhost:11434`. An address that ends in `/v1` or `/api` is the same
+  server. It wants no key; `api_key_env` is for Ollama's cloud and for proxies.
+- **Context**: Ollama gives every model the same short context unless it is told otherwise, and forgets the beginning of
+  what does not fit. Here it is asked not to (`truncate: false`, `shift: false`): a prompt that is too long is
+  `context_length_exceeded`, an answer that is too long ends as incomplete. Servers too old to know the two go on
+  forgetting. Set the context with `request_defaults: {num_ctx: 32768}` on the model, or on the server.
+- **What a model can do** is read from `/api/show`. Images for a model that sees none would be left out without a word:
+  they are refused. So is a limit of more tokens than the model's context. Models that are found without a configuration
+  get the `capabilities` and `max_context_window` that are shown of them; write yours under `capabilities`.
+- **Thinking** comes back as reasoning items and goes back with the message it led to. `thinking` switches it on and
+  off. `reasoning.effort` is a level for gpt-oss (`minimal` as `low`, anything above `high` as `high`), which does not
+  stop thinking: `none` is `low`. For other models an effort switches thinking on, which is a loss, and `none` switches
+  it off. `thinking_form: adaptive` says of a model that it has levels. There is no budget.
+- **Tools**: calls get ids here, where Ollama gives none. A call cannot be forced: `tool_choice` that asks for one is
+  refused; `none` sends no tools. `parallel_tool_calls: false` is a loss. Past arguments that are no JSON object go as
+  `raw_arguments`, a loss too.
+- **Structured output** is a schema or `json_object`, but not beside tools, which the model could then not call: that
+  is refused.
+- **Images** are data URLs; addresses are refused, not fetched. Those in a tool's output move to a user message after
+  it, unless `media_in_tool_messages` is set. Files are text files.
+- **Tokens** are counted by a turn of one token. Ollama does not tell cached tokens or tokens of thinking, and may leave
+  out the prompt's where all of it was cached."""
 
 _EMBEDDED = """\
 An embedded engine starts with the gateway and ends with it; there is no second server to run. Its library is an extra, which
@@ -121,6 +146,8 @@ def providers() -> str:
         _INTRODUCTION,
         "## Anthropic",
         _ANTHROPIC,
+        "## Ollama",
+        _OLLAMA,
         "## Embedded engines",
         _EMBEDDED,
         "## Capabilities",
