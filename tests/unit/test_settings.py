@@ -110,7 +110,7 @@ MISTAKES: dict[str, tuple[str, str]] = {
     ),
     "a type there is not": (
         "providers: {a: {type: mainframe}}\n",
-        "config.yaml:1: providers.a.type: write 'openai_compatible', 'openai', 'openrouter', 'vllm', 'llama_server', ",
+        "config.yaml:1: providers.a.type: write 'openai_compatible', 'openai', 'openrouter', ",
     ),
     "a missing key": (
         "providers: {a: {}}\n",
