@@ -7,7 +7,7 @@ import secrets
 import signal
 from asyncio.subprocess import PIPE, Process
 from collections import deque
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
@@ -26,6 +26,9 @@ _START_S = 1800.0
 _STOP_S = 5.0
 """From SIGTERM to SIGKILL."""
 
+_LAST_WORDS_S = 1.0
+"""To read what a process wrote before it ended."""
+
 _KEPT_LINES = 20
 _MAX_LINE_BYTES = 64 * 1024
 
@@ -36,15 +39,14 @@ _ERROR_LINE = re.compile(r"^[\d.]+ E +(?P<said>.+)$")
 class Child:
     """A process that serves. `url` has no path; whoever asks must know `key`."""
 
-    def __init__(self, process: Process, url: str, key: str, said: "deque[str]") -> None:
+    def __init__(self, url: str, key: str, end: Callable[[], Awaitable[str]]) -> None:
         self.url = url
         self.key = key
-        self._process = process
-        self._said = said
+        self._end = end
 
     async def died(self) -> str:
         """Wait until the process is gone; why, in the system's words or its own."""
-        return _why(await self._process.wait(), self._said)
+        return await self._end()
 
 
 @asynccontextmanager
@@ -62,37 +64,41 @@ async def child(name: str, config: ProviderConfig, progress: Progress) -> AsyncG
     said: deque[str] = deque(maxlen=_KEPT_LINES)
     try:
         async with asyncio.TaskGroup() as tasks:
-            listening = tasks.create_task(_listen(name, process, said))
+            listening = tasks.create_task(_listen(name, process, said, hidden=f"{model.parent}/"))
+
+            async def end() -> str:
+                status = await process.wait()
+                await asyncio.wait([listening], timeout=_LAST_WORDS_S)
+                return _why(status, said)
+
             try:
                 asked = {"model": str(model), "engine": config.engine, "key": key}
-                url = await _address(process, json.dumps(asked))
-                if url is None:
-                    status = await process.wait()
-                    await listening
-                    raise EngineUnavailable(_why(status, said), provider=name)
-                yield Child(process, url, key, said)
+                if not (url := await _address(name, process, json.dumps(asked))):
+                    raise EngineUnavailable(await end(), provider=name)
+                yield Child(url, key, end)
             finally:
                 await _stop(process)
+                listening.cancel()
     except* EngineUnavailable as group:
         raise group.exceptions[0] from None
 
 
-async def _address(process: Process, asked: str) -> str | None:
-    """The line that says where it serves; None where it ended instead, or took too long."""
+async def _address(name: str, process: Process, asked: str) -> str:
+    """The line that says where it serves; empty where it ended instead. Raises EngineUnavailable after `_START_S`."""
     assert process.stdin is not None
     assert process.stdout is not None
-    with suppress(OSError, TimeoutError):
+    try:
         async with asyncio.timeout(_START_S):
-            process.stdin.write(asked.encode() + b"\n")
-            await process.stdin.drain()
-            return (await process.stdout.readline()).decode().strip() or None
-    with suppress(ProcessLookupError):
-        process.kill()
-    return None
+            with suppress(OSError):  # gone before it read: its output ends, too
+                process.stdin.write(asked.encode() + b"\n")
+                await process.stdin.drain()
+            return (await process.stdout.readline()).decode().strip()
+    except TimeoutError:
+        raise EngineUnavailable(f"it was not ready within {_START_S:g} s", provider=name) from None
 
 
-async def _listen(name: str, process: Process, said: "deque[str]") -> None:
-    """Copy its log into ours."""
+async def _listen(name: str, process: Process, said: "deque[str]", *, hidden: str) -> None:
+    """Copy its log into ours. Clients are told the reason of an end, and not where files are: `hidden`."""
     assert process.stderr is not None
     while True:
         try:
@@ -101,7 +107,7 @@ async def _listen(name: str, process: Process, said: "deque[str]") -> None:
             continue  # longer than anything worth keeping; the rest of it comes next
         if not line:
             return
-        text = line.decode(errors="replace").rstrip()
+        text = line.decode(errors="replace").rstrip().replace(hidden, "")
         said.append(text)
         _log.debug("engine_said", engine=name, line=text)
 

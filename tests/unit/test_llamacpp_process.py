@@ -1,0 +1,104 @@
+"""providers/llamacpp/process.py, with programs of a few lines in the place of llama.cpp."""
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from providers.config import ProviderConfig
+from providers.errors import EngineUnavailable
+from providers.llamacpp import process
+from providers.llamacpp.process import child
+
+pytestmark = pytest.mark.anyio
+
+CONFIG = ProviderConfig(type="llamacpp", model="/secret/place/tiny.gguf", engine={"n_ctx": 512})
+SERVES = "import sys, time; asked = sys.stdin.readline(); print('http://127.0.0.1:1', flush=True); "
+
+
+def instead(monkeypatch: pytest.MonkeyPatch, program: str) -> None:
+    monkeypatch.setattr(process, "CHILD", (sys.executable, "-c", program))
+
+
+async def why_it_did_not_start() -> str:
+    with pytest.raises(EngineUnavailable) as raised:
+        async with asyncio.timeout(20), child("tiny", CONFIG, lambda doing: None):
+            raise AssertionError("it started")
+    assert raised.value.provider == "tiny"
+    return str(raised.value)
+
+
+NO_START: dict[str, tuple[str, str]] = {
+    "its first error is the reason": (
+        "import sys; sys.exit('0.01 I loading\\n0.02 E load: no memory\\n0.03 E init: exiting\\nRuntimeError: failed')",
+        "load: no memory (exit code 1)",
+    ),
+    "else its last words": ("import sys; sys.exit('one\\ntwo')", "two (exit code 1)"),
+    "or nothing but its end": ("import os; os._exit(3)", "exit code 3"),
+    "an end by signal is named": ("import os; os.abort()", "killed by SIGABRT"),
+    "an abort has its reason": (
+        "import os, sys; sys.stderr.write('0.1 E ggml: out of memory\\n'); sys.stderr.flush(); os.abort()",
+        "ggml: out of memory (killed by SIGABRT)",
+    ),
+    "no place on the disk is told": (
+        "import sys; sys.exit('cannot read /secret/place/tiny.gguf')",
+        "cannot read tiny.gguf (exit code 1)",
+    ),
+    "lines without end do no harm": (
+        "import sys; sys.stderr.write('x' * 300_000 + '\\n'); sys.exit('too much')",
+        "too much (exit code 1)",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("program", "reason"), NO_START.values(), ids=NO_START)
+async def test_a_process_that_ends_while_it_starts_says_why(
+    program: str, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    instead(monkeypatch, program)
+    assert await why_it_did_not_start() == reason
+
+
+async def test_a_start_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    instead(monkeypatch, "import time; time.sleep(600)")
+    monkeypatch.setattr(process, "_START_S", 0.2)
+    assert await why_it_did_not_start() == "it was not ready within 0.2 s"
+
+
+async def test_without_the_library_nothing_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "is_installed", lambda: False)
+    assert 'pip install "responses-gateway[llamacpp]"' in await why_it_did_not_start()
+
+
+async def test_it_is_told_what_to_load_and_a_key_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    told = tmp_path / "told"
+    instead(monkeypatch, SERVES + f"open({str(told)!r}, 'a').write(asked); time.sleep(600)")
+    keys = set()
+    doing: list[str] = []
+    for _ in range(2):
+        async with asyncio.timeout(20), child("tiny", CONFIG, doing.append) as started:
+            assert started.url == "http://127.0.0.1:1"
+            keys.add(started.key)
+    assert doing == ["loading tiny.gguf"] * 2
+    assert len(keys) == 2
+
+
+async def test_its_death_is_told_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    instead(monkeypatch, SERVES + "sys.exit('0.5 E decode: device lost')")
+    async with asyncio.timeout(20), child("tiny", CONFIG, lambda doing: None) as started:
+        assert await started.died() == "decode: device lost (exit code 1)"
+
+
+@pytest.mark.parametrize("deaf", ["", "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); "])
+async def test_it_is_gone_when_the_block_has_ended(deaf: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(process, "_STOP_S", 0.2)
+    pid_file = tmp_path / "pid"
+    write_pid = f"import os; open({str(pid_file)!r}, 'w').write(str(os.getpid())); "
+    instead(monkeypatch, deaf + write_pid + SERVES + "time.sleep(600)")
+    async with asyncio.timeout(20), child("tiny", CONFIG, lambda doing: None):
+        pid = int(pid_file.read_text())
+        os.kill(pid, 0)
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
