@@ -1,9 +1,12 @@
 """providers/registry.py: a row for every type of upstream, and the same said of it everywhere."""
 
+import subprocess
+import sys
 from typing import Any
 
 import pytest
 
+from gateway.discovery import TINY_MODEL
 from providers.base import Capabilities, Host
 from providers.config import CONTINUING, EMBEDDED, KINDS, ProviderConfig, ProviderType
 from providers.registry import BUILDERS, build
@@ -40,6 +43,18 @@ def test_only_types_that_load_a_model_have_an_engine_to_keep_alive(kind: Provide
 def test_llama_cpp_sees_pictures_through_a_projector_only(engine: dict[str, Any]) -> None:
     assert not capabilities("llamacpp").images
     assert capabilities("llamacpp", engine=engine).images
+
+
+def test_no_engine_is_imported_by_a_server_that_is_made_for_one() -> None:
+    """Not even to be checked: what a library says of its own arguments it says in a process of its own."""
+    providers = {"a": {"type": "llamacpp", "model": str(TINY_MODEL), "engine": {"n_ctx": 512}}}
+    source = (
+        "import sys; from gateway.server import make_server; from gateway.settings import parse\n"
+        f"make_server(parse({{'store': {{'url': None}}, 'providers': {providers!r}}}), print)\n"
+        "print({'xllamacpp', 'torch', 'transformers', 'vllm'} & sys.modules.keys())"
+    )
+    done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"
 
 
 @pytest.mark.parametrize("kind", sorted(LOADING))
