@@ -108,9 +108,9 @@ class ModelConfig(BaseModel):
     )
     thinking_form: ThinkingForm | None = Field(
         default=None,
-        description="How `anthropic` and `ollama` are asked to think: `adaptive`, by an effort; `budget`, by a number "
-        "of tokens, or on `ollama` by a mere switch; `by_model`, as the name of the model tells. For a name that is "
-        "not known that is `adaptive` on `anthropic`, and the switch on `ollama`.",
+        description="How `anthropic`, `gemini` and `ollama` are asked to think: `adaptive`, by an effort; `budget`, by "
+        "a number of tokens, or on `ollama` by a mere switch; `by_model`, as the name of the model tells. For a name "
+        "that is not known that is `adaptive` on `anthropic`, the switch on `ollama`, nothing on `gemini`.",
     )
     effort_field: Literal["reasoning_effort", "reasoning", "none"] | None = Field(
         default=None, description="The chat field that says how much to reason."

@@ -43,9 +43,9 @@ class Profile:
     """How `thinking: true|false` is said: vLLM's and llama.cpp's `chat_template_kwargs.enable_thinking`, OpenRouter's
     `reasoning.enabled`, or not at all (a loss)."""
     thinking_form: ThinkingForm = "by_model"
-    """How the Messages API and Ollama are asked to think. `adaptive`: by an effort; `budget`: by a number of tokens, or
-    for Ollama by a mere switch; `by_model`: as the name of the model tells. For a name that is not known that is
-    `adaptive` in the Messages API, and the switch for Ollama."""
+    """How the Messages API, Gemini and Ollama are asked to think. `adaptive`: by an effort; `budget`: by a number of
+    tokens, or for Ollama by a mere switch; `by_model`: as the name of the model tells. For a name that is not known
+    that is `adaptive` in the Messages API, the switch for Ollama, nothing for Gemini."""
     effort_field: Literal["reasoning_effort", "reasoning", "none"] = "reasoning_effort"
     """Chat field for `reasoning.effort`: flat `reasoning_effort`, or OpenRouter's `reasoning: {effort, max_tokens}`."""
     forced_tool: ForcedTool = "named"

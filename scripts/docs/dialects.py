@@ -11,6 +11,7 @@ from translation.anthropic.decode import STOP_REASONS
 from translation.channels import CHANNELS
 from translation.chat.reply import FINISH_REASONS, NOUNS
 from translation.events import FinishReason
+from translation.gemini.decode import REASONS as GEMINI_REASONS
 from translation.ollama.decode import FINISH_REASONS as OLLAMA_REASONS
 from translation.profile import Profile
 from translation.tools.kinds import KINDS as TOOL_KINDS
@@ -57,6 +58,7 @@ def dialects() -> str:
         "## Why it stopped",
         table(["chat upstream", "responses", "chat"], _reasons(FINISH_REASONS)),
         table(["`anthropic`", "responses", "chat"], _reasons(STOP_REASONS)),
+        table(["`gemini`", "responses", "chat"], _reasons(GEMINI_REASONS)),
         table(["`ollama`", "responses", "chat"], _reasons(OLLAMA_REASONS)),
         "Any other word is a completed response; the word itself is kept.",
         "## Tools that clients run",

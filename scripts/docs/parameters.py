@@ -11,6 +11,7 @@ from translation.chat import lift as chat_lift
 from translation.chat import lower as chat_lower
 from translation.chat import schema as chat_schema
 from translation.errors import InvalidRequest
+from translation.gemini import lower as gemini_lower
 from translation.json_types import Json
 from translation.loss import Loss
 from translation.lowered import Lowered
@@ -117,6 +118,7 @@ _UPSTREAMS = (
     _Upstream("openai, chat", chat_lower.lower, PROFILES["openai"]),
     _Upstream("openai, responses", responses_lower.lower, PROFILES["openai"]),
     _Upstream("anthropic", anthropic_lower.lower, PROFILES["anthropic"], CAPABILITIES["anthropic"].hosted_tools),
+    _Upstream("gemini", gemini_lower.lower, PROFILES["gemini"], CAPABILITIES["gemini"].hosted_tools),
     _Upstream("ollama", ollama_lower.lower, PROFILES["ollama"]),
 )
 

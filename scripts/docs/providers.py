@@ -22,6 +22,7 @@ otherwise for one upstream or one model, see [configuration](configuration.md).
 | `openai` | OpenAI itself. Speaks both APIs, so both are relayed. |
 | `openrouter` | OpenRouter, in chat. Its routing fields are passed on, its `reasoning_details` come back to it. |
 | `anthropic` | Anthropic, in its Messages API: see [Anthropic](#anthropic). |
+| `gemini` | Gemini, in its own API: see [Gemini](#gemini). |
 | `ollama` | Ollama, in its own API: see [Ollama](#ollama). |
 | `vllm` | A vLLM server, in chat. Its sampling fields are passed on. |
 | `llama_server` | llama.cpp's own server, in chat. |
@@ -38,6 +39,7 @@ providers:
   openai: {type: openai, api_key_env: OPENAI_API_KEY}
   openrouter: {type: openrouter, api_key_env: OPENROUTER_API_KEY}
   anthropic: {type: anthropic, api_key_env: ANTHROPIC_API_KEY}
+  gemini: {type: gemini, api_key_env: GEMINI_API_KEY}
   vllm: {type: vllm, base_url: "http://gpu-1:8000/v1"}
   ollama: {type: ollama}
 models:
@@ -45,6 +47,7 @@ models:
   qwen3: {provider: ollama, model: "qwen3:8b", request_defaults: {num_ctx: 32768}}
   "gpt-*": {provider: openai}
   "claude-*": {provider: anthropic}
+  "gemini-*": {provider: gemini}
   "*": {provider: vllm}
 ```"""  # noqa: E501
 
@@ -72,6 +75,32 @@ _ANTHROPIC = """\
 - A system message after the first user message goes as a user's, between `<system>` tags, or joins the system prompt
   with `system_messages: merge_all`. Both are losses.
 - Servers with the same API (`base_url`) may want `thinking_form: budget`."""
+
+_GEMINI = """\
+- **Thinking** is told as the model's name says that it takes it; `thinking_form` says it for other names.
+  Gemini 3 and later take a level (`adaptive`): the effort itself, or the next one above it that the model has. They
+  cannot be told not to think: `none` is their lowest level, which is a loss. Gemini 2.5 takes a number of tokens
+  (`budget`): `minimal` and `low` are 1024, `medium` is 8192, `high` is 24576, anything above is as many as the model
+  takes. `none` is 0, or 128 with a loss for 2.5 Pro. `thinking: true` leaves it to the model.
+- `reasoning.max_tokens` is told as it is, within the bounds of the model, and `effort_budgets` go before all levels.
+  What comes back is a summary of the thoughts, and always asked for.
+- **Signatures** are kept in the `details` of reasoning items, which chat clients get as `reasoning_details`, and go
+  back where they were: with `previous_response_id`, or when a client sends the items again. A call without one, of
+  another model or of a client that dropped it, goes to Gemini 3 with the placeholder that its documentation names.
+  Thoughts go back as thoughts, also those of other models; with `replay_reasoning` in think tags, or not at all.
+- **Results** of functions are said under `output`. An output of status `incomplete`, or a JSON object with nothing in
+  it but an `error`, is said under `error`. Images follow the results, or are in them with `media_in_tool_messages`.
+- **Schemas** of tools and answers are said in the keywords that Gemini reads, the others are a loss. `strict` tools are
+  decoded under their schemas (`VALIDATED`). Before Gemini 3 a schema cannot be asked for beside tools: that is refused,
+  unless a call is forced or forbidden.
+- **`web_search`** is Google Search; what it found is cited in annotations. Beside functions it is left out, a loss.
+- **Images and files** go as data; an address goes as an address, for the upstream to fetch where it does that. Images
+  that a model makes are `image_generation_call` items; chat has no word for them.
+- **Tokens** are counted by the API's own endpoint. `input_tokens` include what searches read, `output_tokens` what was
+  thought.
+- A system message after the first user message goes as a user's, or joins the instruction with
+  `system_messages: merge_all`. Both are losses. So is `parallel_tool_calls: false`: there is no switch for it.
+- `top_k`, `safety_settings` and `cached_content` are passed on."""
 
 _OLLAMA = """\
 - Without `base_url` it is looked for at `http://localhost:11434`. An address that ends in `/v1` or `/api` is the same
@@ -146,6 +175,8 @@ def providers() -> str:
         _INTRODUCTION,
         "## Anthropic",
         _ANTHROPIC,
+        "## Gemini",
+        _GEMINI,
         "## Ollama",
         _OLLAMA,
         "## Embedded engines",

@@ -15,7 +15,7 @@ from providers.config import ProviderConfig
 EXAMPLE = Path(__file__).parents[2] / "config.example.yaml"
 TREE = yaml.safe_load(EXAMPLE.read_text())
 ENVIRON = dict.fromkeys(
-    ["OPENAI_API_KEY", "OPENROUTER_API_KEY", "ANTHROPIC_API_KEY", "LOCAL_KEY", "TEAM_A_KEY"], "k"
+    ["OPENAI_API_KEY", "OPENROUTER_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "LOCAL_KEY", "TEAM_A_KEY"], "k"
 ) | {"TEAM_B_KEY": "l"}
 
 

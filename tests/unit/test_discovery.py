@@ -10,7 +10,7 @@ from gateway.settings import parse
 from tests.upstream import ScriptedUpstream, closed_port, error_reply, json_reply, silence
 from tests.upstream.ollama import ollama_error, ollama_shown, ollama_tags
 
-KEYS = {"OPENAI_API_KEY": "a", "OPENROUTER_API_KEY": "b", "ANTHROPIC_API_KEY": "c"}
+KEYS = {"OPENAI_API_KEY": "a", "OPENROUTER_API_KEY": "b", "ANTHROPIC_API_KEY": "c", "GEMINI_API_KEY": "d"}
 
 
 def listing(*names: str) -> dict[str, object]:
@@ -54,6 +54,7 @@ async def test_keys_open_their_services_by_the_names_of_their_models() -> None:
     patterns = {name: model.provider for name, model in settings.models.items()}
     assert patterns["gpt-*"] == "openai"
     assert patterns["claude-*"] == "anthropic"
+    assert patterns["gemini-*"] == "gemini"
     assert patterns["*/*"] == "openrouter"
 
 

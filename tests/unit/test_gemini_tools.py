@@ -81,6 +81,7 @@ CASES: dict[str, tuple[list[Json], str | Json | None, Json, list[str]]] = {
         {"tools": [{"googleSearch": {}}]},
         ["tools.user_location=dropped"],
     ),
+    "a search beside functions": ([SEARCH, tool("f")], "auto", declared("f"), ["tools[0]=search left out"]),
     "no search now": ([SEARCH], "none", {}, ["tools=dropped"]),
 }
 
@@ -103,7 +104,7 @@ REFUSED: dict[str, tuple[list[Json], str | Json | None, type[InvalidRequest], st
     "a name with a digit first": ([tool("1f")], None, InvalidRequest, "tools[0].name"),
     "no name": ([{"type": "function"}], None, InvalidRequest, "tools[0].name"),
     "another kind": ([tool("f"), {"type": "mcp"}], None, Unrepresentable, "tools[1]"),
-    "a search beside functions": ([tool("f"), SEARCH], None, Unrepresentable, "tools"),
+    "a search that must be, beside functions": ([tool("f"), SEARCH], SEARCH, Unrepresentable, "tool_choice"),
     "a search that must be": ([SEARCH], "required", Unrepresentable, "tool_choice"),
     "a choice of one that is not there": (TWO, {"type": "function", "name": "h"}, InvalidRequest, "tool_choice"),
     "a choice of another kind": (TWO, {"type": "mcp"}, Unrepresentable, "tool_choice"),

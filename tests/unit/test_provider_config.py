@@ -50,6 +50,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "a dialect there is not": ({"type": "vllm", "dialects": ["messages"]}, "'chat' or 'responses'"),
     "a dialect beside an API of its own": ({"type": "anthropic", "api_key": "k", "dialects": ["chat"]}, "of its own"),
     "Anthropic without a key": ({"type": "anthropic"}, "write api_key_env: ANTHROPIC_API_KEY"),
+    "Gemini without a key": ({"type": "gemini"}, "write api_key_env: GEMINI_API_KEY"),
     "a header that is no header": ({"type": "vllm", "headers": {"a b": "c"}}, "'a b' is not a header's name"),
     "a header with a line end": ({"type": "vllm", "headers": {"a": "b\r\nc: d"}}, "holds a control character"),
     "no time at all": ({"type": "vllm", "connect_s": 0}, "greater than 0"),

@@ -19,7 +19,7 @@ from translation.json_types import Json
 from translation.profile import DEFAULT_PROFILE, Profile
 from translation.writer import ItemWriter
 
-_REASONS: Final[dict[str, FinishReason]] = {
+REASONS: Final[dict[str, FinishReason]] = {
     "STOP": "stop",
     "MAX_TOKENS": "length",
     "BLOCKLIST": "content_filter",
@@ -110,7 +110,7 @@ class GeminiDecoder:
             return []
         if self._reason is None:
             return self._fail(Failed("upstream_truncated", "the upstream's reply broke off before it was finished"))
-        reason = _REASONS.get(self._reason, "other")
+        reason = REASONS.get(self._reason, "other")
         if reason == "stop" and self._called:
             reason = "tool_calls"
         events = self._end_block("incomplete" if reason in ("length", "content_filter") else "completed")

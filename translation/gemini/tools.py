@@ -23,7 +23,7 @@ def lower_tools(tools: Sequence[Json], choice: str | Json | None, parallel: bool
     """`tools` and `toolConfig` as far as they are to be sent; nothing without tools.
 
     Raises InvalidRequest for a bad name or a choice of a tool that is not there, Unrepresentable for what Gemini does
-    not have: kinds it does not know, functions beside a search, a search that has to be made.
+    not have: kinds it does not know, a search that has to be made.
     """
     if isinstance(choice, dict) and choice.get("type") == "allowed_tools" and choice.get("mode") != "required":
         tools = _allowed(tools, choice.get("tools") or ())
@@ -35,15 +35,13 @@ def lower_tools(tools: Sequence[Json], choice: str | Json | None, parallel: bool
         return {}
     searches = [tool for tool in tools if _is_search(tool)]
     functions = [_function(tool, f"tools[{index}]", losses) for index, tool in enumerate(tools) if tool not in searches]
-    if searches and functions:
-        raise Unrepresentable(
-            "this model cannot search and call functions in one request: leave out one", param="tools"
-        )
-    if searches:
+    if not functions:
         return _search(searches, choice, losses)
+    # Beside functions a search is refused by most models, and some clients offer one with every request.
+    losses += [Loss(f"tools[{index}]", "search left out") for index, tool in enumerate(tools) if tool in searches]
     if parallel is False:
         losses.append(Loss("parallel_tool_calls", "dropped"))
-    calling = _calling(tools, choice)
+    calling = _calling([tool for tool in tools if tool not in searches], choice)
     config = {"toolConfig": {"functionCallingConfig": calling}} if calling else {}
     return {"tools": [{"functionDeclarations": functions}], **config}
 

@@ -1,0 +1,27 @@
+"""providers/rpc_status.py"""
+
+import pytest
+
+from providers.rpc_status import meant_status, wait_headers
+from translation.json_types import Json
+
+KEY = {"details": [{"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "API_KEY_INVALID"}]}
+ELSE = {"details": [7, {"reason": "BILLING_DISABLED"}]}
+
+
+@pytest.mark.parametrize(("error", "status"), [(KEY, 401), (ELSE, 400), ({"details": "no"}, 400), ({}, 400)])
+def test_a_bad_key_is_not_the_clients_mistake(error: Json, status: int) -> None:
+    assert meant_status(400, error) == status
+
+
+WAITS = {"34s": "34", "33.2s": "34", "12.000s": "12", "soon": None, "-1s": None, "5": None}
+
+
+@pytest.mark.parametrize(("delay", "seconds"), WAITS.items())
+def test_how_long_to_wait_is_said_in_whole_seconds(delay: str, seconds: str | None) -> None:
+    told = wait_headers({"details": [{"reason": "x"}, {"retryDelay": delay}]})
+    assert told == ({"retry-after": seconds} if seconds else {})
+
+
+def test_who_says_nothing_of_waiting_says_nothing() -> None:
+    assert wait_headers({}) == {}
