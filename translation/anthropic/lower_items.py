@@ -4,10 +4,9 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-import orjson
-
 from translation.anthropic.details import THINKING, blocks_of
 from translation.anthropic.lower_parts import lower_parts, lower_texts, text_blocks
+from translation.call_arguments import arguments_object
 from translation.call_ids import CallIds
 from translation.errors import Unrepresentable
 from translation.json_types import Item, Json
@@ -103,7 +102,7 @@ class _Messages:
 
     def call(self, place: int, item: Item) -> None:
         call_id = self._ids.take(_NOT_IN_IDS.sub("_", item["call_id"]))
-        given = self._input(item["arguments"], f"input[{place}].arguments")
+        given = arguments_object(item["arguments"], f"input[{place}].arguments", self._losses)
         self._say("assistant", [{"type": "tool_use", "id": call_id, "name": item["name"], "input": given}])
         self._calls.append((place, call_id))
 
@@ -168,20 +167,6 @@ class _Messages:
         )
         result: Json = {"type": "tool_result", "tool_use_id": call_id}
         return {**result, "content": blocks} if blocks else result
-
-    def _input(self, arguments: str, param: str) -> Json:
-        """The arguments as the object the API wants. What is none is kept as it is, under a name of its own."""
-        if not arguments.strip():
-            return {}
-        try:
-            given = orjson.loads(arguments)
-            orjson.dumps(given)  # which can nest less deep than what is read
-        except (orjson.JSONDecodeError, orjson.JSONEncodeError):
-            given = None
-        if isinstance(given, dict):
-            return given
-        self._losses.append(Loss(param, "wrapped"))
-        return {"raw_arguments": arguments}
 
 
 def _text_of(item: Item) -> str:
