@@ -19,6 +19,7 @@ KINDS: dict[str, tuple[ProviderType, WireDialect]] = {
     "openai": ("openai", "chat"),
     "openrouter": ("openrouter", "chat"),
     "anthropic": ("anthropic", "anthropic"),
+    "gemini": ("gemini", "gemini"),
     "vllm": ("vllm", "chat"),
 }
 """Name -> type of provider, and the dialect its turns go out in."""

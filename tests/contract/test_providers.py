@@ -25,6 +25,7 @@ QUESTION: dict[str, Any] = {
     "model": "m",
     "items": [{"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Hi"}]}],
 }
+GEMINI_MODELS = [{"name": "models/a"}, {"name": "models/b"}]
 RELAYING = {name: kind for name, kind in PROVIDERS.items() if kind[1] in get_args(Dialect)}
 STREAMED = pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
 
@@ -57,7 +58,7 @@ async def test_a_turn_is_asked_and_answered(
         assert events[-1].usage is not None
         [request] = upstream.requests
         assert request.headers[KINDS[kind[0]].key_header].removeprefix("Bearer ") == "upstream-secret"
-        assert request.json["model"] == "m"
+        assert request.model == "m"
         assert request.streams == stream
 
 
@@ -156,7 +157,7 @@ async def _joined(reads: AsyncGenerator[bytes, None]) -> bytes:
 
 async def test_models_are_listed(provider_at: Build) -> None:
     async with ScriptedUpstream() as upstream:
-        upstream.on("/models", json_reply({"object": "list", "data": [{"id": "a"}, {"id": "b"}]}))
+        upstream.on("/models", json_reply({"data": [{"id": "a"}, {"id": "b"}], "models": GEMINI_MODELS}))
         assert await provider_at(upstream.url).models() == ["a", "b"]
 
 

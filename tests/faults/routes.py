@@ -12,5 +12,7 @@ ROUTES = {
 NATIVE_ROUTES = {
     "Responses over the Messages API": (RESPONSES, "anthropic"),
     "chat over the Messages API": (CHAT, "anthropic"),
+    "Responses over Gemini's": (RESPONSES, "gemini"),
+    "chat over Gemini's": (CHAT, "gemini"),
 }
 """Those to upstreams with an API that no client speaks."""

@@ -8,7 +8,7 @@ import gzip
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from . import anthropic
+from . import anthropic, gemini
 from .builders import (
     DONE,
     JSON,
@@ -86,8 +86,18 @@ ANTHROPIC = Answer(
     refusal=dump(_LIMITED),
     done=b"",
 )
+_EXHAUSTED = gemini.error(429, "RESOURCE_EXHAUSTED", "slow down")
+GEMINI = Answer(
+    frames=[data_frame(each) for each in (*(gemini.chunk(gemini.text(piece)) for piece in TEXT), gemini.last())],
+    cut=len(TEXT),
+    empty=data_frame(gemini.chunk(gemini.text(""))),
+    error=data_frame(_EXHAUSTED),
+    whole=dump(gemini.last(gemini.text("".join(TEXT)))),
+    refusal=dump(_EXHAUSTED),
+    done=b"",
+)
 
-ANSWERS: dict[str, Answer] = {"chat": CHAT, "responses": RESPONSES, "anthropic": ANTHROPIC}
+ANSWERS: dict[str, Answer] = {"chat": CHAT, "responses": RESPONSES, "anthropic": ANTHROPIC, "gemini": GEMINI}
 """Dialect -> a sound answer in it."""
 
 Fault = Callable[[Answer], Script]
