@@ -114,7 +114,7 @@ def asked_of(turn: Turn, profile: Profile, honoured: frozenset[str], parsers: Pa
         forced=call,
         guide=guide if call is None else Guide(json_schema=call.schema, after=call.suffix),
         sampling=sampling,
-        stop=turn.sampling.get("stop") or (),
+        stop=tuple(turn.sampling.get("stop") or ()),
         block_stop=stop(name) if tools and single else None,
         logprobs=_alternatives(turn.sampling),
         budget=budget_of(turn, profile) if two_runs else None,

@@ -41,6 +41,11 @@ def generated(engine: Engine, turn: Turn, profile: Profile, parsers: Parsers = P
     return _Exchange(engine, turn, profile, asked_of(turn, profile, engine.parameters, parsers))
 
 
+async def counted(engine: Engine, turn: Turn, profile: Profile, parsers: Parsers = PARSERS) -> int:
+    """The tokens of the turn's input on this engine, as its usage would say them. Raises as `generated` does."""
+    return await _Exchange(engine, turn, profile, asked_of(turn, profile, engine.parameters, parsers)).count()
+
+
 class _Exchange:
     def __init__(self, engine: Engine, turn: Turn, profile: Profile, asked: Asked) -> None:
         self.losses: Sequence[Loss] = asked.losses
@@ -55,7 +60,7 @@ class _Exchange:
     async def batches(self) -> AsyncGenerator[Batch, None]:
         asked = self._asked
         prompt = await self._render()
-        self._room(prompt)
+        self._check(prompt, len(await self._prefix()))
         out = Generated(
             new_id,
             self._profile,
@@ -73,6 +78,14 @@ class _Exchange:
                 yield batch
                 if isinstance(batch[-1], Failed):
                     return
+
+    async def count(self) -> int:
+        prompt = await self._render()
+        if self._asked.budget is None:
+            return len(prompt.tokens)
+        thinking = Thinking(self._engine, self._profile, {}, plain_start=False)
+        await thinking.open(prompt)
+        return len(thinking.prompt.tokens)
 
     async def _render(self) -> Prompt:
         chat = self._asked.chat
@@ -95,9 +108,10 @@ class _Exchange:
         asked, usage, limit = self._asked, self._usage, self._profile.max_response_tokens
         sampling = {name: value for name, value in asked.sampling.items() if name not in _OF_ANSWERS}
         thinking = Thinking(self._engine, self._profile, sampling, plain_start=asked.guide is not None)
-        closing = await thinking.open(prompt)
+        kept = await thinking.open(prompt) + len(await self._prefix())
+        self._check(thinking.prompt, kept)
         usage.input = len(thinking.prompt.tokens)
-        budget = fitted(budget, room=self._room(thinking.prompt, closing), answer=limit)
+        budget = fitted(budget, room=self._room(thinking.prompt, kept), answer=limit)
         if budget:
             async with aclosing(thinking.run(budget, out)) as batches:
                 async for batch in batches:
@@ -116,7 +130,7 @@ class _Exchange:
     async def _answer(self, prompt: Prompt, out: Generated, limit: int | None) -> AsyncGenerator[list[Event], None]:
         asked = self._asked
         if asked.forced is not None:
-            prompt = prompt.then(await self._engine.encode(asked.forced.prefix), asked.forced.prefix)
+            prompt = prompt.then(await self._prefix(), asked.forced.prefix)
             if events := out.say(asked.forced.prefix):
                 yield events
         room = self._room(prompt)
@@ -163,19 +177,24 @@ class _Exchange:
             usage.reasoning = (usage.reasoning or 0) + (made if out.in_thought else end)
         return events
 
-    def _room(self, prompt: Prompt, closing: int = 0) -> int | None:
-        """Tokens there are still for output, where somebody sets a limit; `closing` are kept for what we write."""
-        rooms: list[int] = []
-        if (window := self._engine.window) is not None:
-            rooms.append(window - len(prompt.tokens) - closing)
-            if rooms[0] < 1:
-                told = (
-                    f"This model's context is {window} tokens, and {len(prompt.tokens)} of input leave no room in it."
-                )
-                raise ContextLengthExceeded(told, status=400)
-        if (most := self._turn.max_output_tokens) is not None:
+    def _room(self, prompt: Prompt, kept: int = 0) -> int | None:
+        """Tokens there are still for output, where somebody sets a limit; `kept` are for what we write ourselves."""
+        window, most = self._engine.window, self._turn.max_output_tokens
+        rooms = [] if window is None else [window - len(prompt.tokens) - kept]
+        if most is not None:
             rooms.append(most - (self._usage.output or 0))
         return min(rooms, default=None)
+
+    def _check(self, prompt: Prompt, kept: int = 0) -> None:
+        """Raises ContextLengthExceeded where there is no room for a token: engines cut such answers without a word."""
+        window = self._engine.window
+        if window is not None and len(prompt.tokens) + kept >= window:
+            told = f"This model's context is {window} tokens: {len(prompt.tokens)} of input leave no room in it."
+            raise ContextLengthExceeded(told, status=400)
+
+    async def _prefix(self) -> Sequence[int]:
+        """What is put in the model's mouth of a call that it has to make."""
+        return await self._engine.encode(self._asked.forced.prefix) if self._asked.forced is not None else ()
 
 
 def _speaks_of_tools(chat: Json) -> bool:

@@ -8,7 +8,7 @@ from providers.engines.base import Engine, Generation, Piece, Prompt
 from providers.errors import UpstreamBroken
 from translation.events import Event
 from translation.generated import Generated
-from translation.parsers.thought import CLOSING, ThoughtReader, open_tag, rest_of
+from translation.parsers.thought import CLOSING, ThoughtReader, after_first, after_last, open_tag
 from translation.profile import Profile
 
 _TAIL: Final = 16
@@ -63,7 +63,6 @@ class Thinking:
         asked = Generation(max_tokens=budget, stop=CLOSING, sampling=self._sampling)
         async with aclosing(self._engine.generate(self.prompt, asked)) as pieces:
             async for last in pieces:
-                before = len(tokens)
                 tokens += last.tokens
                 raw.append(last.text)
                 self.used += len(last.tokens) + last.unnamed
@@ -76,7 +75,7 @@ class Thinking:
         if last is None or not (last.finish or reader.closed):
             raise UpstreamBroken("the engine ended without saying why")
         if reader.closed:
-            await self._went_on(reader, tokens, before, "".join(said))
+            await self._went_on(tokens, "".join(said), ended=last.finish == "stop")
         elif last.stop in CLOSING:
             await self._stopped(last.stop, tokens, "".join(raw))
         else:
@@ -89,16 +88,19 @@ class Thinking:
             begun = lacking not in CLOSING
             await self._append(lacking + _AFTER if begun else self._close("".join(raw)))
 
-    async def _went_on(self, reader: ThoughtReader, tokens: list[int], before: int, thought: str) -> None:
-        """The closing tag came as text, and the engine did not stop at it."""
-        self.early = len(tokens) - await self._end_of_tag(tokens, before)
-        self.used -= self.early
-        await self._begin_answer(thought, f"</{self._tag}>", reader.rest, tokens)
+    async def _went_on(self, tokens: list[int], thought: str, *, ended: bool) -> None:
+        """The closing tag came as text, and the engine did not stop at it. Its tokens may be ahead of its text."""
+        early = len(tokens) - await self._end_of_tag(tokens)
+        self.early, self.used = early, self.used - early
+        if ended:
+            tokens = await self._without_end(tokens, await self._engine.decode(tokens[:-1]))
+        rest = after_first(await self._engine.decode(tokens))
+        await self._begin_answer(thought, f"</{self._tag}>", rest, tokens)
 
     async def _stopped(self, tag: str, tokens: list[int], thought: str) -> None:
         """The engine stopped at the closing tag. What its last token has beyond it is in the tokens only."""
         is_exact = list(await self._engine.encode(tag)) == tokens[-1:]
-        rest = "" if is_exact else rest_of(await self._engine.decode(tokens[-_TAIL:]))
+        rest = "" if is_exact else after_last(await self._engine.decode(tokens[-_TAIL:]))
         await self._begin_answer(thought, tag, rest, tokens)
 
     async def _begin_answer(self, thought: str, tag: str, rest: str, tokens: Sequence[int]) -> None:
@@ -112,9 +114,9 @@ class Thinking:
             await self._append(_AFTER)
         self.prefix = rest
 
-    async def _end_of_tag(self, tokens: Sequence[int], before: int) -> int:
-        """How many of the tokens it takes to write the closing tag; it was not whole after `before` of them."""
-        low, high = before, len(tokens)
+    async def _end_of_tag(self, tokens: Sequence[int]) -> int:
+        """How many of the tokens it takes to have written a closing tag."""
+        low, high = 0, len(tokens)
         while high - low > 1:
             middle = (low + high) // 2
             text = await self._engine.decode(tokens[:middle])

@@ -35,7 +35,7 @@ SEARCH = {
         "additionalProperties": False,
     },
 }
-SUM = {
+SUM: dict[str, Any] = {
     "type": "object",
     "properties": {name: {"type": "integer"} for name in ("a", "b", "sum")},
     "required": ["a", "b", "sum"],
@@ -211,7 +211,8 @@ def test_the_tool_that_is_forced_is_called_though_another_would_fit(api: Api) ->
 
 
 def test_some_tool_is_called_where_one_is_required(client: OpenAI) -> None:
-    response = client.responses.create(
+    create: Any = client.responses.create
+    response = create(
         model="tiny",
         input="Hi",
         temperature=0,
@@ -223,7 +224,8 @@ def test_some_tool_is_called_where_one_is_required(client: OpenAI) -> None:
 
 
 def test_tools_that_may_not_be_called_are_not_in_the_prompt(client: OpenAI) -> None:
-    response = client.responses.create(
+    create: Any = client.responses.create
+    response = create(
         model="tiny",
         input="What is the weather in Paris?",
         temperature=0,
@@ -231,7 +233,6 @@ def test_tools_that_may_not_be_called_are_not_in_the_prompt(client: OpenAI) -> N
         tool_choice="none",
     )
     assert response.output_text == "I have no tool for that."
-    assert response.usage is not None
     assert response.usage.input_tokens < 30
 
 
@@ -242,9 +243,9 @@ def test_the_answer_follows_its_schema_and_the_thought_does_not(api: Api) -> Non
 
 
 def test_a_schema_binds_an_answer_that_would_be_another(api: Api) -> None:
-    schema = {**SUM, "properties": {name: {"type": "integer", "enum": [5]} for name in ("a", "b", "sum")}}
+    schema = {**SUM, "properties": {**SUM["properties"], "sum": {"type": "integer", "enum": [9]}}}
     reply = api.ask(user("Give me JSON for 3 + 4."), schema=schema)
-    assert json.loads(reply.text) == {"a": 5, "b": 5, "sum": 5}
+    assert json.loads(reply.text) == {"a": 3, "b": 4, "sum": 9}
     assert reply.reasoning == "The user wants JSON for 3 + 4. That makes 7."
 
 

@@ -9,7 +9,6 @@ CLOSING: Final = ("</think>", "</thinking>")
 _TAG: Final = re.compile(r"</?think(?:ing)?>")
 _TAGS: Final = ("<think>", "<thinking>", *CLOSING)
 _OPEN_AT_END: Final = re.compile(r"<(think|thinking)>\s*\Z")
-_CLOSED_AT_END: Final = re.compile(r"<(think|thinking)>\s*</\1>\s*\Z")
 
 
 class ThoughtReader:
@@ -57,12 +56,11 @@ def open_tag(tail: str) -> str | None:
     return found[1] if found else None
 
 
-def has_closed(tail: str) -> bool:
-    """Whether a prompt ends with a thought that is empty and closed."""
-    return _CLOSED_AT_END.search(tail) is not None
+def after_first(text: str) -> str:
+    """What follows the first closing tag of a text; all of it where there is none."""
+    return text[min((text.find(tag) + len(tag) for tag in CLOSING if tag in text), default=0) :]
 
 
-def rest_of(text: str) -> str:
+def after_last(text: str) -> str:
     """What follows the last closing tag of a text; all of it where there is none."""
-    end = max((text.rfind(tag) + len(tag) for tag in CLOSING if tag in text), default=0)
-    return text[end:]
+    return text[max((text.rfind(tag) + len(tag) for tag in CLOSING if tag in text), default=0) :]

@@ -1,0 +1,116 @@
+"""An engine that writes what it is told to, in tokens of its own, and keeps to what it is asked."""
+
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import dataclass, field
+
+from providers.engines.base import Finish, Generation, Piece, Prompt
+from translation.json_types import Json
+
+END = 0
+"""The token that ends a turn."""
+
+END_TEXT = "<|end|>"
+
+
+@dataclass
+class Run:
+    """One time the engine was asked to generate."""
+
+    prompt: str
+    tokens: Sequence[int]
+    asked: Generation
+    closed: bool = False
+
+
+@dataclass
+class FakeEngine:
+    """A token is a character, or one of `words`, of which the longest that fits is taken.
+
+    Each of `texts` is what one run would write; then the turn ends. A piece has `size` tokens.
+    """
+
+    texts: Sequence[str | Exception]
+    words: Sequence[str] = ()
+    size: int = 1
+    window: int | None = None
+    opens: str = ""
+    """What the template writes at the end of a prompt."""
+    tools: bool = True
+    heeds_stops: bool = True
+    heeds_limit: bool = True
+    parameters: frozenset[str] = frozenset({"temperature", "seed", "min_tokens"})
+    cached: int | None = None
+    endless: int | None = None
+    """The run that ends without saying so."""
+    names_end: bool = True
+    """The token that ends the turn is among the tokens."""
+    runs: list[Run] = field(default_factory=list)
+    rendered: list[Json] = field(default_factory=list)
+
+    async def render(self, chat: Json) -> Prompt:
+        self.rendered.append(chat)
+        text = "".join(f"{said['role']}: {said.get('content')}\n" for said in chat["messages"]) + self.opens
+        return Prompt(tokens=await self.encode(text), tail=text[-100:])
+
+    async def renders_tools(self) -> bool:
+        return self.tools
+
+    async def encode(self, text: str) -> Sequence[int]:
+        tokens: list[int] = []
+        while text:
+            word = max((word for word in self.words if text.startswith(word)), key=len, default=text[0])
+            tokens.append(-1 - self.words.index(word) if word in self.words else ord(word))
+            text = text[len(word) :]
+        return tokens
+
+    async def decode(self, tokens: Sequence[int]) -> str:
+        return "".join(map(self._text, tokens))
+
+    def _text(self, token: int) -> str:
+        return END_TEXT if token == END else self.words[-1 - token] if token < 0 else chr(token)
+
+    async def generate(self, prompt: Prompt, asked: Generation) -> AsyncGenerator[Piece, None]:
+        assert asked.max_tokens >= 1
+        run = Run(await self.decode(prompt.tokens), list(prompt.tokens), asked)
+        self.runs.append(run)
+        try:
+            for piece in await self._pieces(self.texts[len(self.runs) - 1], asked):
+                if isinstance(piece, Exception):
+                    raise piece
+                if piece.finish and self.endless == len(self.runs) - 1:
+                    return
+                yield piece
+        finally:
+            run.closed = True
+
+    async def _pieces(self, text: str | Exception, asked: Generation) -> list[Piece | Exception]:
+        if isinstance(text, Exception):
+            return [Piece("a", [ord("a")]), text]
+        written, said, waiting = "", 0, []
+        pieces: list[Piece | Exception] = []
+        tokens = [*await self.encode(text), END]
+        for number, token in enumerate(tokens[: asked.max_tokens] if self.heeds_limit else tokens, 1):
+            waiting.append(token)
+            written += "" if token == END else self._text(token)
+            met = [stop for stop in asked.stop if self.heeds_stops and stop in written]
+            stop = min(met, key=written.index, default=None)
+            is_last = self.heeds_limit and number == asked.max_tokens
+            finish: Finish | None = "stop" if stop or token == END else "length" if is_last else None
+            if finish is None and len(waiting) < self.size:
+                continue
+            end = written.index(stop) if stop else len(written)
+            if finish is None:  # what could become a stop string is not said yet
+                end = max(said, end - max(map(len, asked.stop), default=1) + 1)
+            named = [each for each in waiting if each != END or self.names_end]
+            unnamed = len(waiting) - len(named)
+            logprobs = None if asked.logprobs is None else [{"token": written[said:end]}]
+            pieces.append(Piece(written[said:end], named, logprobs, finish, stop, self.cached, unnamed))
+            said, waiting = end, []
+            if finish:
+                break
+        return pieces
+
+
+def message(text: str) -> Json:
+    """Of a user, as a turn has it."""
+    return {"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]}
