@@ -62,8 +62,8 @@ _ANTHROPIC = """\
 - Its blocks, signed, empty or redacted, are kept in the `details` of reasoning items, which chat clients get as
   `reasoning_details`, and go back as they were: with `previous_response_id`, or when a client sends the items again.
   Reasoning of other vendors' models is dropped with a loss, or with `replay_reasoning: think_tags` said in think tags.
-- **Length**: the API wants one. Without `max_output_tokens` it is 32000, or the budget and `max_response_tokens`
-  where that is set.
+- **Length**: the API wants one. Without `max_output_tokens` it is 32000, or the budget and `max_response_tokens` where
+  that is set, as it has to be for models that write less.
 - **Caching** has to be asked for: `prompt_cache_key` or `prompt_cache_retention` marks the end of the system prompt
   and of the input. `24h` is an hour there.
 - **Structured output** is a JSON schema, not `json_object`. Objects are closed and limits such as `minimum` become

@@ -108,6 +108,12 @@ THINKING: dict[str, tuple[str, Json, Json, list[Loss]]] = {
     "all there is, older": (OLD, {"reasoning": {"effort": "max"}}, told(thinking=enabled(16_384)), []),
     "thinking on, older": (OLD, {"thinking": True}, told(thinking=enabled(16_384)), []),
     "a budget, older": (OLD, {"reasoning": {"max_tokens": 2000, "effort": "high"}}, told(thinking=enabled(2000)), []),
+    "a budget over the usual length": (
+        OLD,
+        {"reasoning": {"max_tokens": 50_000}},
+        told(thinking=enabled(50_000), max_tokens=58_000),
+        [],
+    ),
     "a budget too small": (
         OLD,
         {"reasoning": {"max_tokens": 10}},
@@ -163,7 +169,9 @@ def test_the_form_can_be_told() -> None:
 def test_efforts_can_have_budgets_of_their_own_and_answers_a_length() -> None:
     profile = Profile(effort_budgets={"low": 3000}, max_response_tokens=500)
     body, _ = asked(OLD, profile, reasoning={"effort": "low"})
-    assert (body["thinking"], body["max_tokens"]) == (enabled(2625), 3500)
+    assert (body["thinking"], body["max_tokens"]) == (enabled(3000), 3500)
+    for quiet in ({}, {"thinking": False}):
+        assert asked(OLD, profile, **quiet)[0]["max_tokens"] == 500
 
 
 NAMES = {

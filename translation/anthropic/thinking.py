@@ -54,13 +54,12 @@ def lower_thinking(turn: Turn, profile: Profile, losses: list[Loss], *, barred: 
     """What to say of thinking, and how long the reply may be. `barred`: why the API would refuse thinking here."""
     asked = {key: value for key, value in (turn.reasoning or {}).items() if value is not None}
     summary, effort, budget = asked.get("summary"), asked.get("effort"), asked.get("max_tokens")
-    limit = turn.max_output_tokens or MAX_TOKENS
     if turn.thinking is False or effort == "none":
-        return Told({"thinking": {"type": "disabled"}}, False, limit)
+        return Told({"thinking": {"type": "disabled"}}, False, _length(turn, profile))
     if turn.thinking is None and effort is None and budget is None:
         if summary:
             losses.append(Loss("reasoning.summary", "dropped"))
-        return Told({}, False, limit)
+        return Told({}, False, _length(turn, profile))
     if is_budgeted(turn.model, profile):
         return _budgeted(turn, profile, losses, budget or _share(effort, profile), barred)
     body: Json = {}
@@ -72,9 +71,10 @@ def lower_thinking(turn: Turn, profile: Profile, losses: list[Loss], *, barred: 
         losses.append(Loss("reasoning.max_tokens", "dropped"))
     if barred:
         losses.append(Loss("reasoning", barred))
-        return Told(body, False, limit)
+        return Told(body, False, _length(turn, profile))
     # What is thought is left out by default, but for its signature.
-    return Told({"thinking": {"type": "adaptive", "display": "summarized"}, **body}, True, limit)
+    body["thinking"] = {"type": "adaptive", "display": "summarized"}
+    return Told(body, True, turn.max_output_tokens or MAX_TOKENS)
 
 
 def _share(effort: str | None, profile: Profile) -> int:
@@ -85,16 +85,22 @@ def _share(effort: str | None, profile: Profile) -> int:
 
 def _budgeted(turn: Turn, profile: Profile, losses: list[Loss], wanted: int, barred: str | None) -> Told:
     budget = max(wanted, _LEAST_BUDGET)
-    limit = turn.max_output_tokens
-    if limit is None:
-        limit = MAX_TOKENS if profile.max_response_tokens is None else budget + profile.max_response_tokens
-    if not barred:
-        # A quarter is left for the answer.
-        budget = min(budget, limit - max(limit // 4, 1))
-        barred = "no room for it" if budget < _LEAST_BUDGET else None
+    if (limit := turn.max_output_tokens) is not None:
+        budget = min(budget, limit - max(limit // 4, 1))  # a quarter is left for the answer
+    elif profile.max_response_tokens is not None:
+        limit = budget + profile.max_response_tokens
+    else:
+        limit = max(MAX_TOKENS, budget + MAX_TOKENS // 4)
+    if not barred and budget < _LEAST_BUDGET:
+        barred = "no room for it"
     if barred:
         losses.append(Loss("reasoning", barred))
-        return Told({}, False, limit)
+        return Told({}, False, _length(turn, profile))
     if budget != wanted:
         losses.append(Loss("reasoning", f"{budget} tokens"))
     return Told({"thinking": {"type": "enabled", "budget_tokens": budget}}, True, limit)
+
+
+def _length(turn: Turn, profile: Profile) -> int:
+    """Of a reply that is all answer."""
+    return turn.max_output_tokens or profile.max_response_tokens or MAX_TOKENS
