@@ -89,7 +89,7 @@ class _Exchange:
 
     async def _render(self) -> Prompt:
         chat = self._asked.chat
-        if _speaks_of_tools(chat) and not await self._engine.renders_tools():
+        if _speaks_of_tools(chat) and (self._asked.in_words or not await self._engine.renders_tools()):
             chat = as_text(chat, single_block=self._asked.block_stop is not None, parser=self._asked.format)
         return await self._engine.render({name: chat[name] for name in _RENDERED if name in chat})
 

@@ -8,9 +8,10 @@ from pathlib import Path
 
 from providers.base import Capabilities, Condition, Counting, Dialect, Exchange, RelayExchange
 from providers.config import ProviderConfig
-from providers.engines.exchange import generated
+from providers.engines.exchange import counted, generated
 from providers.engines.supervisor import Progress, Supervisor
 from providers.vllm_inprocess.starting import Started, started
+from translation.errors import Unrepresentable
 from translation.json_types import Json
 from translation.profile import Profile
 from translation.turn import Turn
@@ -64,7 +65,10 @@ class VllmProvider:
         raise ValueError(f"an engine speaks no dialect, so not {dialect}")
 
     async def count(self, turn: Turn, profile: Profile, way: Counting) -> int:
-        raise NotImplementedError
+        if way not in ("template", "tokenize"):
+            raise Unrepresentable(f"an engine in this process counts by its template, not by {way!r}", param=None)
+        engine, parsers = self._supervisor.engine.serving(turn, profile)
+        return await counted(engine, turn, profile, parsers)
 
     async def models(self) -> Sequence[str]:
         return self._supervisor.engine.models

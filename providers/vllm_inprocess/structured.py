@@ -7,7 +7,7 @@ from typing import Any, Final
 from providers.engines.base import Guide
 from translation.json_types import Json
 
-_MOST_BLANKS: Final = 64
+_MOST_BLANKS: Final = 32
 """Spaces and line breaks in a row. JSON may have any number of them, and a model that would rather write something else
 writes nothing but those until its window is full; this is enough to indent with."""
 

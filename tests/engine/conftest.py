@@ -15,7 +15,7 @@ MODELS: dict[str, Json] = {
         "two_pass": True,
         "max_thinking_tokens": 64,
         "bridge": "Now I answer.",
-        "effort_budgets": {"low": 5},
+        "effort_budgets": {"minimal": 0, "low": 5},
     },
     "within": {"provider": "local", "two_pass": "engine", "max_thinking_tokens": 64},
     "one block": {"provider": "local", "two_pass": True, "single_tool_block": True},

@@ -172,7 +172,7 @@ def tag_of(llm: AsyncLLM) -> Any:
 async def test_json_has_no_more_space_between_its_parts_than_it_takes_to_indent_them(guide: Guide, schema: Any) -> None:
     llm = AsyncLLM()
     await pieces_of(llm, Generation(max_tokens=8, guide=guide))
-    assert tag_of(llm) == {"type": "json_schema", "json_schema": schema, "max_whitespace_cnt": 64}
+    assert tag_of(llm) == {"type": "json_schema", "json_schema": schema, "max_whitespace_cnt": 32}
 
 
 async def test_what_follows_the_json_of_a_call_is_part_of_its_form() -> None:

@@ -4,6 +4,7 @@ import asyncio
 import multiprocessing
 import threading
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,6 +15,9 @@ from providers.vllm_inprocess import starting
 from providers.vllm_inprocess.provider import VllmProvider
 from providers.vllm_inprocess.starting import started
 from tests.unit.vllm_fakes import AsyncLLM, library
+from translation.errors import Unrepresentable
+from translation.profile import DEFAULT_PROFILE
+from translation.turn import Turn
 
 CONFIG = ProviderConfig.model_validate({"type": "vllm_inprocess", "model": "some/model"})
 DEADLINE_S = 10.0
@@ -163,3 +167,19 @@ async def test_the_provider_says_how_its_engine_is(loading: Loading) -> None:
         assert provider.condition.running == 3
         assert await provider.models() == ["some/model"]
     assert provider.condition.state == "down"
+
+
+async def test_an_input_is_counted_as_the_engine_would_read_it(loading: Loading) -> None:
+    provider = VllmProvider("local", CONFIG)
+    turn = Turn(model="tiny", items=[{"type": "message", "role": "user", "content": [text("Hi")]}])
+    async with provider.running():
+        await asyncio.wait_for(provider.settled(), DEADLINE_S)
+        assert await provider.count(turn, DEFAULT_PROFILE, "template") == len("\nHi\n")
+        two = replace(DEFAULT_PROFILE, two_pass="on")
+        assert await provider.count(turn, two, "template") > len("\nHi\n"), "the tag that opens the thought is input"
+        with pytest.raises(Unrepresentable):
+            await provider.count(turn, DEFAULT_PROFILE, "responses")
+
+
+def text(said: str) -> dict[str, Any]:
+    return {"type": "input_text", "text": said}

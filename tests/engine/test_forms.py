@@ -1,0 +1,134 @@
+"""What shapes an answer of the engine inside: guides, sampling, stops, probabilities."""
+
+import json
+import re
+from typing import Any
+
+import pytest
+from openai import BadRequestError, OpenAI
+
+QUESTION = "What is 3 + 4?"
+
+
+def ask(client: OpenAI, text: str = QUESTION, model: str = "two", **options: Any) -> Any:
+    return client.responses.create(model=model, input=text, **{"temperature": 0, **options})
+
+
+def chat(client: OpenAI, model: str = "tiny", **options: Any) -> Any:
+    messages: Any = [{"role": "user", "content": QUESTION}]
+    return client.chat.completions.create(model=model, messages=messages, **{"temperature": 0, **options})
+
+
+@pytest.mark.parametrize(
+    ("guide", "form"),
+    [
+        ({"structured_outputs": {"regex": "[a-c]{3}"}}, "[a-c]{3}"),
+        ({"structured_outputs": {"choice": ["yes", "no"]}}, "yes|no"),
+        ({"structured_outputs": {"grammar": 'root ::= "left" | "right"'}}, "left|right"),
+        ({"guided_regex": "[0-9]{2}"}, "[0-9]{2}"),
+    ],
+)
+def test_an_answer_has_the_form_it_is_asked_for_after_a_free_thought(client: OpenAI, guide: Any, form: str) -> None:
+    response = ask(client, extra_body=guide)
+    assert re.fullmatch(form, response.output_text)
+    assert response.output[0].content[0].text == "The user asks for 3 + 4. That makes 7."
+
+
+def test_any_json_object_may_be_asked_for(client: OpenAI) -> None:
+    response = ask(client, "Give me JSON for 3 + 4.", text={"format": {"type": "json_object"}})
+    assert json.loads(response.output_text) == {"a": 3, "b": 4, "sum": 7}
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ({"text": {"format": {"type": "json_schema", "name": "x", "schema": {"type": "nonsense"}}}}, "schema|tag"),
+        ({"extra_body": {"structured_outputs": {"regex": "(("}}}, "regex"),
+        ({"extra_body": {"bad_words": [""]}}, "bad_words"),
+        ({"extra_body": {"top_k": -7}}, "top_k"),
+    ],
+)
+def test_what_the_engine_refuses_is_the_clients_mistake(client: OpenAI, option: Any, said: str) -> None:
+    with pytest.raises(BadRequestError) as refused:
+        ask(client, model="tiny", **option)
+    assert re.search(said, refused.value.message), refused.value.message
+
+
+def test_a_stop_string_ends_the_answer_before_it(client: OpenAI) -> None:
+    completion = chat(client, stop=["is 7"])
+    assert completion.choices[0].message.content == "The answer "
+    assert completion.choices[0].finish_reason == "stop"
+
+
+def test_equal_seeds_draw_equal_answers(client: OpenAI) -> None:
+    drawn = {chat(client, temperature=1.8, seed=7).choices[0].message.content for _ in range(3)}
+    assert len(drawn) == 1
+
+
+def test_probabilities_add_up_to_the_text_that_they_are_of(client: OpenAI) -> None:
+    (choice,) = chat(client, logprobs=True, top_logprobs=3, extra_body={"thinking": False}).choices
+    tokens = choice.logprobs.content
+    assert "".join(token.token for token in tokens).strip() == choice.message.content
+    assert b"".join(bytes(token.bytes) for token in tokens).decode().strip() == choice.message.content
+    assert all(token.logprob <= 0 and len(token.top_logprobs) == 3 for token in tokens)
+    first = tokens[0]
+    assert first.top_logprobs[0].token == first.token, "at temperature 0 the likeliest is chosen"
+
+
+def test_probabilities_come_over_the_other_api_too(client: OpenAI) -> None:
+    response = ask(client, model="tiny", include=["message.output_text.logprobs"], top_logprobs=2)
+    (part,) = response.output[-1].content
+    assert "".join(token.token for token in part.logprobs).strip() == "The answer is 7."
+
+
+def test_a_penalty_changes_what_is_said(client: OpenAI) -> None:
+    plain, penalised = (
+        client.responses.create(
+            model="tiny",
+            input="Never stop.",
+            temperature=0,
+            max_output_tokens=60,
+            extra_body={"thinking": False, **more},
+        ).output_text
+        for more in ({}, {"repetition_penalty": 1.8})
+    )
+    assert plain.startswith("tick tock tick tock")
+    assert plain != penalised
+
+
+def test_tokens_can_be_made_certain_and_lengths_a_least(client: OpenAI) -> None:
+    options = {"thinking": False, "allowed_token_ids": [18, 19], "min_tokens": 5}
+    response = ask(client, model="tiny", max_output_tokens=8, extra_body=options)
+    assert response.usage.output_tokens == 8
+    assert set(response.output_text) <= {"3", "4"}
+
+
+def test_what_the_engine_does_not_know_is_reported(client: OpenAI) -> None:
+    raw = client.responses.with_raw_response.create(
+        model="tiny", input=QUESTION, extra_body={"use_beam_search": True, "length_penalty": 1.0}
+    )
+    assert {"use_beam_search", "length_penalty"} <= set(re.findall(r"[a-z_]+", raw.headers["x-gateway-loss"]))
+
+
+def test_calls_are_read_by_a_parser_of_vllms_where_it_is_named(client: OpenAI) -> None:
+    tool: Any = {"name": "get_weather", "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}}
+    response = client.responses.create(
+        model="qwen",
+        input="What is the weather in Paris?",
+        temperature=0,
+        tools=[{"type": "function", "strict": False, **tool}],
+    )
+    (call,) = [item for item in response.output if item.type == "function_call"]
+    assert (call.name, json.loads(call.arguments)) == ("get_weather", {"city": "Paris"})
+
+
+def test_a_parser_that_does_not_fit_the_model_says_so(client: OpenAI) -> None:
+    tool: Any = {"type": "function", "name": "f", "strict": False, "parameters": {"type": "object", "properties": {}}}
+    with pytest.raises(Exception, match="vllm:llama3_json"):
+        client.responses.create(model="llama", input="Hi", tools=[tool])
+
+
+def test_a_text_model_refuses_images(client: OpenAI) -> None:
+    part: Any = {"type": "input_image", "image_url": "data:image/png;base64,aGk=", "detail": "auto"}
+    with pytest.raises(BadRequestError):
+        client.responses.create(model="tiny", input=[{"role": "user", "content": [part]}])
