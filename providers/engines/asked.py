@@ -43,8 +43,10 @@ class Asked:
     """`messages`, `tools`, `tool_choice`, `chat_template_kwargs`."""
     parser: Callable[[], ToolParser] | None
     """How the answer's calls are read; None: it has none."""
+    in_words: bool
+    """The template is not to say the tools, whether it can or not."""
     format: str
-    """How calls are written where the template does not know them."""
+    """How calls are written where the template does not say the tools."""
     forced: Forced | None
     """The call that the answer must be."""
     guide: Guide | None
@@ -78,7 +80,10 @@ def asked_of(turn: Turn, profile: Profile, honoured: frozenset[str], parsers: Pa
         sampling={"n": turn.sampling["n"]} if "n" in turn.sampling else {},
         extra={name: value for name, value in turn.extra.items() if name in _TEMPLATE},
     )
-    body, lowered = lower(plain, replace(profile, forced_tool="named", extra_params=_TEMPLATE & profile.extra_params))
+    native = replace(
+        profile, forced_tool="named", text_tool_calls="none", extra_params=_TEMPLATE & profile.extra_params
+    )
+    body, lowered = lower(plain, native)
     losses = [*lowered, *_lost(turn, profile, honoured)]
     chat: Json = {
         name: body[name] for name in ("messages", "tools", "tool_choice", "chat_template_kwargs") if name in body
@@ -87,7 +92,8 @@ def asked_of(turn: Turn, profile: Profile, honoured: frozenset[str], parsers: Pa
     if choice == "none":
         chat = {name: value for name, value in chat.items() if name not in ("tools", "tool_choice")}
     tools = chat.get("tools", [])
-    name = profile.text_tool_calls if profile.text_tool_calls != "none" else profile.tool_parser
+    in_words = profile.text_tool_calls != "none"
+    name = profile.text_tool_calls if in_words else profile.tool_parser
     if tools and name not in parsers:
         raise Unrepresentable(
             "this model's calls come as text: its configuration must name the tool_parser that reads them",
@@ -110,6 +116,7 @@ def asked_of(turn: Turn, profile: Profile, honoured: frozenset[str], parsers: Pa
     return Asked(
         chat=chat,
         parser=parsers[name] if tools else None,
+        in_words=in_words,
         format=name if name in PARSERS else "hermes",
         forced=call,
         guide=guide if call is None else Guide(json_schema=call.schema, after=call.suffix),

@@ -1,6 +1,6 @@
 """What the text of an answer must be: out of the API's own parameter, or out of those that engines add to it."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import orjson
@@ -32,7 +32,7 @@ def _text(value: Any) -> str:
 
 
 def _choice(value: Any) -> Guide:
-    if isinstance(value, Sequence) and value and all(isinstance(each, str) for each in value):
+    if isinstance(value, list) and value and all(isinstance(each, str) for each in value):
         return Guide(choice=tuple(value))
     raise TypeError("a list of texts")
 

@@ -131,9 +131,11 @@ async def test_one_run_may_keep_the_budget_itself() -> None:
     assert (off.asked.sampling, off.asked.max_tokens) == ({}, 50)
 
 
-async def test_tools_that_the_template_does_not_say_are_said_in_words() -> None:
-    engine = FakeEngine([f"{THOUGHT}</think>", CALL], words=WORDS, tools=False)
-    told = await ask(engine, tools=[WEATHER])
+@pytest.mark.parametrize("is_told_to", [True, False])
+async def test_tools_that_the_template_does_not_say_are_said_in_words(is_told_to: bool) -> None:
+    engine = FakeEngine([f"{THOUGHT}</think>", CALL], words=WORDS, tools=is_told_to)
+    profile = Profile(two_pass="on", tool_parser="hermes", text_tool_calls="hermes" if is_told_to else "none")
+    told = await ask(engine, profile, tools=[WEATHER])
     assert "tools" not in engine.rendered[0]
     assert "# Tools" in engine.rendered[0]["messages"][0]["content"]
     assert told.items[-1] == ("function_call", '{"city": "Paris"}')
