@@ -1,0 +1,19 @@
+"""providers/http.py: paths that hold names of models, which clients write."""
+
+from providers.config import ProviderConfig
+from providers.http import Upstream
+from tests.upstream import ScriptedUpstream, json_reply
+
+MORE_THAN_ARE_REMEMBERED = 300
+
+
+async def test_paths_are_not_remembered_for_ever() -> None:
+    async with ScriptedUpstream() as server:
+        server.script(json_reply({"totalTokens": 1}))
+        upstream = Upstream("up", ProviderConfig(type="gemini", base_url=server.url), server.url)
+        for number in range(MORE_THAN_ARE_REMEMBERED):
+            assert await upstream.ask(f"/models/{number}:countTokens", {}) == {"totalTokens": 1}
+        remembered = len(upstream._targets)
+        await upstream.aclose()
+        assert [request.path for request in server.requests][-1] == "/v1/models/299:countTokens"
+    assert 0 < remembered < MORE_THAN_ARE_REMEMBERED
