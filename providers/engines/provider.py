@@ -11,6 +11,7 @@ from providers.engines.exchange import generated
 from providers.engines.remote import Memory
 from providers.http import Upstream
 from providers.wire import WireProvider
+from translation.errors import Unrepresentable
 from translation.profile import Profile
 from translation.turn import Turn
 
@@ -35,6 +36,8 @@ class ContinuingProvider(WireProvider):
             return super().prepare(turn, profile)
         if profile.two_pass == "on" and thinks(turn):
             return generated(self.engine(turn.model), turn, profile)
+        if thinks(turn) and BUDGET not in profile.extra_params:
+            raise Unrepresentable("this model's server keeps no budget for thinking in one run", param="reasoning")
         return super().prepare(_in_one_pass(turn, profile), profile)
 
     def engine(self, model: str) -> Engine:

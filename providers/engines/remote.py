@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import orjson
 
-from providers.engines.base import Prompt
+from providers.engines.base import Generation, Piece, Prompt
 from providers.errors import UpstreamBroken, UpstreamGarbled
 from providers.http import Upstream
 from translation.errors import ProtocolViolation
@@ -60,6 +60,12 @@ class RemoteEngine(ABC):
 
     @abstractmethod
     async def render(self, chat: Json) -> Prompt: ...
+
+    @abstractmethod
+    async def decode(self, tokens: Sequence[int]) -> str: ...
+
+    @abstractmethod
+    def generate(self, prompt: Prompt, asked: Generation) -> AsyncGenerator[Piece, None]: ...
 
     @abstractmethod
     async def _encode(self, text: str) -> list[int]: ...

@@ -1,0 +1,351 @@
+"""Servers as engines: what is sent to them, and what is made of what they answer."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, aclosing
+from typing import Any
+
+import pytest
+
+from providers.config import ProviderConfig
+from providers.engines.base import Generation, Guide, Piece, Prompt
+from providers.engines.llama_server import LlamaServerEngine
+from providers.engines.remote import Memory, RemoteEngine
+from providers.engines.vllm_server import VllmServerEngine
+from providers.errors import UpstreamBroken, UpstreamGarbled, UpstreamRejected
+from providers.http import Upstream
+from tests.upstream import Hang, ScriptedUpstream
+from tests.upstream.builders import DONE, data_frame, error_reply, json_reply, sse_reply
+from translation.errors import Unrepresentable
+
+Json = dict[str, Any]
+Start = Callable[[type[Any], ScriptedUpstream], RemoteEngine]
+PROMPT = Prompt(tokens=[1, 2, 3], tail="abc")
+CHAT: Json = {"messages": [{"role": "user", "content": "Hi"}], "chat_template_kwargs": {"enable_thinking": True}}
+
+
+@pytest.fixture
+async def start() -> AsyncIterator[Start]:
+    async with AsyncExitStack() as stack:
+
+        def start(kind: type[Any], server: ScriptedUpstream) -> RemoteEngine:
+            config = ProviderConfig.model_validate({"type": "vllm", "base_url": server.url, "retries": 0})
+            upstream = Upstream("up", config, server.url)
+            stack.push_async_callback(upstream.aclose)
+            if kind is VllmServerEngine:
+                return VllmServerEngine(upstream, "m", Memory())
+            return LlamaServerEngine.of(upstream, "m", Memory())
+
+        yield start
+
+
+async def pieces(engine: RemoteEngine, **asked: Any) -> list[Piece]:
+    async with aclosing(engine.generate(PROMPT, Generation(**{"max_tokens": 9, **asked}))) as found:
+        return [piece async for piece in found]
+
+
+def llama(text: str, tokens: list[int], made: int, **more: Any) -> bytes:
+    return data_frame({"content": text, "tokens": tokens, "stop": False, "tokens_predicted": made, **more})
+
+
+def llama_end(kind: str, made: int, text: str = "", **more: Any) -> bytes:
+    end = {"content": text, "tokens": [], "stop": True, "tokens_predicted": made, "stop_type": kind, **more}
+    return data_frame({"stopping_word": "", "timings": {"cache_n": 2}, **end})
+
+
+def vllm(text: str, tokens: list[int], reason: str | None = None, **more: Any) -> bytes:
+    choice = {"index": 0, "text": text, "token_ids": tokens, "finish_reason": reason, "stop_reason": None, **more}
+    return data_frame({"choices": [choice]})
+
+
+def vllm_end(cached: int | None = None) -> bytes:
+    details = None if cached is None else {"cached_tokens": cached}
+    return data_frame({"choices": [], "usage": {"prompt_tokens": 3, "prompt_tokens_details": details}})
+
+
+async def test_llama_renders_and_tells_its_window(start: Start) -> None:
+    async with ScriptedUpstream() as server:
+        engine = start(LlamaServerEngine, server)
+        server.on("/props", json_reply({"default_generation_settings": {"n_ctx": 77}}))
+        server.on("/apply-template", json_reply({"prompt": "user: Hi\n"}))
+        server.on("/tokenize", json_reply({"tokens": [5, 6]}))
+        assert engine.window is None
+        assert await engine.render(CHAT) == Prompt(tokens=[5, 6], tail="user: Hi\n")
+        await engine.render(CHAT)
+        assert engine.window == 77
+        assert [request.path for request in server.requests].count("/props") == 1
+        assert server.requests[1].json == CHAT
+        assert server.requests[2].json == {"content": "user: Hi\n", "add_special": True, "parse_special": True}
+
+
+async def test_vllm_renders_and_tells_its_window(start: Start) -> None:
+    async with ScriptedUpstream() as server:
+        engine = start(VllmServerEngine, server)
+        server.on("/tokenize", json_reply({"tokens": [5, 6], "max_model_len": 77}))
+        server.on("/detokenize", json_reply({"prompt": "Hi\n"}))
+        assert await engine.render(CHAT) == Prompt(tokens=[5, 6], tail="Hi\n")
+        assert engine.window == 77
+        assert server.requests[0].json == {**CHAT, "model": "m", "add_generation_prompt": True}
+        assert server.requests[1].json == {"model": "m", "tokens": [5, 6]}
+
+
+@pytest.mark.parametrize("kind", [LlamaServerEngine, VllmServerEngine])
+async def test_short_texts_are_asked_for_once(kind: type[Any], start: Start) -> None:
+    async with ScriptedUpstream() as server:
+        engine = start(kind, server)
+        server.on("/tokenize", json_reply({"tokens": [5]}))
+        assert await engine.encode("") == []
+        assert [await engine.encode(text) for text in ("a", "a", "b" * 300, "b" * 300)] == [[5]] * 4
+        assert len(server.requests) == 3
+
+
+@pytest.mark.parametrize("kind", [LlamaServerEngine, VllmServerEngine])
+@pytest.mark.parametrize("known", [True, False])
+async def test_whether_the_template_says_tools_is_found_out_once(kind: type[Any], known: bool, start: Start) -> None:
+    async with ScriptedUpstream() as server:
+        engine = start(kind, server)
+        server.on("/props", json_reply({}))
+        server.on("/apply-template", json_reply({"prompt": "Hi"}))
+        server.on("/detokenize", json_reply({"prompt": "Hi"}))
+        server.on("/tokenize", json_reply({"tokens": [5]}), json_reply({"tokens": [5, 6] if known else [5]}))
+        assert await engine.renders_tools() is known
+        asked = len(server.requests)
+        assert await engine.renders_tools() is known
+        assert len(server.requests) == asked
+
+
+@pytest.mark.parametrize("kind", [LlamaServerEngine, VllmServerEngine])
+@pytest.mark.parametrize("answer", [{}, {"tokens": "ab"}, {"tokens": ["a"]}, {"tokens": [5]}])
+async def test_what_is_no_prompt_is_garbled(kind: type[Any], answer: Json, start: Start) -> None:
+    async with ScriptedUpstream() as server:
+        engine = start(kind, server)
+        server.script(json_reply(answer))
+        with pytest.raises(UpstreamGarbled):
+            await engine.render(CHAT)
+
+
+async def test_llama_is_asked_by_its_own_names(start: Start) -> None:
+    async with ScriptedUpstream() as server:
+        engine = start(LlamaServerEngine, server)
+        server.on("/completion", sse_reply(llama("a", [5], 1), llama_end("eos", 1)))
+        sampling = {"temperature": 0, "repetition_penalty": 1.1, "unknown": 1}
+        found = await pieces(engine, stop=("x",), sampling=sampling)
+        assert found == [Piece("a", [5]), Piece("", [], finish="stop", cached=2)]
+        [request] = server.requests
+        asked = request.json
+        assert (asked["prompt"], asked["n_predict"], asked["stop"]) == ([1, 2, 3], 9, ["x"])
+        assert (asked["temperature"], asked["repeat_penalty"]) == (0, 1.1)
+        assert "unknown" not in asked
+        assert asked["stream"] is asked["return_tokens"] is asked["cache_prompt"] is True
+
+
+LLAMA_ENDS: dict[str, tuple[bytes, Piece]] = {
+    "a limit": (llama_end("limit", 1, "b"), Piece("b", [], finish="length", cached=2)),
+    "a stop text": (llama_end("word", 1, stopping_word="x"), Piece("", [], finish="stop", stop="x", cached=2)),
+    "the end of a turn": (llama_end("eos", 1), Piece("", [], finish="stop", cached=2)),
+    "a limit within a character": (llama_end("limit", 3), Piece("", [], finish="length", cached=2, unnamed=2)),
+}
+
+
+@pytest.mark.parametrize(("end", "piece"), LLAMA_ENDS.values(), ids=LLAMA_ENDS)
+async def test_llama_says_why_it_ended(end: bytes, piece: Piece, start: Start) -> None:
+    async with ScriptedUpstream() as server:
+        server.on("/completion", sse_reply(llama("a", [5], 1), end))
+        assert await pieces(start(LlamaServerEngine, server)) == [Piece("a", [5]), piece]
+
+
+SPELT: dict[str, tuple[list[int], Piece]] = {
+    "the text leads back to them": ([7, 8, 9], Piece("✓", [7, 8, 9])),
+    "of a longer text the last ones": ([4, 7, 8, 9], Piece("✓", [7, 8, 9])),
+    "the text is spelt otherwise": ([4, 5], Piece("✓", [4, 5], unnamed=1)),
+    "the text is spelt longer": ([1, 2, 3, 4], Piece("✓", [1, 2, 3, 4], unnamed=-1)),
+}
+
+
+@pytest.mark.parametrize(("spelt", "piece"), SPELT.values(), ids=SPELT)
+async def test_tokens_that_llama_leaves_out_of_a_character_are_found(
+    spelt: list[int], piece: Piece, start: Start
+) -> None:
+    async with ScriptedUpstream() as server:
+        server.on("/completion", sse_reply(llama("✓", [9], 3), llama_end("eos", 3)))
+        server.on("/tokenize", json_reply({"tokens": spelt}))
+        first, _ = await pieces(start(LlamaServerEngine, server))
+        assert first == piece
+
+
+LLAMA_GUIDES: dict[str, tuple[Guide, Json]] = {
+    "a grammar": (Guide(grammar="root ::= x"), {"grammar": "root ::= x"}),
+    "a choice": (Guide(choice=['a"\\', "b\n"]), {"grammar": 'root ::= "a\\"\\\\" | "b\\n"'}),
+}
+
+
+@pytest.mark.parametrize(("guide", "asked"), LLAMA_GUIDES.values(), ids=LLAMA_GUIDES)
+async def test_llama_is_told_what_holds_the_answer(guide: Guide, asked: Json, start: Start) -> None:
+    async with ScriptedUpstream() as server:
+        server.on("/completion", sse_reply(llama_end("eos", 0)))
+        await pieces(start(LlamaServerEngine, server), guide=guide)
+        assert {name: server.requests[0].json[name] for name in asked} == asked
+
+
+@pytest.mark.parametrize("guide", [Guide(json_schema={"type": "array"}), Guide(json_object=True)])
+async def test_llama_is_told_a_schema_and_where_its_spaces_are(guide: Guide, start: Start) -> None:
+    async with ScriptedUpstream() as server:
+        server.on("/completion", sse_reply(llama_end("eos", 0)))
+        await pieces(start(LlamaServerEngine, server), guide=guide)
+        schema = server.requests[0].json["json_schema"]
+        assert schema["type"] == ("array" if guide.json_schema else "object")
+        assert schema["x-guidance"]["whitespace_flexible"] is False
+
+
+async def test_llama_has_no_expressions(start: Start) -> None:
+    async with ScriptedUpstream() as server:
+        with pytest.raises(Unrepresentable):
+            await pieces(start(LlamaServerEngine, server), guide=Guide(regex="a"))
+
+
+async def test_a_llama_that_cannot_be_told_what_follows_a_schema_is_told_the_schema(start: Start) -> None:
+    guide = Guide(json_schema={"type": "object"}, after="\n</tool_call>")
+    async with ScriptedUpstream() as server:
+        end = sse_reply(llama_end("eos", 0))
+        server.on("/completion", error_reply(400, "failed to parse grammar"), end)
+        engine = start(LlamaServerEngine, server)
+        for _ in range(2):
+            await pieces(engine, guide=guide)
+        first, *others = [request.json for request in server.requests]
+        assert first["grammar"].startswith("%llguidance")
+        assert [("grammar" in other, "json_schema" in other) for other in others] == [(False, True)] * 2
+
+
+async def test_what_llama_refuses_for_other_reasons_stays_refused(start: Start) -> None:
+    async with ScriptedUpstream() as server:
+        server.on("/completion", error_reply(400, "no"))
+        for guide in (None, Guide(json_schema={}, after="x")):
+            with pytest.raises(UpstreamRejected):
+                await pieces(start(LlamaServerEngine, server), guide=guide)
+
+
+async def test_probabilities_come_in_the_full_form(start: Start) -> None:
+    given = {"token": "a", "logprob": -0.5, "bytes": [97], "id": 5}
+    rivals = [{"id": number, "token": str(number), "logprob": -number, "bytes": [48]} for number in (1, 2, 3)]
+    read = [{"token": each["token"], "logprob": each["logprob"], "bytes": each["bytes"]} for each in rivals]
+    ours = {"token": "a", "logprob": -0.5, "bytes": [97]}
+    async with ScriptedUpstream() as server:
+        probabilities = [{**given, "top_logprobs": rivals}]
+        stream = sse_reply(llama("a", [5], 1, completion_probabilities=probabilities), llama_end("eos", 1))
+        server.on("/completion", stream)
+        engine = start(LlamaServerEngine, server)
+        for asked, told in ((0, 1), (2, 2)):
+            first, last = await pieces(engine, logprobs=asked)
+            assert first.logprobs == [{**ours, "top_logprobs": read[:asked]}]
+            assert last.logprobs is None
+            assert server.requests[-1].json["n_probs"] == told
+        assert (await pieces(engine))[0].logprobs is None
+
+
+async def test_vllm_is_asked_for_tokens(start: Start) -> None:
+    async with ScriptedUpstream() as server:
+        stream = sse_reply(vllm("a", [5]), vllm("", [6], "stop", stop_reason="x"), vllm_end(cached=2), DONE)
+        server.on("/completions", stream)
+        sampling = {"temperature": 0, "unknown": 1, "model": "other"}
+        found = await pieces(start(VllmServerEngine, server), stop=("x",), sampling=sampling)
+        assert found == [Piece("a", [5]), Piece("", [6], finish="stop", stop="x", cached=2)]
+        [request] = server.requests
+        asked = request.json
+        assert (asked["model"], asked["prompt"], asked["max_tokens"], asked["stop"]) == ("m", [1, 2, 3], 9, ["x"])
+        assert asked["return_token_ids"] is True
+        assert "unknown" not in asked
+        assert "structured_outputs" not in asked
+
+
+VLLM_ENDS: dict[str, tuple[Json, Piece]] = {
+    "a limit": ({"reason": "length"}, Piece("b", [6], finish="length")),
+    "the end of a turn": ({"reason": "stop"}, Piece("b", [6], finish="stop")),
+    "a token that stops": ({"reason": "stop", "stop_reason": 7}, Piece("b", [6], finish="stop")),
+}
+
+
+@pytest.mark.parametrize(("end", "piece"), VLLM_ENDS.values(), ids=VLLM_ENDS)
+async def test_vllm_says_why_it_ended(end: Json, piece: Piece, start: Start) -> None:
+    async with ScriptedUpstream() as server:
+        server.on("/completions", sse_reply(vllm("b", [6], **end), vllm_end(), DONE))
+        assert await pieces(start(VllmServerEngine, server)) == [piece]
+
+
+VLLM_GUIDES: dict[str, tuple[Guide, Json]] = {
+    "a schema": (Guide(json_schema={"a": 1}), {"json": {"a": 1}}),
+    "any JSON": (Guide(json_object=True), {"json_object": True}),
+    "an expression": (Guide(regex="a"), {"regex": "a"}),
+    "a grammar": (Guide(grammar="a"), {"grammar": "a"}),
+    "a choice": (Guide(choice=("a",)), {"choice": ["a"]}),
+}
+
+
+@pytest.mark.parametrize(("guide", "asked"), VLLM_GUIDES.values(), ids=VLLM_GUIDES)
+async def test_vllm_is_told_what_holds_the_answer(guide: Guide, asked: Json, start: Start) -> None:
+    async with ScriptedUpstream() as server:
+        server.on("/completions", sse_reply(vllm("", [], "stop"), DONE))
+        engine = start(VllmServerEngine, server)
+        await pieces(engine, guide=guide)
+        assert server.requests[0].json["structured_outputs"] == asked
+        await pieces(engine, guide=Guide(json_schema={"a": 1}, after="x"))
+        assert server.requests[1].json["structured_outputs"].keys() == {"structural_tag"}
+
+
+async def test_probabilities_of_completions_come_in_the_full_form(start: Start) -> None:
+    given = {"tokens": ["é"], "token_logprobs": [-0.5], "top_logprobs": [{"é": -0.5, "a": -2.0}]}
+    async with ScriptedUpstream() as server:
+        server.on("/completions", sse_reply(vllm("é", [6], logprobs=given), vllm("", [], "stop"), DONE))
+        first, last = await pieces(start(VllmServerEngine, server), logprobs=1)
+        ours = {"token": "é", "logprob": -0.5, "bytes": [195, 169]}
+        assert first.logprobs == [{**ours, "top_logprobs": [ours]}]
+        assert last.logprobs is None
+
+
+BROKEN: dict[str, tuple[list[bytes], type[Exception]]] = {
+    "it breaks off": ([], UpstreamBroken),
+    "it is no JSON": ([b"data: {\n\n"], UpstreamGarbled),
+    "it is no object": ([b"data: 7\n\n"], UpstreamGarbled),
+    "it is an error": ([data_frame({"error": {"message": "no", "code": 500}})], UpstreamRejected),
+    "it has no text": ([data_frame({"choices": [{}]})], UpstreamGarbled),
+    "it has no choices": ([data_frame({"choices": 7})], UpstreamGarbled),
+}
+
+
+@pytest.mark.parametrize(("frames", "error"), BROKEN.values(), ids=BROKEN)
+@pytest.mark.parametrize("kind", [LlamaServerEngine, VllmServerEngine])
+async def test_an_answer_that_is_none_has_its_name(
+    kind: type[Any], frames: list[bytes], error: type[Exception], start: Start
+) -> None:
+    async with ScriptedUpstream() as server:
+        good = llama("a", [5], 1) if kind is LlamaServerEngine else vllm("a", [5])
+        server.script(sse_reply(good, *frames))
+        with pytest.raises(error):
+            await pieces(start(kind, server))
+
+
+@pytest.mark.parametrize("kind", [LlamaServerEngine, VllmServerEngine])
+async def test_an_answer_that_is_no_stream_is_garbled(kind: type[Any], start: Start) -> None:
+    async with ScriptedUpstream() as server:
+        server.script(json_reply({"content": "a"}))
+        with pytest.raises(UpstreamGarbled):
+            await pieces(start(kind, server))
+
+
+@pytest.mark.parametrize("kind", [LlamaServerEngine, VllmServerEngine])
+async def test_leaving_hangs_up(kind: type[Any], start: Start) -> None:
+    async with ScriptedUpstream() as server:
+        good = llama("a", [5], 1) if kind is LlamaServerEngine else vllm("a", [5])
+        server.script(sse_reply(good, Hang()))
+        async with aclosing(start(kind, server).generate(PROMPT, Generation(max_tokens=9))) as found:
+            assert await anext(found) == Piece("a", [5])
+        await server.requests[0].closed
+
+
+@pytest.mark.parametrize("kind", [LlamaServerEngine, VllmServerEngine])
+async def test_connections_are_used_again(kind: type[Any], start: Start) -> None:
+    end = llama_end("eos", 0) if kind is LlamaServerEngine else vllm("", [], "stop") + DONE
+    async with ScriptedUpstream() as server:
+        engine = start(kind, server)
+        server.script(sse_reply(end))
+        for _ in range(3):
+            await pieces(engine)
+        assert server.accepted == 1
