@@ -49,7 +49,7 @@ A_WHILE_S = 20.0
 
 
 @pytest.mark.parametrize("parser", PARSERS)
-@settings(max_examples=150, deadline=timedelta(seconds=2))
+@settings(max_examples=150, deadline=timedelta(seconds=10))
 @given(answer=ANSWERS.map("".join), cuts=st.lists(st.integers(0, 300), max_size=10))
 def test_any_text_is_read_in_order_and_the_same_however_cut(parser: str, answer: str, cuts: list[int]) -> None:
     places = sorted({0, len(answer), *(cut for cut in cuts if cut < len(answer))})
@@ -60,7 +60,7 @@ def test_any_text_is_read_in_order_and_the_same_however_cut(parser: str, answer:
 
 @pytest.mark.parametrize("held", [False, True], ids=["streamed", "held"])
 @pytest.mark.parametrize("parser", PARSERS)
-@settings(max_examples=60, deadline=timedelta(seconds=2))
+@settings(max_examples=60, deadline=timedelta(seconds=10))
 @given(pieces=ANSWERS, truncated=st.booleans(), validation=st.sampled_from(["drop", "report"]))
 def test_any_text_becomes_items_in_order(
     parser: str, held: bool, pieces: list[str], truncated: bool, validation: Literal["drop", "report"]
@@ -80,7 +80,7 @@ def test_any_text_becomes_items_in_order(
 
 
 @pytest.mark.parametrize("parser", PARSERS)
-@settings(max_examples=50, deadline=timedelta(seconds=2))
+@settings(max_examples=50, deadline=timedelta(seconds=10))
 @given(answer=st.text(max_size=200))
 def test_text_without_marks_is_text(parser: str, answer: str) -> None:
     if not set(answer) & set("<[{`"):
