@@ -158,7 +158,7 @@ def _zipped(answer: Answer) -> Script:
 
 
 def _zip_bomb(answer: Answer) -> Script:
-    packed = gzip.compress(b"data: " + b"0" * 64_000_000)
+    packed = gzip.compress(b"data: " + b"0" * 16_000_000)
     return either(
         Reply(headers={**SSE, "content-encoding": "gzip"}, body=packed),
         Reply(headers={**JSON, "content-encoding": "gzip"}, body=packed),
