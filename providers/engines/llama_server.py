@@ -7,7 +7,7 @@ from typing import Any, Final
 import orjson
 
 from providers.engines.base import Finish, Generation, Guide, Piece, Prompt
-from providers.engines.remote import Memory, RemoteEngine
+from providers.engines.remote import Memory, RemoteEngine, refuse_media
 from providers.errors import UpstreamRejected
 from providers.http import Upstream
 from translation.errors import Unrepresentable
@@ -47,6 +47,7 @@ class LlamaServerEngine(RemoteEngine):
         return cls(upstream, memory)
 
     async def render(self, chat: Json) -> Prompt:
+        refuse_media(chat)
         if self._memory.get("window") is None:
             settings = (await self._upstream.get("/props", at_root=True)).get("default_generation_settings")
             window = settings.get("n_ctx") if isinstance(settings, dict) else None

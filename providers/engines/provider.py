@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from providers.base import Capabilities, Exchange, WireDialect
+from providers.base import Capabilities, Counting, Exchange, WireDialect
 from providers.engines.asked import BUDGET
 from providers.engines.base import Engine
 from providers.engines.budget import budget_of, thinks
-from providers.engines.exchange import generated
+from providers.engines.exchange import counted, generated
 from providers.engines.remote import Memory
 from providers.http import Upstream
 from providers.wire import WireProvider
@@ -39,6 +39,11 @@ class ContinuingProvider(WireProvider):
         if thinks(turn) and BUDGET not in profile.extra_params:
             raise Unrepresentable("this model's server keeps no budget for thinking in one run", param="reasoning")
         return super().prepare(_in_one_pass(turn, profile), profile)
+
+    async def count(self, turn: Turn, profile: Profile, way: Counting) -> int:
+        if way != "none" and profile.two_pass == "on" and thinks(turn):
+            return await counted(self.engine(turn.model), turn, profile)
+        return await super().count(turn, profile, way)
 
     def engine(self, model: str) -> Engine:
         """One of the server's models."""

@@ -10,7 +10,7 @@ import orjson
 from providers.engines.base import Generation, Piece, Prompt
 from providers.errors import UpstreamBroken, UpstreamGarbled
 from providers.http import Upstream
-from translation.errors import ProtocolViolation
+from translation.errors import ProtocolViolation, Unrepresentable
 from translation.json_types import Json
 from translation.sse import DONE_PAYLOAD, FrameDecoder
 
@@ -43,6 +43,16 @@ class Memory:
         if len(self._kept) >= _MOST_KEPT:
             self._kept.clear()
         self._kept[name] = (_now() + _KEPT_S, value)
+
+
+def refuse_media(chat: Json) -> None:
+    """Raises Unrepresentable: what is not text has no place in a prompt of token ids."""
+    for message in chat["messages"]:
+        content = message.get("content")
+        kinds = [part["type"] for part in content if part["type"] != "text"] if isinstance(content, list) else []
+        if kinds:
+            told = f"this model thinks in two passes, and its server takes no {kinds[0]} then; send thinking: false"
+            raise Unrepresentable(told, param="input")
 
 
 class RemoteEngine(ABC):

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from providers.engines.base import Finish, Generation, Guide, Piece, Prompt
 from providers.engines.guides import structural_tag
-from providers.engines.remote import Memory, RemoteEngine
+from providers.engines.remote import Memory, RemoteEngine, refuse_media
 from providers.http import Upstream
 from translation.json_types import Json
 
@@ -49,6 +49,7 @@ class VllmServerEngine(RemoteEngine):
         self._model = model
 
     async def render(self, chat: Json) -> Prompt:
+        refuse_media(chat)
         asked = {name: chat[name] for name in _RENDERED if chat.get(name)}
         answer = await self._upstream.ask(
             "/tokenize", {"model": self._model, "add_generation_prompt": True, **asked}, at_root=True

@@ -280,6 +280,14 @@ def test_a_prompt_beyond_the_context_is_refused_by_name(api: Api) -> None:
     assert refused.value.code == "context_length_exceeded"
 
 
+def test_what_has_no_tokens_is_refused_by_name(client: OpenAI) -> None:
+    create: Any = client.responses.create
+    picture = {"type": "input_image", "image_url": "data:image/png;base64,AAAA"}
+    with pytest.raises(BadRequestError) as refused:
+        create(model="tiny", input=[{"role": "user", "content": [picture]}])
+    assert refused.value.param == "input"
+
+
 def test_both_passes_are_cut_to_the_room_there_is(api: Api) -> None:
     words = "river " * (CONTEXT - 120)
     reply = api.ask(user(f"{words}Never stop."))

@@ -55,6 +55,19 @@ async def test_what_is_known_of_a_model_is_shared_by_its_turns_and_not_kept_for_
         await up.aclose()
 
 
+async def test_an_input_is_counted_as_its_two_passes_read_it() -> None:
+    async with ScriptedUpstream() as server:
+        server.on("/tokenize", json_reply({"tokens": [5], "count": 1}), json_reply({"tokens": [6, 7]}))
+        server.on("/detokenize", json_reply({"prompt": "Hi"}))
+        up = provider("vllm", server.url)
+        assert await up.count(turn(), profile_for("vllm", {"two_pass": "on"}), "tokenize") == 3
+        server.on("/tokenize", json_reply({"tokens": [5], "count": 1}))
+        assert await up.count(turn(thinking=False), profile_for("vllm", {"two_pass": "on"}), "tokenize") == 1
+        with pytest.raises(Unrepresentable):
+            await up.count(turn(), profile_for("vllm", {"two_pass": "on"}), "none")
+        await up.aclose()
+
+
 async def sent(kind: Any, overrides: Json, **fields: Any) -> tuple[Json, list[Loss]]:
     """The chat body that a turn becomes."""
     async with ScriptedUpstream() as server:

@@ -123,6 +123,16 @@ async def test_what_is_no_prompt_is_garbled(kind: type[Any], answer: Json, start
             await engine.render(CHAT)
 
 
+@pytest.mark.parametrize("kind", [LlamaServerEngine, VllmServerEngine])
+async def test_what_has_no_tokens_is_refused(kind: type[Any], start: Start) -> None:
+    parts = [{"type": "text", "text": "What is this?"}, {"type": "image_url", "image_url": {"url": "data:,"}}]
+    async with ScriptedUpstream() as server:
+        with pytest.raises(Unrepresentable) as refused:
+            await start(kind, server).render({"messages": [{"role": "user", "content": parts}]})
+        assert "image_url" in refused.value.message
+        assert server.requests == []
+
+
 async def test_llama_is_asked_by_its_own_names(start: Start) -> None:
     async with ScriptedUpstream() as server:
         engine = start(LlamaServerEngine, server)
