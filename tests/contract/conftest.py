@@ -20,6 +20,7 @@ KINDS: dict[str, tuple[ProviderType, WireDialect]] = {
     "openrouter": ("openrouter", "chat"),
     "anthropic": ("anthropic", "anthropic"),
     "gemini": ("gemini", "gemini"),
+    "ollama": ("ollama", "ollama"),
     "vllm": ("vllm", "chat"),
 }
 """Name -> type of provider, and the dialect its turns go out in."""

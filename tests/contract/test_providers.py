@@ -16,6 +16,7 @@ from tests.contract.conftest import Build
 from tests.upstream import Drip, Hang, Reply, Script, ScriptedUpstream, closed_port, error_reply, reset
 from tests.upstream.builders import SSE, json_reply
 from tests.upstream.faults import ANSWERS, TEXT, sound
+from tests.upstream.ollama import ollama_tags
 from translation.events import Delta, Event, Failed, Finished
 from translation.grammar import Grammar
 from translation.profile import DEFAULT_PROFILE
@@ -94,7 +95,7 @@ REFUSALS: dict[str, tuple[Script, type[errors.ProviderError]]] = {
     "a prompt too long": (error_reply(400, "maximum context length is 9 tokens"), errors.ContextLengthExceeded),
     "a reset": (reset, errors.UpstreamUnreachable),
     "what is not JSON": (Reply(headers={"content-type": "application/json"}, body=b"<html>"), errors.UpstreamGarbled),
-    "silence": (Reply(headers=SSE, body=[b": one moment\n\n", Hang()]), errors.UpstreamTimeout),
+    "silence": (Reply(headers=SSE, body=[b"\n\n", Hang()]), errors.UpstreamTimeout),
 }
 
 
@@ -158,6 +159,7 @@ async def _joined(reads: AsyncGenerator[bytes, None]) -> bytes:
 async def test_models_are_listed(provider_at: Build) -> None:
     async with ScriptedUpstream() as upstream:
         upstream.on("/models", json_reply({"data": [{"id": "a"}, {"id": "b"}], "models": GEMINI_MODELS}))
+        upstream.on("/api/tags", ollama_tags("a", "b"))
         assert await provider_at(upstream.url).models() == ["a", "b"]
 
 

@@ -14,5 +14,7 @@ NATIVE_ROUTES = {
     "chat over the Messages API": (CHAT, "anthropic"),
     "Responses over Gemini's": (RESPONSES, "gemini"),
     "chat over Gemini's": (CHAT, "gemini"),
+    "Responses over Ollama's": (RESPONSES, "ollama"),
+    "chat over Ollama's": (CHAT, "ollama"),
 }
 """Those to upstreams with an API that no client speaks."""

@@ -127,6 +127,16 @@ ON_RELAYS: dict[tuple[str, str], Expected] = {
     ("Responses relayed", "labels the body wrongly"): Expected(GARBLED, FINE),
 }
 
+# Where a stream is lines of JSON and no events: a line ends in LF or CRLF, and holds nothing else.
+ON_LINES: dict[str, Expected] = {
+    "says done without a finish reason": Expected(GARBLED, FINE),
+    "ends lines with CR": Expected(TRUNCATED, FINE),
+    "sends comments and other fields": Expected(GARBLED, FINE),
+    "puts JSON on several data lines": Expected(GARBLED, FINE),
+    "labels the body wrongly": Expected(GARBLED, FINE),
+}
+
+
 # Where nothing but the end of the body says that a stream is over, all of it is the answer.
 ON_BODIES: dict[str, Expected] = {"goes on after done": Expected(completes(WHOLE_TEXT + TEXT[2]), FINE)}
 
@@ -134,6 +144,8 @@ ON_BODIES: dict[str, Expected] = {"goes on after done": Expected(completes(WHOLE
 def expected_of(route: str, fault: str) -> Expected:
     if WAYS[route][1] == "gemini" and fault in ON_BODIES:
         return ON_BODIES[fault]
+    if WAYS[route][1] == "ollama" and fault in ON_LINES:
+        return ON_LINES[fault]
     return ON_RELAYS.get((route, fault), OUTCOMES[fault])
 
 

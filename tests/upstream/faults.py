@@ -5,10 +5,10 @@ for JSON, each broken in its own way where that makes sense.
 """
 
 import gzip
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
-from . import anthropic, gemini
+from . import anthropic, gemini, ollama
 from .builders import (
     DONE,
     JSON,
@@ -35,7 +35,8 @@ class Answer:
     """A sound text answer in one dialect, as frames of a stream and as JSON.
 
     `cut` is how many frames stand before the one that says how the answer ended, `empty` a frame that adds nothing,
-    `error` a frame that says there will be no answer, `refusal` the same as JSON. `done` is said after the last frame.
+    `error` a frame that says there will be no answer, `refusal` the same as JSON. `done` is said after the last frame;
+    `headers` are those of a stream.
     """
 
     frames: Sequence[bytes]
@@ -45,6 +46,7 @@ class Answer:
     whole: bytes
     refusal: bytes
     done: bytes = DONE
+    headers: Mapping[str, str] = field(default_factory=lambda: SSE)
 
     @property
     def stream(self) -> bytes:
@@ -86,6 +88,16 @@ ANTHROPIC = Answer(
     refusal=dump(_LIMITED),
     done=b"",
 )
+OLLAMA = Answer(
+    frames=[ollama.line(each) for each in (*map(ollama.chunk, TEXT), ollama.last())],
+    cut=len(TEXT),
+    empty=ollama.line(ollama.chunk()),
+    error=ollama.line({"error": "too many requests"}),
+    whole=dump(ollama.last(content="".join(TEXT))),
+    refusal=dump({"error": "too many requests"}),
+    done=b"",
+    headers=ollama.LINES,
+)
 _EXHAUSTED = gemini.error(429, "RESOURCE_EXHAUSTED", "slow down")
 GEMINI = Answer(
     frames=[data_frame(each) for each in (*(gemini.chunk(gemini.text(piece)) for piece in TEXT), gemini.last())],
@@ -97,7 +109,13 @@ GEMINI = Answer(
     done=b"",
 )
 
-ANSWERS: dict[str, Answer] = {"chat": CHAT, "responses": RESPONSES, "anthropic": ANTHROPIC, "gemini": GEMINI}
+ANSWERS: dict[str, Answer] = {
+    "chat": CHAT,
+    "responses": RESPONSES,
+    "anthropic": ANTHROPIC,
+    "gemini": GEMINI,
+    "ollama": OLLAMA,
+}
 """Dialect -> a sound answer in it."""
 
 Fault = Callable[[Answer], Script]
@@ -108,19 +126,19 @@ def _steps(steps: Callable[[bytes], Sequence[Step]]) -> Fault:
 
     def break_it(answer: Answer) -> Script:
         half = answer.whole[: len(answer.whole) // 2]
-        return either(Reply(headers=SSE, body=steps(answer.opening)), Reply(headers=JSON, body=steps(half)))
+        return either(Reply(headers=answer.headers, body=steps(answer.opening)), Reply(headers=JSON, body=steps(half)))
 
     return break_it
 
 
 def _stream(rewrite: Callable[[Answer], bytes | Sequence[Step]]) -> Fault:
     """A fault that only a stream can have; the JSON body is sound."""
-    return lambda answer: either(Reply(headers=SSE, body=rewrite(answer)), _whole(answer))
+    return lambda answer: either(Reply(headers=answer.headers, body=rewrite(answer)), _whole(answer))
 
 
 def sound(answer: Answer) -> Script:
     """No fault at all."""
-    return either(Reply(headers=SSE, body=[*answer.frames, answer.done]), _whole(answer))
+    return either(Reply(headers=answer.headers, body=[*answer.frames, answer.done]), _whole(answer))
 
 
 def _whole(answer: Answer) -> Reply:
@@ -139,12 +157,12 @@ def _status(status: int, **headers: str) -> Fault:
 
 def _framed(framing_length: Callable[[int], int]) -> Fault:
     def break_it(answer: Answer) -> Script:
-        def reply(headers: dict[str, str], body: bytes) -> Reply:
+        def reply(headers: Mapping[str, str], body: bytes) -> Reply:
             return Reply(
                 headers=headers, body=[body, Close()], framing="length", content_length=framing_length(len(body))
             )
 
-        return either(reply(SSE, answer.opening), reply(JSON, answer.whole))
+        return either(reply(answer.headers, answer.opening), reply(JSON, answer.whole))
 
     return break_it
 
@@ -152,7 +170,7 @@ def _framed(framing_length: Callable[[int], int]) -> Fault:
 def _zipped(answer: Answer) -> Script:
     packed = {"content-encoding": "gzip"}
     return either(
-        Reply(headers={**SSE, **packed}, body=gzip.compress(answer.stream)),
+        Reply(headers={**answer.headers, **packed}, body=gzip.compress(answer.stream)),
         Reply(headers={**JSON, **packed}, body=gzip.compress(answer.whole)),
     )
 
@@ -160,18 +178,18 @@ def _zipped(answer: Answer) -> Script:
 def _zip_bomb(answer: Answer) -> Script:
     packed = gzip.compress(b"data: " + b"0" * 16_000_000)
     return either(
-        Reply(headers={**SSE, "content-encoding": "gzip"}, body=packed),
+        Reply(headers={**answer.headers, "content-encoding": "gzip"}, body=packed),
         Reply(headers={**JSON, "content-encoding": "gzip"}, body=packed),
     )
 
 
 def _swapped(answer: Answer) -> Script:
-    return either(_whole(answer), Reply(headers=SSE, body=answer.stream))
+    return either(_whole(answer), Reply(headers=answer.headers, body=answer.stream))
 
 
 def _mislabelled(answer: Answer) -> Script:
     """The right body under the wrong content type."""
-    return either(Reply(headers=JSON, body=answer.stream), Reply(headers=SSE, body=answer.whole))
+    return either(Reply(headers=JSON, body=answer.stream), Reply(headers=answer.headers, body=answer.whole))
 
 
 def _html(_: Answer) -> Script:
@@ -184,7 +202,7 @@ def _redirect(_: Answer) -> Script:
 
 def _dialect_error(answer: Answer) -> Script:
     return either(
-        Reply(headers=SSE, body=[answer.opening, answer.error, answer.done]),
+        Reply(headers=answer.headers, body=[answer.opening, answer.error, answer.done]),
         Reply(headers=JSON, body=answer.refusal),
     )
 
