@@ -33,8 +33,13 @@ CONFIG: dict[str, Any] = {
     "store": {"url": None},
     "server": {"drain_s": 5},
     "providers": {"embedded": ENGINE},
-    "models": {"tiny": {"provider": "embedded", "request_defaults": {"temperature": 0}}},
+    "models": {
+        "tiny": {"provider": "embedded", "request_defaults": {"temperature": 0}},
+        "thinker": {"provider": "embedded", "request_defaults": {"temperature": 0}, "two_pass": True},
+    },
 }
+pytestmark = pytest.mark.timeout(180)  # servers with engines are started and ended
+
 ENDLESS = {"model": "tiny", "input": "Never stop.", "stream": True}
 
 needs_proc = pytest.mark.skipif(not PROC.is_dir(), reason="there is no /proc to find the engine's process in")
@@ -145,6 +150,14 @@ def test_a_tool_is_called(sdk: OpenAI) -> None:
     assert (call.name, json.loads(call.arguments)) == ("get_weather", {"city": "Paris"})
 
 
+def test_a_budget_for_thinking_holds(sdk: OpenAI) -> None:
+    budget: Any = {"max_tokens": 20}
+    response = sdk.responses.create(model="thinker", input="Think forever.", reasoning=budget)
+    assert response.output_text == "I stopped thinking."
+    assert response.usage is not None
+    assert response.usage.output_tokens_details.reasoning_tokens == 20
+
+
 def test_its_tokens_are_counted(sdk: OpenAI) -> None:
     asked: Any = {"model": "tiny", "input": "What is the capital of France?"}
     answered = sdk.responses.create(**asked)
@@ -192,17 +205,19 @@ def test_the_gateway_itself_imports_no_engine(gateway: Command, sdk: OpenAI) -> 
 
 
 @needs_proc
+@pytest.mark.parametrize("name", ["tiny", "thinker"])
 def test_a_killed_engine_fails_its_streams_at_once_and_comes_back(
-    gateway: Command, http: httpx.Client, sdk: OpenAI
+    name: str, gateway: Command, http: httpx.Client, sdk: OpenAI
 ) -> None:
+    until(lambda: ready(http, gateway).status_code == 200)
     victim = engine_of(gateway)
     model = gateway.log.with_name(MODEL.name)
     broken = gateway.log.with_name("broken.gguf")
     broken.write_bytes(MODEL.read_bytes()[:2_000_000])
     broken.replace(model)  # so that it does not come back before everybody has looked
-    with http.stream("POST", f"{gateway.v1}/responses", json=ENDLESS) as stream:
+    with http.stream("POST", f"{gateway.v1}/responses", json={**ENDLESS, "model": name}) as stream:
         lines = stream.iter_lines()
-        next(line for line in lines if "delta" in line)
+        next(line for line in lines if "output_text.delta" in line)
         os.kill(victim, signal.SIGSTOP)
         os.kill(victim, signal.SIGKILL)
         killed_at = time.monotonic()
@@ -216,7 +231,7 @@ def test_a_killed_engine_fails_its_streams_at_once_and_comes_back(
     until(lambda: ready(http, gateway).status_code == 503, seconds=1)
     assert ready(http, gateway).json()["status"] in ("engine_down", "starting")
     assert "killed by SIGKILL" in gateway.log.read_text()
-    refused = http.post(f"{gateway.v1}/responses", json={"model": "tiny", "input": "Hi"})
+    refused = http.post(f"{gateway.v1}/responses", json={"model": name, "input": "Hi"})
     assert refused.status_code == 503
     assert refused.json()["error"]["code"] == "engine_unavailable"
     assert int(refused.headers["retry-after"]) >= 1
