@@ -372,6 +372,16 @@ def test_older_models_are_not_strict() -> None:
     assert losses == [Loss("tools.strict", "dropped")]
 
 
+def test_more_strict_tools_than_the_api_takes_are_not_strict() -> None:
+    for count, is_strict in ((20, True), (21, False)):
+        tools = [
+            {"type": "function", "name": f"f{number}", "strict": True, "parameters": SCHEMA} for number in range(count)
+        ]
+        body, losses = asked(tools=tools)
+        assert [tool.get("strict", False) for tool in body["tools"]] == [is_strict] * count
+        assert losses == ([] if is_strict else [Loss("tools.strict", "dropped")])
+
+
 def test_an_answer_is_held_to_a_schema() -> None:
     text_format = {"type": "json_schema", "name": "n", "schema": SCHEMA, "description": "d"}
     body, losses = asked(text_format=text_format, reasoning={"effort": "low"})

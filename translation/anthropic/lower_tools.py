@@ -20,6 +20,9 @@ _SEARCH_KEYS: Final = frozenset({"type", "user_location", "filters"})
 
 _FILTERS: Final = ("allowed_domains", "blocked_domains")
 
+_MOST_STRICT: Final = 20
+"""Strict tools in one request; the API refuses more."""
+
 _CHOICES: Final = {"auto": "auto", "required": "any", "none": "none"}
 
 
@@ -39,6 +42,7 @@ def lower_tools(
         if choice not in (None, "auto", "none"):
             raise InvalidRequest("tool_choice asks for a tool, but there are no tools.", param="tool_choice")
         return {}
+    strict = strict and sum(bool(tool.get("strict")) for tool in tools) <= _MOST_STRICT
     body: Json = {"tools": [_tool(tool, f"tools[{place}]", losses, strict) for place, tool in enumerate(tools)]}
     told = _choice(choice, tools)
     if parallel is False and told.get("type") != "none":
