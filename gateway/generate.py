@@ -13,10 +13,11 @@ from gateway.auth import Principal
 from gateway.defaults import with_defaults
 from gateway.endpoints import CHAT, Identity, Presentation
 from gateway.opened import Opened
-from gateway.plan import make_plan
+from gateway.plan import check_strict, make_plan
 from gateway.resolve import Resolver, Route
 from gateway.run import Run
 from gateway.settings import Settings
+from providers.config import CONTINUING
 from providers.new_id import new_id
 from translation.chat.schema import validate as validate_chat
 from translation.errors import InvalidRequest, Unrepresentable
@@ -24,6 +25,7 @@ from translation.generate.as_chat import as_chat, with_budget
 from translation.generate.encode import GenerateCollector, GenerateEncoder
 from translation.generate.schema import validate
 from translation.json_types import Json
+from translation.loss import Loss
 from translation.profile import TOOL_PARSERS, Profile
 from translation.sse import DEFAULT_MAX_FRAME_BYTES
 
@@ -63,6 +65,9 @@ class Generating:
                 chat = with_budget(chat, budget, two_pass=two_pass)
             plan = make_plan(GENERATE, chat, route, strict=strict)
         losses = [loss._replace(param=names.get(loss.param, loss.param)) for loss in plan.losses]
+        if body.get("tool_parser") not in (None, "openai") and not self._reads_text(route):
+            losses.append(Loss("tool_parser", "dropped"))
+            check_strict(losses, strict=strict or route.strict)
         created = int(time.time())
         run = Run(
             GENERATE,
@@ -108,6 +113,10 @@ class Generating:
         if (limit := body.get("max_response_tokens")) is not None and profile.two_pass != "off":
             profile = replace(profile, max_response_tokens=limit)
         return profile
+
+    def _reads_text(self, route: Route) -> bool:
+        """Whether calls may come as text. Other upstreams report each as what it is, and no parser has a say."""
+        return "chat" in route.capabilities.dialects or self._kinds.get(route.provider.name) in CONTINUING
 
     def _check_parser(self, name: str, route: Route) -> None:
         known = ["openai", *TOOL_PARSERS]

@@ -141,6 +141,9 @@ def test_what_is_lost_is_told_or_refused_in_the_words_of_the_request(gateway: Ga
     assert ask(gateway, unheard_of=1).headers["x-gateway-loss"] == "unheard_of=dropped"
     for told in ({"headers": {"x-gateway-strict": "true"}}, {"model": "strict"}):
         assert refusal(ask(gateway, unheard_of=1, **told)) == (400, "unheard_of", "unsupported_parameter")
+    assert ask(gateway, tool_parser="hermes").headers["x-gateway-loss"] == "tool_parser=dropped"
+    assert "x-gateway-loss" not in ask(gateway, tool_parser="openai").headers
+    assert refusal(ask(gateway, tool_parser="hermes", model="strict"))[1] == "tool_parser"
     assert refusal(ask(gateway, headers={"x-gateway-strict": "maybe"}))[1] == "x-gateway-strict"
 
 
