@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from providers.llamacpp.parameters import assign
+from providers.llamacpp.parameters import SLOTS, assign
 
 
 def main() -> None:
@@ -42,7 +42,7 @@ def main() -> None:
 
 
 def _set_up(parameters: Any, asked: dict[str, Any]) -> Any:
-    parameters.n_parallel = 4
+    parameters.n_parallel = SLOTS
     if complaints := assign(parameters, asked["engine"]):
         sys.exit("; ".join(f"{'.'.join(path)}: {message}" for path, message in complaints))
     if parameters.cpuparams_batch.n_threads < 0:

@@ -5,6 +5,9 @@ from collections.abc import Iterator, Mapping
 from enum import Enum
 from typing import Any, TypeAlias
 
+SLOTS = 4
+"""Requests at once, where the operator says nothing; llama.cpp's own default is one after the other."""
+
 Complaint: TypeAlias = tuple[tuple[str, ...], str]
 """The path of a key, and what to write instead."""
 

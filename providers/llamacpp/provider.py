@@ -15,6 +15,7 @@ from providers.engines.provider import ContinuingProvider
 from providers.engines.supervisor import Progress, Supervisor
 from providers.errors import EngineUnavailable
 from providers.http import Upstream
+from providers.llamacpp.parameters import SLOTS
 from providers.llamacpp.process import Child, child
 from providers.registry import CAPABILITIES
 from providers.transport import PooledTransport
@@ -116,5 +117,15 @@ def _capabilities(config: ProviderConfig) -> Capabilities:
     """Those of its server, as far as a model alone can have them: pictures take a projector."""
     engine: dict[str, Any] = config.engine
     projector = any(key.partition(".")[0] == "mmproj" for key in engine)
-    known = replace(CAPABILITIES["llama_server"], images=projector, audio=False, files=False)
+    known = replace(
+        CAPABILITIES["llama_server"], images=projector, audio=False, files=False, max_context_window=_window(engine)
+    )
     return replace(known, dialects=frozenset(config.dialects), **config.capabilities.given())
+
+
+def _window(engine: dict[str, Any]) -> int | None:
+    """A request's share of the tokens that the operator gave; a model that was trained for fewer has those."""
+    tokens, slots = engine.get("n_ctx", 0), engine.get("n_parallel", SLOTS)
+    if not isinstance(tokens, int) or not isinstance(slots, int) or tokens < 1 or slots < 1:
+        return None
+    return tokens if engine.get("kv_unified") else tokens // slots

@@ -45,6 +45,21 @@ def test_llama_cpp_sees_pictures_through_a_projector_only(engine: dict[str, Any]
     assert capabilities("llamacpp", engine=engine).images
 
 
+@pytest.mark.parametrize(
+    ("engine", "window"),
+    [
+        ({}, None),
+        ({"n_ctx": 0}, None),
+        ({"n_ctx": 8192}, 2048),
+        ({"n_ctx": 8192, "n_parallel": 2}, 4096),
+        ({"n_ctx": 8192, "kv_unified": True}, 8192),
+        ({"n_ctx": "wrong"}, None),
+    ],
+)
+def test_a_request_has_its_share_of_llama_cpps_tokens(engine: dict[str, Any], window: int | None) -> None:
+    assert capabilities("llamacpp", engine=engine).max_context_window == window
+
+
 def test_no_engine_is_imported_by_a_server_that_is_made_for_one() -> None:
     """Not even to be checked: what a library says of its own arguments it says in a process of its own."""
     providers = {"a": {"type": "llamacpp", "model": str(TINY_MODEL), "engine": {"n_ctx": 512}}}
