@@ -11,7 +11,7 @@ import httpx
 import pytest
 from openai import InternalServerError, OpenAI
 
-from tests.engine.hosting import Hosted, hosted
+from tests.engine.hosting import Hosted, Json, hosted
 
 SOON_S = 10.0
 REBUILT_S = 240.0
@@ -19,9 +19,18 @@ REBUILT_S = 240.0
 
 @pytest.fixture
 def own(tmp_path: Path) -> Iterator[Hosted]:
-    models = {"tiny": {"provider": "local"}, "two": {"provider": "local", "two_pass": True}}
+    models: dict[str, Json] = {"tiny": {"provider": "local"}, "two": {"provider": "local", "two_pass": True}}
     with hosted(models, tmp_path) as found:
         yield found
+
+
+def is_at_work(pid: int) -> bool:
+    """Whether it is there, and not only because nobody asked how it ended."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
 
 
 def wait_for(condition: Callable[[], bool], deadline_s: float, what: str) -> None:
@@ -63,7 +72,7 @@ def test_a_killed_engine_ends_its_streams_at_once_and_comes_back(own: Hosted) ->
         assert reply.output_text == "The answer is 7."
     pids = own.children()
     assert own.stop() == 0
-    assert not any(Path(f"/proc/{pid}").exists() for pid in pids), "a process of the engine was left behind"
+    wait_for(lambda: not any(map(is_at_work, pids)), SOON_S, "a process of the engine was left behind")
 
 
 def test_a_server_that_is_told_to_stop_finishes_what_it_says_and_ends_all_its_processes(own: Hosted) -> None:
@@ -76,4 +85,4 @@ def test_a_server_that_is_told_to_stop_finishes_what_it_says_and_ends_all_its_pr
         own.process.send_signal(signal.SIGTERM)
         assert [event.type for event in events][-1] == "response.incomplete"
     assert own.process.wait(60) == 0
-    assert not any(Path(f"/proc/{pid}").exists() for pid in pids), "a process of the engine was left behind"
+    wait_for(lambda: not any(map(is_at_work, pids)), SOON_S, "a process of the engine was left behind")

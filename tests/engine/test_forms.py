@@ -7,11 +7,13 @@ from typing import Any
 import pytest
 from openai import BadRequestError, OpenAI
 
+from tests.integration.test_engines import WEATHER
+
 QUESTION = "What is 3 + 4?"
 
 
-def ask(client: OpenAI, text: str = QUESTION, model: str = "two", **options: Any) -> Any:
-    return client.responses.create(model=model, input=text, **{"temperature": 0, **options})
+def ask(client: OpenAI, question: str = QUESTION, model: str = "two", **options: Any) -> Any:
+    return client.responses.create(model=model, input=question, **{"temperature": 0, **options})
 
 
 def chat(client: OpenAI, model: str = "tiny", **options: Any) -> Any:
@@ -81,25 +83,16 @@ def test_probabilities_come_over_the_other_api_too(client: OpenAI) -> None:
     assert "".join(token.token for token in part.logprobs).strip() == "The answer is 7."
 
 
-def test_a_penalty_changes_what_is_said(client: OpenAI) -> None:
-    plain, penalised = (
-        client.responses.create(
-            model="tiny",
-            input="Never stop.",
-            temperature=0,
-            max_output_tokens=60,
-            extra_body={"thinking": False, **more},
-        ).output_text
-        for more in ({}, {"repetition_penalty": 1.8})
-    )
-    assert plain.startswith("tick tock tick tock")
-    assert plain != penalised
+def test_words_can_be_forbidden(client: OpenAI) -> None:
+    response = ask(client, "Never stop.", "tiny", max_output_tokens=60, extra_body={"bad_words": ["tock"]})
+    assert "tick" in response.output_text
+    assert "tock" not in response.output_text
 
 
 def test_tokens_can_be_made_certain_and_lengths_a_least(client: OpenAI) -> None:
     options = {"thinking": False, "allowed_token_ids": [18, 19], "min_tokens": 5}
-    response = ask(client, model="tiny", max_output_tokens=8, extra_body=options)
-    assert response.usage.output_tokens == 8
+    response = ask(client, model="tiny", max_output_tokens=20, extra_body=options)
+    assert response.usage.output_tokens >= 5
     assert set(response.output_text) <= {"3", "4"}
 
 
@@ -111,12 +104,8 @@ def test_what_the_engine_does_not_know_is_reported(client: OpenAI) -> None:
 
 
 def test_calls_are_read_by_a_parser_of_vllms_where_it_is_named(client: OpenAI) -> None:
-    tool: Any = {"name": "get_weather", "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}}
-    response = client.responses.create(
-        model="qwen",
-        input="What is the weather in Paris?",
-        temperature=0,
-        tools=[{"type": "function", "strict": False, **tool}],
+    response = ask(
+        client, "What is the weather in Paris?", "qwen", tools=[{"type": "function", "strict": False, **WEATHER}]
     )
     (call,) = [item for item in response.output if item.type == "function_call"]
     assert (call.name, json.loads(call.arguments)) == ("get_weather", {"city": "Paris"})
@@ -129,6 +118,7 @@ def test_a_parser_that_does_not_fit_the_model_says_so(client: OpenAI) -> None:
 
 
 def test_a_text_model_refuses_images(client: OpenAI) -> None:
-    part: Any = {"type": "input_image", "image_url": "data:image/png;base64,aGk=", "detail": "auto"}
+    part = {"type": "input_image", "image_url": "data:image/png;base64,aGk=", "detail": "auto"}
+    question: Any = [{"role": "user", "content": [part]}]
     with pytest.raises(BadRequestError):
-        client.responses.create(model="tiny", input=[{"role": "user", "content": [part]}])
+        client.responses.create(model="tiny", input=question)

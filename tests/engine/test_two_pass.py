@@ -58,7 +58,7 @@ def test_a_budget_of_nothing_is_no_thought(client: OpenAI) -> None:
 def test_an_effort_stands_for_its_budget(client: OpenAI) -> None:
     assert spent(ask(client, STEPS, reasoning={"effort": "low"})) == 5
     assert spent(ask(client, STEPS, reasoning={"effort": "medium"})) == 32, "half of the model's own budget"
-    completion = client.chat.completions.create(
+    completion: Any = client.chat.completions.create(
         model="two", messages=[{"role": "user", "content": STEPS}], reasoning_effort="low", temperature=0
     )
     assert completion.usage.completion_tokens_details.reasoning_tokens == 5
