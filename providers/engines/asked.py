@@ -104,6 +104,8 @@ def asked_of(turn: Turn, profile: Profile, honoured: frozenset[str], parsers: Pa
         guide = None
         losses.append(Loss("text.format", "not enforced beside tools"))
     single = profile.single_tool_block or turn.parallel_tool_calls is False
+    if tools and turn.parallel_tool_calls is False and stop(name) is None:
+        losses.append(Loss("parallel_tool_calls", "dropped"))
     chat["chat_template_kwargs"] = _template_arguments(turn, profile, chat, thinking=is_thinking, two_runs=two_runs)
     sampling = {name: value for name, value in _sampling(turn, profile).items() if name in honoured}
     if profile.two_pass == "engine" and is_thinking:

@@ -8,7 +8,7 @@ from typing import Any, Final
 import orjson
 
 from providers.engines.base import Generation, Piece, Prompt
-from providers.errors import UpstreamBroken, UpstreamGarbled
+from providers.errors import UpstreamBroken, UpstreamGarbled, UpstreamRejected
 from providers.http import Upstream
 from translation.errors import ProtocolViolation, Unrepresentable
 from translation.json_types import Json
@@ -83,11 +83,20 @@ class RemoteEngine(ABC):
     async def renders_tools(self) -> bool:
         known: bool | None = self._memory.get("tools")
         if known is None:
-            plain = await self.render({"messages": _PROBE})
-            rendered = await self.render({"messages": _PROBE, "tools": [_PROBE_TOOL]})
-            known = list(rendered.tokens) != list(plain.tokens)
+            known = await self._renders_tools()
             self._memory.keep("tools", known)
         return known
+
+    async def _renders_tools(self) -> bool:
+        plain = await self.render({"messages": _PROBE})
+        try:
+            rendered = await self.render({"messages": _PROBE, "tools": [_PROBE_TOOL]})
+        except UpstreamRejected as refusal:
+            # Some servers refuse tools that their template does not know; anything else that went wrong is no answer.
+            if type(refusal) is not UpstreamRejected:
+                raise
+            return False
+        return list(rendered.tokens) != list(plain.tokens)
 
     async def encode(self, text: str) -> Sequence[int]:
         if not text:

@@ -75,7 +75,7 @@ class VllmServerEngine(RemoteEngine):
             "max_tokens": asked.max_tokens,
             "stop": list(asked.stop),
             "stream": True,
-            "stream_options": {"include_usage": True, "continuous_usage_stats": True},
+            "stream_options": {"include_usage": True},
             "return_token_ids": True,
             # Tags may be special tokens of the model; the one that ends a turn is never in the text.
             "skip_special_tokens": False,

@@ -170,6 +170,13 @@ def test_parsers_that_an_engine_has_beside_ours_are_taken() -> None:
     assert found.block_stop is None
 
 
+def test_one_call_cannot_be_asked_for_where_nothing_ends_it() -> None:
+    assert lost(tools=[WEATHER], parallel_tool_calls=False) == set()
+    assert lost(replace(TWO, tool_parser="pythonic"), tools=[WEATHER], parallel_tool_calls=False) == {
+        "parallel_tool_calls"
+    }
+
+
 def test_calls_in_a_format_that_cannot_be_forced_are_refused() -> None:
     with pytest.raises(Unrepresentable) as refused:
         asked(replace(TWO, tool_parser="pythonic"), tools=[WEATHER], tool_choice="required")

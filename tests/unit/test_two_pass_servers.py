@@ -113,6 +113,19 @@ async def test_whether_the_template_says_tools_is_found_out_once(kind: type[Any]
         assert len(server.requests) == asked
 
 
+@pytest.mark.parametrize(("status", "known"), [(400, False), (500, False), (503, None), (401, None)])
+async def test_a_server_that_refuses_tools_does_not_say_them(status: int, known: bool | None, start: Start) -> None:
+    async with ScriptedUpstream() as server:
+        engine = start(VllmServerEngine, server)
+        server.on("/detokenize", json_reply({"prompt": "Hi"}))
+        server.on("/tokenize", json_reply({"tokens": [5]}), error_reply(status, "no"))
+        if known is None:
+            with pytest.raises(UpstreamRejected):
+                await engine.renders_tools()
+        else:
+            assert await engine.renders_tools() is known
+
+
 @pytest.mark.parametrize("kind", [LlamaServerEngine, VllmServerEngine])
 @pytest.mark.parametrize("answer", [{}, {"tokens": "ab"}, {"tokens": ["a"]}, {"tokens": [5]}])
 async def test_what_is_no_prompt_is_garbled(kind: type[Any], answer: Json, start: Start) -> None:
