@@ -296,7 +296,7 @@ def _what_is_wrong_with(url: str) -> str | None:
         return "write the key as api_key_env, not inside the address"
     if parts.query or parts.fragment:
         return "write the address without ? and #"
-    for path in ("/chat/completions", "/responses", "/messages", "/models"):
+    for path in ("/chat/completions", "/responses", "/messages", "/models", "/api/chat"):
         if parts.path.endswith(path):
             return f"write the address without {path}"
     return None

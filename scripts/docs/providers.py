@@ -118,7 +118,8 @@ _OLLAMA = """\
   it off. `thinking_form: adaptive` says of a model that it has levels. There is no budget.
 - **Tools**: calls get ids here, where Ollama gives none. A call cannot be forced: `tool_choice` that asks for one is
   refused; `none` sends no tools. `parallel_tool_calls: false` is a loss. Past arguments that are no JSON object go as
-  `raw_arguments`, a loss too.
+  `raw_arguments`, a loss too. Ollama reads calls out of a model's text itself: `tool_parser` and `text_tool_calls` are
+  refused here; they work on its `/v1`, as `openai_compatible`.
 - **Structured output** is a schema or `json_object`, but not beside tools, which the model could then not call: that
   is refused.
 - **Images** are data URLs; addresses are refused, not fetched. Those in a tool's output move to a user message after

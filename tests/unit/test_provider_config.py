@@ -22,6 +22,7 @@ ADDRESSES: dict[str, tuple[str, str | None]] = {
     "a key inside": ("https://user:pass@host/v1", "write the key as api_key_env, not inside the address"),
     "a query": ("https://host/v1?a=b", "without ? and #"),
     "the path of an endpoint": ("https://host/v1/chat/completions", "write the address without /chat/completions"),
+    "the path of Ollama's chat": ("http://host:11434/api/chat", "write the address without /api/chat"),
 }
 
 
