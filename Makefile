@@ -5,7 +5,7 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-clients test-engine check fmt bench docs lock
+.PHONY: help setup run test test-clients test-engine check fmt bench bench-engine docs lock
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,7 +29,7 @@ test: setup ## unit, contract, golden, fault and integration tests; translation/
 test-clients: setup ## Codex, the SDKs and the frameworks against the gateway; needs npm
 	scripts/test_clients $(ARGS)
 
-test-engine: setup ## the same promises on a real vLLM server
+test-engine: setup ## the same promises on a real vLLM, as a server and inside
 	scripts/test_engine $(ARGS)
 
 check: setup ## format, lint, types, import rules; changes nothing
@@ -44,6 +44,9 @@ fmt: setup ## format and fix what can be fixed
 
 bench: setup ## CPU per delta, added delay and memory, each beside a direct run
 	$(BIN)/python -m bench $(ARGS)
+
+bench-engine: setup ## vLLM inside: the prefix cache of second passes, tokens per second, /healthz at work
+	ENGINE_PYTHON="$$(scripts/setup_engine)" $(BIN)/python -m bench.engine
 
 docs: setup ## regenerate the generated pages of docs/
 	$(BIN)/python -m scripts.docs

@@ -1,0 +1,86 @@
+"""`python -m bench.engine_server CONFIG RUNS`: the gateway with vLLM inside, which notes every run of the engine.
+
+It needs an environment that has vLLM. What a second pass found in the engine's cache is told to no client.
+"""
+
+import json
+import socket
+import sys
+from collections.abc import AsyncGenerator, Sequence
+from itertools import count
+from pathlib import Path
+from typing import TextIO
+
+from bench.processes import announce
+from gateway import settings as settings_of
+from gateway.logs import configure_logs
+from gateway.server import make_server
+from providers.base import Exchange
+from providers.engines.base import Engine, Generation, Piece, Prompt
+from providers.engines.exchange import generated
+from providers.vllm_inprocess.provider import VllmProvider
+from translation.json_types import Json
+from translation.profile import Profile
+from translation.turn import Turn
+
+
+class Noting(VllmProvider):
+    """It writes a line for every run: of which turn, how long its prompt was, and how much of that was cached."""
+
+    notes: TextIO
+    turns = count()
+
+    def prepare(self, turn: Turn, profile: Profile) -> Exchange:
+        engine, parsers = self._supervisor.engine.serving(turn, profile)
+        return generated(_Noted(engine, self.notes, next(self.turns)), turn, profile, parsers)
+
+
+class _Noted:
+    def __init__(self, engine: Engine, notes: TextIO, turn: int) -> None:
+        self._engine = engine
+        self._notes = notes
+        self._turn = turn
+
+    @property
+    def window(self) -> int | None:
+        return self._engine.window
+
+    @property
+    def parameters(self) -> frozenset[str]:
+        return self._engine.parameters
+
+    async def render(self, chat: Json) -> Prompt:
+        return await self._engine.render(chat)
+
+    async def renders_tools(self) -> bool:
+        return await self._engine.renders_tools()
+
+    async def encode(self, text: str) -> Sequence[int]:
+        return await self._engine.encode(text)
+
+    async def decode(self, tokens: Sequence[int]) -> str:
+        return await self._engine.decode(tokens)
+
+    async def generate(self, prompt: Prompt, asked: Generation) -> AsyncGenerator[Piece, None]:
+        first = True
+        async for piece in self._engine.generate(prompt, asked):
+            if first:
+                note = {"turn": self._turn, "prompt": len(prompt.tokens), "cached": piece.cached}
+                self._notes.write(json.dumps(note) + "\n")
+                self._notes.flush()
+                first = False
+            yield piece
+
+
+def main() -> None:
+    config, notes = map(Path, sys.argv[1:])
+    settings = settings_of.parse(json.loads(config.read_text()), environ={})
+    listener = socket.create_server(("127.0.0.1", 0))
+    configure_logs()
+    with notes.open("w") as Noting.notes:
+        provider = Noting("local", settings.providers["local"])
+        make_server(settings, lambda: announce(listener.getsockname()[1]), {"local": provider}).run(sockets=[listener])
+
+
+if __name__ == "__main__":
+    main()
