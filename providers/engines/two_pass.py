@@ -75,7 +75,9 @@ class Thinking:
         if last is None or not (last.finish or reader.closed):
             raise UpstreamBroken("the engine ended without saying why")
         if reader.closed:
-            await self._went_on(tokens, "".join(said), ended=last.finish == "stop")
+            if last.finish == "stop" and last.stop is None:
+                tokens = await self._without_end(tokens, "".join(raw))
+            await self._went_on(tokens, "".join(said))
         elif last.stop in CLOSING:
             await self._stopped(last.stop, tokens, "".join(raw))
         else:
@@ -88,12 +90,10 @@ class Thinking:
             begun = lacking not in CLOSING
             await self._append(lacking + _AFTER if begun else self._close("".join(raw)))
 
-    async def _went_on(self, tokens: list[int], thought: str, *, ended: bool) -> None:
+    async def _went_on(self, tokens: list[int], thought: str) -> None:
         """The closing tag came as text, and the engine did not stop at it. Its tokens may be ahead of its text."""
-        early = len(tokens) - await self._end_of_tag(tokens)
-        self.early, self.used = early, self.used - early
-        if ended:
-            tokens = await self._without_end(tokens, await self._engine.decode(tokens[:-1]))
+        end = await self._end_of_tag(tokens)
+        self.early, self.used = self.used - end, end
         rest = after_first(await self._engine.decode(tokens))
         await self._begin_answer(thought, f"</{self._tag}>", rest, tokens)
 

@@ -38,6 +38,8 @@ class FakeEngine:
     tools: bool = True
     heeds_stops: bool = True
     heeds_limit: bool = True
+    shows_stops: bool = False
+    """The stop text that ended the text is in it."""
     parameters: frozenset[str] = frozenset({"temperature", "seed", "min_tokens"})
     cached: int | None = None
     endless: int | None = None
@@ -98,7 +100,7 @@ class FakeEngine:
             finish: Finish | None = "stop" if stop or token == END else "length" if is_last else None
             if finish is None and len(waiting) < self.size:
                 continue
-            end = written.index(stop) if stop else len(written)
+            end = written.index(stop) if stop and not self.shows_stops else len(written)
             if finish is None:  # what could become a stop string is not said yet
                 end = max(said, end - max(map(len, asked.stop), default=1) + 1)
             named = [each for each in waiting if each != END or self.names_end]

@@ -56,6 +56,24 @@ async def test_what_the_last_token_has_beyond_the_tag_begins_the_answer() -> Non
     assert told.usage.output == len(THOUGHT) + 2 + len(" I do.") + 1
 
 
+@pytest.mark.parametrize("words", [WORDS, ()], ids=["one token", "letters"])
+async def test_a_tag_that_the_engine_shows_is_taken_out(words: Any) -> None:
+    engine = FakeEngine([f"{THOUGHT}</think>\n\nNo.", ANSWER], words=words, shows_stops=True)
+    told = await ask(engine)
+    assert told.items == [("reasoning", "I think."), ("message", ANSWER)]
+    assert engine.runs[1].prompt == f"{PROMPT}{THOUGHT}</think>\n\n"
+    assert told.usage.reasoning == len(await engine.encode(f"{THOUGHT}</think>"))
+
+
+@pytest.mark.parametrize("names_end", [True, False])
+async def test_an_answer_that_ended_in_the_first_run_goes_on_in_the_second(names_end: bool) -> None:
+    text = f"{THOUGHT}</think>\n\nYes."
+    engine = FakeEngine([text, " And so."], size=100, heeds_stops=False, names_end=names_end)
+    told = await ask(engine)
+    assert told.items == [("reasoning", "I think."), ("message", "Yes. And so.")]
+    assert engine.runs[1].prompt == f"{PROMPT}{text}"
+
+
 @pytest.mark.parametrize("words", [WORDS, (), ("</think", ">\n\nY")], ids=["one token", "letters", "pieces"])
 @pytest.mark.parametrize("size", [1, 4, 100])
 async def test_an_engine_that_does_not_stop_at_the_tag_is_stopped(size: int, words: Any) -> None:
