@@ -22,6 +22,7 @@ KINDS: dict[str, tuple[ProviderType, WireDialect]] = {
     "gemini": ("gemini", "gemini"),
     "ollama": ("ollama", "ollama"),
     "vllm": ("vllm", "chat"),
+    "llama_server": ("llama_server", "chat"),
 }
 """Name -> type of provider, and the dialect its turns go out in."""
 
