@@ -13,6 +13,7 @@ from translation.json_types import Item, Json
 from translation.loss import Loss
 from translation.pairs import Pairs
 from translation.profile import Profile
+from translation.thoughts import text_of
 
 _NOT_IN_IDS: Final = re.compile(r"[^a-zA-Z0-9_-]")
 
@@ -88,7 +89,7 @@ class _Messages:
 
     def reasoning(self, _place: int, item: Item) -> None:
         blocks = blocks_of(item)
-        if not blocks and self._profile.replay_reasoning == "think_tags" and (text := _text_of(item)):
+        if not blocks and self._profile.replay_reasoning == "think_tags" and (text := text_of(item)):
             blocks = text_blocks(f"<think>\n{text}\n</think>")
         if not blocks:
             self._losses.append(Loss("input", "reasoning dropped"))
@@ -167,12 +168,6 @@ class _Messages:
         )
         result: Json = {"type": "tool_result", "tool_use_id": call_id}
         return {**result, "content": blocks} if blocks else result
-
-
-def _text_of(item: Item) -> str:
-    """The reasoning itself, else its summary."""
-    texts = [part["text"] for part in item.get("content") or () if part.get("type") == "reasoning_text"]
-    return "".join(texts) or "\n\n".join(part["text"] for part in item.get("summary") or ())
 
 
 _ITEMS: Final[Mapping[str, Callable[[_Messages, int, Item], None]]] = {

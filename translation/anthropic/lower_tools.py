@@ -2,12 +2,13 @@
 
 import re
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from translation.anthropic.schemas import closed
 from translation.errors import InvalidRequest, Unrepresentable
 from translation.json_types import Json
 from translation.loss import Loss
+from translation.tools.allowed import allowed_tools, is_meant
 
 _NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,128}")
 
@@ -35,7 +36,7 @@ def lower_tools(
     Raises InvalidRequest for a bad name or a choice of a tool that is not there, Unrepresentable for other kinds.
     """
     if isinstance(choice, dict) and choice.get("type") == "allowed_tools":
-        tools = _allowed(tools, choice.get("tools") or ())
+        tools = allowed_tools(tools, choice.get("tools") or ())
         choice = choice.get("mode") or "auto"
         losses.append(Loss("tool_choice", "allowed_tools filtered"))
     if not tools:
@@ -100,19 +101,6 @@ def _choice(choice: str | Json | None, tools: Sequence[Json]) -> Json:
         return {"type": "tool", "name": _SEARCH}
     if choice.get("type") != "function":
         raise Unrepresentable(f"this model's API cannot be told to use {choice.get('type')!r}", param="tool_choice")
-    if not any(_is(tool, choice) for tool in tools):
+    if not any(is_meant(tool, choice) for tool in tools):
         raise InvalidRequest(f"tool_choice names {choice.get('name')!r}, which is not in tools.", param="tool_choice")
     return {"type": "tool", "name": choice["name"]}
-
-
-def _allowed(tools: Sequence[Json], allowed: Sequence[Any]) -> list[Json]:
-    for choice in allowed:
-        if not any(_is(tool, choice) for tool in tools):
-            raise InvalidRequest(
-                f"tool_choice allows {choice.get('name')!r}, which is not in tools.", param="tool_choice.tools"
-            )
-    return [tool for tool in tools if any(_is(tool, choice) for choice in allowed)]
-
-
-def _is(tool: Json, choice: Json) -> bool:
-    return (tool.get("type"), tool.get("name")) == (choice.get("type"), choice.get("name"))

@@ -10,6 +10,7 @@ from translation.errors import InvalidRequest, Unrepresentable
 from translation.json_types import Item, Json
 from translation.loss import Loss
 from translation.profile import Profile
+from translation.thoughts import text_of
 
 _OUTPUTS: Final = ("function_call_output", "custom_tool_call_output")
 
@@ -170,7 +171,7 @@ class _Messages:
             return
         field = self._profile.replay_reasoning
         details = [detail for item in thoughts for detail in item.get("details") or () if is_ours(detail)]
-        text = "\n\n".join(filter(None, map(_reasoning_text, thoughts)))
+        text = "\n\n".join(filter(None, map(text_of, thoughts)))
         if field == "reasoning_details" and details:
             message["reasoning_details"] = [*message.get("reasoning_details", ()), *details]
         elif field == "none" or not text:
@@ -183,12 +184,6 @@ class _Messages:
 
 
 _SYSTEM: Final = ("system", "developer")
-
-
-def _reasoning_text(item: Item) -> str:
-    """The reasoning itself, else its summary."""
-    texts = [part["text"] for part in item.get("content") or () if part.get("type") == "reasoning_text"]
-    return "".join(texts) or "\n\n".join(part["text"] for part in item.get("summary") or ())
 
 
 def _unknown(kind: str, param: str) -> InvalidRequest:

@@ -2,11 +2,12 @@
 
 import re
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from translation.errors import InvalidRequest, Unrepresentable
 from translation.json_types import Json
 from translation.loss import Loss
+from translation.tools.allowed import allowed_tools, is_meant
 
 _NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
@@ -24,7 +25,7 @@ def lower_tools(tools: Sequence[Json], choice: str | Json | None, parallel: bool
     InvalidRequest for a bad name or a choice of a tool that is not there, Unrepresentable for kinds chat does not have.
     """
     if isinstance(choice, dict) and choice.get("type") == "allowed_tools":
-        tools = _allowed(tools, choice.get("tools") or ())
+        tools = allowed_tools(tools, choice.get("tools") or ())
         choice = choice.get("mode") or "auto"
         losses.append(Loss("tool_choice", "allowed_tools filtered"))
     if not tools:
@@ -87,19 +88,6 @@ def _named(choice: Json, tools: Sequence[Json]) -> Json:
     kind = choice.get("type", "")
     if kind not in _KEYS:
         raise Unrepresentable(f"this model's API cannot be told to use {kind!r}", param="tool_choice")
-    if not any(_is(tool, choice) for tool in tools):
+    if not any(is_meant(tool, choice) for tool in tools):
         raise InvalidRequest(f"tool_choice names {choice.get('name')!r}, which is not in tools.", param="tool_choice")
     return {"type": kind, kind: {"name": choice["name"]}}
-
-
-def _allowed(tools: Sequence[Json], allowed: Sequence[Any]) -> list[Json]:
-    for choice in allowed:
-        if not any(_is(tool, choice) for tool in tools):
-            raise InvalidRequest(
-                f"tool_choice allows {choice.get('name')!r}, which is not in tools.", param="tool_choice.tools"
-            )
-    return [tool for tool in tools if any(_is(tool, choice) for choice in allowed)]
-
-
-def _is(tool: Json, choice: Json) -> bool:
-    return (tool.get("type"), tool.get("name")) == (choice.get("type"), choice.get("name"))

@@ -13,6 +13,7 @@ from translation.json_types import Item, Json
 from translation.loss import Loss
 from translation.pairs import Pairs
 from translation.profile import Profile
+from translation.thoughts import text_of
 
 _PLACEHOLDER: Final = "skip_thought_signature_validator"
 """For calls that were not made by this family, or whose signature is lost.
@@ -74,7 +75,7 @@ class _Contents:
 
     def reasoning(self, _index: int, item: Item) -> None:
         ours = list(details.ours(item))
-        text = _reasoning_text(item)
+        text = text_of(item)
         replay = self._profile.replay_reasoning
         signed = [detail for detail in ours if detail["type"] == details.THOUGHT]
         if signed or (text and replay not in ("none", "think_tags")):
@@ -179,12 +180,6 @@ class _Contents:
 
 def _signature(detail: Json) -> Json:
     return {"thoughtSignature": detail["signature"]}
-
-
-def _reasoning_text(item: Item) -> str:
-    """The reasoning itself, else its summary."""
-    texts = [part["text"] for part in item.get("content") or () if part.get("type") == "reasoning_text"]
-    return "".join(texts) or "\n\n".join(part["text"] for part in item.get("summary") or ())
 
 
 def _unknown(kind: str, param: str) -> InvalidRequest:

@@ -2,12 +2,13 @@
 
 import re
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from translation.errors import InvalidRequest, Unrepresentable
 from translation.gemini.schemas import reduced
 from translation.json_types import Json
 from translation.loss import Loss
+from translation.tools.allowed import allowed_tools, is_meant
 
 _NAME: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}")
 
@@ -26,7 +27,7 @@ def lower_tools(tools: Sequence[Json], choice: str | Json | None, parallel: bool
     not have: kinds it does not know, a search that has to be made.
     """
     if isinstance(choice, dict) and choice.get("type") == "allowed_tools" and choice.get("mode") != "required":
-        tools = _allowed(tools, choice.get("tools") or ())
+        tools = allowed_tools(tools, choice.get("tools") or ())
         choice = "auto"
         losses.append(Loss("tool_choice", "allowed_tools filtered"))
     if not tools:
@@ -71,11 +72,11 @@ def _calling(tools: Sequence[Json], choice: str | Json | None) -> Json:
         mode = _MODES.get(choice or "auto", "VALIDATED" if strict else None)
         return {"mode": mode} if mode else {}
     if choice["type"] == "allowed_tools":
-        allowed = _allowed(tools, choice.get("tools") or ())
+        allowed = allowed_tools(tools, choice.get("tools") or ())
         return {"mode": "ANY", "allowedFunctionNames": [tool["name"] for tool in allowed]}
     if choice["type"] != "function":
         raise Unrepresentable(f"this model's API cannot be told to use {choice['type']!r}", param="tool_choice")
-    if not any(_is(tool, choice) for tool in tools):
+    if not any(is_meant(tool, choice) for tool in tools):
         raise InvalidRequest(f"tool_choice names {choice.get('name')!r}, which is not in tools.", param="tool_choice")
     return {"mode": "ANY", "allowedFunctionNames": [choice["name"]]}
 
@@ -90,19 +91,6 @@ def _search(searches: Sequence[Json], choice: str | Json | None, losses: list[Lo
         Loss(f"tools.{key}", "dropped") for tool in searches for key, value in tool.items() if value and key != "type"
     ]
     return {"tools": [{"googleSearch": {}}]}
-
-
-def _allowed(tools: Sequence[Json], allowed: Sequence[Any]) -> list[Json]:
-    for choice in allowed:
-        if not any(_is(tool, choice) for tool in tools):
-            raise InvalidRequest(
-                f"tool_choice allows {choice.get('name')!r}, which is not in tools.", param="tool_choice.tools"
-            )
-    return [tool for tool in tools if any(_is(tool, choice) for choice in allowed)]
-
-
-def _is(tool: Json, choice: Json) -> bool:
-    return (tool.get("type"), tool.get("name")) == (choice.get("type"), choice.get("name"))
 
 
 def _is_search(tool: Json) -> bool:

@@ -11,8 +11,8 @@ from translation.errors import ProtocolViolation
 from translation.events import Event, Failed, Finished, FinishReason, Started, Usage
 from translation.ids import NewId
 from translation.json_types import Json
+from translation.logprobs import read_logprobs
 from translation.ollama.failures import failure_of
-from translation.ollama.logprobs import read_logprobs
 from translation.parsers.edges import EdgeTrimmer
 from translation.parsers.think import ThinkParser
 from translation.profile import DEFAULT_PROFILE, Profile

@@ -10,6 +10,7 @@ from translation.loss import Loss
 from translation.ollama.lower_parts import Content, lower_parts, lower_texts
 from translation.pairs import Pairs
 from translation.profile import Profile
+from translation.thoughts import text_of
 
 
 def lower_items(instructions: str | None, items: Sequence[Item], profile: Profile, losses: list[Loss]) -> list[Json]:
@@ -147,19 +148,13 @@ class _Messages:
         if not thoughts:
             return
         field = self._profile.replay_reasoning
-        text = "\n\n".join(filter(None, map(_text_of, thoughts)))
+        text = "\n\n".join(filter(None, map(text_of, thoughts)))
         if field == "none" or not text:
             self._losses.append(Loss("input", "reasoning dropped"))
         elif field == "think_tags":
             message["content"] = f"<think>\n{text}\n</think>\n\n{message['content']}"
         else:
             message["thinking"] = f"{message['thinking']}\n\n{text}" if "thinking" in message else text
-
-
-def _text_of(item: Item) -> str:
-    """The reasoning itself, else its summary."""
-    texts = [part["text"] for part in item.get("content") or () if part.get("type") == "reasoning_text"]
-    return "".join(texts) or "\n\n".join(part["text"] for part in item.get("summary") or ())
 
 
 _ITEMS: Final[Mapping[str, Callable[[_Messages, int, Item], None]]] = {

@@ -1,13 +1,13 @@
 """Tools, and those of the choices among them that Ollama can be told."""
 
 import re
-from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from translation.errors import InvalidRequest, Unrepresentable
 from translation.json_types import Json
 from translation.loss import Loss
 from translation.profile import Profile
+from translation.tools.allowed import allowed_tools
 from translation.turn import Turn
 
 _NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -25,7 +25,7 @@ def lower_tools(turn: Turn, profile: Profile, losses: list[Loss]) -> list[Json]:
     """
     tools, choice = turn.tools, turn.tool_choice
     if isinstance(choice, dict) and choice.get("type") == "allowed_tools":
-        tools = _allowed(tools, choice.get("tools") or ())
+        tools = allowed_tools(tools, choice.get("tools") or ())
         choice = choice.get("mode") or "auto"
         losses.append(Loss("tool_choice", "allowed_tools filtered"))
     if not tools:
@@ -58,16 +58,3 @@ def _tool(tool: Json, param: str, losses: list[Loss]) -> Json:
         said["description"] = tool["description"]
     said["parameters"] = {**_NO_PARAMETERS, **(tool.get("parameters") or {})}
     return {"type": "function", "function": said}
-
-
-def _allowed(tools: Sequence[Json], allowed: Sequence[Any]) -> list[Json]:
-    for choice in allowed:
-        if not any(_is(tool, choice) for tool in tools):
-            raise InvalidRequest(
-                f"tool_choice allows {choice.get('name')!r}, which is not in tools.", param="tool_choice.tools"
-            )
-    return [tool for tool in tools if any(_is(tool, choice) for choice in allowed)]
-
-
-def _is(tool: Json, choice: Json) -> bool:
-    return (tool.get("type"), tool.get("name")) == (choice.get("type"), choice.get("name"))

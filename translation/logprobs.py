@@ -1,4 +1,4 @@
-"""Token probabilities from Ollama's form into the full Responses form."""
+"""Token probabilities in the full Responses form."""
 
 from typing import Any
 
@@ -6,8 +6,11 @@ from translation.json_types import Json
 
 
 def read_logprobs(reported: Any) -> list[Json] | None:
-    """Each token with token, logprob, bytes, top_logprobs; `None` where none were sent. Entries without a token or a
-    number are left out."""
+    """Each token with token, logprob, bytes, top_logprobs; `None` where none were sent.
+
+    `bytes` may be null upstream and may not in Responses: the token's UTF-8 then. Entries without a token or a number
+    are left out.
+    """
     tokens = [
         {**_token(entry), "top_logprobs": [_token(rival) for rival in _valid(entry.get("top_logprobs"))]}
         for entry in _valid(reported)
