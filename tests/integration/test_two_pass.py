@@ -1,5 +1,6 @@
 """Thinking and answer as two runs of a real engine: what the gateway promises of both, streamed and not."""
 
+import asyncio
 import json
 import time
 from collections.abc import Iterator, Mapping
@@ -8,7 +9,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 import pytest
-from openai import BadRequestError, OpenAI
+from openai import AsyncOpenAI, BadRequestError, OpenAI
 
 from tests.integration.asking import Api, ChatApi, Reply, ResponsesApi, user
 from tests.integration.engines import CONTEXT, Engine
@@ -317,6 +318,19 @@ def test_the_second_pass_computes_nothing_again(client: OpenAI, engine: Engine) 
     reply = ask(user("Think in 9 steps about river."))
     assert used(reply).reasoning > 80
     assert engine.computed() - before <= used(reply).input + engine.block + 2
+
+
+async def test_turns_at_the_same_time_keep_apart(client: OpenAI) -> None:
+    async with AsyncOpenAI(base_url=client.base_url, api_key="none", max_retries=0, timeout=60) as at_once:
+
+        async def ask(number: int) -> tuple[str, int]:
+            response = await at_once.responses.create(model="tiny", input=f"Count to {number}.", temperature=0)
+            assert response.usage is not None
+            return response.output_text, response.usage.output_tokens_details.reasoning_tokens
+
+        answers = await asyncio.gather(*map(ask, range(2, 18)))
+    assert [text for text, _ in answers] == [", ".join(map(str, range(1, end + 1))) + "." for end in range(2, 18)]
+    assert {tokens for _, tokens in answers} <= set(range(5, 9))
 
 
 @KINDS
