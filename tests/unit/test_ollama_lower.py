@@ -93,6 +93,11 @@ CASES: dict[str, tuple[dict[str, Any], Profile, Json]] = {
     "nulls are not passed on": ({"extra": {"top_k": None}}, PASSING, {}),
     "plain text is no format": ({"text_format": {"type": "text"}}, DEFAULT_PROFILE, {}),
     "any JSON": ({"text_format": {"type": "json_object"}}, DEFAULT_PROFILE, {"format": "json"}),
+    "a schema that is left out": (
+        {"text_format": {"type": "json_schema", "name": "a"}},
+        DEFAULT_PROFILE,
+        {"format": "json"},
+    ),
     "a schema": (
         {"text_format": {"type": "json_schema", "name": "a", "schema": SCHEMA, "strict": True}},
         DEFAULT_PROFILE,

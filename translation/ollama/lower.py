@@ -52,8 +52,9 @@ def _format(text_format: Json, losses: list[Loss], *, beside_tools: bool) -> Jso
         # All that the model says is held to the schema, its calls too: it could make none.
         told = "this model can be held to a format or given tools, not both: leave out one, or set tool_choice to none"
         raise Unrepresentable(told, param="text.format")
-    if kind == "json_object":
-        return {"format": "json"}
+    schema = text_format.get("schema")
+    if kind == "json_object" or schema is None:
+        return {"format": "json"}  # chat may leave the schema out
     if text_format.get("description"):
         losses.append(Loss("text.format.description", "dropped"))
-    return {"format": text_format["schema"]}
+    return {"format": schema}
