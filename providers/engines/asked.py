@@ -11,6 +11,7 @@ from translation.chat.lower import lower
 from translation.errors import Unrepresentable
 from translation.json_types import Json
 from translation.loss import Loss
+from translation.lowered import Lowered
 from translation.parsers.tools import PARSERS, Forced, ToolParser, forced, stop
 from translation.profile import Profile
 from translation.turn import Turn
@@ -19,6 +20,8 @@ Parsers = Mapping[str, Callable[[], ToolParser]]
 """Name -> a new parser for one answer."""
 
 _CHAT: Final = ("messages", "tools", "tool_choice", "chat_template_kwargs")
+
+_RENDERED: Final = ("messages", "tools", "tool_choice", "chat_template_kwargs")
 
 _TEMPLATE: Final = frozenset({"chat_template_kwargs"})
 """Fields outside the API that the prompt is made of."""
@@ -68,67 +71,52 @@ def asked_of(turn: Turn, profile: Profile, honoured: frozenset[str], parsers: Pa
     """
     is_thinking = thinks(turn)
     two_runs = profile.two_pass == "on" and is_thinking
-    guide = guide_of(turn, profile.extra_params)
-    plain = replace(
-        turn,
-        reasoning=None,
-        thinking=None,
-        text_format=None,
-        verbosity=None,
-        max_output_tokens=None,
-        stream=False,
-        sampling={"n": turn.sampling["n"]} if "n" in turn.sampling else {},
-        extra={name: value for name, value in turn.extra.items() if name in _TEMPLATE},
-    )
-    native = replace(
-        profile, forced_tool="named", text_tool_calls="none", extra_params=_TEMPLATE & profile.extra_params
-    )
-    body, lowered = lower(plain, native)
+    chat, lowered = _chat(turn, profile)
     losses = [*lowered, *_lost(turn, profile, honoured)]
-    chat: Json = {
-        name: body[name] for name in ("messages", "tools", "tool_choice", "chat_template_kwargs") if name in body
-    }
-    choice = chat.get("tool_choice", "auto")
-    if choice == "none":
-        chat = {name: value for name, value in chat.items() if name not in ("tools", "tool_choice")}
-    tools = chat.get("tools", [])
+    tools, choice = chat.get("tools", []), chat.get("tool_choice", "auto")
     in_words = profile.text_tool_calls != "none"
     name = profile.text_tool_calls if in_words else profile.tool_parser
     if tools and name not in parsers:
-        raise Unrepresentable(
-            "this model's calls come as text: its configuration must name the tool_parser that reads them",
-            param="tools",
-        )
-    if tools and guide is not None and choice == "auto":
+        told = "this model's calls come as text: its configuration has to name the tool_parser that reads them"
+        raise Unrepresentable(told, param="tools")
+    call = _forced(name, tools, choice) if tools and choice != "auto" else None
+    guide = guide_of(turn, profile.extra_params)
+    if call is not None:
+        guide = Guide(json_schema=call.schema, after=call.suffix)
+    elif tools and guide is not None:
         # Held to its schema the model could never call a tool.
         guide = None
         losses.append(Loss("text.format", "not enforced beside tools"))
-    single = profile.single_tool_block or turn.parallel_tool_calls is False
     if tools and turn.parallel_tool_calls is False and stop(name) is None:
         losses.append(Loss("parallel_tool_calls", "dropped"))
+    single = profile.single_tool_block or turn.parallel_tool_calls is False
     chat["chat_template_kwargs"] = _template_arguments(turn, profile, chat, thinking=is_thinking, two_runs=two_runs)
-    sampling = {name: value for name, value in _sampling(turn, profile).items() if name in honoured}
-    if profile.two_pass == "engine" and is_thinking:
-        if BUDGET not in honoured:
-            raise Unrepresentable("this model's engine keeps no budget for thinking in one run", param="reasoning")
-        sampling[BUDGET] = budget_of(turn, profile)
-    else:
-        sampling.pop(BUDGET, None)
-    call = _forced(name, tools, choice) if tools and choice != "auto" else None
     return Asked(
         chat=chat,
         parser=parsers[name] if tools else None,
         in_words=in_words,
         format=name if name in PARSERS else "hermes",
         forced=call,
-        guide=guide if call is None else Guide(json_schema=call.schema, after=call.suffix),
-        sampling=sampling,
+        guide=guide,
+        sampling=_sampling(turn, profile, honoured),
         stop=tuple(turn.sampling.get("stop") or ()),
         block_stop=stop(name) if tools and single else None,
         logprobs=_alternatives(turn.sampling),
         budget=budget_of(turn, profile) if two_runs else None,
         losses=tuple(dict.fromkeys(losses)),
     )
+
+
+def _chat(turn: Turn, profile: Profile) -> Lowered:
+    """The part of a chat body that prompts are rendered from; tools that may not be called are not in it."""
+    extra = {name: value for name, value in turn.extra.items() if name in _TEMPLATE}
+    sampling = {name: value for name, value in turn.sampling.items() if name == "n"}
+    elsewhere = replace(turn, reasoning=None, thinking=None, text_format=None, verbosity=None, max_output_tokens=None)
+    plain = replace(elsewhere, stream=False, sampling=sampling, extra=extra)
+    known = _TEMPLATE & profile.extra_params
+    body, losses = lower(plain, replace(profile, forced_tool="named", text_tool_calls="none", extra_params=known))
+    names = ("messages", "chat_template_kwargs") if body.get("tool_choice") == "none" else _RENDERED
+    return Lowered({name: body[name] for name in names if name in body}, losses)
 
 
 def _lost(turn: Turn, profile: Profile, honoured: frozenset[str]) -> list[Loss]:
@@ -151,9 +139,15 @@ def _lost(turn: Turn, profile: Profile, honoured: frozenset[str]) -> list[Loss]:
     return [Loss(name, "dropped") for name in lost]
 
 
-def _sampling(turn: Turn, profile: Profile) -> Mapping[str, Any]:
-    extra = {name: value for name, value in turn.extra.items() if name in profile.extra_params and value is not None}
-    return {**{name: value for name, value in turn.sampling.items() if name not in _OTHER_PLACES}, **extra}
+def _sampling(turn: Turn, profile: Profile, honoured: frozenset[str]) -> Mapping[str, Any]:
+    given = {**turn.sampling, **{name: value for name, value in turn.extra.items() if name in profile.extra_params}}
+    kept = honoured - _OTHER_PLACES - {BUDGET}
+    sampling = {name: value for name, value in given.items() if name in kept and value is not None}
+    if profile.two_pass != "engine" or not thinks(turn):
+        return sampling
+    if BUDGET not in honoured:
+        raise Unrepresentable("this model's engine keeps no budget for thinking in one run", param="reasoning")
+    return {**sampling, BUDGET: budget_of(turn, profile)}
 
 
 def _alternatives(sampling: Mapping[str, Any]) -> int | None:

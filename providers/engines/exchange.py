@@ -54,6 +54,8 @@ class _Exchange:
         self._profile = profile
         self._asked = asked
         self._usage = Usage(output=0, reasoning=None if asked.budget is None else 0)
+        self._has_thought = False
+        """The prompt was read by a run of its own, before the answer's."""
         self._closing: frozenset[int] = frozenset()
         """Closing tags that are a token of their own."""
 
@@ -61,17 +63,21 @@ class _Exchange:
         asked = self._asked
         prompt = await self._render()
         self._check(prompt, len(await self._prefix()))
+        budget = asked.budget
+        think_open = open_tag(prompt.tail) is not None
+        if budget is None and think_open and asked.guide is not None and self._profile.parsing_format == "think_tags":
+            # Held to its form from the start, the answer would be in the thought.
+            budget = asked.sampling.get(BUDGET, _UNLIMITED)
         out = Generated(
             new_id,
             self._profile,
-            tags=asked.budget is None and self._profile.parsing_format == "think_tags",
-            think_open=open_tag(prompt.tail) is not None,
+            tags=budget is None and self._profile.parsing_format == "think_tags",
+            think_open=think_open,
             parser=asked.parser and asked.parser(),
             tools=asked.chat.get("tools", ()),
             held=not self._turn.stream,
         )
         yield [Started(model=self._turn.model)]
-        budget = asked.budget
         passes = self._one_pass(prompt, out) if budget is None else self._two_passes(prompt, budget, out)
         async with aclosing(passes) as batches:
             async for batch in batches:
@@ -116,6 +122,7 @@ class _Exchange:
             async with aclosing(thinking.run(budget, out)) as batches:
                 async for batch in batches:
                     yield batch
+            self._has_thought = True
             usage.reasoning, usage.cache_read = thinking.used, thinking.cached
             usage.output = thinking.used + thinking.early
         else:
@@ -168,7 +175,7 @@ class _Exchange:
     def _say(self, piece: Piece, out: Generated) -> list[Event]:
         usage, made = self._usage, len(piece.tokens) + piece.unnamed
         usage.output = (usage.output or 0) + made
-        if usage.cache_read is None and not self._asked.budget:
+        if usage.cache_read is None and not self._has_thought:
             usage.cache_read = piece.cached
         before = out.in_thought
         events = out.say(piece.text, piece.logprobs)

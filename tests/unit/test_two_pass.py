@@ -155,11 +155,11 @@ async def test_a_tag_that_the_template_opened_is_not_opened_again(opens: str, pr
 
 @pytest.mark.parametrize("opens", ["", "<think>", "<think>\n"])
 async def test_without_a_budget_there_is_an_empty_closed_thought(opens: str) -> None:
-    engine = FakeEngine([ANSWER], opens=opens)
+    engine = FakeEngine([ANSWER], opens=opens, cached=3)
     told = await ask(engine, Profile(two_pass="on", max_thinking_tokens=0))
     assert told.items == [("message", ANSWER)]
     assert [run.prompt for run in engine.runs] == ["user: Hi\n<think>\n\n</think>\n\n"]
-    assert (told.usage.reasoning, told.usage.output) == (0, len(ANSWER) + 1)
+    assert (told.usage.reasoning, told.usage.output, told.usage.cache_read) == (0, len(ANSWER) + 1, 3)
 
 
 async def test_a_repeated_opening_tag_is_no_thought() -> None:

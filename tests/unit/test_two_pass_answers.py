@@ -113,6 +113,16 @@ async def test_one_run_counts_the_thought_it_began_in(words: Any, size: int) -> 
     assert exact <= told.usage.reasoning < exact + size
 
 
+@pytest.mark.parametrize(("opens", "runs"), [("<think>\n", 2), ("", 1)])
+async def test_a_form_does_not_hold_the_thought_that_the_template_opened(opens: str, runs: int) -> None:
+    form = {"type": "json_schema", "name": "x", "schema": {"type": "object"}}
+    engine = FakeEngine([f"{THOUGHT}</think>", '{"a": 1}'][-runs:], words=WORDS, opens=opens, window=200)
+    told = await ask(engine, Profile(parsing_format="think_tags"), text_format=form)
+    assert told.text == '{"a": 1}'
+    assert told.reasoning == ("I think." if opens else "")
+    assert [run.asked.guide is None for run in engine.runs] == [True, False][-runs:]
+
+
 async def test_one_run_leaves_text_alone_where_nothing_is_to_be_read() -> None:
     engine = FakeEngine(["<think>a</think>b"])
     told = await ask(engine, Profile())
