@@ -285,6 +285,14 @@ def test_what_is_no_answer_fails(chunks: list[Json], code: str) -> None:
     assert last.code == code
 
 
+def test_it_says_when_its_answer_is_whole() -> None:
+    decoder = GeminiDecoder(counting_ids())
+    decoder.feed(chunk(text("a")))
+    assert not decoder.whole
+    decoder.feed(chunk(reason="STOP"))
+    assert decoder.whole
+
+
 def test_a_failure_counts_what_was_used() -> None:
     last = decoded(chunk(text("a"), usage=USAGE))[-1]
     assert isinstance(last, Failed)
