@@ -147,6 +147,7 @@ SECRETS = {
     "the key": (f"bad key {KEY}!", "bad key [hidden]!"),
     "another key": ("bad key sk-live-abcdef123456", "bad key [hidden]"),
     "a masked key": ("bad key sk-ab***********yz12", "bad key [hidden]"),
+    "a key of Google's": ("bad key AIzaSyD-abc_123456", "bad key [hidden]"),
     "a header": ("sent Bearer abc.def", "sent [hidden]"),
     "the address": (f"no answer from {URL}/chat/completions today", "no answer from [hidden] today"),
     "the host": ("no answer from engine.internal:8000 today", "no answer from [hidden] today"),
