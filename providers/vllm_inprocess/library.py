@@ -13,6 +13,17 @@ from vllm.sampling_params import RequestOutputKind, StructuredOutputsParams
 from vllm.v1.engine.async_llm import AsyncLLM
 from vllm.v1.engine.exceptions import EngineDeadError
 from vllm.v1.structured_output.backend_xgrammar import has_xgrammar_unsupported_json_features
+from xgrammar import Grammar
+
+
+def reads_tag(tag: str) -> bool:
+    """Whether a structural tag can be made a grammar of. Where it cannot, vLLM tries a guide that reads no such tags."""
+    try:
+        Grammar.from_structural_tag(tag)
+    except Exception:  # it raises whatever its C++ does
+        return False
+    return True
+
 
 __all__ = [
     "AsyncEngineArgs",
@@ -25,5 +36,6 @@ __all__ = [
     "StructuredOutputsParams",
     "VLLMClientError",
     "has_xgrammar_unsupported_json_features",
+    "reads_tag",
     "tokens_input",
 ]

@@ -27,14 +27,15 @@ def structured(vllm: ModuleType, guide: Guide | None, backend: str) -> Any:
         return vllm.StructuredOutputsParams(choice=list(guide.choice))
     schema = guide.json_schema if guide.json_schema is not None else {"type": "object"}
     if backend in _BY_TAG and not vllm.has_xgrammar_unsupported_json_features(schema):
-        return vllm.StructuredOutputsParams(
-            structural_tag=json.dumps({"type": "structural_tag", **_tag(schema, guide)})
-        )
+        tag = json.dumps({"type": "structural_tag", "format": _form(schema, guide)})
+        if vllm.reads_tag(tag):
+            return vllm.StructuredOutputsParams(structural_tag=tag)
+    # vLLM looks for another guide that can, or says what is wrong with the schema.
     return vllm.StructuredOutputsParams(json=schema)
 
 
-def _tag(schema: Json, guide: Guide) -> Json:
+def _form(schema: Json, guide: Guide) -> Json:
     form: Json = {"type": "json_schema", "json_schema": schema, "max_whitespace_cnt": _MOST_BLANKS}
     if guide.after:
         form = {"type": "sequence", "elements": [form, {"type": "const_string", "value": guide.after}]}
-    return {"format": form}
+    return form

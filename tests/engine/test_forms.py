@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from openai import BadRequestError, OpenAI
 
+from tests.integration.engines import ROOT
 from tests.integration.test_engines import WEATHER
 
 QUESTION = "What is 3 + 4?"
@@ -44,7 +45,7 @@ def test_any_json_object_may_be_asked_for(client: OpenAI) -> None:
 @pytest.mark.parametrize(
     ("option", "said"),
     [
-        ({"text": {"format": {"type": "json_schema", "name": "x", "schema": {"type": "nonsense"}}}}, "schema|tag"),
+        ({"text": {"format": {"type": "json_schema", "name": "x", "schema": {"type": "nonsense"}}}}, "nonsense"),
         ({"extra_body": {"structured_outputs": {"regex": "(("}}}, "regex"),
         ({"extra_body": {"bad_words": [""]}}, "bad_words"),
         ({"extra_body": {"top_k": -7}}, "top_k"),
@@ -83,10 +84,17 @@ def test_probabilities_come_over_the_other_api_too(client: OpenAI) -> None:
     assert "".join(token.token for token in part.logprobs).strip() == "The answer is 7."
 
 
-def test_words_can_be_forbidden(client: OpenAI) -> None:
-    response = ask(client, "Never stop.", "tiny", max_output_tokens=60, extra_body={"bad_words": ["tock"]})
-    assert "tick" in response.output_text
-    assert "tock" not in response.output_text
+def test_a_token_can_be_made_unlikely(client: OpenAI) -> None:
+    token = json.loads((ROOT / "models/tiny-reasoner/vocab.json").read_text())["\u0120tock"]
+    completion = client.chat.completions.create(
+        model="tiny",
+        messages=[{"role": "user", "content": "Never stop."}],
+        temperature=0,
+        max_completion_tokens=60,
+        logit_bias={str(token): -100},
+    )
+    assert "tock" not in (completion.choices[0].message.content or "")
+    assert "tock" in (ask(client, "Never stop.", "tiny", max_output_tokens=60).output_text)
 
 
 def test_tokens_can_be_made_certain_and_lengths_a_least(client: OpenAI) -> None:

@@ -18,7 +18,7 @@ QUESTIONS = [
     "Write hello world in Python.",
     "Think in 5 steps about river.",
 ]
-TWO_PASS = {"two_pass": True, "max_thinking_tokens": 64, "bridge": "Now I answer."}
+TWO_PASS = {"tool_parser": "hermes", "two_pass": True, "max_thinking_tokens": 64, "bridge": "Now I answer."}
 
 
 @pytest.fixture(scope="module")

@@ -146,6 +146,7 @@ async def test_priority_and_cache_salt_go_with_the_run() -> None:
     ("guide", "name", "value"),
     [
         (Guide(json_schema={"multipleOf": 2}), "json", {"multipleOf": 2}),
+        (Guide(json_schema={"type": "nonsense"}), "json", {"type": "nonsense"}),
         (Guide(regex="[ab]"), "regex", "[ab]"),
         (Guide(grammar="root ::= 'a'"), "grammar", "root ::= 'a'"),
         (Guide(choice=("yes", "no")), "choice", ["yes", "no"]),

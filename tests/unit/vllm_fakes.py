@@ -189,6 +189,7 @@ def library(**more: Any) -> ModuleType:
         "StructuredOutputsParams": SimpleNamespace,
         "VLLMClientError": VLLMClientError,
         "has_xgrammar_unsupported_json_features": lambda schema: "multipleOf" in schema,
+        "reads_tag": lambda tag: "nonsense" not in tag,
         "tokens_input": lambda tokens, *, cache_salt=None: {"prompt_token_ids": tokens, "cache_salt": cache_salt},
         **more,
     }
