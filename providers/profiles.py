@@ -79,6 +79,26 @@ _VLLM = _SAMPLING | {
 """vLLM's `ChatCompletionRequest`, without what asks for reply fields that a translated reply has no place for
 (`prompt_logprobs`, `return_token_ids`): those are reported as lost."""
 
+_VLLM_ENGINE = _VLLM - {
+    "add_generation_prompt",
+    "add_special_tokens",
+    "chat_template",
+    "continue_final_message",
+    "documents",
+    "guided_decoding_backend",
+    "guided_whitespace_pattern",
+    "include_reasoning",
+    "include_stop_str_in_output",
+    "kv_transfer_params",
+    "length_penalty",
+    "mm_processor_kwargs",
+    "skip_special_tokens",
+    "thinking_token_budget",
+    "truncate_prompt_tokens",
+    "use_beam_search",
+}
+"""What is its server's and not its engine's, or what the gateway itself sees to, is left out."""
+
 _LLAMA_SERVER = Profile(
     forced_tool="alone",
     thinking_switch="chat_template_kwargs",
@@ -125,7 +145,7 @@ PROFILES: dict[ProviderType, Profile] = {
         thinking_switch="chat_template_kwargs",
         parsing_format="think_tags",
         tool_parser="hermes",
-        extra_params=_VLLM,
+        extra_params=_VLLM_ENGINE,
     ),
     "scripted": DEFAULT_PROFILE,
 }

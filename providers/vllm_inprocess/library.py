@@ -17,7 +17,7 @@ from xgrammar import Grammar
 
 
 def reads_tag(tag: str) -> bool:
-    """Whether a structural tag can be made a grammar of. Where it cannot, vLLM tries a guide that reads no such tags."""
+    """Whether a structural tag can be made a grammar of. Where not, vLLM would try a guide that reads no such tags."""
     try:
         Grammar.from_structural_tag(tag)
     except Exception:  # it raises whatever its C++ does

