@@ -162,6 +162,8 @@ def _spaced(schema: Json) -> Json:
 
     Without it there may be any number of them, and small models that would rather write no JSON write spaces forever.
     """
+    if not schema:
+        return schema  # llama.cpp's own converter knows the empty one, and none that has nothing but such a key
     return {**schema, "x-guidance": {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}}
 
 

@@ -206,6 +206,12 @@ def test_a_tool_is_called_and_its_result_used(api: Api) -> None:
     assert second.calls == []
 
 
+def test_a_tool_is_called_without_thinking(api: Api) -> None:
+    reply = api.ask(user("What is the weather in Paris?"), tools=[WEATHER], thinking=False)
+    assert [(call.name, call.arguments) for call in reply.calls] == [("get_weather", {"city": "Paris"})]
+    assert (reply.text, reply.reasoning) == ("", "")
+
+
 def test_calls_in_several_blocks_are_all_kept(api: Api) -> None:
     reply = api.ask(user("What is the weather in Paris and Rome?"), tools=[WEATHER])
     assert [call.arguments for call in reply.calls] == [{"city": "Paris"}, {"city": "Rome"}]

@@ -219,6 +219,13 @@ async def test_llama_is_told_a_schema_and_where_its_spaces_are(guide: Guide, sta
         assert schema["x-guidance"]["whitespace_flexible"] is False
 
 
+async def test_llama_is_told_the_empty_schema_as_it_is(start: Start) -> None:
+    async with ScriptedUpstream() as server:
+        server.on("/completion", sse_reply(llama_end("eos", 0)))
+        await pieces(start(LlamaServerEngine, server), guide=Guide(json_schema={}))
+        assert server.requests[0].json["json_schema"] == {}
+
+
 async def test_llama_has_no_expressions(start: Start) -> None:
     async with ScriptedUpstream() as server:
         with pytest.raises(Unrepresentable):
