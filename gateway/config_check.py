@@ -107,8 +107,9 @@ def _two_passes_nowhere(tree: Mapping[str, Any]) -> Iterator[Problem]:
                 ("models", name, "two_pass"), f"{kind} cannot go on from a begun answer; providers of type {able} can"
             )
         parser = _mapping(model).get("tool_parser")
-        if isinstance(parser, str) and parser.startswith("vllm:") and kind not in (None, "vllm_inprocess"):
-            yield Problem(("models", name, "tool_parser"), f"{parser} is for providers of type vllm_inprocess")
+        wrong = checks.parser_complaint(kind, parser) if kind is not None and isinstance(parser, str) else None
+        if wrong is not None:
+            yield Problem(("models", name, "tool_parser"), wrong)
 
 
 def _engines_that_cannot_start(tree: Mapping[str, Any]) -> Iterator[Problem]:

@@ -37,3 +37,17 @@ def complaints(config: ProviderConfig) -> Sequence[Complaint]:
     """Everything that is wrong with what one provider's engine is to load; nothing for types that load nothing."""
     check = _CHECKS.get(config.type)
     return check(config) if check is not None else ()
+
+
+def parser_complaint(kind: str, parser: str) -> str | None:
+    """What is wrong with a model's tool parser where it is one of vLLM's own; `kind` is its provider's type."""
+    if not parser.startswith("vllm:"):
+        return None
+    if kind != "vllm_inprocess":
+        return f"{parser} is for providers of type vllm_inprocess"
+    from providers.vllm_inprocess.check import tool_parsers
+
+    known, name = tool_parsers(), parser.removeprefix("vllm:")
+    if not known or name in known:
+        return None
+    return f"the installed vLLM has no tool parser {name!r}; it has {', '.join(sorted(known))}"

@@ -31,6 +31,18 @@ def complaints(config: ProviderConfig) -> Sequence[Complaint]:
     return [] if not known else [*unknown(config.engine, known), *_taken(config.engine)]
 
 
+def tool_parsers() -> frozenset[str]:
+    """The parsers that the installed vLLM has, by name; none where they are not to be found."""
+    installed = _folder()
+    tree = _read(installed / "tool_parsers" / "__init__.py") if installed is not None else None
+    for node in tree.body if tree is not None else ():
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Dict):
+            names = [getattr(target, "id", None) for target in node.targets]
+            if "_TOOL_PARSERS_TO_REGISTER" in names:
+                return frozenset(str(key.value) for key in node.value.keys if isinstance(key, ast.Constant))
+    return frozenset()
+
+
 def unknown(given: Collection[str], known: Collection[str]) -> Iterator[Complaint]:
     """The names that the engine does not know, each with the nearest one that it does."""
     for name in given:
@@ -55,11 +67,8 @@ def _folder() -> Path | None:
 
 def _names(source: Path) -> frozenset[str]:
     """The fields of the classes that hold vLLM's engine arguments; none where they are not to be found."""
-    try:
-        tree = ast.parse(source.read_text(encoding="utf-8"))
-    except (OSError, SyntaxError):
-        return frozenset()
-    classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
+    tree = _read(source)
+    classes = [node for node in tree.body if isinstance(node, ast.ClassDef)] if tree is not None else []
     return frozenset(
         field.target.id
         for node in classes
@@ -69,3 +78,10 @@ def _names(source: Path) -> frozenset[str]:
         and isinstance(field.target, ast.Name)
         and not field.target.id.startswith("_")
     )
+
+
+def _read(source: Path) -> ast.Module | None:
+    try:
+        return ast.parse(source.read_text(encoding="utf-8"))
+    except (OSError, SyntaxError):
+        return None

@@ -33,11 +33,19 @@ class AsyncEngineArgs(EngineArgs):
 '''
 
 
+TOOL_PARSERS = """
+raise SystemExit("this was imported")
+_TOOL_PARSERS_TO_REGISTER = {"qwen3_coder": ("file", "Class"), "glm45": ("file", "Class")}
+"""
+
+
 @pytest.fixture
 def vllm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A vLLM that is installed, as far as its arguments go."""
     (tmp_path / "engine").mkdir()
     (tmp_path / "engine" / "arg_utils.py").write_text(ARG_UTILS)
+    (tmp_path / "tool_parsers").mkdir()
+    (tmp_path / "tool_parsers" / "__init__.py").write_text(TOOL_PARSERS)
     install(monkeypatch, tmp_path)
     return tmp_path
 
@@ -88,6 +96,19 @@ def test_an_unknown_argument_is_refused_by_name_with_the_nearest_one() -> None:
 def test_arguments_that_are_the_gateways_say_where_they_are_written() -> None:
     (problem,) = problems({"served_model_name": "x"})
     assert problem.startswith("providers.local.engine.served_model_name: the names clients use are the keys")
+
+
+@pytest.mark.usefixtures("vllm")
+def test_the_name_of_a_tool_parser_is_one_that_vllm_has() -> None:
+    assert problems({}, tool_parser="vllm:glm45") == []
+    assert problems({}, tool_parser="vllm:glm") == [
+        "models.tiny.tool_parser: the installed vLLM has no tool parser 'glm'; it has glm45, qwen3_coder"
+    ]
+
+
+def test_a_vllm_that_keeps_its_parsers_elsewhere_is_asked_by_the_first_request(vllm: Path) -> None:
+    (vllm / "tool_parsers" / "__init__.py").write_text("PARSERS = {}")
+    assert problems({}, tool_parser="vllm:anything") == []
 
 
 def test_a_vllm_that_keeps_its_arguments_elsewhere_is_asked_when_it_starts(vllm: Path) -> None:
