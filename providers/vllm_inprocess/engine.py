@@ -6,7 +6,7 @@ from types import ModuleType
 from typing import Any, Final
 
 from providers.engines.base import Generation, Piece, Prompt
-from providers.errors import ContextLengthExceeded
+from providers.errors import ContextLengthExceeded, UpstreamRejected
 from providers.new_id import new_id
 from providers.vllm_inprocess import rendering
 from providers.vllm_inprocess.failures import named
@@ -57,8 +57,12 @@ class VllmEngine:
 
     async def renders_tools(self) -> bool:
         if self._tools_rendered is None:
-            with named(self._vllm):
-                self._tools_rendered = await rendering.renders_tools(self._vllm, self._llm.renderer)
+            try:
+                with named(self._vllm, theirs=(ValueError,)):
+                    self._tools_rendered = await rendering.renders_tools(self._vllm, self._llm.renderer)
+            except UpstreamRejected:
+                # A template that fails on tools does not say them; one that fails on everything says so of the chat.
+                self._tools_rendered = False
         return self._tools_rendered
 
     async def encode(self, text: str) -> Sequence[int]:

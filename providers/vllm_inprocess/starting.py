@@ -5,7 +5,7 @@ import asyncio
 import multiprocessing
 import threading
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from importlib import import_module
 from multiprocessing.process import BaseProcess
 from types import ModuleType
@@ -16,9 +16,9 @@ from pydantic import ValidationError
 
 from providers.config import ProviderConfig
 from providers.engines.asked import Parsers
-from providers.engines.base import Generation, Prompt
+from providers.engines.base import Generation, Guide, Prompt
 from providers.engines.supervisor import Progress
-from providers.errors import EngineUnavailable
+from providers.errors import EngineUnavailable, UpstreamRejected
 from providers.vllm_inprocess.arguments import engine_args
 from providers.vllm_inprocess.check import INSTALL
 from providers.vllm_inprocess.engine import VllmEngine
@@ -91,6 +91,10 @@ async def _warm_up(engine: VllmEngine) -> None:
     only = Prompt(tokens=await engine.encode("."), tail=".")
     async for _ in engine.generate(only, Generation(max_tokens=1)):
         pass
+    # The first guide makes vLLM import what makes grammars, which would hold up all others who are answered.
+    with suppress(UpstreamRejected):
+        async for _ in engine.generate(only, Generation(max_tokens=1, guide=Guide(json_object=True))):
+            pass
     await engine.renders_tools()
 
 

@@ -256,6 +256,12 @@ async def test_whether_the_template_says_tools_is_found_out_once(says_tools: boo
     assert len(llm.renderer.asked) == 1
 
 
+async def test_a_template_that_fails_on_tools_does_not_say_them() -> None:
+    llm = AsyncLLM()
+    llm.renderer.failure = VLLMClientError("tools are not supported")
+    assert await engine_of(llm).renders_tools() is False
+
+
 @pytest.mark.parametrize("failure", [VLLMClientError("no such role"), ValueError("no such role")])
 async def test_a_chat_that_the_template_cannot_say_is_refused(failure: Exception) -> None:
     llm = AsyncLLM()

@@ -14,7 +14,7 @@ from providers.errors import EngineUnavailable
 from providers.vllm_inprocess import starting
 from providers.vllm_inprocess.provider import VllmProvider
 from providers.vllm_inprocess.starting import started
-from tests.unit.vllm_fakes import AsyncLLM, library
+from tests.unit.vllm_fakes import AsyncLLM, VLLMClientError, library
 from translation.errors import Unrepresentable
 from translation.profile import DEFAULT_PROFILE
 from translation.turn import Turn
@@ -70,11 +70,18 @@ def loading(monkeypatch: pytest.MonkeyPatch) -> Loading:
 async def test_an_engine_is_warm_when_it_is_ready_and_ended_when_it_is_left(loading: Loading) -> None:
     doing: list[str] = []
     async with started("local", CONFIG, doing.append) as engine:
-        assert [asked.params.max_tokens for asked in loading.llm.asked] == [1]
+        assert [asked.params.max_tokens for asked in loading.llm.asked] == [1, 1]
         assert engine.running == 0
         assert doing == ["importing vLLM", "loading some/model", "first token"]
     assert loading.llm.was_shut_down
     assert loading.was_killed.is_set(), "what is left of its processes is killed"
+
+
+async def test_an_engine_that_cannot_be_guided_starts_all_the_same(loading: Loading) -> None:
+    refusal = VLLMClientError("no structured outputs with this tokenizer")
+    loading.llm = AsyncLLM(refuses_guides=refusal)
+    async with started("local", CONFIG, print) as engine:
+        assert engine.running == 0
 
 
 async def test_its_death_is_told_at_once(loading: Loading) -> None:
@@ -157,16 +164,20 @@ async def test_the_provider_says_how_its_engine_is(loading: Loading) -> None:
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(provider.running())
         await asyncio.to_thread(loading.is_loading.wait, DEADLINE_S)
-        assert provider.condition.state == "starting"
+        assert state_of(provider) == "starting"
         with pytest.raises(EngineUnavailable):
             await provider.models()
         loading.may_go_on.set()
         await asyncio.wait_for(provider.settled(), DEADLINE_S)
-        assert (provider.condition.state, provider.condition.running) == ("ready", 0)
+        assert (state_of(provider), provider.condition.running) == ("ready", 0)
         loading.llm.unfinished = 3
         assert provider.condition.running == 3
         assert await provider.models() == ["some/model"]
-    assert provider.condition.state == "down"
+    assert state_of(provider) == "down"
+
+
+def state_of(provider: VllmProvider) -> str:
+    return provider.condition.state
 
 
 async def test_an_input_is_counted_as_the_engine_would_read_it(loading: Loading) -> None:

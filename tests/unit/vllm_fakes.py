@@ -140,7 +140,13 @@ class ModelConfig:
 class AsyncLLM:
     """Says its script, which may hold a failure."""
 
-    def __init__(self, *script: Output | Exception, tokenizer: Tokenizer | None = None) -> None:
+    def __init__(
+        self,
+        *script: Output | Exception,
+        tokenizer: Tokenizer | None = None,
+        refuses_guides: Exception | None = None,
+    ) -> None:
+        self.refuses_guides = refuses_guides
         self.script = list(script) or [said("a"), said("", "stop")]
         self.model_config = ModelConfig()
         self.vllm_config = SimpleNamespace(structured_outputs_config=SimpleNamespace(backend="auto"))
@@ -163,6 +169,8 @@ class AsyncLLM:
         if self.output_handler is None:
             self.output_handler = asyncio.get_running_loop().create_future()
         self.asked.append(Asked(input, params, request_id, priority, reasoning_ended))
+        if self.refuses_guides is not None and params.structured_outputs is not None:
+            raise self.refuses_guides
         self.unfinished += 1
         try:
             for output in self.script:
