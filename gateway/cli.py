@@ -102,6 +102,33 @@ def migrate(config: ConfigOption = None) -> None:
     typer.echo(f"the database is of version {_with_store(run(settings.store.url))}")
 
 
+@app.command()
+def doctor(
+    config: ConfigOption = None,
+    model: Annotated[list[str] | None, typer.Option(help="A model to examine; may be given again.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    html: Annotated[Path | None, typer.Option(help="Write a page with the report to this file.")] = None,
+    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds for each request.")] = 120.0,
+) -> None:
+    """Try what every model can do through the gateway. Exits with 1 when something that is declared fails."""
+    settings = _settings(config, {})
+
+    from gateway.doctor.command import run
+    from gateway.doctor.hosting import NotStarted
+    from gateway.doctor.subjects import NothingToExamine
+
+    if html is not None and (html.is_dir() or not html.parent.is_dir()):
+        _refuse(f"{html} cannot be written: name a file in a folder that is there")
+    try:
+        healthy = run(settings, model or (), deadline_s=timeout, as_json=as_json, html=html)
+    except NothingToExamine as nothing:
+        _refuse(str(nothing))
+    except NotStarted as failure:
+        typer.echo(str(failure), err=True)
+        healthy = False
+    raise typer.Exit(0 if healthy else 1)
+
+
 OwnerOption = Annotated[str, typer.Option("--owner", help="Whose: the name of a key, or `anonymous`.")]
 
 

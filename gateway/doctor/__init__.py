@@ -1,0 +1,1 @@
+"""Holds the configured models to what the gateway says they can do, through the gateway itself."""

@@ -1,0 +1,63 @@
+"""What `responses-gateway doctor` prints and writes."""
+
+import logging
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import typer
+
+from gateway.doctor.page import as_page
+from gateway.doctor.report import as_json as rendered_json
+from gateway.doctor.report import as_text
+from gateway.doctor.runner import diagnose, steps_of
+from gateway.logs import configure_logs
+from gateway.settings import Settings
+
+_COLOURS: Final = {"pass": "green", "fail": "red", "refused": "cyan", "skipped": "yellow"}
+_LABEL: Final = 40
+
+
+def run(settings: Settings, names: Sequence[str], *, deadline_s: float, as_json: bool, html: Path | None) -> bool:
+    """Examine, print to stdout, write the page; whether nothing failed. Raises NothingToExamine and NotStarted.
+
+    Progress is drawn on stderr where that is a terminal, and what fails in the gateway is logged there.
+    """
+    steps = steps_of(settings, names)
+    configure_logs(logging.ERROR)
+    with _progress(steps) as beginning:
+        diagnoses = diagnose(settings, names, deadline_s, beginning)
+    if html is not None:
+        html.write_text(as_page(diagnoses), encoding="utf-8")
+    typer.echo(rendered_json(diagnoses).decode() if as_json else as_text(diagnoses, _painted))
+    if html is not None:
+        typer.echo(f"the report is in {html}", err=True)
+    return not any(each.failed for each in diagnoses)
+
+
+def _painted(verdict: str) -> str:
+    """In colour; `typer.echo` takes colours away where there is no terminal."""
+    return typer.style(verdict, fg=_COLOURS[verdict], bold=verdict == "fail")
+
+
+@contextmanager
+def _progress(steps: int) -> Iterator[Callable[[str], None]]:
+    """Told of each step before it is done."""
+    if not sys.stderr.isatty():
+        yield lambda step: None
+        return
+    with typer.progressbar(
+        length=steps, label="starting", file=sys.stderr, show_eta=False, show_pos=True, width=24
+    ) as bar:
+        begun = False
+
+        def beginning(step: str) -> None:
+            nonlocal begun
+            bar.label = step.ljust(_LABEL)[:_LABEL]
+            bar.update(1 if begun else 0)
+            begun = True
+
+        yield beginning
+        bar.update(1)

@@ -1,0 +1,44 @@
+"""The gateway on a loopback port of this process, for as long as it is examined."""
+
+import socket
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Final
+
+from gateway.server import make_server
+from gateway.settings import Settings
+from providers.base import Provider
+
+_STOP_S: Final = 30.0
+
+
+class NotStarted(Exception):
+    """The gateway did not come up. The log says why."""
+
+
+@contextmanager
+def hosted(settings: Settings, providers: Mapping[str, Provider], start_s: float) -> Iterator[str]:
+    """Its address, once its engines are up or have failed. It has a thread of its own, so that whoever measures it does
+    not hold it up. Raises NotStarted, also after `start_s`."""
+    ready = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        server = make_server(settings, ready.set, providers=providers)
+
+        def run() -> None:
+            try:
+                server.run(sockets=[listener])
+            finally:
+                ready.set()
+
+        thread = threading.Thread(target=run, name="gateway", daemon=True)
+        thread.start()
+        try:
+            if not ready.wait(start_s):
+                raise NotStarted(f"the gateway did not start in {start_s:g} s")
+            if not thread.is_alive() or not server.started:
+                raise NotStarted("the gateway did not start")
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join(_STOP_S)

@@ -1,0 +1,130 @@
+"""Diagnoses as one page that needs nothing from anywhere else, in light and dark."""
+
+from collections.abc import Sequence
+from html import escape
+from typing import Final
+
+from gateway.doctor.checks import CHECKS
+from gateway.doctor.report import milliseconds, summary
+from gateway.doctor.verdicts import Diagnosis, Finding
+
+_MARKS: Final = {"pass": "✓", "fail": "✗", "refused": "⊘", "skipped": "…"}
+"""Beside the word, for those who do not tell the colours apart."""
+
+_STYLE: Final = """
+:root { color-scheme: light dark; --text: #1b1f24; --ground: #fff; --soft: #f3f5f7; --line: #d5dae0; --faint: #59636e;
+  --pass: #116329; --fail: #b3131f; --refused: #0a5a9c; --skipped: #7a5200; }
+@media (prefers-color-scheme: dark) { :root { --text: #e6eaee; --ground: #14171a; --soft: #1e2327; --line: #39414a;
+  --faint: #9da7b1; --pass: #56d364; --fail: #ff8078; --refused: #6cb6ff; --skipped: #e3b341; } }
+* { box-sizing: border-box; }
+body { margin: 0 auto; padding: 2rem 1.25rem 4rem; max-width: 72rem; color: var(--text); background: var(--ground);
+  font: 16px/1.5 system-ui, sans-serif; }
+h1 { font-size: 1.6rem; margin: 0 0 .25rem; }
+h2 { font-size: 1.15rem; margin: 2.5rem 0 .5rem; overflow-wrap: anywhere; }
+p { margin: .25rem 0; max-width: 45rem; }
+.faint { color: var(--faint); }
+.scroll { overflow-x: auto; margin-top: 1.5rem; }
+table { border-collapse: collapse; width: 100%; }
+caption { text-align: left; color: var(--faint); padding-bottom: .5rem; }
+th, td { text-align: left; vertical-align: top; padding: .4rem .75rem; border-bottom: 1px solid var(--line); }
+thead th { background: var(--soft); }
+thead th small { display: block; font-weight: normal; color: var(--faint); }
+tbody th { font-weight: 500; white-space: nowrap; }
+.pass, .fail, .refused, .skipped { white-space: nowrap; font-weight: 600; }
+.pass { color: var(--pass); } .fail { color: var(--fail); }
+.refused { color: var(--refused); } .skipped { color: var(--skipped); }
+td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+td.detail { overflow-wrap: anywhere; min-width: 12rem; }
+code { font: .9em ui-monospace, monospace; overflow-wrap: anywhere; }
+"""
+
+_LEGEND: Final = (
+    ("pass", "it holds"),
+    ("fail", "it is declared, and does not hold"),
+    ("refused", "it is not there, and the gateway says so by name"),
+    ("skipped", "this could not be told, for the reason given"),
+)
+
+
+def as_page(diagnoses: Sequence[Diagnosis]) -> str:
+    """An HTML document."""
+    legend = " ".join(f"{_word(verdict)} <span class=faint>{meaning}.</span>" for verdict, meaning in _LEGEND)
+    sections = "\n".join(_section(number, each) for number, each in enumerate(diagnoses))
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>responses-gateway doctor: {escape(summary(diagnoses))}</title>
+<style>{_STYLE}</style>
+</head>
+<body>
+<main>
+<h1>What each model can do</h1>
+<p>{escape(summary(diagnoses))}.</p>
+<p>{legend}</p>
+<div class="scroll" role="region" aria-label="All models" tabindex="0">
+{_overview(diagnoses)}
+</div>
+{sections}
+</main>
+</body>
+</html>
+"""
+
+
+def _overview(diagnoses: Sequence[Diagnosis]) -> str:
+    heads = "".join(
+        f'<th scope="col"><a href="#model-{number}">{escape(each.model)}</a><small>{escape(each.provider)}</small></th>'
+        for number, each in enumerate(diagnoses)
+    )
+    rows = "\n".join(
+        f'<tr><th scope="row">{escape(check.title)}</th>'
+        + "".join(f"<td>{_word(each.findings[number].verdict)}</td>" for each in diagnoses)
+        + "</tr>"
+        for number, check in enumerate(CHECKS)
+    )
+    times = "".join(f"<td>{milliseconds(each.first_token_s)}</td>" for each in diagnoses)
+    return f"""<table>
+<caption>Features and models</caption>
+<thead><tr><th scope="col">Feature</th>{heads}</tr></thead>
+<tbody>
+{rows}
+<tr><th scope="row">Time to first token</th>{times}</tr>
+</tbody>
+</table>"""
+
+
+def _section(number: int, diagnosis: Diagnosis) -> str:
+    titles = {check.name: check.title for check in CHECKS}
+    rows = "\n".join(_row(titles[finding.check], finding) for finding in diagnosis.findings)
+    lost = ", ".join(f"<code>{escape(loss)}</code>" for loss in diagnosis.losses) or "nothing"
+    name, upstream = escape(diagnosis.model), escape(diagnosis.upstream_model)
+    return f"""<section aria-labelledby="model-{number}">
+<h2 id="model-{number}">{name}</h2>
+<p class="faint">Served by <code>{escape(diagnosis.provider)}</code>, of type <code>{diagnosis.kind}</code>, which calls
+it <code>{upstream}</code>. Lost on the way: {lost}.</p>
+<div class="scroll" role="region" aria-label="{name}" tabindex="0">
+<table>
+<caption>Checks of {name}</caption>
+<thead><tr><th scope="col">Feature</th><th scope="col">Verdict</th><th scope="col">Remarks</th>
+<th scope="col" class="number">First token</th><th scope="col" class="number">Took</th></tr></thead>
+<tbody>
+{rows}
+</tbody>
+</table>
+</div>
+</section>"""
+
+
+def _row(title: str, finding: Finding) -> str:
+    return (
+        f'<tr><th scope="row">{escape(title)}</th><td>{_word(finding.verdict)}</td>'
+        f'<td class="detail">{escape(finding.detail)}</td>'
+        f'<td class="number">{milliseconds(finding.first_token_s)}</td>'
+        f'<td class="number">{milliseconds(finding.seconds)}</td></tr>'
+    )
+
+
+def _word(verdict: str) -> str:
+    return f'<span class="{verdict}"><span aria-hidden="true">{_MARKS[verdict]}</span> {verdict}</span>'

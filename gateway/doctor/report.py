@@ -1,0 +1,109 @@
+"""Diagnoses as text for a terminal, and as JSON for programs."""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from typing import Final, get_args
+
+import orjson
+
+from gateway.doctor.checks import CHECKS
+from gateway.doctor.verdicts import Diagnosis, Finding, Verdict
+from gateway.table import table
+
+_MOST_COLUMNS: Final = 6
+"""Models beside each other."""
+
+_VERDICT: Final = re.compile("|".join(get_args(Verdict)))
+
+FORM: Final = 1
+"""Of the JSON; a new one where what is there changes its meaning."""
+
+
+def as_json(diagnoses: Sequence[Diagnosis]) -> bytes:
+    """One object. `ok` is false where anything failed."""
+    backends = [
+        {
+            "model": each.model,
+            "provider": each.provider,
+            "type": each.kind,
+            "upstream_model": each.upstream_model,
+            "ok": not each.failed,
+            "first_token_s": _rounded(each.first_token_s),
+            "losses": each.losses,
+            "capabilities": each.capabilities,
+            "checks": [_plain(finding) for finding in each.findings],
+        }
+        for each in diagnoses
+    ]
+    report = {"version": FORM, "ok": not any(each.failed for each in diagnoses), "backends": backends}
+    return orjson.dumps(report, option=orjson.OPT_INDENT_2)
+
+
+def as_text(diagnoses: Sequence[Diagnosis], paint: Callable[[str], str] = str) -> str:
+    """A table of features and models, and what there is to say of each finding that is no pass.
+
+    `paint` may put colours around a verdict.
+    """
+    lines: list[str] = []
+    for start in range(0, len(diagnoses), _MOST_COLUMNS):
+        lines += [*_grid(diagnoses[start : start + _MOST_COLUMNS], paint), ""]
+    for each in diagnoses:
+        lines += _remarks(each, paint)
+    return "\n".join([*lines, summary(diagnoses)])
+
+
+def summary(diagnoses: Sequence[Diagnosis]) -> str:
+    """How many findings of each kind there are."""
+    counts = counted(diagnoses)
+    models = f"{len(diagnoses)} model{'' if len(diagnoses) == 1 else 's'}"
+    words = {"pass": "passed", "fail": "failed"}
+    return f"{models}: " + ", ".join(f"{number} {words.get(verdict, verdict)}" for verdict, number in counts.items())
+
+
+def counted(diagnoses: Sequence[Diagnosis]) -> dict[Verdict, int]:
+    """How many findings there are of each verdict."""
+    counts: dict[Verdict, int] = {"pass": 0, "fail": 0, "refused": 0, "skipped": 0}
+    for each in diagnoses:
+        for finding in each.findings:
+            counts[finding.verdict] += 1
+    return counts
+
+
+def milliseconds(seconds: float | None) -> str:
+    """For people."""
+    return "-" if seconds is None else f"{seconds * 1000:.0f} ms"
+
+
+def _grid(diagnoses: Sequence[Diagnosis], paint: Callable[[str], str]) -> list[str]:
+    rows = [("FEATURE", *(each.model for each in diagnoses)), ("", *(each.provider for each in diagnoses))]
+    for number, check in enumerate(CHECKS):
+        rows.append((check.title, *(each.findings[number].verdict for each in diagnoses)))
+    rows.append(("Time to first token", *(milliseconds(each.first_token_s) for each in diagnoses)))
+    head, providers, *body, last = table(rows)
+    painted = [_VERDICT.sub(lambda found: paint(found[0]), line) for line in body]
+    return [head, providers, *painted, last]
+
+
+def _remarks(diagnosis: Diagnosis, paint: Callable[[str], str]) -> list[str]:
+    titles = {check.name: check.title for check in CHECKS}
+    lines = [
+        f"  {paint(finding.verdict)} {titles[finding.check]}: {finding.detail}"
+        for finding in diagnosis.findings
+        if finding.verdict != "pass"
+    ]
+    if diagnosis.losses:
+        lines.append(f"  lost on the way: {', '.join(diagnosis.losses)}")
+    return [f"{diagnosis.model} ({diagnosis.provider})", *lines, ""] if lines else []
+
+
+def _plain(finding: Finding) -> dict[str, object]:
+    return {
+        **asdict(finding),
+        "seconds": _rounded(finding.seconds),
+        "first_token_s": _rounded(finding.first_token_s),
+    }
+
+
+def _rounded(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds, 4)
