@@ -8,11 +8,11 @@ from gateway.errors import TurnFailed
 from gateway.kept_chat import KeptEncoder, KeptRelay
 from gateway.wires import Encoder, Relay, relay_whole
 from providers.base import Batch, Dialect
-from providers.new_id import new_id
 from translation.chat import relay as chat_relay
 from translation.chat.completion import CompletionCollector
 from translation.chat.encode import ChatEncoder
 from translation.chat.forms import completion_of
+from translation.chat.history import call_ids_in
 from translation.chat.lift import lift as lift_chat
 from translation.chat.relay_request import relay_body as chat_relay_body
 from translation.chat.schema import validate as validate_chat
@@ -140,7 +140,7 @@ def _chat_relay(body: Json, identity: Identity, presentation: Presentation) -> R
         include_usage=_include_usage(body),
         max_line_bytes=presentation.max_frame_bytes,
         choices=body.get("n") or 1,
-        new_id=new_id,
+        call_ids=call_ids_in(body),
         legacy_functions=_legacy_functions(body),
         scrub=presentation.scrub,
     )
@@ -160,7 +160,7 @@ def _chat_relay_answer(body: Json, answer: Json, identity: Identity, presentatio
         answer,
         model=presentation.relay_model,
         reasoning_fields=presentation.reasoning_fields,
-        new_id=new_id,
+        call_ids=call_ids_in(body),
         legacy_functions=_legacy_functions(body),
     )
     return completion | {"id": identity.id, "created": identity.created} if presentation.kept else completion

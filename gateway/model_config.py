@@ -8,12 +8,16 @@ from pydantic_core import PydanticCustomError
 
 from providers.base import Capabilities
 from providers.config import CapabilityOverrides, Whole
+from providers.profiles import FAMILIES
 from translation.profile import (
     TOOL_PARSERS,
+    CallSignatures,
     ForcedTool,
     ParsingFormat,
     Profile,
+    ReplayIds,
     ReplayReasoning,
+    SchemaShim,
     SystemMessages,
     ThinkingForm,
     ThinkingSwitch,
@@ -58,7 +62,27 @@ class ModelConfig(BaseModel):
         "it all the same; both are noted.",
     )
     max_tool_args_bytes: Annotated[Whole, Field(ge=1)] | None = Field(
-        default=None, description="The longest arguments of a call that is read out of text, in bytes."
+        default=None,
+        description="The longest arguments of a call that are read, in bytes: out of text, or as an object. Longer "
+        "ones stay text, and marked.",
+    )
+    max_tool_output_bytes: Annotated[Whole, Field(ge=1)] | None = Field(
+        default=None,
+        description="The longest output of a call, in bytes. Of a longer one, text is cut with `[truncated]` and media "
+        "are replaced by a note: losses.",
+    )
+    max_tool_calls_per_turn: Annotated[Whole, Field(ge=1)] | None = Field(
+        default=None, description="Calls of one reply after this many are left out, and noted; none are if left out."
+    )
+    fix_empty_final: bool | None = Field(
+        default=None,
+        description="A reply that ends well with neither text nor a call gets a message: its reasoning, or that there "
+        "is no answer.",
+    )
+    profile: Name | None = Field(
+        default=None,
+        description="A [family of models](providers.md#profiles) by name: what the fields beside it are that are left "
+        "out.",
     )
     two_pass: TwoPass | None = Field(
         default=None,
@@ -123,6 +147,30 @@ class ModelConfig(BaseModel):
     media_in_tool_messages: bool | None = Field(
         default=None, description="The upstream reads images in tool messages; otherwise they follow in a user message."
     )
+    empty_reasoning: bool | None = Field(
+        default=None,
+        description="A chat message with calls has a reasoning field, though an empty one, for upstreams that refuse "
+        "it without.",
+    )
+    replay_ids: ReplayIds | None = Field(
+        default=None,
+        description="The ids of past items that a Responses upstream is sent: those of `reasoning`, all (`keep`), or "
+        "none (`drop`).",
+    )
+    call_signatures: CallSignatures | None = Field(
+        default=None,
+        description="Past calls that have no signature go to Gemini with its `placeholder`, without one (`none`), or "
+        "as the model wants it (`by_model`; in chat that is without).",
+    )
+    schema_shims: frozenset[SchemaShim] | None = Field(
+        default=None,
+        description="What is changed of tools: `no_empty_required` and `no_schema_key` leave out an empty `required` "
+        "and `$schema`, `signed_formats` says unsigned formats of numbers as signed ones, `no_descriptions` leaves out "
+        "what functions are said to do (a loss).",
+    )
+    parallel_tool_calls: bool | None = Field(
+        default=None, description="`parallel_tool_calls` of requests that have tools and leave it out."
+    )
     extra_params: frozenset[Name] | None = Field(
         default=None, description="Further request fields to pass on as they are, beside those of the provider's type."
     )
@@ -165,9 +213,18 @@ class ModelConfig(BaseModel):
         told = {"name": name, "known": ", ".join((native, *TOOL_PARSERS))}
         raise PydanticCustomError("parser", "there is no parser {name}; write one of {known}", told)
 
+    @field_validator("profile")
+    @classmethod
+    def _refuse_unknown_families(cls, name: str | None) -> str | None:
+        if name is None or name in FAMILIES:
+            return name
+        told = {"name": name, "known": ", ".join(FAMILIES)}
+        raise PydanticCustomError("profile", "there is no profile {name}; write one of {known}", told)
+
     def profile_overrides(self) -> dict[str, Any]:
-        """The fields of `Profile` that the operator wrote."""
-        return {name: value for name in _PROFILE_FIELDS if (value := getattr(self, name)) is not None}
+        """The fields of `Profile` that the operator wrote, over those of the family that was named."""
+        family = FAMILIES[self.profile].fields if self.profile is not None else {}
+        return {**family, **{name: value for name in _PROFILE_FIELDS if (value := getattr(self, name)) is not None}}
 
     def capabilities_over(self, provider: Capabilities) -> Capabilities:
         """The provider's capabilities with the model's own over them."""

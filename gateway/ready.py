@@ -11,8 +11,12 @@ from gateway.params import ClientParams, refusing_in
 from gateway.resolve import Route
 from gateway.wires import CallMapping
 from providers.base import Batch, Dialect, Exchange
+from providers.new_id import new_id
+from translation.hygiene.reply import ReplyTidier
+from translation.hygiene.turn import tidied
 from translation.json_types import Json
 from translation.loss import Loss
+from translation.profile import Profile
 from translation.responses.compaction import windowed
 from translation.tools.bridge import bridge
 from translation.turn import Turn
@@ -52,7 +56,15 @@ def ready(turn: Turn, route: Route, dialect: Dialect) -> Ready:
     """`dialect` is the client's. Raises InvalidRequest; parameters and losses are in the turn's own words."""
     fitted = fit(turn, route.capabilities, dialect, relayed=False)
     bridged = bridge(fitted.turn, kinds=route.capabilities.tool_kinds, hosted=route.capabilities.hosted_tools)
-    return Ready(bridged.turn, bridged.calls, [*fitted.losses, *bridged.losses])
+    tidy, losses = tidied(bridged.turn, route.profile)
+    return Ready(tidy, _mapping(tidy, route.profile, bridged.calls), [*fitted.losses, *bridged.losses, *losses])
+
+
+def _mapping(turn: Turn, profile: Profile, calls: CallMapping | None) -> CallMapping | None:
+    """What the events of a reply go through; nothing where no call can be in them."""
+    if turn.tools or profile.fix_empty_final:
+        return ReplyTidier(turn, profile, new_id, None if calls is None else calls.feed)
+    return calls
 
 
 def said(turn: Turn, route: Route, dialect: Dialect) -> Said:

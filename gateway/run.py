@@ -44,8 +44,9 @@ class Run:
                 collector = self.endpoint.collector(self.body, self.identity, self.presentation)
                 async with aclosing(translated.batches()) as batches:
                     async for batch in batches:
-                        note_warnings(batch)
-                        collector.feed(batch if calls is None else calls.feed(batch))
+                        said = batch if calls is None else calls.feed(batch)
+                        note_warnings(said)
+                        collector.feed(said)
                 if collector.failed is not None:
                     raise TurnFailed(collector.failed)
                 return collector.result()

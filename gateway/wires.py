@@ -28,7 +28,7 @@ class Encoder(Protocol):
 class CallMapping(Protocol):
     """Maps function calls back to the kinds of items the client's tools had."""
 
-    def feed(self, batch: Batch, /) -> list[Event]: ...
+    def feed(self, batch: Batch, /) -> Batch: ...
 
 
 class Relay(Protocol):

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 from providers.config import ProviderType
 from translation.profile import DEFAULT_PROFILE, Profile
@@ -152,6 +152,36 @@ PROFILES: dict[ProviderType, Profile] = {
 
 
 def profile_for(kind: ProviderType, overrides: Mapping[str, Any]) -> Profile:
+class Family(NamedTuple):
+    """What one family of models wants said differently, on whichever type of upstream serves it."""
+
+    why: str
+    fields: Mapping[str, Any]
+
+
+_SHIMS: Final = frozenset({"no_empty_required", "no_schema_key", "signed_formats"})
+
+FAMILIES: Final[Mapping[str, Family]] = {
+    "deepseek": Family(
+        "The API refuses a message with calls that has no `reasoning_content`, and reads back what there was.",
+        {"replay_reasoning": "reasoning_content", "empty_reasoning": True},
+    ),
+    "kimi": Family(
+        "As DeepSeek's.",
+        {"replay_reasoning": "reasoning_content", "empty_reasoning": True},
+    ),
+    "gemini_chat": Family(
+        "Gemini behind a chat API: past calls need a signature, which chat does not carry, and schemas are a subset.",
+        {"call_signatures": "placeholder", "schema_shims": _SHIMS},
+    ),
+    "stateless_responses": Family(
+        "A Responses server that keeps nothing, knows no item by its id and refuses ids.",
+        {"replay_ids": "drop"},
+    ),
+}
+"""Name of a profile -> why, and the fields of `Profile` it sets. The operator's own fields go before them."""
+
+
     """The kind's profile with one model's own values. `extra_params` adds to the kind's; everything else replaces."""
     profile = PROFILES[kind]
     extra_params = profile.extra_params | frozenset(overrides.get("extra_params", ()))

@@ -1,4 +1,7 @@
-"""The arguments of a past call, for upstreams that want them as an object and not as text."""
+"""The arguments of a call as an object, and what is done where they are none."""
+
+import re
+from typing import Any, Final
 
 import orjson
 
@@ -8,17 +11,59 @@ from translation.loss import Loss
 RAW = "raw_arguments"
 """The key for what is no object: it is kept as it is, never made into one that says something else."""
 
+MAX_BYTES: Final = 200_000
+"""The longest arguments that are read, where nothing else is said."""
 
-def arguments_object(arguments: str, param: str, losses: list[Loss]) -> Json:
-    """The object that these arguments are. None at all is an empty one; what cannot be read is wrapped, with a loss."""
+_FENCED: Final = re.compile(r"\s*```[a-zA-Z]*\s+(.*?)\s*```\s*", re.DOTALL)
+"""As models write JSON for people."""
+
+
+def arguments_object(arguments: str, param: str, losses: list[Loss], *, max_bytes: int = MAX_BYTES) -> Json:
+    """The object that these arguments are. None at all is an empty one; what cannot be read is wrapped, with a loss.
+
+    For upstreams that want past arguments as an object and not as text.
+    """
     if not arguments.strip():
         return {}
+    if not is_too_long(arguments, max_bytes):
+        given = _read(unfenced(arguments))
+        if isinstance(given, dict):
+            return given
+    losses.append(Loss(param, "wrapped"))
+    return {RAW: arguments}
+
+
+def unfenced(arguments: str) -> str:
+    """The JSON object between the fences, where that is all there is; anything else as it is."""
+    found = _FENCED.fullmatch(arguments) if arguments.lstrip().startswith("```") else None
+    return found.group(1) if found is not None and isinstance(_read(found.group(1)), dict) else arguments
+
+
+def fault_in(arguments: str, max_bytes: int) -> str | None:
+    """Why these arguments cannot be read, in a few words; None where they can, or there are none."""
+    if is_too_long(arguments, max_bytes):
+        return f"the arguments are longer than {max_bytes} bytes"
+    if not arguments.strip():
+        return None
+    given = _read(arguments)
+    if isinstance(given, dict):
+        return None
+    return "the arguments are not valid JSON" if given is _UNREADABLE else "the arguments are not an object"
+
+
+def is_too_long(arguments: str, max_bytes: int) -> bool:
+    """Whether arguments are longer than `max_bytes`."""
+    # No character is more than four bytes: most are known to be short without being encoded.
+    return len(arguments) * 4 > max_bytes and len(arguments.encode()) > max_bytes
+
+
+_UNREADABLE: Final = object()
+
+
+def _read(arguments: str) -> Any:
     try:
         given = orjson.loads(arguments)
         orjson.dumps(given)  # which can nest less deep than what is read
     except (orjson.JSONDecodeError, orjson.JSONEncodeError):
-        given = None
-    if isinstance(given, dict):
-        return given
-    losses.append(Loss(param, "wrapped"))
-    return {RAW: arguments}
+        return _UNREADABLE
+    return given

@@ -10,6 +10,9 @@ ReplayReasoning: TypeAlias = Literal[
     "reasoning_content", "reasoning", "reasoning_details", "thinking", "think_tags", "none"
 ]
 ForcedTool: TypeAlias = Literal["named", "alone"]
+ReplayIds: TypeAlias = Literal["reasoning", "keep", "drop"]
+CallSignatures: TypeAlias = Literal["by_model", "placeholder", "none"]
+SchemaShim: TypeAlias = Literal["no_empty_required", "no_schema_key", "signed_formats", "no_descriptions"]
 TwoPass: TypeAlias = Literal["off", "on", "engine"]
 ThinkTag: TypeAlias = Literal["think", "thinking"]
 TOOL_PARSERS: Final = ("hermes", "llama", "llama3_json", "mistral", "json", "pythonic")
@@ -77,7 +80,26 @@ class Profile:
     tool_validation: ToolValidation = "drop"
     """A call read out of text that does not fit its tool's schema is left out, or said all the same and reported."""
     max_tool_args_bytes: int = 200_000
-    """The longest arguments of a call that is read out of text."""
+    """The longest arguments of a call that are read, out of text or as an object; longer ones are marked."""
+    empty_reasoning: bool = False
+    """In chat a message with calls has a reasoning field, though an empty one: DeepSeek and Kimi refuse it without."""
+    replay_ids: ReplayIds = "reasoning"
+    """The ids of past items that a Responses upstream is sent: those of `reasoning`, which OpenAI requires, or all that
+    are known (`keep`), or none (`drop`), for servers that know no item by its id and refuse it."""
+    call_signatures: CallSignatures = "by_model"
+    """Where past calls have no signature, Gemini gets the `placeholder` that its documentation names, `by_model` only
+    those models that want one. In chat, for which `by_model` is none, it goes into `extra_content`."""
+    schema_shims: frozenset[SchemaShim] = frozenset()
+    """What is changed of tools: an empty `required` or a `$schema` left out, unsigned formats of numbers said as signed
+    ones, functions without their descriptions (a loss)."""
+    parallel_tool_calls: bool | None = None
+    """What is said of parallel calls where the request has tools and says nothing."""
+    max_tool_output_bytes: int = 5_000_000
+    """The longest output of a call; of a longer one text is cut, and media are replaced by a note: losses."""
+    max_tool_calls_per_turn: int | None = None
+    """Calls of one reply after this many are left out, and noted."""
+    fix_empty_final: bool = False
+    """A reply that ends well with neither text nor a call gets a message, of the reasoning where there is any."""
 
 
 DEFAULT_PROFILE = Profile()

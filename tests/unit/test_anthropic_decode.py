@@ -167,7 +167,7 @@ ANSWERS: dict[str, tuple[list[Json], list[Json], list[Item]]] = {
     "a call without an id": (
         block(0, call_block("f", "")),
         [call_block("f", "")],
-        [call_item("{}", call_id="call_1")],
+        [call_item("{}", call_id="tc_1")],
     ),
     "nothing": ([], [], []),
     "empty texts": (block(0, text_block(), *said("")), [text_block("")], []),

@@ -61,11 +61,11 @@ CASES: dict[str, tuple[list[Json], list[tuple[str, str, str]]]] = {
     ),
     "one index and no ids, each call whole": (
         [calls(call(0, name="f", arguments='{"x":1}'), call(0, name="g", arguments='{"y":2}'))],
-        [("call_1", "f", '{"x":1}'), ("call_2", "g", '{"y":2}')],
+        [("tc_1", "f", '{"x":1}'), ("tc_2", "g", '{"y":2}')],
     ),
     "one index and no ids, twice the same call": (
         [calls(call(0, name="f", arguments="{}")), calls(call(0, name="f", arguments="{}"))],
-        [("call_1", "f", "{}"), ("call_2", "f", "{}")],
+        [("tc_1", "f", "{}"), ("tc_2", "f", "{}")],
     ),
     "no index, but ids": (
         [
@@ -88,14 +88,14 @@ CASES: dict[str, tuple[list[Json], list[tuple[str, str, str]]]] = {
     ),
     "neither index nor id, two in one chunk": (
         [calls(call(name="f"), call(name="g"))],
-        [("call_1", "f", "{}"), ("call_2", "g", "{}")],
+        [("tc_1", "f", "{}"), ("tc_2", "g", "{}")],
     ),
     "neither index nor id, one chunk each": (
         [calls(call(name="f", arguments={"x": 1})), calls(call(name="g", arguments={"y": 2}))],
-        [("call_1", "f", '{"x":1}'), ("call_2", "g", '{"y":2}')],
+        [("tc_1", "f", '{"x":1}'), ("tc_2", "g", '{"y":2}')],
     ),
-    "no id at all": ([calls(call(0, name="f", arguments='{"x":1}'))], [("call_1", "f", '{"x":1}')]),
-    "an empty id": ([calls(call(0, id="", name="f", arguments='{"x":1}'))], [("call_1", "f", '{"x":1}')]),
+    "no id at all": ([calls(call(0, name="f", arguments='{"x":1}'))], [("tc_1", "f", '{"x":1}')]),
+    "an empty id": ([calls(call(0, id="", name="f", arguments='{"x":1}'))], [("tc_1", "f", '{"x":1}')]),
     "an id that is a number": (
         [chunk({"tool_calls": [{"id": 7, "function": {"name": "f"}}]})],
         [("7", "f", "{}")],
@@ -106,7 +106,7 @@ CASES: dict[str, tuple[list[Json], list[tuple[str, str, str]]]] = {
     ),
     "an id that comes after the arguments began": (
         [calls(call(0, name="f", arguments='{"x"')), calls(call(0, id="late", arguments=":1}"))],
-        [("call_1", "f", '{"x":1}')],
+        [("tc_1", "f", '{"x":1}')],
     ),
     "an id that changes in the middle": (
         [calls(call(0, id="a", name="f", arguments='{"x"')), calls(call(0, id="z", arguments=":1}"))],

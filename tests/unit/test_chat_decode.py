@@ -182,7 +182,7 @@ CASES: dict[str, tuple[list[Json], list[Event]]] = {
             chunk({"function_call": {"arguments": "{}"}}),
             chunk(finish="function_call"),
         ],
-        [STARTED, *function(0, "f", "{}", call_id="call_1"), Finished("tool_calls", "function_call")],
+        [STARTED, *function(0, "f", "{}", call_id="tc_1"), Finished("tool_calls", "function_call")],
     ),
     "usage after the finish reason is kept": (
         [said("yes"), chunk(finish="stop"), usage_only(**USAGE)],

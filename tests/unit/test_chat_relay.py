@@ -9,7 +9,7 @@ from openai.types.chat import ChatCompletionChunk
 from pydantic import TypeAdapter
 
 from tests.unit.chat_chunks import call, chunk, completion, said, thought, usage_only
-from tests.unit.driving import counting_ids, every_split
+from tests.unit.driving import every_split
 from tests.unit.golden import GOLDEN, chunks_of, recordings
 from translation import sse
 from translation.chat.relay import ChatRelay, failure_of, relay_completion
@@ -25,7 +25,7 @@ TRUNCATED = "the upstream's reply broke off before it was finished"
 
 def relay(**options: Any) -> ChatRelay:
     defaults: dict[str, Any] = {"model": None, "reasoning_fields": frozenset({"reasoning"}), "include_usage": False}
-    defaults |= {"new_id": counting_ids(), "identity": {"id": "c9", "created": 7, "model": "asked"}}
+    defaults |= {"identity": {"id": "c9", "created": 7, "model": "asked"}}
     return ChatRelay(**{**defaults, **options})
 
 
@@ -337,7 +337,7 @@ def test_several_choices_are_whole_only_when_each_has_finished() -> None:
 def test_a_whole_completion_is_passed_on_under_our_name() -> None:
     sent = completion({"content": "a", "reasoning": "hm"}, provider="x")
     given = orjson.dumps(sent)
-    out = relay_completion(sent, model="ours", reasoning_fields=frozenset({"reasoning_content"}), new_id=counting_ids())
+    out = relay_completion(sent, model="ours", reasoning_fields=frozenset({"reasoning_content"}))
     expected = completion({"content": "a", "reasoning_content": "hm"}, provider="x")
     assert out == {**expected, "model": "ours"}
     assert orjson.dumps(sent) == given
@@ -345,7 +345,7 @@ def test_a_whole_completion_is_passed_on_under_our_name() -> None:
 
 def test_a_whole_completion_may_keep_its_name() -> None:
     sent = completion({"content": "a"})
-    assert relay_completion(sent, model=None, reasoning_fields=frozenset(), new_id=counting_ids()) == sent
+    assert relay_completion(sent, model=None, reasoning_fields=frozenset()) == sent
 
 
 CALLING: Json = {"tool_calls": [call(0, id="a", name="f", arguments="{}") | {"type": "function"}]}
@@ -390,7 +390,6 @@ def test_finish_reasons_are_those_of_chat(said: Json, finish: Any, legacy: bool,
         completion(said, finish=finish),
         model=None,
         reasoning_fields=frozenset(),
-        new_id=counting_ids(),
         legacy_functions=legacy,
     )
     for choice in (streamed, *whole["choices"]):
@@ -411,7 +410,7 @@ def test_a_reason_said_twice_is_mended_twice() -> None:
 
 def test_a_whole_completion_without_a_reason_stopped() -> None:
     sent = completion({"content": "a"}, finish=None)
-    out = relay_completion(sent, model=None, reasoning_fields=frozenset(), new_id=counting_ids())
+    out = relay_completion(sent, model=None, reasoning_fields=frozenset())
     assert [choice["finish_reason"] for choice in out["choices"]] == ["stop"]
 
 
@@ -437,7 +436,7 @@ def test_any_other_answer_did_not_break_off(answer: Json) -> None:
 )
 def test_what_is_no_completion_is_not_passed_on(answer: Json) -> None:
     with pytest.raises(ProtocolViolation):
-        relay_completion(answer, model=None, reasoning_fields=frozenset(), new_id=counting_ids())
+        relay_completion(answer, model=None, reasoning_fields=frozenset())
 
 
 def test_a_list_of_parts_becomes_text_and_reasoning() -> None:
@@ -450,7 +449,6 @@ def test_a_list_of_parts_becomes_text_and_reasoning() -> None:
         completion({"content": [*thinking, *text]}),
         model=None,
         reasoning_fields=frozenset({"reasoning"}),
-        new_id=counting_ids(),
     )
     assert whole["choices"][0]["message"] == {"role": "assistant", "content": "ab", "reasoning": "hm"}
 

@@ -6,7 +6,6 @@ import orjson
 import pytest
 
 from tests.unit.chat_chunks import chunk, completion
-from tests.unit.driving import counting_ids
 from tests.unit.golden import chunks_of
 from translation import sse
 from translation.chat.relay import ChatRelay, relay_completion
@@ -29,7 +28,6 @@ def relayed(*deltas: Json, finish: str = "tool_calls", legacy: bool = False) -> 
         identity={},
         reasoning_fields=frozenset({"reasoning"}),
         include_usage=False,
-        new_id=counting_ids(),
         legacy_functions=legacy,
     )
     wire = b"".join(sse.data(orjson.dumps(each)) for each in [*map(chunk, deltas), chunk(finish=finish)])
@@ -63,16 +61,16 @@ ODD: dict[str, tuple[list[Json], list[tuple[str, str, str]]]] = {
     ),
     "no index and no ids": (
         [delta(entry(None, None, "f", '{"x":1}')), delta(entry(None, None, "g", "{}"))],
-        [("call_1", "f", '{"x":1}'), ("call_2", "g", "{}")],
+        [("tc_1", "f", '{"x":1}'), ("tc_2", "g", "{}")],
     ),
     "one index for all": ([delta(entry(0, "a", "f", '{"x":1}')), delta(entry(0, "b", "g", "{}"))], F_AND_G),
     "one index for all and no ids": (
         [delta(entry(0, None, "f", '{"x":1}')), delta(entry(0, None, "g", "{}"))],
-        [("call_1", "f", '{"x":1}'), ("call_2", "g", "{}")],
+        [("tc_1", "f", '{"x":1}'), ("tc_2", "g", "{}")],
     ),
     "one function twice, under one index and without ids": (
         [delta(entry(0, None, "f", '{"x":1}')), delta(entry(0, None, "f", '{"x":2}'))],
-        [("call_1", "f", '{"x":1}'), ("call_2", "f", '{"x":2}')],
+        [("tc_1", "f", '{"x":1}'), ("tc_2", "f", '{"x":2}')],
     ),
     "the name without an id in every fragment": (
         [delta(entry(0, "a", "f", '{"x"')), delta(entry(0, None, "f", ":1}")), delta(entry(0, None, "f", ""))],
@@ -108,7 +106,7 @@ ODD: dict[str, tuple[list[Json], list[tuple[str, str, str]]]] = {
     ),
     "the form of before there were tools": (
         [{"function_call": {"name": "f", "arguments": ""}}, {"function_call": {"arguments": '{"x":1}'}}],
-        [("call_1", "f", '{"x":1}')],
+        [("tc_1", "f", '{"x":1}')],
     ),
 }
 
@@ -156,7 +154,7 @@ def test_custom_calls_are_left_alone() -> None:
     ("sent", "expected"),
     [
         ([{"id": "a", "type": "function", "function": {"name": "f", "arguments": ""}}], [("a", "f", "{}")]),
-        ([{"function": {"name": "f", "arguments": {"x": 1}}}], [("call_1", "f", '{"x":1}')]),
+        ([{"function": {"name": "f", "arguments": {"x": 1}}}], [("tc_1", "f", '{"x":1}')]),
         ({"index": 0, "id": "a", "function": {"name": "f", "arguments": "{}"}}, [("a", "f", "{}")]),
         ([entry(None, "a", "f", "{}"), entry(None, "a", "g", None)], [("a", "f", "{}"), ("a__2", "g", "{}")]),
     ],
@@ -165,7 +163,7 @@ def test_custom_calls_are_left_alone() -> None:
 def test_calls_of_a_whole_message_are_mended(sent: object, expected: list[tuple[str, str, str]]) -> None:
     answer = completion({"role": "assistant", "content": None, "tool_calls": sent}, "tool_calls")
     before = copy.deepcopy(answer)
-    out = relay_completion(answer, model=None, reasoning_fields=frozenset(), new_id=counting_ids())
+    out = relay_completion(answer, model=None, reasoning_fields=frozenset())
     calls = out["choices"][0]["message"]["tool_calls"]
     assert [(call["id"], call["function"]["name"], call["function"]["arguments"]) for call in calls] == expected
     assert all(call["type"] == "function" and "index" not in call for call in calls)
@@ -174,5 +172,5 @@ def test_calls_of_a_whole_message_are_mended(sent: object, expected: list[tuple[
 
 def test_a_whole_call_that_was_cut_gets_no_arguments() -> None:
     answer = completion({"content": None, "tool_calls": [entry(None, "a", "f", "")]}, "length")
-    out = relay_completion(answer, model=None, reasoning_fields=frozenset(), new_id=counting_ids())
+    out = relay_completion(answer, model=None, reasoning_fields=frozenset())
     assert out["choices"][0]["message"]["tool_calls"][0]["function"] == {"name": "f", "arguments": ""}

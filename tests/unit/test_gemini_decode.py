@@ -112,26 +112,26 @@ ITEMS: dict[str, tuple[list[Json], list[Item]]] = {
     "a signed call without thoughts has a reasoning of its own": (
         [chunk(call("f", {}, "s"), call("f", {}), reason="STOP")],
         [
-            reasoning("rs_1", None, signed_call("call_1")),
-            function_call(1, "f", "{}", "call_1"),
-            function_call(2, "f", "{}", "call_2"),
+            reasoning("rs_1", None, signed_call("tc_1")),
+            function_call(1, "f", "{}", "tc_1"),
+            function_call(2, "f", "{}", "tc_2"),
         ],
     ),
     "calls that are signed each": (
         [chunk(call("f", {}, "s"), call("g", {}, "t"), reason="STOP")],
         [
-            reasoning("rs_1", None, signed_call("call_1")),
-            function_call(1, "f", "{}", "call_1"),
-            reasoning("rs_2", None, signed_call("call_2", "t")),
-            function_call(2, "g", "{}", "call_2"),
+            reasoning("rs_1", None, signed_call("tc_1")),
+            function_call(1, "f", "{}", "tc_1"),
+            reasoning("rs_2", None, signed_call("tc_2", "t")),
+            function_call(2, "g", "{}", "tc_2"),
         ],
     ),
     "a signed call after text": (
         [chunk(text("Let me see."), call("f", {}, "s"), reason="STOP")],
         [
             message("msg_1", "Let me see."),
-            reasoning("rs_1", None, signed_call("call_1")),
-            function_call(1, "f", "{}", "call_1"),
+            reasoning("rs_1", None, signed_call("tc_1")),
+            function_call(1, "f", "{}", "tc_1"),
         ],
     ),
     "signed text": (
@@ -150,8 +150,8 @@ ITEMS: dict[str, tuple[list[Json], list[Item]]] = {
         [chunk(text("a", "t"), call("f", {}, "s"), reason="STOP")],
         [
             message("msg_1", "a"),
-            reasoning("rs_1", None, signed_text("t"), signed_call("call_1")),
-            function_call(1, "f", "{}", "call_1"),
+            reasoning("rs_1", None, signed_text("t"), signed_call("tc_1")),
+            function_call(1, "f", "{}", "tc_1"),
         ],
     ),
     "calls of one id are told apart": (
@@ -160,11 +160,11 @@ ITEMS: dict[str, tuple[list[Json], list[Item]]] = {
     ),
     "a call without arguments": (
         [chunk(call("f", id=7), reason="STOP")],
-        [function_call(1, "f", "{}", "call_1")],
+        [function_call(1, "f", "{}", "tc_1")],
     ),
     "arguments that are no object are kept as they are": (
         [chunk(call("f", [1]), reason="STOP")],
-        [function_call(1, "f", "[1]", "call_1")],
+        [function_call(1, "f", "[1]", "tc_1")],
     ),
     "an image": (
         [chunk(text("Here:"), {"inlineData": {"mimeType": "image/png", "data": "QUJD"}}, reason="STOP")],

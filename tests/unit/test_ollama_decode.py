@@ -120,7 +120,7 @@ def test_a_call_is_whole_and_given_an_id() -> None:
         "id": "fc_1",
         "type": "function_call",
         "status": "completed",
-        "call_id": "call_1",
+        "call_id": "tc_1",
         "name": "f",
         "arguments": '{"a":1,"b":{"ü":[null]}}',
     }
@@ -129,7 +129,7 @@ def test_a_call_is_whole_and_given_an_id() -> None:
 def test_ids_that_are_given_are_kept_and_never_given_twice() -> None:
     calls = [call("f", "x"), call("f", "x"), call("f"), {"id": 7, **call("f")}]
     items = collect(events_of(chunk(tool_calls=calls[:1]), chunk(tool_calls=calls[1:]), last()))
-    assert [item["call_id"] for item in items] == ["x", "x__2", "call_1", "call_2"]
+    assert [item["call_id"] for item in items] == ["x", "x__2", "tc_1", "tc_2"]
 
 
 def test_a_turn_with_calls_ends_for_them() -> None:

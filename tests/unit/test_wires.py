@@ -71,7 +71,7 @@ def translated(upstream: Upstream) -> TranslatedWire:
 
 def relay() -> ChatRelay:
     return ChatRelay(
-        model=None, identity=IDENTITY, reasoning_fields=BOTH, include_usage=False, new_id=lambda prefix: prefix
+        model=None, identity=IDENTITY, reasoning_fields=BOTH, include_usage=False
     )
 
 

@@ -65,7 +65,7 @@ class AnthropicDecoder:
         self._new_id = new_id
         self._noun = "summary" if profile.reasoning_part == "summary_text" else "reasoning"
         self._writer = ItemWriter(new_id)
-        self._ids = CallIds(new_id)
+        self._ids = CallIds()
         self._searches = SearchReader(new_id, self._writer)
         self._started = False
         self._ended = False

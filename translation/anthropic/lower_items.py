@@ -68,7 +68,7 @@ class _Messages:
         self._profile = profile
         self._losses = losses
         self._pairs = Pairs(items)
-        self._ids = CallIds(lambda prefix: prefix)
+        self._ids = CallIds()
         self._calls: list[tuple[int, str]] = []
         """Place and id of calls that wait for their results."""
 

@@ -7,7 +7,6 @@ import orjson
 
 from translation.call_ids import CallIds
 from translation.events import Event
-from translation.ids import NewId
 from translation.json_types import Json
 from translation.writer import ItemWriter
 
@@ -38,11 +37,11 @@ class CallReader:
     chunks or repeated in each, ids late or never. Calls are opened in the order in which they were first heard of.
     """
 
-    def __init__(self, new_id: NewId, writer: ItemWriter) -> None:
+    def __init__(self, writer: ItemWriter) -> None:
         self._writer = writer
         self._calls: list[_Call] = []
         self._by_index: dict[int, _Call] = {}
-        self._ids = CallIds(new_id)
+        self._ids = CallIds()
 
     @property
     def made(self) -> bool:

@@ -77,7 +77,7 @@ class ChatDecoder:
         self._new_id = new_id
         self._profile = profile
         self._writer = ItemWriter(new_id)
-        self._calls = CallReader(new_id, self._writer)
+        self._calls = CallReader(self._writer)
         self._text_calls = _calls_in_text(self._writer, new_id, profile, tools, held)
         self._reasoning = ReasoningReader()
         self._thought: list[tuple[str, str]] = []

@@ -1,7 +1,7 @@
 """Chat to a client from an upstream that speaks chat itself: frames leave as they came, and few are opened."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -15,7 +15,6 @@ from translation.chat.relay_calls import CallMender
 from translation.chat.usage import read_usage
 from translation.errors import ProtocolViolation
 from translation.events import Failed, Usage
-from translation.ids import NewId
 from translation.json_types import Json
 
 _CONTENT: Final = (
@@ -51,9 +50,9 @@ class ChatRelay:
 
     `model` replaces the name in every chunk, `None` leaves the upstream's. `identity` (id, created, model) is what a
     chunk says of itself where the upstream has said nothing; when the completion is `kept` here, all say its id and
-    time. Reasoning is said in `reasoning_fields` and in no other
-    field. Usage is always asked for upstream: the chunk with nothing else is left out unless the client wants it
-    (`include_usage`). With `choices` asked for, the stream is whole once each has a finish reason.
+    time. Reasoning is said in `reasoning_fields` and in no other field. Calls are given no id of `call_ids`, which
+    calls before this reply have. Usage is always asked for upstream: the chunk with nothing else is left out unless the
+    client wants it (`include_usage`). With `choices` asked for, the stream is whole once each has a finish reason.
 
     A stream that breaks off, says it failed, or is not chat sets `failed`. After content that closes the stream: a
     chunk with `finish_reason: "error"` and an `error` object, then `[DONE]`. Before any, nothing more is written,
@@ -70,7 +69,7 @@ class ChatRelay:
         include_usage: bool,
         max_line_bytes: int = sse.DEFAULT_MAX_FRAME_BYTES,
         choices: int = 1,
-        new_id: NewId,
+        call_ids: Iterable[str] = (),
         legacy_functions: bool = False,
         scrub: Callable[[str], str] = str,
     ) -> None:
@@ -97,7 +96,7 @@ class ChatRelay:
         self._identity: Json = {**identity, "object": "chat.completion.chunk"}
         self._renaming: list[tuple[bytes, bytes]] = []
         self._legacy = legacy_functions
-        self._new_calls = partial(CallMender, new_id, legacy=legacy_functions)
+        self._new_calls = partial(CallMender, call_ids, legacy=legacy_functions)
         self._calls: dict[int, CallMender] = {}
 
     def feed(self, read: bytes) -> bytes:
@@ -278,7 +277,12 @@ def _said(key: str, value: Any) -> bytes:
 
 
 def relay_completion(
-    answer: Json, *, model: str | None, reasoning_fields: frozenset[str], new_id: NewId, legacy_functions: bool = False
+    answer: Json,
+    *,
+    model: str | None,
+    reasoning_fields: frozenset[str],
+    call_ids: Iterable[str] = (),
+    legacy_functions: bool = False,
 ) -> Json:
     """A whole completion as the upstream sent it, under our name for the model, reasoning in `reasoning_fields` only.
 
@@ -296,7 +300,7 @@ def relay_completion(
     for choice in relayed["choices"]:
         _say_content(choice["message"])
         say_reasoning(choice["message"], reasoning_fields)
-        CallMender(new_id, legacy=legacy_functions).mend_whole(
+        CallMender(call_ids, legacy=legacy_functions).mend_whole(
             choice["message"], cut=choice.get("finish_reason") in _CUTS
         )
         called = bool(choice["message"].get("tool_calls") or choice["message"].get("function_call"))

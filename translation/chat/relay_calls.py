@@ -1,5 +1,6 @@
 """Tool calls on a relay: left as they came where they are well formed, mended where a client could not add them up."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -7,7 +8,6 @@ import orjson
 
 from translation.call_ids import CallIds
 from translation.chat.calls import is_whole
-from translation.ids import NewId
 from translation.json_types import Json
 
 
@@ -25,15 +25,16 @@ class CallMender:
 
     Clients find a call by `index` and take its id, type and name from its first entry. Upstreams leave the index out or
     give every call the same, leave ids out or use one twice, repeat the name, send arguments as an object, or one call
-    where a list is due, or the `function_call` of before there were tools. Keys nobody here knows are kept.
+    where a list is due, or the `function_call` of before there were tools. Keys nobody here knows are kept. Ids that
+    are `taken` by calls before this reply are given to no other.
     """
 
-    def __init__(self, new_id: NewId, *, legacy: bool) -> None:
+    def __init__(self, taken: Iterable[str] = (), *, legacy: bool) -> None:
         self._legacy = legacy
         """The client sent `functions`: to it `function_call` is the right form."""
         self._calls: list[_Call] = []
         self._by_index: dict[int, _Call] = {}
-        self._ids = CallIds(new_id)
+        self._ids = CallIds(taken)
 
     def mend(self, said: Json) -> bool:
         """Mend the calls of a delta in place; whether that changed anything."""

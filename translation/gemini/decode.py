@@ -53,7 +53,7 @@ class GeminiDecoder:
         """What was reported so far."""
         self._new_id = new_id
         self._writer = ItemWriter(new_id)
-        self._ids = CallIds(new_id)
+        self._ids = CallIds()
         self._started = self._ended = self._called = False
         self._reason: str | None = None
         self._text: list[str] = []

@@ -43,7 +43,7 @@ class OllamaDecoder:
         """What was reported so far: all of it comes with the end."""
         self._thought = "summary" if profile.reasoning_part == "summary_text" else "reasoning"
         self._writer = ItemWriter(new_id)
-        self._ids = CallIds(new_id)
+        self._ids = CallIds()
         self._edges = EdgeTrimmer()
         self._reads_tags = profile.parsing_format == "think_tags"
         self._think_open = profile.think_open

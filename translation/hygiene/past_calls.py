@@ -1,0 +1,90 @@
+"""Past calls and their outputs: one makes no sense without the other, and each pair has an id of its own."""
+
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from translation.call_ids import CallIds
+from translation.errors import InvalidRequest
+from translation.json_types import Item
+
+CALLS: Final = frozenset({"function_call", "custom_tool_call"})
+
+OUTPUTS: Final = frozenset({"function_call_output", "custom_tool_call_output"})
+
+_UNSEEN: Final = frozenset({"compaction", "item_reference"})
+"""Items that stand for others, which may be calls or outputs."""
+
+
+def ids_in(items: Iterable[Item]) -> Iterator[str]:
+    """The ids of the calls."""
+    return (item["call_id"] for item in items if item.get("type") in CALLS)
+
+
+def check_pairs(items: Sequence[Item]) -> None:
+    """Raises InvalidRequest naming the id of a call without its output, or of an output without its call."""
+    _new_ids(items)
+
+
+def with_own_ids(items: Sequence[Item]) -> Sequence[Item]:
+    """The items with every call under an id of its own, its output and its signature under the same.
+
+    The same object where that is so already. Raises as `check_pairs` does.
+    """
+    new_ids = _new_ids(items)
+    if not new_ids:
+        return items
+    renamed = list(items)
+    latest: dict[str, str] = {}
+    for place in range(len(items) - 1, -1, -1):
+        item = items[place]
+        if item.get("type") in CALLS:
+            latest[item["call_id"]] = new_ids[place] if place in new_ids else item["call_id"]
+        if place in new_ids:
+            renamed[place] = {**item, "call_id": new_ids[place]}
+        elif isinstance(item.get("details"), list):
+            # What is signed is the next call by that id.
+            renamed[place] = with_ids_in_details(item, latest)
+    return renamed
+
+
+def with_ids_in_details(item: Item, ids: dict[str, str]) -> Item:
+    """A reasoning item whose details speak of calls by these ids."""
+    return {**item, "details": [_renamed(detail, ids) for detail in item["details"]]}
+
+
+def _renamed(detail: object, ids: dict[str, str]) -> object:
+    match detail:
+        case {"call_id": str(call_id), **rest} if call_id in ids:
+            return {**rest, "call_id": ids[call_id]}
+        case _:
+            return detail
+
+
+def _new_ids(items: Sequence[Item]) -> dict[int, str]:
+    """Place -> id, where that is another than the item has."""
+    if any(item.get("type") in _UNSEEN for item in items):
+        return {}
+    ids = CallIds()
+    waiting: dict[str, deque[tuple[int, str]]] = defaultdict(deque)
+    found: dict[int, str] = {}
+    for place, item in enumerate(items):
+        kind = item.get("type")
+        if kind not in CALLS and kind not in OUTPUTS:
+            continue
+        said = item["call_id"]
+        own: str = said
+        if kind in CALLS:
+            own = ids.take(said)
+            waiting[said].append((place, own))
+        elif waiting[said]:
+            own = waiting[said].popleft()[1]
+        else:
+            told = f"No tool call with the call_id {said!r} comes before this output."
+            raise InvalidRequest(told, param=f"input[{place}].call_id")
+        if own != said:
+            found[place] = own
+    for said, left in waiting.items():
+        for place, _ in left:
+            raise InvalidRequest(f"No output for the tool call {said!r} follows it.", param=f"input[{place}].call_id")
+    return found

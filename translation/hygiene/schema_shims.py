@@ -1,0 +1,90 @@
+"""Changes to the tools a request declares that some upstreams cannot do without, each by its name."""
+
+from collections.abc import Callable, Mapping, Sequence, Set
+from typing import Any, Final
+
+from translation.errors import Unrepresentable
+from translation.json_types import Json
+from translation.loss import Loss
+from translation.profile import SchemaShim
+
+_NAMED: Final = ("properties", "patternProperties", "dependentSchemas", "$defs", "definitions")
+"""Keywords that hold schemas by names of the client's choice."""
+
+_LISTED: Final = ("anyOf", "allOf", "oneOf", "prefixItems")
+
+_INNER: Final = ("items", "additionalProperties", "contains", "propertyNames", "not", "if", "then", "else")
+
+_SIGNED: Final = {"uint8": "int32", "uint16": "int32", "uint32": "int64", "uint64": "int64", "uint": "int64"}
+"""Format -> the signed one that holds its numbers."""
+
+
+def shimmed(tools: Sequence[Json], shims: Set[SchemaShim], losses: list[Loss]) -> Sequence[Json]:
+    """Functions, in either API's form, as these shims have them; nothing of what is given is changed.
+
+    Raises Unrepresentable for a schema that is nested too deep to be looked at.
+    """
+    if not shims:
+        return tools
+    return [_tool(tool, place, shims, losses) for place, tool in enumerate(tools)]
+
+
+def _tool(tool: Json, place: int, shims: Set[SchemaShim], losses: list[Loss]) -> Json:
+    if tool.get("type") != "function":
+        return tool
+    if isinstance(tool.get("function"), dict):
+        return {**tool, "function": _function(tool["function"], place, shims, losses)}
+    return _function(tool, place, shims, losses)
+
+
+def _function(function: Json, place: int, shims: Set[SchemaShim], losses: list[Loss]) -> Json:
+    told = dict(function)
+    if "no_descriptions" in shims and told.pop("description", None):
+        losses.append(Loss(f"tools[{place}].description", "dropped"))
+    if isinstance(parameters := told.get("parameters"), dict):
+        changes = [change for name, change in _CHANGES.items() if name in shims]
+        try:
+            told["parameters"] = _schema(parameters, changes)
+        except RecursionError:
+            param = f"tools[{place}].parameters"
+            raise Unrepresentable("this schema is nested too deep", param=param) from None
+    return told
+
+
+def _schema(schema: Any, changes: Sequence[Callable[[Json], None]]) -> Any:
+    if not isinstance(schema, dict):
+        return schema
+    changed = {key: _inner(key, value, changes) for key, value in schema.items()}
+    for change in changes:
+        change(changed)
+    return changed
+
+
+def _inner(key: str, value: Any, changes: Sequence[Callable[[Json], None]]) -> Any:
+    if key in _NAMED and isinstance(value, dict):
+        return {name: _schema(each, changes) for name, each in value.items()}
+    if (key in _LISTED or key == "items") and isinstance(value, list):
+        return [_schema(each, changes) for each in value]
+    return _schema(value, changes) if key in _INNER else value
+
+
+def _omit_empty_required(schema: Json) -> None:
+    if schema.get("required") == []:
+        del schema["required"]
+
+
+def _omit_schema_key(schema: Json) -> None:
+    schema.pop("$schema", None)
+
+
+def _sign_formats(schema: Json) -> None:
+    if isinstance(said := schema.get("format"), str) and said in _SIGNED:
+        schema["format"] = _SIGNED[said]
+
+
+_CHANGES: Final[Mapping[SchemaShim, Callable[[Json], None]]] = {
+    "no_empty_required": _omit_empty_required,
+    "no_schema_key": _omit_schema_key,
+    "signed_formats": _sign_formats,
+}
+"""What each shim does to a schema and to all schemas in it."""
