@@ -18,7 +18,7 @@ Model = TypeVar("Model", bound=BaseModel)
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
-_READ_FROM_ENVIRONMENT = {"api_key_env": "api_key", "key_env": "key"}
+_READ_FROM_ENVIRONMENT = {"api_key_env": "api_key", "key_env": "key", "keys_env": "keys"}
 """Key that names a variable -> key that gets its value."""
 
 _ADVICE = {

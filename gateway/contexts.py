@@ -16,6 +16,7 @@ from gateway.params import ClientParams, refusing_in
 from gateway.plan import check_strict, may_relay
 from gateway.ready import lifted, said, saying
 from gateway.resolve import Resolver, Route
+from gateway.sealing import Sealer
 from gateway.state.store import Store
 from providers.new_id import new_id
 from translation.errors import InvalidRequest, Unrepresentable
@@ -46,8 +47,9 @@ class Compacted(NamedTuple):
 class Contexts:
     """One per server process. `store` None: nothing is kept, and state is refused by name."""
 
-    def __init__(self, resolver: Resolver, store: Store | None) -> None:
+    def __init__(self, resolver: Resolver, store: Store | None, sealer: Sealer) -> None:
         self._resolver = resolver
+        self._sealer = sealer
         self._store = store
         self._clock: Callable[[], int] = lambda: int(time.time())
 
@@ -99,7 +101,7 @@ class Contexts:
         RESPONSES.validate(body)
         if not body.get("model"):
             raise InvalidRequest("model is required", param="model", code="missing_required_parameter")
-        route = self._resolver.resolve(body["model"], principal.models)
+        route = self._resolver.resolve(body["model"], principal.models).carrying(self._sealer, principal.name)
         bind_contextvars(model=route.name[:_MAX_LOGGED_CHARS], provider=route.provider.name)
         if route.request_defaults:
             body = with_defaults(body, route.request_defaults, "responses")
@@ -111,6 +113,8 @@ class Contexts:
             body = {name: value for name, value in body.items() if name not in _STATE}
             if earlier is not None:
                 body["input"] = state.context
+        if route.carrier is not None:
+            route.carrier.check(body.get("input"), earlier or 0)
         relayed = may_relay(RESPONSES, body, route)
         turn, params = lifted(RESPONSES, body, route, earlier or 0, native=relayed)
         return turn, params, route, relayed

@@ -2,7 +2,7 @@
 
 import orjson
 
-from gateway.ready import ready
+from gateway.ready import opened, ready
 from gateway.resolve import Route
 from providers.errors import ContextLengthExceeded
 from translation.errors import Unrepresentable
@@ -20,7 +20,8 @@ async def count_tokens(turn: Turn, route: Route, *, relayed: bool = False) -> in
     if route.capabilities.counting == "none":
         raise Unrepresentable("the model's upstream cannot count tokens", param="model")
     # On a relay the upstream reads tools and items of every kind as they are.
-    able = turn if relayed and route.capabilities.counting == "responses" else ready(turn, route, "responses").turn
+    as_it_is = relayed and route.capabilities.counting == "responses"
+    able = opened(turn, route) if as_it_is else ready(turn, route, "responses").turn
     return await route.provider.count(able, route.profile, route.capabilities.counting)
 
 

@@ -26,6 +26,7 @@ from translation.responses.lift import lift as lift_responses
 from translation.responses.relay_request import relay_body as responses_relay_body
 from translation.responses.resource import new_response
 from translation.responses.schema import validate as validate_responses
+from translation.responses.sealed import ItemSeal
 from translation.responses.snapshot import Snapshot
 from translation.turn import Turn
 
@@ -51,6 +52,8 @@ class Presentation:
     """Whether the reply is kept here, so that the gateway's id and time are the ones it has."""
     scrub: Callable[[str], str] = str
     """What an upstream says of a failure -> what a client may read of it."""
+    seal: ItemSeal | None = None
+    """What seals items of the Responses API on their way out; None: they leave as they are."""
 
 
 class Lift(Protocol):
@@ -173,6 +176,7 @@ def _responses_relay(body: Json, identity: Identity, presentation: Presentation)
         kept=presentation.kept,
         max_line_bytes=presentation.max_frame_bytes,
         scrub=presentation.scrub,
+        seal=presentation.seal,
     )
 
 
@@ -181,7 +185,7 @@ def _responses_relay_answer(body: Json, answer: Json, identity: Identity, presen
         failed.message = presentation.scrub(failed.message)
         raise TurnFailed(failed)
     head = _head(body, identity) if presentation.kept else None
-    return responses_relay.relay_response(answer, model=presentation.relay_model, head=head)
+    return responses_relay.relay_response(answer, model=presentation.relay_model, head=head, seal=presentation.seal)
 
 
 def _collect_responses_relay(body: Json, stream: bytes, identity: Identity, presentation: Presentation) -> Json:
@@ -210,8 +214,12 @@ RESPONSES = Endpoint(
     validate=validate_responses,
     lift=lift_responses,
     relay_body=responses_relay_body,
-    encoder=lambda body, identity, presentation: ResponsesEncoder(_head(body, identity), presentation.clock),
-    collector=lambda body, identity, presentation: Snapshot(_head(body, identity), presentation.clock),
+    encoder=lambda body, identity, presentation: ResponsesEncoder(
+        _head(body, identity), presentation.clock, presentation.seal
+    ),
+    collector=lambda body, identity, presentation: Snapshot(
+        _head(body, identity), presentation.clock, presentation.seal
+    ),
     relay=_responses_relay,
     relay_answer=_responses_relay_answer,
     collect_relay=_collect_responses_relay,

@@ -17,9 +17,10 @@ from gateway.plan import make_plan
 from gateway.recording import CompletionRecording, Lease, ResponseRecording
 from gateway.resolve import Resolver, Route
 from gateway.run import Run
+from gateway.sealing import Sealer
 from gateway.settings import Settings
 from gateway.state.store import Job, NewResponse, Store
-from gateway.views import Keeping, asked, keeping, shown
+from gateway.views import SEALED_REASONING, Keeping, asked, keeping, shown
 from providers.new_id import new_id
 from translation.errors import InvalidRequest
 from translation.json_types import Item, Json
@@ -34,8 +35,11 @@ _MAX_LOGGED_CHARS = 200
 class Opening:
     """Opens requests of every endpoint. `store` None: nothing is kept, and state is refused by name."""
 
-    def __init__(self, settings: Settings, resolver: Resolver, store: Store | None, lease: Lease | None) -> None:
+    def __init__(
+        self, settings: Settings, resolver: Resolver, store: Store | None, lease: Lease | None, sealer: Sealer
+    ) -> None:
         self._resolver = resolver
+        self._sealer = sealer
         self._store = store
         self._lease = lease
         self._clock: Callable[[], int] = lambda: int(time.time())
@@ -60,6 +64,8 @@ class Opening:
         if not body.get("model"):
             raise InvalidRequest("model is required", param="model", code="missing_required_parameter")
         route = self._resolver.resolve(body["model"], principal.models)
+        if endpoint.dialect == "responses":
+            route = route.carrying(self._sealer, principal.name)
         bind_contextvars(model=route.name[:_MAX_LOGGED_CHARS], provider=route.provider.name)
         if route.request_defaults:
             body = with_defaults(body, route.request_defaults, endpoint.dialect)
@@ -113,7 +119,7 @@ class Opening:
         """A job's reply from its start, under the id and the time it has. Raises what `open` does."""
         request = job.request
         endpoint = ENDPOINTS[request["dialect"]]
-        route = self._resolver.resolve(request["asked"]["model"], request["models"])
+        route = self._resolver.resolve(request["asked"]["model"], request["models"]).carrying(self._sealer, job.owner)
         bind_contextvars(model=route.name[:_MAX_LOGGED_CHARS], provider=route.provider.name)
         identity = Identity(id=job.response_id, created=request["created"], model=route.name)
         run = self._run(
@@ -178,6 +184,7 @@ class Opening:
         tokens: int | None = None,
     ) -> Run:
         plan = make_plan(endpoint, request, route, strict=strict, earlier=earlier, tokens=tokens)
+        included = SEALED_REASONING in (view.get("include") or ())
         presentation = Presentation(
             reasoning_fields=self._reasoning_fields,
             max_frame_bytes=self._max_frame_bytes.get(route.provider.name, DEFAULT_MAX_FRAME_BYTES),
@@ -185,5 +192,6 @@ class Opening:
             relay_model=None if route.name == route.upstream_model else route.name,
             kept=kept is not None and kept.stored,
             scrub=route.provider.scrub,
+            seal=None if route.carrier is None else route.carrier.reply(included=included),
         )
         return Run(endpoint, view, identity, presentation, plan)

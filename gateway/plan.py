@@ -12,7 +12,7 @@ from gateway.resolve import Route
 from gateway.wires import CallMapping
 from providers.base import Exchange, RelayExchange
 from translation.errors import Unrepresentable
-from translation.json_types import Json
+from translation.json_types import Item, Json
 from translation.loss import Loss
 from translation.profile import Profile
 from translation.responses.compaction import relayed_window
@@ -45,6 +45,8 @@ def make_plan(
     Raises InvalidRequest, or in strict mode Unrepresentable for the first loss.
     """
     plan: Relayed | Translated
+    if route.carrier is not None:
+        route.carrier.check(body.get("input"), earlier or 0)
     if may_relay(endpoint, body, route):
         plan = _relay(endpoint, body, route, earlier)
     else:
@@ -92,18 +94,26 @@ def _relay(endpoint: Endpoint, body: Json, route: Route, earlier: int | None) ->
         fitted = fit(turn, route.capabilities, endpoint.dialect, relayed=True)
     kept = {name: value for name, value in body.items() if name not in fitted.dropped} if fitted.dropped else body
     found: Sequence[Loss] = ()
-    if earlier is not None:
-        said_again, found = replayed(body["input"], route.profile)
-        kept = {**kept, "input": said_again}
     if endpoint.dialect == "responses":
         with refusing_in(params):
             kept = relayed_window(kept)
+        if isinstance(kept.get("input"), list):
+            again, found = _said_again(kept["input"], route, earlier)
+            kept = {**kept, "input": again}
     upstream_body, losses = endpoint.relay_body(kept, route.profile, model=route.upstream_model)
     losses = [*(Loss(params.named(loss.param) or loss.param, loss.what) for loss in found), *losses]
     exchange = route.provider.relay(endpoint.dialect, upstream_body)
     ours = (("thinking", fitted.turn.thinking), ("extensions", body.get("extensions") or None))
     unsaid = [Loss(name, "dropped") for name, value in ours if value is not None]
     return Relayed(exchange=exchange, losses=[*fitted.losses, *losses, *unsaid])
+
+
+def _said_again(given: Sequence[Item], route: Route, earlier: int | None) -> tuple[Sequence[Item], Sequence[Loss]]:
+    """An input as the upstream of a relay gets it, and what it will not be told."""
+    carrier = route.carrier
+    if earlier is not None:
+        return replayed(given if carrier is None else [carrier.opened(item) for item in given], route.profile)
+    return (given, ()) if carrier is None else carrier.relayed(given, route.profile)
 
 
 def _translate(endpoint: Endpoint, body: Json, route: Route, earlier: int | None, tokens: int | None) -> Translated:

@@ -52,9 +52,15 @@ def lifted(
     return (turn, params) if read is turn else (read, ClientParams(endpoint.dialect, body, read, earlier))
 
 
+def opened(turn: Turn, route: Route) -> Turn:
+    """A turn with what the upstream needs back of its items. Raises StoreUnavailable."""
+    return turn if route.carrier is None else route.carrier.opened_turn(turn)
+
+
 def ready(turn: Turn, route: Route, dialect: Dialect) -> Ready:
-    """`dialect` is the client's. Raises InvalidRequest; parameters and losses are in the turn's own words."""
-    fitted = fit(turn, route.capabilities, dialect, relayed=False)
+    """`dialect` is the client's. Raises InvalidRequest, StoreUnavailable; parameters and losses are in the turn's own
+    words."""
+    fitted = fit(opened(turn, route), route.capabilities, dialect, relayed=False)
     bridged = bridge(fitted.turn, kinds=route.capabilities.tool_kinds, hosted=route.capabilities.hosted_tools)
     tidy, losses = tidied(bridged.turn, route.profile)
     return Ready(tidy, _mapping(tidy, route.profile, bridged.calls), [*fitted.losses, *bridged.losses, *losses])

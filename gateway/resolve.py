@@ -5,8 +5,10 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
+from gateway.carrier import Carrier
 from gateway.errors import UnknownModel
 from gateway.model_config import ModelConfig
+from gateway.sealing import Sealer
 from gateway.settings import Settings
 from providers.base import Capabilities, Provider
 from providers.profiles import profile_for
@@ -25,6 +27,15 @@ class Route:
     strict: bool
     resumable: bool = False
     request_defaults: Mapping[str, Any] = field(default_factory=dict)
+    carrier: Carrier | None = None
+    """What carries reasoning to it and back; None where nothing does: in chat, and before it is known who asks."""
+
+    def carrying(self, sealer: Sealer, owner: str) -> "Route":
+        """The same for requests of the Responses API by `owner`."""
+        carrier = Carrier(
+            sealer, owner, self.provider.name, self.upstream_model, "responses" in self.capabilities.dialects
+        )
+        return replace(self, carrier=carrier)
 
 
 class Resolver:

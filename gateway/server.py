@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 import uvicorn
+from pydantic import SecretStr
 
 from gateway.app import build_providers, create_app
 from gateway.banner import banner
@@ -17,7 +18,8 @@ from gateway.engines import Engines
 from gateway.guard import Drain
 from gateway.http_protocol import HttpProtocol
 from gateway.logs import configure_logs
-from gateway.settings import Settings
+from gateway.sealing import new_key
+from gateway.settings import Sealing, Settings
 from gateway.websocket.protocol import WebSocketProtocol
 from gateway.workers import WorkerPool
 from providers.base import Provider
@@ -94,6 +96,7 @@ def serve(settings: Settings, *, host: str, port: int, workers: int) -> None:
         sys.stdout.write(f"listening on {url}\n{banner(settings, url)}\n")
         sys.stdout.flush()
 
+    settings = _with_sealing_key(settings)
     configure_logs()  # the process that only watches over workers has things to say too
     if workers == 1:
         run_worker(settings, listener, announce)
@@ -135,6 +138,14 @@ def make_server(
         timeout_graceful_shutdown=int(settings.server.drain_s) + _CLOSE_S,
     )
     return GatewayServer(config, Engines(built.values()), drain, settings.server.drain_s, on_ready)
+
+
+def _with_sealing_key(settings: Settings) -> Settings:
+    """A key that the workers share where no store gives them one."""
+    if settings.store.url is not None or settings.sealing.keys:
+        return settings
+    sealing = Sealing(keys=(SecretStr(new_key().hex()),))
+    return settings.model_copy(update={"sealing": sealing})
 
 
 def _allow_open_files() -> None:

@@ -24,6 +24,7 @@ from gateway.opened import Opened
 from gateway.opening import Opening
 from gateway.recording import Recording
 from gateway.resolve import Resolver
+from gateway.sealing import Sealer, new_key
 from gateway.settings import Settings
 from gateway.state.store import NewResponse, Store
 from gateway.streaming import EventStream, Wire
@@ -50,13 +51,14 @@ class Service:
         if store is not None:
             worker, drain_s = new_id("worker"), settings.server.drain_s
             self._runner = JobRunner(store, settings.background, drain, worker=worker, drain_s=drain_s)
-        opening = Opening(settings, resolver, store, self._runner)
+        sealer = _sealer(settings, store)
+        opening = Opening(settings, resolver, store, self._runner, sealer)
         self.settings = settings
         self.engines = Engines(providers.values())
         self.drain = drain
         self.store = store
         self.catalogue = Catalogue(resolver)
-        self.contexts = Contexts(resolver, store)
+        self.contexts = Contexts(resolver, store, sealer)
         self._generating = Generating(settings, resolver)
         self.open = opening.open
         self.reopen = opening.reopen
@@ -147,6 +149,14 @@ class Service:
         if self.store is None:
             raise NotFound("nothing is stored here: the server's config has no store.url")
         return self.store
+
+
+def _sealer(settings: Settings, store: Store | None) -> Sealer:
+    """The configured keys and the store's; without either one that ends with the process."""
+    keys = settings.sealing.secrets
+    if store is not None:
+        return Sealer(keys, lambda: store.sealing_key)
+    return Sealer(keys or (new_key(),))
 
 
 def is_strict(headers: Mapping[str, str]) -> bool:

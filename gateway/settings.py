@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -90,6 +91,40 @@ class Store(_Section):
         return url
 
 
+_MIN_KEY_CHARS = 32
+
+
+class Sealing(_Section):
+    """Keys for what clients carry that only the gateway may open: `encrypted_content` of reasoning items."""
+
+    keys: tuple[SecretStr, ...] = Field(
+        default=(),
+        description="The first seals, all open. Without any, one is made and kept in the store.",
+    )
+    keys_env: str | None = Field(
+        default=None, description="The environment variable that holds them, with commas between."
+    )
+
+    @field_validator("keys", mode="before")
+    @classmethod
+    def _split(cls, keys: Any) -> Any:
+        return [key for key in re.split(r"[,\s]+", keys) if key] if isinstance(keys, str) else keys
+
+    @field_validator("keys")
+    @classmethod
+    def _refuse_short_ones(cls, keys: tuple[SecretStr, ...]) -> tuple[SecretStr, ...]:
+        if any(len(key.get_secret_value()) < _MIN_KEY_CHARS for key in keys):
+            raise PydanticCustomError(
+                "sealing", "write keys of at least 32 characters, such as `openssl rand -base64 32` makes"
+            )
+        return keys
+
+    @property
+    def secrets(self) -> tuple[bytes, ...]:
+        """The keys in the clear."""
+        return tuple(key.get_secret_value().encode() for key in self.keys)
+
+
 class Background(_Section):
     """Responses that run without a client waiting: `background: true`, and streams that can be resumed."""
 
@@ -161,6 +196,9 @@ class Settings(_Section):
 
     server: Server = Field(default=Server(), description="How the server listens and what it accepts.")
     store: Store = Field(default=Store(), description="Where responses, conversations and completions are kept.")
+    sealing: Sealing = Field(
+        default=Sealing(), description="Keys for what clients carry that only the gateway may open."
+    )
     background: Background = Field(
         default=Background(), description="Responses that run without a client waiting for them."
     )

@@ -2,11 +2,14 @@
 
 from contextlib import suppress
 
+from sqlalchemy.ext.asyncio import AsyncConnection
+
 from gateway.errors import StoreUnavailable
 from gateway.settings import Background, Store
 from gateway.state.database import Database
 from gateway.state.events import SqlEvents
 from gateway.state.migrate import check, migrate_within
+from gateway.state.sealing_key import sealing_key
 from gateway.state.signals import Signals
 from gateway.state.sql_completions import SqlCompletions
 from gateway.state.sql_conversations import SqlConversations
@@ -23,9 +26,9 @@ class SqlStore(SqlResponses, SqlConversations, SqlCompletions, SqlEvents, SqlJob
     def __init__(self, settings: Store, background: Background) -> None:
         if settings.url is None:
             raise ValueError("there is no store without store.url")
-        prepare = check if sqlite_file(settings.url) is None else migrate_within
-        database = Database(settings.url, deadline_s=settings.deadline_s, prepare=prepare)
         self._file = sqlite_file(settings.url)
+        self._sealing_key: bytes | None = None
+        database = Database(settings.url, deadline_s=settings.deadline_s, prepare=self._prepare_within)
         self._users = Users(self._file, deadline_s=settings.deadline_s) if self._file else None
         signals = Signals(database, poll_s=settings.poll_s)
         SqlResponses.__init__(self, database, signals, lease_s=background.lease_s)
@@ -57,6 +60,14 @@ class SqlStore(SqlResponses, SqlConversations, SqlCompletions, SqlEvents, SqlJob
     @property
     def degraded(self) -> str | None:
         return self._database.degraded
+
+    @property
+    def sealing_key(self) -> bytes | None:
+        return self._sealing_key
+
+    async def _prepare_within(self, connection: AsyncConnection) -> None:
+        await (check if self._file is None else migrate_within)(connection)
+        self._sealing_key = await sealing_key(connection)
 
     async def _prepare(self) -> None:
         try:

@@ -301,6 +301,11 @@ class Store(Responses, Conversations, Completions, EventLog, Jobs, Retention, Pr
     async def aclose(self) -> None: ...
 
     @property
+    def sealing_key(self) -> bytes | None:
+        """A secret that whoever uses this database shares, the same for ever; None until the database was reached."""
+        ...
+
+    @property
     def degraded(self) -> str | None:
         """What is wrong with the database right now, in words for `/readyz`; None when the last use of it went well."""
         ...

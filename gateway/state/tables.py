@@ -1,4 +1,4 @@
-"""The tables. Every key starts with the owner, so that no row can be found without one.
+"""The tables. Every key of what is kept for clients starts with the owner, so that no row can be found without one.
 
 JSON is kept as text, exactly as it was written. Times are epoch microseconds of the gateway's clock.
 """
@@ -136,4 +136,11 @@ completion_metadata = Table(
     Column("completion_id", _ID, primary_key=True),
     Column("entry", String(64), primary_key=True, comment="Hash of key and value: what lists are filtered by."),
     Index("ix_completion_metadata_owner_entry", "owner", "entry"),
+)
+
+sealing_keys = Table(
+    "sealing_keys",
+    metadata,
+    Column("id", _ID, primary_key=True),
+    Column("key", LargeBinary, nullable=False),
 )

@@ -25,6 +25,7 @@ from translation.events import (
     Started,
 )
 from translation.json_types import Json
+from translation.responses.sealed import ItemSeal
 from translation.responses.snapshot import Snapshot
 
 _OUTPUT_TEXT = "response.output_text"
@@ -66,13 +67,13 @@ class ResponsesEncoder:
     """Batches in, whole LF frames out, ending with [DONE] after the terminal event.
 
     `head` is the object from `new_response`; `clock` gives epoch seconds. Batches must satisfy `translation.grammar`.
-    `ended` once the terminal event is out.
+    `ended` once the terminal event is out. `seal`: what seals items on their way out.
     """
 
-    def __init__(self, head: Json, clock: Callable[[], int]) -> None:
+    def __init__(self, head: Json, clock: Callable[[], int], seal: ItemSeal | None = None) -> None:
         self.ended = False
         self._end_bytes = 0
-        self._snapshot = Snapshot(head, clock)
+        self._snapshot = Snapshot(head, clock, seal)
         self._sequence = -1
         self._texts: dict[tuple[int, int | None], _Text] = {}
 
@@ -167,7 +168,8 @@ class ResponsesEncoder:
         return [end]
 
     def _start_item(self, event: ItemStarted) -> list[bytes]:
-        index, item = event.index, event.item
+        index = event.index
+        item = self._snapshot.items[index].start
         address = {"item_id": item["id"], "output_index": index}
         channel = CHANNELS.get((item["type"], None))
         text = self._texts[index, None] = _new_text(self._snapshot.items[index].part(None), address, channel)

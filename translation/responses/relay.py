@@ -1,6 +1,7 @@
 """A Responses upstream's stream to a Responses client: the same frames, watched."""
 
 from collections.abc import Callable
+from typing import Any, TypeGuard
 
 import orjson
 
@@ -10,6 +11,7 @@ from translation.events import Failed, Usage
 from translation.json_types import Item, Json
 from translation.responses import usage
 from translation.responses.failures import failure_in
+from translation.responses.sealed import ItemSeal
 from translation.responses.snapshot import Snapshot
 from translation.sse import DEFAULT_MAX_FRAME_BYTES, DONE_PAYLOAD, Frame, FrameDecoder
 
@@ -20,8 +22,11 @@ _OPENED = _BEGINNINGS | _ENDS
 _ENDED = ("completed", "incomplete", "failed", "cancelled")
 """Statuses of responses that have ended."""
 
+_ITEM_ADDED = "response.output_item.added"
 _ITEM_DONE = "response.output_item.done"
-_OPENED_TO_KEEP = _OPENED | {_ITEM_DONE}
+_ITEM_EVENTS = frozenset({_ITEM_ADDED, _ITEM_DONE})
+_LOOKED_AT = _OPENED | _ITEM_EVENTS
+"""Events that may have to be opened; all others pass without a further look."""
 
 _STATE = ("id", "created_at", "store", "background", "previous_response_id", "conversation", "metadata")
 """Keys of a response that whoever keeps it decides."""
@@ -33,11 +38,12 @@ _GARBLED = Failed("upstream_garbled", "the upstream sent an event that is not JS
 class ResponsesRelay:
     """Reads in, whole LF frames out, ending in exactly one terminal event and [DONE].
 
-    Only lifecycle frames are opened, a handful per stream: they carry the model's name, which is ours to say, and
-    the last one the whole response. Every other frame leaves as it came, known or not; one without an `event:` line
-    gets it. `model` is the name the client knows; `None` leaves the upstream's. `kept`: the response is kept here, so
-    its id, time and state are those of `head` too, its items are remembered, and one whose output cannot be kept
-    fails. `head` is the object from `new_response`: it fails in the place of a response the upstream never began.
+    Only lifecycle frames are opened, a handful per stream, which carry the model's name, which is ours to say, and the
+    last one the whole response; and those of items with something to `seal`. Every other frame leaves as it came, known
+    or not; one without an `event:` line gets it. `model` is the name the client knows; `None` leaves the upstream's.
+    `kept`: the response is kept here, so its id, time and state are those of `head` too, its items are remembered, and
+    one whose output cannot be kept fails. `head` is the object from `new_response`: it fails in the place of a response
+    the upstream never began.
     Raises ProtocolViolation for a frame over `max_line_bytes`.
     """
 
@@ -49,6 +55,7 @@ class ResponsesRelay:
         kept: bool = False,
         max_line_bytes: int = DEFAULT_MAX_FRAME_BYTES,
         scrub: Callable[[str], str] = str,
+        seal: ItemSeal | None = None,
     ) -> None:
         self.has_content = False
         """Whether anything of the answer went out: from then on the request cannot be sent again."""
@@ -60,6 +67,7 @@ class ResponsesRelay:
         self._items: dict[int, Item] | None = {} if kept else None
         self._head = head
         self._scrub = scrub
+        self._seal = seal
         self._frames = FrameDecoder(max_line_bytes)
         self._last = b""
         self._count = 0
@@ -114,8 +122,8 @@ class ResponsesRelay:
         if self.ended:
             return b""
         name = frame.event
-        opened = _OPENED if self._items is None else _OPENED_TO_KEEP
-        if name is not None and name.startswith("response.") and name not in opened and _is_whole(frame.payload):
+        opened = name in _LOOKED_AT and self._is_opened(name, frame.payload)
+        if name is not None and name.startswith("response.") and not opened and _is_whole(frame.payload):
             self.has_content = True
             self._count += 1
             self._last = frame.payload
@@ -127,6 +135,11 @@ class ResponsesRelay:
             return self._forward_opened(event["type"], event, frame)
         except (orjson.JSONDecodeError, AttributeError, KeyError, TypeError):
             return self.fail(_GARBLED)
+
+    def _is_opened(self, name: str | None, payload: bytes) -> bool:
+        if name in _OPENED or (name == _ITEM_DONE and self._items is not None):
+            return True
+        return self._seal is not None and self._seal.concerns(payload)
 
     def _forward_opened(self, event_type: str, event: Json, frame: Frame) -> bytes:
         if event_type == "error":
@@ -144,15 +157,31 @@ class ResponsesRelay:
                 return self._forward_end(event, response)
             frame_out = sse.encode(event_type, orjson.dumps(event))
         else:
-            if event_type == _ITEM_DONE and self._items is not None:
-                if not (isinstance(event["output_index"], int) and _is_item(event["item"])):
-                    return self.fail(_GARBLED)
-                self._items[event["output_index"]] = event["item"]
+            told = self._tell_item(event_type, event) if event_type in _ITEM_EVENTS else event
+            if told is None:
+                return self.fail(_GARBLED)
             self.has_content = self.has_content or event_type.startswith("response.")
-            frame_out = frame.raw if frame.event == event_type else sse.encode(event_type, frame.payload)
+            if told is not event:
+                frame_out = sse.encode(event_type, orjson.dumps(told))
+            else:
+                frame_out = frame.raw if frame.event == event_type else sse.encode(event_type, frame.payload)
         self._count += 1
         self._last = frame.payload
         return frame_out
+
+    def _tell_item(self, event_type: str, event: Json) -> Json | None:
+        """An event of an item as the client is told it, the same where nothing is sealed; None for one that is kept and
+        cannot be."""
+        told, item = event, event.get("item")
+        is_done = event_type == _ITEM_DONE
+        if self._seal is not None and _is_item(item):
+            sealed = self._seal.ended(item) if is_done else self._seal.begun(item)
+            told = event if sealed is item else {**event, "item": sealed}
+        if is_done and self._items is not None:
+            if not (isinstance(event["output_index"], int) and _is_item(item)):
+                return None
+            self._items[event["output_index"]] = told["item"]
+        return told
 
     def _forward_end(self, event: Json, response: Json) -> bytes:
         self.usage = usage.read(response.get("usage"))
@@ -168,6 +197,7 @@ class ResponsesRelay:
             response["status"] = event["type"].removeprefix("response.")
         if self.failed is not None:
             event["sequence_number"] = self._next_number()  # the number of the error event that was held back
+        response["output"] = _sealed(response["output"], self._seal)
         if event["type"] == "response.failed":
             self.failed = _tell_failure(response, self._scrub)
         return self._end(event)
@@ -191,15 +221,17 @@ class ResponsesRelay:
             return self._count
 
 
-def relay_response(body: Json, *, model: str | None, head: Json | None = None) -> Json:
+def relay_response(body: Json, *, model: str | None, head: Json | None = None, seal: ItemSeal | None = None) -> Json:
     """A whole response object for the client, under the name it knows the model by; one that is kept here under the id
-    and with the state of `head`.
+    and with the state of `head`; its items as `seal` says.
 
     One that failed is for `failure_of` to find first. Raises ProtocolViolation when it is none, or not whole.
     """
     if not isinstance(body, dict) or not isinstance(body.get("output"), list):
         raise ProtocolViolation("the upstream answered with something that is no response")
     ours = _said_here(head or {}, model=model, kept=head is not None)
+    if (output := _sealed(body["output"], seal)) is not body["output"]:
+        ours |= {"output": output}
     if head is not None:
         status = body.get("status") or "completed"
         if status not in _ENDED or not _has_items(body["output"]):
@@ -217,7 +249,15 @@ def _has_items(output: object) -> bool:
     return isinstance(output, list) and all(map(_is_item, output))
 
 
-def _is_item(item: object) -> bool:
+def _sealed(output: list[Any], seal: ItemSeal | None) -> list[Any]:
+    """The items of a whole response as a client is told them; the list itself where nothing has to be sealed."""
+    if seal is None or not isinstance(output, list):
+        return output
+    told = [seal.ended(item) if _is_item(item) else item for item in output]
+    return told if any(one is not other for one, other in zip(told, output, strict=True)) else output
+
+
+def _is_item(item: object) -> TypeGuard[Item]:
     """Whether it can be kept and said again."""
     return isinstance(item, dict) and isinstance(item.get("type"), str)
 

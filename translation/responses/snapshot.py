@@ -22,6 +22,7 @@ from translation.events import (
 )
 from translation.json_types import Json
 from translation.responses import usage as usage_object
+from translation.responses.sealed import ItemSeal
 
 _INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
 """Finish reason -> `incomplete_details.reason`. Every other reason is a completed response."""
@@ -74,14 +75,15 @@ class Snapshot:
     """A response as it grows. `head` is the object from `new_response`; `clock` gives epoch seconds.
 
     Feed it batches that satisfy `translation.grammar`. `response` has its output, usage and final status after Finished
-    or Failed.
+    or Failed. `seal`: what seals items on their way out.
     """
 
-    def __init__(self, head: Json, clock: Callable[[], int]) -> None:
+    def __init__(self, head: Json, clock: Callable[[], int], seal: ItemSeal | None = None) -> None:
         self.response: Json = dict(head)
         self.failed: Failed | None = None
         self.items: list[ItemState] = []
         self._clock = clock
+        self._seal = seal
         self._usage: Usage | None = None
 
     def feed(self, batch: Sequence[Event]) -> None:
@@ -101,7 +103,7 @@ class Snapshot:
             case Started():
                 self._merge(event.response or {})
             case ItemStarted():
-                self.items.append(ItemState(event.item))
+                self.items.append(ItemState(event.item if self._seal is None else self._seal.begun(event.item)))
             case PartStarted():
                 self.items[event.index].start_part(event.part)
             case PartEnded():
@@ -153,7 +155,9 @@ class Snapshot:
         item = state.end(final, event.status)
         # Clients parse arguments as JSON; some upstreams say nothing for a function without parameters.
         if item["type"] == "function_call" and not item.get("arguments") and item.get("status") != "incomplete":
-            state.end({**item, "arguments": "{}"}, event.status)
+            item = state.end({**item, "arguments": "{}"}, event.status)
+        if self._seal is not None and (told := self._seal.ended(item)) is not item:
+            state.end(told, event.status)
 
     def _finish(self, event: Finished) -> None:
         upstream = event.response or {}
