@@ -6,6 +6,7 @@ import multiprocessing
 import threading
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager, suppress
+from functools import cached_property
 from importlib import import_module
 from multiprocessing.process import BaseProcess
 from types import ModuleType
@@ -55,9 +56,13 @@ class Started:
             return self.engine, PARSERS
         tools = lower_tools(turn.tools, None, None, []).get("tools", [])
         parser = VllmToolParser(profile.tool_parser, self.llm.get_tokenizer(), tools)
-        engine = VllmEngine(self.vllm, self.llm, whole_text=True) if parser.whole_text else self.engine
+        engine = self._with_special_tokens if parser.whole_text else self.engine
         # One turn has one answer, and so one parser.
         return engine, {**PARSERS, profile.tool_parser: lambda: parser}
+
+    @cached_property
+    def _with_special_tokens(self) -> VllmEngine:
+        return VllmEngine(self.vllm, self.llm, whole_text=True)
 
     @property
     def running(self) -> int:
