@@ -17,7 +17,7 @@ Batch: TypeAlias = Sequence[Event]
 Dialect: TypeAlias = Literal["chat", "responses"]
 """The APIs that clients speak; what an upstream speaks of them is relayed."""
 
-WireDialect: TypeAlias = Dialect | Literal["anthropic", "gemini", "ollama"]
+WireDialect: TypeAlias = Dialect | Literal["anthropic", "gemini", "harmony", "ollama"]
 """What turns can be said in."""
 
 Counting: TypeAlias = Literal["none", "responses", "chat", "tokenize", "template", "own", "turn"]

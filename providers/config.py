@@ -21,6 +21,7 @@ ProviderType: TypeAlias = Literal[
     "ollama",
     "vllm",
     "llama_server",
+    "harmony",
     "vllm_inprocess",
     "llamacpp",
     "scripted",
@@ -64,6 +65,7 @@ KINDS: dict[ProviderType, Kind] = {
     "ollama": Kind("http://localhost:11434", (), own="ollama"),
     "vllm": Kind("http://localhost:8000/v1", ("chat",)),
     "llama_server": Kind(None, ("chat",)),
+    "harmony": Kind(None, (), own="harmony"),
     "vllm_inprocess": Kind(None, ()),
     "llamacpp": Kind(None, ("chat",)),
     "scripted": Kind(None, ()),
@@ -156,7 +158,7 @@ class ProviderConfig(BaseModel):
     base_url: str | None = Field(
         default=None,
         description="Its address up to and including `/v1`. Known for services and for servers with a usual place on "
-        "this machine; required for `openai_compatible` and `llama_server`.",
+        "this machine; required for `openai_compatible`, `llama_server` and `harmony`.",
     )
     api_key: SecretStr | None = Field(
         default=None,
@@ -174,6 +176,12 @@ class ProviderConfig(BaseModel):
         default_factory=dict,
         description="Arguments of an embedded engine: for `vllm_inprocess` any of vLLM's engine arguments, for "
         "`llamacpp` any of llama.cpp's common parameters. Unknown ones are refused.",
+    )
+    vocabulary: str | None = Field(
+        default=None,
+        min_length=1,
+        description="The folder with the vocabulary of gpt-oss, `o200k_base.tiktoken`; required for `harmony`, and for "
+        "nothing else.",
     )
     headers: dict[str, str] = Field(
         default_factory=dict, description="Further headers for every request to it.", repr=False
@@ -233,6 +241,11 @@ class ProviderConfig(BaseModel):
 
     @model_validator(mode="after")
     def _check_against_the_kind(self) -> "ProviderConfig":
+        if (self.type == "harmony") != (self.vocabulary is not None):
+            told = (
+                "write vocabulary, the folder" if self.type == "harmony" else "leave vocabulary out: it is for harmony"
+            )
+            raise PydanticCustomError("vocabulary", "{told}", {"told": told})
         if self.type in EMBEDDED:
             self._check_embedded()
             return self

@@ -80,6 +80,7 @@ CAPABILITIES: dict[ProviderType, Capabilities] = {
     "ollama": replace(_CHAT, audio=False, choices=False),
     "vllm": replace(_CHAT, counting="tokenize", two_pass=True),
     "llama_server": replace(_CHAT, counting="chat", two_pass=True, choices=False),
+    "harmony": Capabilities(streaming=True, tools=True, reasoning=True, json_schema=True, models=True, counting="own"),
     "openai_compatible": _CHAT,
 }
 
@@ -112,6 +113,16 @@ def _ollama(name: str, config: ProviderConfig) -> Provider:
     return OllamaProvider(Upstream(name, config, base_url), capabilities)
 
 
+def _harmony(name: str, config: ProviderConfig) -> Provider:
+    from providers.harmony.provider import HarmonyProvider
+
+    assert config.base_url is not None
+    assert config.vocabulary is not None
+    capabilities = replace(CAPABILITIES["harmony"], **config.capabilities.given())
+    # Completions are beside the `/v1` that the server has for clients of OpenAI's.
+    return HarmonyProvider(Upstream(name, config, config.base_url.removesuffix("/v1")), capabilities, config.vocabulary)
+
+
 def _llamacpp(name: str, config: ProviderConfig) -> Provider:
     from providers.llamacpp.provider import LlamacppProvider
 
@@ -135,6 +146,7 @@ BUILDERS: dict[ProviderType, Callable[[str, ProviderConfig], Provider]] = {
     "ollama": _ollama,
     "vllm": _wire,
     "llama_server": _wire,
+    "harmony": _harmony,
     "openai_compatible": _wire,
     "llamacpp": _llamacpp,
     "vllm_inprocess": _vllm_inprocess,

@@ -27,7 +27,15 @@ def _vllm_inprocess(config: ProviderConfig) -> Sequence[Complaint]:
     return complaints(config)
 
 
+def _harmony(config: ProviderConfig) -> Sequence[Complaint]:
+    from providers.harmony.encoding import what_is_missing
+
+    missing = what_is_missing(config.vocabulary or "")
+    return [] if missing is None else [Complaint((missing[0],), missing[1])]
+
+
 _CHECKS: dict[ProviderType, Callable[[ProviderConfig], Sequence[Complaint]]] = {
+    "harmony": _harmony,
     "llamacpp": _llamacpp,
     "vllm_inprocess": _vllm_inprocess,
 }

@@ -14,7 +14,7 @@ from translation.errors import Unrepresentable
 from translation.json_types import Json
 from translation.parsers.thought import CLOSING
 
-_NAMES: Final[Mapping[str, str]] = {
+NAMES: Final[Mapping[str, str]] = {
     "temperature": "temperature",
     "top_p": "top_p",
     "top_k": "top_k",
@@ -39,7 +39,7 @@ _NO_LARK: Final = "llguidance is not there"
 class LlamaServerEngine(RemoteEngine):
     """One llama-server."""
 
-    parameters = frozenset(_NAMES)
+    parameters = frozenset(NAMES)
 
     @classmethod
     def of(cls, upstream: Upstream, _model: str, memory: Memory) -> "LlamaServerEngine":
@@ -92,7 +92,7 @@ class LlamaServerEngine(RemoteEngine):
             "return_tokens": True,
             "cache_prompt": True,
             "preserved_tokens": list(_TAGS),
-            **{_NAMES[name]: value for name, value in asked.sampling.items() if name in _NAMES},
+            **{NAMES[name]: value for name, value in asked.sampling.items() if name in NAMES},
             **held,
         }
         if asked.logprobs is not None:

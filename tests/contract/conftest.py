@@ -9,6 +9,7 @@ import pytest
 from providers.base import Dialect, Provider, WireDialect
 from providers.config import ProviderConfig, ProviderType
 from providers.registry import build
+from tests.harmony_vocabulary import place
 
 Build = Callable[[str], Provider]
 """The upstream's base URL to a provider."""
@@ -23,6 +24,7 @@ KINDS: dict[str, tuple[ProviderType, WireDialect]] = {
     "ollama": ("ollama", "ollama"),
     "vllm": ("vllm", "chat"),
     "llama_server": ("llama_server", "chat"),
+    "harmony": ("harmony", "harmony"),
 }
 """Name -> type of provider, and the dialect its turns go out in."""
 
@@ -53,6 +55,7 @@ async def provider_at(kind: tuple[ProviderType, WireDialect]) -> AsyncIterator[B
                     "silence_s": 0.3,
                     "answer_s": 0.3,
                     "retries": 0,
+                    **({"vocabulary": place()} if kind[0] == "harmony" else {}),
                 }
             )
             provider = build("up", config)

@@ -8,7 +8,7 @@ import gzip
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from . import anthropic, gemini, ollama
+from . import anthropic, gemini, harmony, ollama
 from .builders import (
     DONE,
     JSON,
@@ -109,11 +109,22 @@ GEMINI = Answer(
     done=b"",
 )
 
+HARMONY = Answer(
+    frames=[data_frame(each) for each in harmony.text_chunks(*TEXT)],
+    cut=3,
+    empty=data_frame(harmony.chunk("")),
+    error=data_frame(harmony.error(429, "slow down")),
+    whole=dump(harmony.whole_text(*TEXT)),
+    refusal=dump(harmony.error(429, "slow down")),
+    done=b"",
+)
+
 ANSWERS: dict[str, Answer] = {
     "chat": CHAT,
     "responses": RESPONSES,
     "anthropic": ANTHROPIC,
     "gemini": GEMINI,
+    "harmony": HARMONY,
     "ollama": OLLAMA,
 }
 """Dialect -> a sound answer in it."""

@@ -1,0 +1,117 @@
+"""What llama-server's `/completion` says, as events: the chunks of a stream, or one whole answer.
+
+https://github.com/ggml-org/llama.cpp/tree/master/tools/server
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+
+from providers.harmony.encoding import Encoding
+from providers.harmony.reply import HarmonyReply
+from translation.chat.failures import failure_in
+from translation.counts import read_count
+from translation.errors import ProtocolViolation
+from translation.events import Event, Failed, Finished, FinishReason, Started, Usage
+from translation.json_types import Json
+
+
+class HarmonyDecoder:
+    """Feed it every chunk, then `finish`. What comes after the end is ignored.
+
+    Raises ProtocolViolation for what is no completion with its tokens. A reply that broke off ends in Failed.
+    """
+
+    def __init__(self, encoding: Encoding, reply: HarmonyReply, prompt: int) -> None:
+        """`prompt`: how many tokens went in."""
+        self.usage: Usage | None = None
+        self._encoding = encoding
+        self._reply = reply
+        self._prompt = prompt
+        self._made = 0
+        self._started = False
+        self._ended = False
+
+    def read_alike(self, read: bytes) -> list[Event] | None:
+        """Never: each read is cut into frames, for `read`."""
+        return None
+
+    def read(self, payloads: Sequence[bytes]) -> list[Event]:
+        """`feed` for chunks as their bytes came. Raises orjson.JSONDecodeError too, but not after the end."""
+        events: list[Event] = []
+        for payload in payloads:
+            if self._ended:
+                break
+            events += self.feed(orjson.loads(payload))
+        return events
+
+    def feed(self, chunk: Json) -> list[Event]:
+        """Take one chunk; return what it means, possibly nothing."""
+        if self._ended:
+            return []
+        if not isinstance(chunk, dict):
+            raise ProtocolViolation("the upstream sent something that is not a JSON object")
+        if (failed := failure_in(chunk)) is not None:
+            self._ended = True
+            return [failed]
+        events: list[Event] = []
+        if not self._started:
+            self._started = True
+            events.append(Started(model=str(chunk.get("model") or "")))
+        was_over = self._reply.over
+        tokens = self._tokens(chunk)
+        for token in tokens:
+            events += self._reply.feed(token)
+        is_last = chunk.get("stop") is True
+        if is_last or (tokens and self._reply.over and (was_over or not self._expects_end(tokens[-1]))):
+            events += self._end(chunk)
+        return events
+
+    def finish(self) -> list[Event]:
+        """The upstream closed. Where it did not say that it is done, that is a failure, not an answer."""
+        if self._ended:
+            return []
+        self._ended = True
+        return [Failed("upstream_truncated", "the upstream's reply broke off before it was finished")]
+
+    def _expects_end(self, token: int) -> bool:
+        """Servers end at these by themselves, with a last word on what was used."""
+        return token in (self._encoding.marks.returns, self._encoding.marks.call)
+
+    def _tokens(self, chunk: Json) -> list[int]:
+        """All tokens of a chunk. The server's stream leaves out those in the middle of a character: they are found
+        again by its text."""
+        tokens = chunk.get("tokens", [])
+        text = chunk.get("content")
+        if not isinstance(text, str) or not _are_numbers(tokens):
+            raise ProtocolViolation("the upstream sent a JSON object that is not a completion with its tokens")
+        if not tokens and text:
+            raise ProtocolViolation("the upstream sent text without its tokens: this provider needs a llama-server")
+        made = read_count(chunk.get("tokens_predicted"))
+        missing = 0 if made is None else made - self._made - len(tokens)
+        self._made = self._made + len(tokens) if made is None else max(made, self._made)
+        if missing <= 0 or not tokens or any(map(self._encoding.is_special, tokens)):
+            return list(tokens)
+        return self._encoding.encode(text)
+
+    def _end(self, chunk: Json) -> list[Event]:
+        self._ended = True
+        is_cut = chunk.get("stop_type") == "limit" and not self._reply.over
+        events = self._reply.finish("incomplete" if is_cut else "completed")
+        timings, evaluated = chunk.get("timings"), read_count(chunk.get("tokens_evaluated"))
+        prompt = self._prompt if evaluated is None else evaluated
+        cached = read_count(timings.get("cache_n")) if isinstance(timings, dict) else None
+        self.usage = Usage(
+            input=prompt,
+            output=self._made,
+            cache_read=None if cached is None else min(cached, prompt),
+            reasoning=min(self._reply.reasoned, self._made),
+        )
+        reason: FinishReason = "length" if is_cut else "tool_calls" if self._reply.called else "stop"
+        said = chunk.get("stop_type")
+        return [*events, Finished(reason, said if isinstance(said, str) else None, self.usage)]
+
+
+def _are_numbers(tokens: Any) -> bool:
+    return isinstance(tokens, list) and all(isinstance(token, int) and 0 <= token < 1 << 31 for token in tokens)

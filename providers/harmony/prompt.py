@@ -1,0 +1,151 @@
+"""A chat as the tokens of a conversation in Harmony. https://cookbook.openai.com/articles/openai-harmony"""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any, Final, Literal
+
+import orjson
+
+from providers.harmony.encoding import Encoding
+from translation.errors import Unrepresentable
+from translation.json_types import Json
+
+Effort = Literal["low", "medium", "high"]
+
+_JSON: Final = "<|constrain|>json"
+_FUNCTIONS: Final = "functions"
+
+
+def render(
+    encoding: Encoding, messages: Sequence[Json], tools: Sequence[Json], effort: Effort, answer: Json | None
+) -> list[int]:
+    """The tokens up to where the assistant's next message goes on with its header.
+
+    `answer`: the schema that a final answer is held to. Raises Unrepresentable for what is no text.
+    """
+    from openai_harmony import Conversation, HarmonyError, RenderConversationConfig, Role
+
+    conversation = Conversation.from_messages([_system(effort), *_said(messages, tools, answer)])
+    try:
+        tokens: list[int] = encoding.library.render_conversation_for_completion(
+            # What was thought is left out before it gets here: the library would also drop it between calls.
+            conversation,
+            Role.ASSISTANT,
+            RenderConversationConfig(auto_drop_analysis=False),
+        )
+    except HarmonyError as error:
+        raise Unrepresentable(f"this conversation cannot be said in Harmony: {error}", param="input") from error
+    return tokens
+
+
+def opened(encoding: Encoding, thought: str | None, answer: str | None) -> list[int]:
+    """What the assistant has said already of the message that it goes on with: a thought, an answer, or both."""
+    start, channel, _, message, end, *_ = encoding.marks
+    tokens: list[int] = []
+    if thought is not None:
+        tokens += [channel, *encoding.encode("analysis"), message, *encoding.encode(thought)]
+    if thought is not None and answer is not None:
+        tokens += [end, start, *encoding.encode("assistant")]
+    if answer is not None:
+        tokens += [channel, *encoding.encode("final"), message, *encoding.encode(answer)]
+    return tokens
+
+
+def thought_of_nothing(encoding: Encoding) -> list[int]:
+    """A thought that is over before it began: what follows is a call or an answer."""
+    marks = encoding.marks
+    return [*opened(encoding, "", None), marks.end, marks.start, *encoding.encode("assistant")]
+
+
+def text_in(message: Json) -> str:
+    """The text of a chat message."""
+    content = message.get("content") or ""
+    if isinstance(content, str):
+        return content
+    for part in content:
+        if part.get("type") != "text":
+            told = f"this model reads text only: leave the {part.get('type')} out"
+            raise Unrepresentable(told, param="input")
+    return "\n".join(part["text"] for part in content)
+
+
+def _system(effort: Effort) -> Any:
+    from openai_harmony import Message, ReasoningEffort, Role, SystemContent
+
+    today = datetime.now(UTC).date().isoformat()
+    levels = {"low": ReasoningEffort.LOW, "medium": ReasoningEffort.MEDIUM, "high": ReasoningEffort.HIGH}
+    content = SystemContent.new().with_reasoning_effort(levels[effort]).with_conversation_start_date(today)
+    return Message.from_role_and_content(Role.SYSTEM, content)
+
+
+def _said(messages: Sequence[Json], tools: Sequence[Json], answer: Json | None) -> list[Any]:
+    leading = next((place for place, each in enumerate(messages) if each["role"] not in _TOLD), len(messages))
+    instructions = "\n\n".join(text_in(each) for each in messages[:leading])
+    said = [_developer(instructions, tools, answer)] if instructions or tools or answer is not None else []
+    finals = [place for place, each in enumerate(messages) if _is_final(each)]
+    names: dict[str, str] = {}
+    for place, message in enumerate(messages[leading:], leading):
+        is_past = bool(finals) and place <= finals[-1]
+        said += _one(message, names, is_past=is_past)
+    return said
+
+
+_TOLD: Final = ("system", "developer")
+
+
+def _is_final(message: Json) -> bool:
+    return message["role"] == "assistant" and bool(message.get("content")) and not message.get("tool_calls")
+
+
+def _developer(instructions: str, tools: Sequence[Json], answer: Json | None) -> Any:
+    from openai_harmony import DeveloperContent, Message, Role, ToolDescription
+
+    if answer is not None:
+        format = f"# Response Formats\n\n## answer\n\n{orjson.dumps(answer).decode()}"
+        instructions = f"{instructions}\n\n{format}" if instructions else format
+    content = DeveloperContent.new()
+    if instructions:
+        content = content.with_instructions(instructions)
+    if tools:
+        functions = [tool["function"] for tool in tools]
+        content = content.with_function_tools(
+            [
+                ToolDescription.new(each["name"], each.get("description") or "", each.get("parameters"))
+                for each in functions
+            ]
+        )
+    return Message.from_role_and_content(Role.DEVELOPER, content)
+
+
+def _one(message: Json, names: dict[str, str], *, is_past: bool) -> list[Any]:
+    """What was thought before a final answer is not said again; what was thought between calls is."""
+    from openai_harmony import Author, Message, Role
+
+    text = text_in(message)
+    role = message["role"]
+    if role in _TOLD:
+        return [_developer(text, (), None)]
+    if role == "user":
+        return [Message.from_role_and_content(Role.USER, text)]
+    if role == "tool":
+        name = names.get(message["tool_call_id"], "")
+        author = Author.new(Role.TOOL, f"{_FUNCTIONS}.{name}")
+        result = Message.from_author_and_content(author, text)
+        return [result.with_recipient("assistant").with_channel("commentary")]
+    said = []
+    calls = message.get("tool_calls") or ()
+    if (thought := message.get("reasoning_content")) and not is_past:
+        said.append(Message.from_role_and_content(Role.ASSISTANT, thought).with_channel("analysis"))
+    if text:
+        channel = "commentary" if calls else "final"
+        said.append(Message.from_role_and_content(Role.ASSISTANT, text).with_channel(channel))
+    for call in calls:
+        function = call["function"]
+        names[call["id"]] = function["name"]
+        said.append(
+            Message.from_role_and_content(Role.ASSISTANT, function["arguments"])
+            .with_channel("commentary")
+            .with_recipient(f"{_FUNCTIONS}.{function['name']}")
+            .with_content_type(_JSON)
+        )
+    return said

@@ -1,0 +1,39 @@
+"""A provider for gpt-oss behind a llama-server that is asked in tokens."""
+
+from providers.base import Capabilities, Counting, Exchange
+from providers.harmony.asked import asked_of
+from providers.harmony.decode import HarmonyDecoder
+from providers.harmony.encoding import encoding
+from providers.harmony.reply import HarmonyReply
+from providers.http import Upstream
+from providers.new_id import new_id
+from providers.spoken import SSE
+from providers.wire import WireExchange, WireProvider
+from translation.profile import Profile
+from translation.turn import Turn
+
+
+class HarmonyProvider(WireProvider):
+    """Raises RuntimeError at once where the encoding cannot be loaded, saying what is missing."""
+
+    def __init__(self, upstream: Upstream, capabilities: Capabilities, vocabulary: str) -> None:
+        super().__init__(upstream, capabilities, "chat")
+        self._encoding = encoding(vocabulary)
+
+    def prepare(self, turn: Turn, profile: Profile) -> Exchange:
+        asked = asked_of(turn, profile, self._encoding)
+        reply = HarmonyReply(self._encoding, new_id, profile, asked.primed, asked.stop)
+        return WireExchange(
+            self._upstream,
+            "/completion",
+            asked.body,
+            asked.losses,
+            HarmonyDecoder(self._encoding, reply, len(asked.body["prompt"])),
+            stream=turn.stream,
+            framing=SSE,
+        )
+
+    async def count(self, turn: Turn, profile: Profile, way: Counting) -> int:
+        if way != "own":
+            return await super().count(turn, profile, way)
+        return len(asked_of(turn, profile, self._encoding).body["prompt"])

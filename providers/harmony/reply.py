@@ -1,0 +1,137 @@
+"""Tokens to events: what gpt-oss thinks is reasoning, what it calls are calls, what it says at last is a message."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from providers.harmony.encoding import Encoding
+from providers.harmony.mending import Mender
+from translation.events import Event, ItemStatus
+from translation.ids import NewId
+from translation.profile import Profile
+from translation.writer import ItemWriter
+
+_FUNCTIONS: Final = "functions."
+
+
+class HarmonyReply:
+    """One turn of the assistant, after `primed`, what it has said of it already. Feed it tokens.
+
+    No special token comes out as text. `over` says that what follows belongs to the turn no more.
+    """
+
+    def __init__(
+        self, encoding: Encoding, new_id: NewId, profile: Profile, primed: Sequence[int] = (), stop: Sequence[str] = ()
+    ) -> None:
+        self.reasoned = 0
+        """Tokens of thoughts, without the marks around them."""
+        self.called = False
+        self._encoding = encoding
+        self._thought = "summary" if profile.reasoning_part == "summary_text" else "reasoning"
+        self._mender = Mender(encoding)
+        self._parser = _parser(encoding)
+        self._new_id = new_id
+        self._writer = ItemWriter(new_id)
+        self._stops = Stops(stop)
+        self._call: int | None = None
+        self._has_arguments = False
+        self._calls = 0
+        for token in primed:
+            for mended in self._mender.feed(token):
+                self._parser.process(mended)
+
+    @property
+    def over(self) -> bool:
+        return self._mender.over or self._stops.met
+
+    def feed(self, token: int) -> list[Event]:
+        return [] if self.over else self._parse(self._mender.feed(token))
+
+    def finish(self, status: ItemStatus) -> list[Event]:
+        """No more is coming; `incomplete`: the last item was cut."""
+        events = [] if self._stops.met else self._parse(self._mender.finish())
+        if rest := self._stops.finish():
+            events += self._writer.block("text", rest)
+        if self._call is not None and status == "completed":
+            events += self._end_call()
+        return [*events, *self._writer.close(status)]
+
+    def _parse(self, tokens: Sequence[int]) -> list[Event]:
+        events: list[Event] = []
+        marks = self._encoding.marks
+        for token in tokens:
+            if self._stops.met:
+                break
+            self._parser.process(token)
+            if token == marks.message:
+                events += self._begin()
+            elif token == marks.end:
+                events += self._end()
+            elif text := self._parser.last_content_delta:
+                events += self._say(text)
+            if self._parser.current_channel == "analysis" and not self._encoding.is_special(token):
+                self.reasoned += self._call is None
+        return events
+
+    def _begin(self) -> list[Event]:
+        name = (self._parser.current_recipient or "").removeprefix(_FUNCTIONS)
+        if not name or name == "assistant":
+            return []
+        self._calls += 1
+        self._call, self._has_arguments, self.called = self._calls, False, True
+        return self._writer.call(self._call, name=name, call_id=self._new_id("call"))
+
+    def _say(self, text: str) -> list[Event]:
+        if self._call is not None:
+            self._has_arguments = True
+            return self._writer.arguments(self._call, text)
+        if self._parser.current_channel == "analysis":
+            return self._writer.block(self._thought, text)
+        text = self._stops.feed(text)
+        return self._writer.block("text", text) if text else []
+
+    def _end(self) -> list[Event]:
+        if self._call is not None:
+            return self._end_call()
+        rest = self._stops.finish()
+        return [*(self._writer.block("text", rest) if rest else ()), *self._writer.close_block()]
+
+    def _end_call(self) -> list[Event]:
+        call, self._call = self._call, None
+        events = [] if self._has_arguments else self._writer.arguments(call, "{}")
+        return [*events, *self._writer.close_call(call)]
+
+
+class Stops:
+    """Text up to the first of some strings. What could be the beginning of one is held back."""
+
+    def __init__(self, stop: Sequence[str]) -> None:
+        self.met = False
+        self._stop = tuple(filter(None, stop))
+        self._held = ""
+
+    def feed(self, text: str) -> str:
+        """More of the text; what of it is certain."""
+        if not self._stop or self.met:
+            return "" if self.met else text
+        text, self._held = self._held + text, ""
+        found = [place for place in (text.find(each) for each in self._stop) if place >= 0]
+        if found:
+            self.met = True
+            return text[: min(found)]
+        held = max(
+            (n for each in self._stop for n in range(1, min(len(each), len(text) + 1)) if text.endswith(each[:n])),
+            default=0,
+        )
+        self._held = text[len(text) - held :]
+        return text[: len(text) - held]
+
+    def finish(self) -> str:
+        """What was held back is no stop string."""
+        held, self._held = self._held, ""
+        return held
+
+
+def _parser(encoding: Encoding) -> Any:
+    from openai_harmony import Role, StreamableParser
+
+    return StreamableParser(encoding.library, Role.ASSISTANT, strict=False)
