@@ -44,7 +44,7 @@ class Check(NamedTuple):
     needs: tuple[str, ...] = ()
     """Capabilities it takes. Where one is not declared, what is right is a refusal or a loss."""
     lost: str | None = None
-    """The parameter that is lost where what it takes is not there."""
+    """The parameter that the reply lists as dropped where what it takes is not there."""
     may_lack: bool = False
     """No capability declares it, so that a refusal by name, or a loss, is an answer."""
 
@@ -152,7 +152,7 @@ def errors(visit: Visit) -> str:
         visit.whole(model=visit.subject.stranger, input=_PONG)
     except Refusal as refusal:
         told = f"an unknown model is answered with {refusal.status} {refusal.code}"
-        hold(400 <= refusal.status < 500, told)
+        hold(refusal.status is not None and 400 <= refusal.status < 500, told)
         hold(bool(refusal.error["message"]) and bool(refusal.error["type"]), "an error has no message or no type")
         return told
     raise Untold("it answers for every name of a model")

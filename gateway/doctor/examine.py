@@ -58,11 +58,10 @@ def _verdict(check: Check, visit: Visit) -> tuple[Verdict, str]:
     capabilities = visit.subject.capabilities
     missing = [name for name in check.needs if not getattr(capabilities, name)]
     verdict, detail = _outcome(check, visit, may_refuse=bool(missing) or check.may_lack or visit.subject.strict)
-    if verdict in ("fail", "refused"):
-        return verdict, detail
-    named = [loss for loss in visit.losses if check.lost is not None and loss.startswith(check.lost)]
-    if named and (missing or check.may_lack):
-        return "refused", f"lost, as the reply says: {', '.join(named)}"
+    loss = f"{check.lost}=dropped"
+    is_told = loss in visit.losses and (bool(missing) or check.may_lack or verdict == "skipped")
+    if is_told and verdict != "refused":
+        return "refused", f"lost, as the reply says: {loss}"
     if missing and verdict == "pass":
         undeclared = ", ".join(missing)
         return "fail", f"the capability {undeclared} is not declared, and yet it was neither refused nor named as lost"

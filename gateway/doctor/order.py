@@ -16,6 +16,8 @@ _PARTS: Final = {
 }
 _KEYS: Final = {channel.name: channel.key for channel in CHANNELS.values()}
 """Event prefix -> the key that its deltas add up to."""
+_RUN_BY_CLIENTS: Final = frozenset({"function_call", "custom_tool_call"})
+"""Items whose text must come; what an upstream runs itself it need not show."""
 _SHARED: Final = ("id", "type", "call_id", "name")
 
 
@@ -139,8 +141,10 @@ class _Order:
             hold(None not in parts, "an item ends before its parts")
             hold(not parts or final[where] == parts, "an item does not have the parts that were sent")
         channel = CHANNELS.get((final["type"], None))
-        if channel is not None:
-            text = item.texts.get((channel.name, None), _Text())
+        text = item.texts.get((channel.name, None)) if channel else None
+        if channel is not None and text is None:
+            hold(final["type"] not in _RUN_BY_CLIENTS, f"a {final['type']} has no {channel.key}")
+        elif channel is not None and text is not None:
             hold(text.whole, f"a {final['type']} ends before its {channel.key}")
             hold(final[channel.key] == text.text, f"a {final['type']} is not the sum of its deltas")
         item.final = final

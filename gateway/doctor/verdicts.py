@@ -31,15 +31,15 @@ class Untold(Exception):
 
 
 class Refusal(Exception):
-    """An error answer, or a stream that ended in one."""
+    """An error answer, or a response that failed, whose status was a good one: None."""
 
-    def __init__(self, status: int, error: Json) -> None:
+    def __init__(self, status: int | None, error: Json) -> None:
         self.status = status
         self.error = error
         self.code = error.get("code")
-        self.param = error.get("param")
         message = str(error.get("message") or "no message")
-        super().__init__(f"{status} {self.code or error.get('type')}: {message}")
+        code = str(self.code or error.get("type"))
+        super().__init__(f"{code if status is None else f'{status} {code}'}: {message}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

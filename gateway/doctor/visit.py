@@ -71,7 +71,7 @@ class Visit:
         self.answered = True
         response = _json(reply.content)
         if response.get("status") == "failed":
-            raise Refusal(200, response.get("error") or {})
+            raise Refusal(None, response.get("error") or {})
         return response
 
     def stream(self, **body: Any) -> Heard:
@@ -80,7 +80,7 @@ class Visit:
             for _ in events:
                 pass
         if heard.events and heard.events[-1].get("type") == "response.failed":
-            raise Refusal(200, heard.response.get("error") or {})
+            raise Refusal(None, heard.response.get("error") or {})
         return heard
 
     @contextmanager

@@ -1,0 +1,241 @@
+"""gateway/doctor: what the checks say of upstreams that keep their word, and of such that do not."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+import pytest
+
+from gateway.doctor.checks import CHECKS
+from gateway.doctor.runner import diagnose
+from gateway.doctor.verdicts import Diagnosis, Finding
+from gateway.settings import Settings
+from tests.unit.doctor_models import WINDOW, answer_to, settings_for, sound
+from tests.upstream import (
+    Hang,
+    ScriptedUpstream,
+    chat_calls,
+    chat_chunk,
+    chat_sse,
+    chat_text,
+    closed_port,
+    error_reply,
+    sse_reply,
+)
+from tests.upstream.builders import data_frame
+from tests.upstream.script import Exchange, Script
+
+DEADLINE_S = 10.0
+
+
+@pytest.fixture
+async def upstream() -> AsyncIterator[ScriptedUpstream]:
+    async with ScriptedUpstream() as running:
+        running.script(sound)
+        yield running
+
+
+async def examined(settings: Settings, deadline_s: float = DEADLINE_S) -> Diagnosis:
+    (diagnosis,) = await asyncio.to_thread(diagnose, settings, (), deadline_s)
+    return diagnosis
+
+
+def finding(diagnosis: Diagnosis, check: str) -> Finding:
+    return next(each for each in diagnosis.findings if each.check == check)
+
+
+def verdicts(diagnosis: Diagnosis) -> Mapping[str, str]:
+    return {each.check: each.verdict for each in diagnosis.findings}
+
+
+def instead(reply: Script, **when: Any) -> Script:
+    """This reply to requests whose bodies have such fields (`...`: any value), and sound ones to all others."""
+
+    async def play(exchange: Exchange) -> None:
+        body = exchange.request.json
+        fits = all(name in body and expected in (body[name], ...) for name, expected in when.items())
+        await (reply if fits else answer_to(body))(exchange)
+
+    return play
+
+
+async def test_a_sound_model_passes_all_that_it_can_show(upstream: ScriptedUpstream) -> None:
+    diagnosis = await examined(settings_for(upstream))
+    skipped = {"reasoning", "replay"}  # it never thinks
+    assert verdicts(diagnosis) == {check.name: "skipped" if check.name in skipped else "pass" for check in CHECKS}
+    assert not diagnosis.failed
+    assert diagnosis.first_token_s is not None
+    assert 0 < diagnosis.first_token_s < DEADLINE_S
+    assert "write capabilities: {reasoning: false}" in finding(diagnosis, "reasoning").detail
+
+
+async def test_what_is_not_declared_is_refused_by_name(upstream: ScriptedUpstream) -> None:
+    none = dict.fromkeys(("tools", "parallel_tools", "streaming", "json_schema", "images", "reasoning"), False)
+    diagnosis = await examined(settings_for(upstream, none))
+    refused = {name for name, verdict in verdicts(diagnosis).items() if verdict == "refused"}
+    tools = {"tools", "tools_parallel", "tools_streamed", "tools_forced"}
+    assert refused == tools | {"streaming", "json_schema", "images", "reasoning", "replay", "cancel"}
+    assert finding(diagnosis, "images").detail.startswith("400 unsupported_parameter")
+    assert finding(diagnosis, "reasoning").detail == "lost, as the reply says: reasoning=dropped"
+    assert "reasoning=dropped" in diagnosis.losses
+    assert not diagnosis.failed
+
+
+async def test_a_model_that_answers_text_where_it_must_call_fails_its_tools(upstream: ScriptedUpstream) -> None:
+    upstream.script(instead(chat_text("sunny"), tools=...))
+    diagnosis = await examined(settings_for(upstream))
+    for check in ("tools", "tools_parallel", "tools_streamed"):
+        assert finding(diagnosis, check).detail == "it was told to call a tool, and answered in text"
+    assert finding(diagnosis, "tools_forced").verdict == "fail"
+    assert diagnosis.failed
+
+
+async def test_a_model_that_only_calls_when_told_to_passes(upstream: ScriptedUpstream) -> None:
+    async def reluctant(exchange: Exchange) -> None:
+        body = exchange.request.json
+        is_free = body.get("tools") and body.get("tool_choice", "auto") == "auto"
+        await (chat_text("I would rather not") if is_free else answer_to(body))(exchange)
+
+    upstream.script(reluctant)
+    found = finding(await examined(settings_for(upstream)), "tools")
+    assert (found.verdict, found.detail) == ("pass", "only when told to")
+
+
+@pytest.mark.parametrize(
+    ("reply", "complaint"),
+    [
+        (chat_calls(("search", "{}")), "it calls search, which is no tool of the request"),
+        (chat_calls(("get_weather", "[1]")), "the arguments of get_weather are no object"),
+    ],
+)
+async def test_calls_that_are_malformed_fail(reply: Script, complaint: str, upstream: ScriptedUpstream) -> None:
+    upstream.script(instead(reply, tools=...))
+    found = finding(await examined(settings_for(upstream)), "tools")
+    assert found.verdict == "fail"
+    assert complaint in found.detail
+
+
+async def test_calls_left_in_the_text_fail_with_what_to_write(upstream: ScriptedUpstream) -> None:
+    upstream.script(instead(chat_text('<tool_call>{"name": "get_weather"}</tool_call>'), tools=...))
+    found = finding(await examined(settings_for(upstream)), "tools")
+    assert found.detail == "its calls are in its text: tool_parser: hermes reads them out of there"
+
+
+async def test_thinking_left_in_the_text_fails_with_what_to_write(upstream: ScriptedUpstream) -> None:
+    upstream.script(chat_text("<think>Pong.</think>", "pong"))
+    found = finding(await examined(settings_for(upstream)), "text")
+    assert (found.verdict, "parsing_format: think_tags" in found.detail) == ("fail", True)
+
+
+async def test_usage_that_is_missing_or_does_not_add_up_fails(upstream: ScriptedUpstream) -> None:
+    upstream.script(chat_text("pong", usage={"prompt_tokens": 0, "completion_tokens": 3, "total_tokens": 3}))
+    assert finding(await examined(settings_for(upstream)), "usage").detail == "usage.input_tokens is 0"
+
+
+async def test_a_stream_that_falls_silent_fails_by_the_name_of_that(upstream: ScriptedUpstream) -> None:
+    upstream.script(instead(sse_reply(data_frame(chat_chunk({"content": "po"})), Hang()), stream=True))
+    diagnosis = await examined(settings_for(upstream))
+    found = finding(diagnosis, "streaming")
+    assert (found.verdict, found.detail) == ("fail", "server_error: the upstream went silent")
+    assert finding(diagnosis, "text").verdict == "pass"
+
+
+async def test_a_stream_without_end_is_given_up(upstream: ScriptedUpstream) -> None:
+    async def endless(exchange: Exchange) -> None:
+        if not exchange.request.streams:
+            await answer_to(exchange.request.json)(exchange)
+            return
+        frame = data_frame(chat_chunk({"content": "tick "}))
+        await exchange.send(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n")
+        while not exchange.request.closed.done():
+            await exchange.send(b"%x\r\n%b\r\n" % (len(frame), frame))
+            await asyncio.sleep(0.005)
+
+    upstream.script(endless)
+    found = finding(await examined(settings_for(upstream), deadline_s=1), "streaming")
+    assert (found.verdict, found.detail) == ("fail", "no end after 1 s")
+    assert found.seconds < 5
+
+
+async def test_a_stream_that_breaks_off_fails(upstream: ScriptedUpstream) -> None:
+    upstream.script(instead(chat_sse([chat_chunk({"content": "po"})], done=False), stream=True))
+    found = finding(await examined(settings_for(upstream)), "streaming")
+    assert found.verdict == "fail"
+
+
+async def test_a_limit_that_is_not_kept_fails(upstream: ScriptedUpstream) -> None:
+    usage = {"prompt_tokens": 9, "completion_tokens": 60, "total_tokens": 69}
+    upstream.script(instead(chat_text("1, 2, 3", usage=usage), max_tokens=16))
+    assert finding(await examined(settings_for(upstream)), "length").detail == (
+        "it wrote 60 tokens where 16 were asked for"
+    )
+
+
+async def test_a_stop_sequence_that_is_not_kept_fails(upstream: ScriptedUpstream) -> None:
+    upstream.script(instead(chat_text("11, 12, 13"), stop=...))
+    assert finding(await examined(settings_for(upstream)), "stop").detail == "the stop sequence is in the answer"
+
+
+@pytest.mark.parametrize(
+    ("said", "complaint"), [("seven", "the answer is no JSON"), ('{"a": 3}', "the answer does not fit its schema")]
+)
+async def test_an_answer_that_is_not_what_its_schema_says_fails(
+    said: str, complaint: str, upstream: ScriptedUpstream
+) -> None:
+    upstream.script(instead(chat_text(said), response_format=...))
+    assert finding(await examined(settings_for(upstream)), "json_schema").detail.startswith(complaint)
+
+
+async def test_a_context_that_holds_more_than_declared_fails(upstream: ScriptedUpstream) -> None:
+    upstream.script(chat_text("pong"))
+    found = finding(await examined(settings_for(upstream)), "overflow")
+    assert (found.verdict, str(WINDOW) in found.detail) == ("fail", True)
+
+
+async def test_an_overflow_that_is_refused_by_another_name_fails(upstream: ScriptedUpstream) -> None:
+    upstream.script(instead(error_reply(400, "bad"), max_tokens=16))
+    found = finding(await examined(settings_for(upstream)), "overflow")
+    assert (found.verdict, "upstream_rejected" in found.detail) == ("fail", True)
+
+
+async def test_a_failing_upstream_is_told_by_its_error(upstream: ScriptedUpstream) -> None:
+    upstream.script(instead(error_reply(500, "boom"), model="doctor-no-such-model"))
+    found = finding(await examined(settings_for(upstream)), "errors")
+    assert (found.verdict, "502" in found.detail) == ("fail", True)
+
+
+async def test_an_upstream_that_is_busy_tells_nothing(upstream: ScriptedUpstream) -> None:
+    upstream.script(instead(error_reply(429, "slow down", code="rate_limit_exceeded"), stop=...))
+    diagnosis = await examined(settings_for(upstream))
+    assert finding(diagnosis, "stop").verdict == "skipped"
+    assert not diagnosis.failed
+
+
+async def test_where_nobody_answers_only_the_first_check_is_made(upstream: ScriptedUpstream) -> None:
+    settings = settings_for(upstream)
+    away = settings.providers["upstream"].model_copy(update={"base_url": f"http://127.0.0.1:{closed_port()}/v1"})
+    diagnosis = await examined(settings.model_copy(update={"providers": {"upstream": away}}))
+    first, *others = diagnosis.findings
+    assert (first.verdict, "upstream_unreachable" in first.detail) == ("fail", True)
+    assert {each.verdict for each in others} == {"skipped"}
+    assert upstream.requests == []
+
+
+async def test_a_strict_model_refuses_what_would_be_lost(upstream: ScriptedUpstream) -> None:
+    diagnosis = await examined(settings_for(upstream, {"parallel_tools": False, "reasoning": False}, strict=True))
+    assert finding(diagnosis, "tools_parallel").verdict == "refused"
+    assert "strict mode" in finding(diagnosis, "reasoning").detail
+    assert not diagnosis.failed
+
+
+async def test_a_name_that_a_pattern_matches_is_examined_under_that_name(upstream: ScriptedUpstream) -> None:
+    upstream.script(chat_text("pong"))
+    (diagnosis,) = await asyncio.to_thread(diagnose, settings_for(upstream), ["other-7"], DEADLINE_S)
+    assert (diagnosis.model, diagnosis.upstream_model) == ("other-7", "other-7")
+    assert upstream.requests[0].json["model"] == "other-7"
+
+
+async def test_the_keys_of_the_configuration_are_not_the_doctors(upstream: ScriptedUpstream) -> None:
+    settings = settings_for(upstream)
+    locked = settings.model_validate({**settings.model_dump(), "auth": {"keys": [{"name": "a", "key": "k"}]}})
+    assert finding(await examined(locked), "text").verdict == "pass"
