@@ -139,6 +139,7 @@ PROFILES: dict[ProviderType, Profile] = {
     ),
     "openai_compatible": Profile(forced_tool="alone", extra_params=_SAMPLING | {"chat_template_kwargs"}),
     "llama_server": _LLAMA_SERVER,
+    "harmony": Profile(extra_params=_SAMPLING | {"cache_prompt", "id_slot"}),
     "llamacpp": _LLAMA_SERVER,
     "vllm_inprocess": Profile(
         replay_reasoning="reasoning",
