@@ -37,6 +37,10 @@ class BlockParser(StepParser):
         """Whether a closing tag that comes now belongs to a block that is over."""
         self._reader: CallReader | None = None
         self._rereads = _MOST_REREADS
+        self._searched = 0
+        """How many pieces of `_raw` have no closing tag in them, with what follows them."""
+        self._before = ""
+        """The end of those pieces."""
 
     @abstractmethod
     def _may_open(self, tail: str) -> bool:
@@ -115,17 +119,24 @@ class BlockParser(StepParser):
             self._fault = reader.why
             self._step = self._spoiled if reader.started else self._seek
             self._reader = None
-            self._close_within(self._recorded(text[at:end]), said)
+            if self._rereads and self._is_closed(text[at:end]):
+                self._close_within(self._recorded(text[at:end]), said)
         return end
+
+    def _is_closed(self, more: str) -> bool:
+        """Whether a closing tag is in what was recorded. Values that are no calls may come by the thousand, so each looks
+        only at what is new."""
+        self._before += "".join(self._raw[self._searched :])
+        found = self._closing in self._before + more
+        self._before = self._before[1 - len(self._closing) :]
+        self._searched = len(self._raw)
+        return found
 
     def _close_within(self, raw: str, said: list[Said]) -> None:
         """A string that nobody closed goes on over the closing tag, up to where something breaks it: end the block at
         the tag after all, and read again what came after it."""
-        found = raw.find(self._closing)
-        if found == -1 or not self._rereads:
-            return
         self._rereads -= 1
-        end = found + len(self._closing)
+        end = raw.index(self._closing) + len(self._closing)
         said.append(Unreadable(raw[:end], self._fault, cut=False))
         self._again = raw[end:]
         self._leave()
@@ -165,6 +176,10 @@ class BlockParser(StepParser):
             self._leave()
             return end
         return None if may_become(self._closing, text, at) else at + 1
+
+    def _record(self, beginning: str = "") -> None:
+        super()._record(beginning)
+        self._searched, self._before = 0, ""
 
     def _leave(self) -> None:
         self._recording = False
