@@ -81,8 +81,11 @@ class _Exchange:
         passes = self._one_pass(prompt, out) if budget is None else self._two_passes(prompt, budget, out)
         async with aclosing(passes) as batches:
             async for batch in batches:
+                failed = batch[-1] if isinstance(batch[-1], Failed) else None
+                if failed is not None:
+                    failed.usage = self._usage
                 yield batch
-                if isinstance(batch[-1], Failed):
+                if failed is not None:
                     return
 
     async def count(self) -> int:
@@ -162,7 +165,8 @@ class _Exchange:
             ending = out.say(asked.forced.suffix)
         elif last.stop is not None and last.stop == asked.block_stop:
             ending = out.say(last.stop)
-        yield [*ending, *out.finish(last.finish, self._usage)]
+        is_failed = bool(ending) and isinstance(ending[-1], Failed)
+        yield ending if is_failed else [*ending, *out.finish(last.finish, self._usage)]
 
     def _generation(self, most: int) -> Generation:
         asked = self._asked

@@ -29,6 +29,17 @@ async def test_one_block_of_calls_ends_the_answer(single: Any, stream: bool) -> 
     assert engine.runs[1].asked.stop == ("</tool_call>",)
 
 
+async def test_a_call_that_the_end_of_its_block_spoils_ends_the_turn() -> None:
+    profile = Profile(two_pass="on", tool_parser="hermes", single_tool_block=True)
+    answer = '<tool_call>\n{"name": "get_weather", "arguments": {"city": Paris}}\n</tool_call>'
+    engine = FakeEngine([f"{THOUGHT}</think>", answer], words=WORDS)
+    last = (await ask(engine, profile, tools=[WEATHER], stream=True)).events[-1]
+    assert isinstance(last, Failed)
+    assert last.code == "tool_call_parse_error"
+    assert last.usage is not None
+    assert last.usage.reasoning == len(THOUGHT) + 1
+
+
 @pytest.mark.parametrize("choice", ["required", {"type": "function", "name": "get_weather"}])
 async def test_a_forced_call_is_begun_for_the_model_and_held_to_its_schema(choice: Any) -> None:
     body = '{"name": "get_weather", "arguments": {"city": "Paris"}}'
