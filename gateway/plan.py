@@ -12,6 +12,7 @@ from gateway.resolve import Route
 from gateway.wires import CallMapping
 from providers.base import Exchange, RelayExchange
 from translation.errors import Unrepresentable
+from translation.hygiene.past_calls import check_relayed
 from translation.json_types import Item, Json
 from translation.loss import Loss
 from translation.profile import Profile
@@ -92,6 +93,7 @@ def _relay(endpoint: Endpoint, body: Json, route: Route, earlier: int | None) ->
     params = ClientParams(endpoint.dialect, body, turn, earlier or 0)
     with refusing_in(params):
         fitted = fit(turn, route.capabilities, endpoint.dialect, relayed=True)
+        check_relayed(body, turn.items)
     kept = {name: value for name, value in body.items() if name not in fitted.dropped} if fitted.dropped else body
     found: Sequence[Loss] = ()
     if endpoint.dialect == "responses":

@@ -22,5 +22,5 @@ BODIES: dict[str, tuple[Json, Json]] = {
 @pytest.mark.parametrize(("asked", "expected"), BODIES.values(), ids=BODIES)
 def test_the_upstream_gets(asked: Json, expected: Json) -> None:
     body = {"model": "m", "input": "Hi", **asked}
-    assert relay_body(body, DEFAULT_PROFILE, model="theirs") == ({"model": "theirs", "input": "Hi", **expected}, ())
+    assert relay_body(body, DEFAULT_PROFILE, model="theirs") == ({"model": "theirs", "input": "Hi", **expected}, [])
     assert body == {"model": "m", "input": "Hi", **asked}, "the client's body is not changed"

@@ -103,7 +103,9 @@ class _Messages:
 
     def call(self, place: int, item: Item) -> None:
         call_id = self._ids.take(_NOT_IN_IDS.sub("_", item["call_id"]))
-        given = arguments_object(item["arguments"], f"input[{place}].arguments", self._losses)
+        given = arguments_object(
+            item["arguments"], f"input[{place}].arguments", self._losses, max_bytes=self._profile.max_tool_args_bytes
+        )
         self._say("assistant", [{"type": "tool_use", "id": call_id, "name": item["name"], "input": given}])
         self._calls.append((place, call_id))
 

@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from translation.chat.calling import completed
 from translation.chat.lower_parts import lower_parts, lower_texts, shortest
 from translation.chat.reasoning import is_ours
 from translation.errors import InvalidRequest, Unrepresentable
@@ -101,6 +102,8 @@ class _Messages:
         elif self._thoughts:
             self._losses.append(Loss("input", "reasoning dropped"))
             self._thoughts = []
+        if self._calls and self._assistant is not None:
+            self._assistant |= completed(self._assistant, self._profile)
         media: list[Json] = []
         for answer in sorted(map(self._output_of, self._calls)):
             self._add_tool(answer, media)

@@ -1,6 +1,9 @@
 """The few things a chat body needs changed before a chat upstream gets it as it is."""
 
+from translation.chat.calling import completed
 from translation.chat.lower_tools import leave_only_chosen
+from translation.hygiene.outputs import cut_output
+from translation.hygiene.schema_shims import shimmed
 from translation.json_types import Json
 from translation.loss import Loss
 from translation.lowered import Lowered
@@ -22,14 +25,15 @@ def relay_body(body: Json, profile: Profile, *, model: str) -> Lowered:
     """`body` as this upstream takes it; the body given is not changed.
 
     That is with its name for the model, its word for the output limit and for developers, system messages where it
-    takes them, past reasoning in the field it wants, no effort it has no field for, usage asked for on every stream,
-    no empty `tools`, and where the upstream
-    heeds no names in `tool_choice` only the tools it allows. Raises InvalidRequest for one that is not there.
+    takes them, past reasoning in the field it wants, what it wants beside calls, outputs of tools cut to their limit,
+    tools as it wants them, no effort it has no field for, usage asked for on every stream, no empty `tools`, and where
+    the upstream heeds no names in `tool_choice` only the tools it allows. Raises InvalidRequest for one that is not
+    there.
     """
     relayed = {name: value for name, value in body.items() if value is not None and name not in _OURS}
     relayed["model"] = model
     losses: list[Loss] = []
-    messages = [_message(message, profile, losses) for message in body["messages"]]
+    messages = [_message(message, place, profile, losses) for place, message in enumerate(body["messages"])]
     relayed["messages"] = _with_systems_in_place(messages, profile, losses)
     _rename_limit(relayed, profile)
     if profile.effort_field == "none" and relayed.pop("reasoning_effort", None) is not None:
@@ -37,11 +41,19 @@ def relay_body(body: Json, profile: Profile, *, model: str) -> Lowered:
     if not relayed.get("tools"):
         for name in ("tools", "tool_choice", "parallel_tool_calls"):
             relayed.pop(name, None)
-    elif profile.forced_tool == "alone":
-        leave_only_chosen(relayed, losses)
+    else:
+        _tidy_tools(relayed, profile, losses)
     if relayed.get("stream"):
         relayed["stream_options"] = {**(body.get("stream_options") or {}), "include_usage": True}
     return Lowered(relayed, list(dict.fromkeys(losses)))
+
+
+def _tidy_tools(relayed: Json, profile: Profile, losses: list[Loss]) -> None:
+    if profile.forced_tool == "alone":
+        leave_only_chosen(relayed, losses)
+    relayed["tools"] = list(shimmed(relayed["tools"], profile.schema_shims, losses))
+    if profile.parallel_tool_calls is not None:
+        relayed.setdefault("parallel_tool_calls", profile.parallel_tool_calls)
 
 
 def _rename_limit(relayed: Json, profile: Profile) -> None:
@@ -75,7 +87,15 @@ def _as_parts(content: str | list[Json]) -> list[Json]:
     return [{"type": "text", "text": content}] if isinstance(content, str) else content
 
 
-def _message(message: Json, profile: Profile, losses: list[Loss]) -> Json:
+def _message(message: Json, place: int, profile: Profile, losses: list[Loss]) -> Json:
+    role = message.get("role")
+    if role == "tool":
+        param = f"messages[{place}].content"
+        return {**message, "content": cut_output(message["content"], profile.max_tool_output_bytes, param, losses)}
+    return completed(_with_reasoning_in_place(message, profile, losses), profile)
+
+
+def _with_reasoning_in_place(message: Json, profile: Profile, losses: list[Loss]) -> Json:
     role = message.get("role")
     if role == "assistant" and isinstance(message.get("content"), list):
         message = _with_plain_parts(message)

@@ -44,9 +44,10 @@ class _Contents:
         self.contents: list[Json] = []
         self._items = items
         self._profile = profile
-        self._family = family
         self._losses = losses
         self._pairs = Pairs(items)
+        wanted = profile.call_signatures
+        self._wants_signatures = family.signed_calls if wanted == "by_model" else wanted == "placeholder"
         self._calls: list[int] = []
         """Items that are calls of the open content and wait for their outputs."""
         self._said: list[Json] = []
@@ -98,10 +99,12 @@ class _Contents:
 
     def call(self, index: int, item: Item) -> None:
         name, call_id = item["name"], item["call_id"]
-        arguments = arguments_object(item["arguments"], f"input[{index}].arguments", self._losses)
+        arguments = arguments_object(
+            item["arguments"], f"input[{index}].arguments", self._losses, max_bytes=self._profile.max_tool_args_bytes
+        )
         said = {"id": call_id, "name": name, "args": arguments}
         signature = self._call_signatures.pop(call_id, None)
-        if signature is None and self._family.signed_calls and not self._calls:
+        if signature is None and self._wants_signatures and not self._calls:
             signature = _PLACEHOLDER
         self._say({"functionCall": said} | ({"thoughtSignature": signature} if signature else {}))
         self._calls.append(index)

@@ -6,7 +6,7 @@ from typing import Final
 
 from translation.call_ids import CallIds
 from translation.errors import InvalidRequest
-from translation.json_types import Item
+from translation.json_types import Item, Json
 
 CALLS: Final = frozenset({"function_call", "custom_tool_call"})
 
@@ -15,21 +15,28 @@ OUTPUTS: Final = frozenset({"function_call_output", "custom_tool_call_output"})
 _UNSEEN: Final = frozenset({"compaction", "item_reference"})
 """Items that stand for others, which may be calls or outputs."""
 
+_ELSEWHERE: Final = ("previous_response_id", "conversation", "prompt")
+"""Parameters of a relayed body by which the upstream adds items of its own."""
+
 
 def ids_in(items: Iterable[Item]) -> Iterator[str]:
     """The ids of the calls."""
     return (item["call_id"] for item in items if item.get("type") in CALLS)
 
 
-def check_pairs(items: Sequence[Item]) -> None:
-    """Raises InvalidRequest naming the id of a call without its output, or of an output without its call."""
-    _new_ids(items)
+def check_relayed(body: Json, items: Sequence[Item]) -> None:
+    """Hold the items of a relayed body to be pairs, as far as they are all there are.
+
+    Raises InvalidRequest naming the id of a call without its output, or of an output without its call.
+    """
+    if not any(body.get(name) for name in _ELSEWHERE):
+        _new_ids(items)
 
 
 def with_own_ids(items: Sequence[Item]) -> Sequence[Item]:
     """The items with every call under an id of its own, its output and its signature under the same.
 
-    The same object where that is so already. Raises as `check_pairs` does.
+    The same object where that is so already. Raises as `check_relayed` does.
     """
     new_ids = _new_ids(items)
     if not new_ids:
@@ -63,7 +70,7 @@ def _renamed(detail: object, ids: dict[str, str]) -> object:
 
 def _new_ids(items: Sequence[Item]) -> dict[int, str]:
     """Place -> id, where that is another than the item has."""
-    if any(item.get("type") in _UNSEEN for item in items):
+    if any(item.get("type") in _UNSEEN or item.get("async") for item in items):
         return {}
     ids = CallIds()
     waiting: dict[str, deque[tuple[int, str]]] = defaultdict(deque)

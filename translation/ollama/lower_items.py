@@ -70,7 +70,9 @@ class _Messages:
             self._assistant = {"role": "assistant", "content": ""}
             self.messages.append(self._assistant)
         self._think(self._assistant)
-        arguments = arguments_object(item["arguments"], f"input[{place}].arguments", self._losses)
+        arguments = arguments_object(
+            item["arguments"], f"input[{place}].arguments", self._losses, max_bytes=self._profile.max_tool_args_bytes
+        )
         call = {"id": item["call_id"], "function": {"name": item["name"], "arguments": arguments}}
         self._assistant.setdefault("tool_calls", []).append(call)
         self._calls.append(place)

@@ -1,7 +1,7 @@
 """A Turn to the request body of a Responses upstream."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Final
 
 from translation.errors import Unrepresentable
 from translation.json_types import Item, Json
@@ -49,6 +49,9 @@ _KEYS: dict[str, tuple[str, ...]] = {
 Types that are not listed, and are no reasoning, go as they are.
 """
 
+KNOWN_BY_ID: Final = frozenset({*_KEYS, "reasoning"})
+"""Types of items whose ids are no more than their names."""
+
 _SEALED = ("type", "id", "summary", "encrypted_content")
 _OPEN = ("type", "id", "summary", "content")
 """The keys of reasoning that goes back. It keeps its id, which the API requires."""
@@ -93,6 +96,8 @@ def _items(items: Sequence[Item], profile: Profile, losses: list[Loss]) -> Itera
             losses.append(Loss(f"input[{i}]", "reasoning dropped"))
             continue
         lowered = item if keys is None else {key: item[key] for key in keys if item.get(key) is not None}
+        if kind in KNOWN_BY_ID:
+            lowered = _with_id_as_wanted(lowered, item, profile)
         if kind == "message":
             lowered["content"] = [_part(part) for part in item["content"]]
         yield lowered
@@ -104,6 +109,12 @@ def _reasoning_keys(item: Item, profile: Profile) -> tuple[str, ...]:
         return _SEALED
     is_open = item.get("content") and item.get("id") and profile.replay_reasoning != "none"
     return _OPEN if is_open else ()
+
+
+def _with_id_as_wanted(lowered: Item, item: Item, profile: Profile) -> Item:
+    if profile.replay_ids == "drop":
+        return {key: said for key, said in lowered.items() if key != "id"}
+    return {**lowered, "id": item["id"]} if profile.replay_ids == "keep" and item.get("id") else lowered
 
 
 def replayed(items: Sequence[Item], profile: Profile) -> tuple[list[Item], list[Loss]]:
