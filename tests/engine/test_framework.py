@@ -1,0 +1,36 @@
+"""vLLM holds its users to an older FastAPI than the gateway's own lock has: the routes are the same on both."""
+
+import httpx
+import pytest
+
+from gateway import settings as settings_of
+from gateway.app import create_app
+from gateway.guard import Drain
+from tests.engine.hosting import Hosted
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "allow"),
+    [
+        ("GET", "/v1/responses/resp_1/cancel", 405, "POST"),
+        ("DELETE", "/v1/responses", 405, "GET, POST"),
+        ("GET", "/v1/nowhere", 404, None),
+        ("GET", "/v1/models", 200, None),
+    ],
+)
+def test_paths_and_methods_are_answered_alike(
+    method: str, path: str, status: int, allow: str | None, engine: Hosted
+) -> None:
+    reply = httpx.request(method, f"{engine.url}{path}")
+    assert (reply.status_code, reply.headers.get("allow")) == (status, allow)
+
+
+async def test_the_same_paths_are_described(engine: Hosted) -> None:
+    app = create_app(settings_of.parse({"store": {"url": None}}, environ={}), Drain())
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://here") as here:
+        ours = (await here.get("/openapi.json")).json()["paths"]
+    async with httpx.AsyncClient() as client:
+        theirs = (await client.get(f"{engine.url}/openapi.json")).json()["paths"]
+    assert {path: set(methods) for path, methods in theirs.items()} == {
+        path: set(methods) for path, methods in ours.items()
+    }
