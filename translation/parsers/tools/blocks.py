@@ -124,8 +124,8 @@ class BlockParser(StepParser):
         return end
 
     def _is_closed(self, more: str) -> bool:
-        """Whether a closing tag is in what was recorded. Values that are no calls may come by the thousand, so each looks
-        only at what is new."""
+        """Whether a closing tag is in what was recorded. Values that are no calls may come by the thousand, so each of
+        them looks only at what is new."""
         self._before += "".join(self._raw[self._searched :])
         found = self._closing in self._before + more
         self._before = self._before[1 - len(self._closing) :]
