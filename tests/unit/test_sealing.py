@@ -1,0 +1,87 @@
+"""What is sealed is opened by whoever has the key, for whom it was sealed, and only as it was."""
+
+import pytest
+
+from gateway.errors import StoreUnavailable
+from gateway.sealing import MARK, Sealer, Unreadable, is_sealed, new_key
+
+OLD, NEW = b"o" * 32, b"n" * 32
+HELD = b'{"a":"\xc3\xa4"}'
+
+
+def test_what_is_sealed_can_be_opened_and_not_read() -> None:
+    sealer = Sealer([OLD])
+    text = sealer.seal(HELD, "ann")
+    assert text is not None
+    assert is_sealed(text)
+    assert text.startswith(f"{MARK}1.")
+    assert text.isascii()
+    assert sealer.unseal(text, "ann") == HELD
+    assert Sealer([OLD]).unseal(text, "ann") == HELD
+    assert text != sealer.seal(HELD, "ann")
+
+
+def test_the_first_key_seals_and_all_open() -> None:
+    before = str(Sealer([OLD]).seal(HELD, "ann"))
+    rotated = Sealer([NEW, OLD])
+    after = str(rotated.seal(HELD, "ann"))
+    assert rotated.unseal(before, "ann") == rotated.unseal(after, "ann") == HELD
+    assert Sealer([NEW]).unseal(after, "ann") == HELD
+    with pytest.raises(Unreadable):
+        Sealer([NEW]).unseal(before, "ann")
+
+
+@pytest.mark.parametrize("owner", ["bob", "", "Ann", "ann "])
+def test_what_is_another_owners_cannot_be_opened(owner: str) -> None:
+    sealer = Sealer([OLD])
+    with pytest.raises(Unreadable):
+        sealer.unseal(str(sealer.seal(HELD, "ann")), owner)
+
+
+def test_a_change_at_any_place_is_found() -> None:
+    # Three lengths, since the last letter of each holds another number of bits.
+    for held in (HELD, HELD + b"x", HELD + b"xy"):
+        sealer = Sealer([OLD])
+        text = str(sealer.seal(held, "ann"))
+        for place, letter in enumerate(text):
+            for other in ("A", "B", "_", ".", " ", "=", "é", ""):
+                if other != letter:
+                    with pytest.raises(Unreadable):
+                        sealer.unseal(text[:place] + other + text[place + 1 :], "ann")
+
+
+@pytest.mark.parametrize("text", ["", MARK, f"{MARK}1", f"{MARK}1..", f"{MARK}1.0.AAAA", f"{MARK}2.x.y", "gAAAA", "ß"])
+def test_what_was_never_sealed_is_called_so(text: str) -> None:
+    with pytest.raises(Unreadable):
+        Sealer([OLD]).unseal(text, "ann")
+
+
+def test_a_cut_text_cannot_be_opened() -> None:
+    sealer = Sealer([OLD])
+    text = str(sealer.seal(HELD, "ann"))
+    for length in range(len(text)):
+        with pytest.raises(Unreadable):
+            sealer.unseal(text[:length], "ann")
+
+
+def test_a_key_that_comes_late_is_used_from_then_on() -> None:
+    text = str(Sealer([NEW]).seal(HELD, "ann"))
+    known: list[bytes] = []
+    sealer = Sealer([], lambda: known[0] if known else None)
+    assert sealer.seal(HELD, "ann") is None
+    with pytest.raises(StoreUnavailable):
+        sealer.unseal(text, "ann")
+    known.append(NEW)
+    assert sealer.unseal(text, "ann") == HELD
+    assert Sealer([NEW]).unseal(str(sealer.seal(HELD, "ann")), "ann") == HELD
+    with pytest.raises(Unreadable):
+        sealer.unseal(str(Sealer([OLD]).seal(HELD, "ann")), "ann")
+
+
+def test_what_a_configured_key_sealed_needs_no_late_one() -> None:
+    sealer = Sealer([OLD], lambda: None)
+    assert sealer.unseal(str(sealer.seal(HELD, "ann")), "ann") == HELD
+
+
+def test_no_two_new_keys_are_the_same() -> None:
+    assert new_key() != new_key()
