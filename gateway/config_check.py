@@ -98,18 +98,27 @@ def _models_without_provider(tree: Mapping[str, Any]) -> Iterator[Problem]:
 
 def _two_passes_nowhere(tree: Mapping[str, Any]) -> Iterator[Problem]:
     providers = _mapping(tree.get("providers"))
+    for name, given in providers.items():
+        if _mapping(_mapping(given).get("capabilities")).get("two_pass") is True:
+            yield from _unable(_mapping(given).get("type"), ("providers", name, "capabilities", "two_pass"))
     for name, model in _mapping(tree.get("models")).items():
         asked, provider = _mapping(model).get("two_pass"), _mapping(model).get("provider")
         kind = _mapping(providers.get(provider)).get("type") if isinstance(provider, str) else None
-        if asked and asked != "off" and kind is not None and kind not in CONTINUING:
-            able = ", ".join(sorted(CONTINUING))
-            yield Problem(
-                ("models", name, "two_pass"), f"{kind} cannot go on from a begun answer; providers of type {able} can"
-            )
+        if asked not in (None, False, "off"):
+            yield from _unable(kind, ("models", name, "two_pass"))
+        if _mapping(_mapping(model).get("capabilities")).get("two_pass") is True:
+            yield from _unable(kind, ("models", name, "capabilities", "two_pass"))
         parser = _mapping(model).get("tool_parser")
         wrong = checks.parser_complaint(kind, parser) if kind is not None and isinstance(parser, str) else None
         if wrong is not None:
             yield Problem(("models", name, "tool_parser"), wrong)
+
+
+def _unable(kind: Any, at: ValuePath) -> Iterator[Problem]:
+    """What is wrong with two passes on this type of provider, if it is one."""
+    if kind is not None and kind not in CONTINUING:
+        able = ", ".join(sorted(CONTINUING))
+        yield Problem(at, f"{kind} cannot go on from a begun answer; providers of type {able} can")
 
 
 def _engines_that_cannot_start(tree: Mapping[str, Any]) -> Iterator[Problem]:

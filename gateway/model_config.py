@@ -50,8 +50,8 @@ class ModelConfig(BaseModel):
     )
     text_tool_calls: Name | None = Field(
         default=None,
-        description="For upstreams that know no tools: `hermes` says them in the prompt and reads the calls out of the "
-        "text; `none` does not.",
+        description="For upstreams that know no tools: they are said in the prompt and calls are read out of the text, "
+        "in the format `hermes`, `llama`, `llama3_json`, `mistral`, `json` or `pythonic`; `none` does neither.",
     )
     single_tool_block: bool | None = Field(
         default=None, description="An answer ends with its first block of calls, as with `parallel_tool_calls: false`."

@@ -173,6 +173,18 @@ MISTAKES: dict[str, tuple[str, str]] = {
         PROVIDERS + "models: {a: {provider: local, two_pass: true}}\n",
         "config.yaml:2: models.a.two_pass: openai_compatible cannot go on from a begun answer; providers of type ",
     ),
+    "two passes with nothing said of them where there can be one only": (
+        PROVIDERS + "models: {a: {provider: local, two_pass: {}}}\n",
+        "config.yaml:2: models.a.two_pass: openai_compatible cannot go on from a begun answer; providers of type ",
+    ),
+    "a provider that is said to be able to and is not": (
+        "providers: {a: {type: openai, api_key: x, capabilities: {two_pass: true}}}\n",
+        "config.yaml:1: providers.a.capabilities.two_pass: openai cannot go on from a begun answer; ",
+    ),
+    "a model that is said to be able to and is not": (
+        PROVIDERS + "models: {a: {provider: local, capabilities: {two_pass: true}}}\n",
+        "config.yaml:2: models.a.capabilities.two_pass: openai_compatible cannot go on from a begun answer; ",
+    ),
     "a key of two passes in both places": (
         "providers: {v: {type: vllm}}\nmodels: {a: {provider: v, two_pass: {think_tag: think}, think_tag: thinking}}\n",
         "config.yaml:2: models.a: write think_tag once, in two_pass or beside it",
