@@ -1,0 +1,79 @@
+"""Outputs of tools are cut to what the upstream is to be told."""
+
+from typing import Any
+
+import pytest
+
+from translation.hygiene.outputs import cut_output, cut_outputs
+from translation.json_types import Item, Json
+from translation.loss import Loss
+
+CUT, LEFT_OUT = [Loss("p", "truncated")], [Loss("p", "media left out")]
+
+
+def text(words: str, kind: str = "input_text") -> Json:
+    return {"type": kind, "text": words}
+
+
+def image(size: int) -> Json:
+    return {"type": "input_image", "image_url": "x" * size}
+
+
+def note(words: str, kind: str = "input_text") -> Json:
+    return text(f"[{words} was left out: an output may have 20 bytes.]", kind)
+
+
+@pytest.mark.parametrize("output", ["", "x" * 20, "é" * 10, [], [text("x" * 8), image(1)], [{"type": "odd"}]])
+def test_what_fits_is_left_alone(output: Any) -> None:
+    losses: list[Loss] = []
+    assert cut_output(output, 20, "p", losses) is output
+    assert losses == []
+
+
+LONG: dict[str, tuple[str | list[Json], str | list[Json], list[Loss]]] = {
+    "a text": ("x" * 21, "x" * 9 + "[truncated]", CUT),
+    "a text of characters that are more than a byte": ("é" * 11, "éééé[truncated]", CUT),
+    "texts that are too long together": (
+        [text("x" * 15), text("y" * 15), text("z")],
+        [text("x" * 15), text("[truncated]")],
+        CUT,
+    ),
+    "an image": ([text("a"), image(99), text("b")], [text("a"), note("An image of 110 bytes"), text("b")], LEFT_OUT),
+    "a file": ([{"type": "input_file", "file_data": "x" * 99}], [note("A file of 109 bytes")], LEFT_OUT),
+    "what nobody knows": ([{"type": "odd", "odd": ["x"], "more": "x" * 99}], [note("A part of 102 bytes")], LEFT_OUT),
+    "an image of chat": (
+        [{"type": "image_url", "image_url": {"url": "x" * 99}}],
+        [note("An image of 108 bytes", "text")],
+        LEFT_OUT,
+    ),
+    "a recording of chat": (
+        [text("a", "text"), {"type": "input_audio", "input_audio": {"data": "x" * 99}}],
+        [text("a", "text"), note("A recording of 110 bytes", "text")],
+        LEFT_OUT,
+    ),
+}
+
+
+@pytest.mark.parametrize(("output", "told", "losses"), LONG.values(), ids=LONG)
+def test_what_is_too_long_is_cut_or_noted(output: Any, told: Any, losses: list[Loss]) -> None:
+    found: list[Loss] = []
+    assert cut_output(output, 20, "p", found) == told
+    assert found == losses
+
+
+def test_a_limit_shorter_than_the_mark_leaves_the_mark() -> None:
+    assert cut_output("x" * 9, 5, "p", []) == "[truncated]"
+
+
+def test_only_outputs_of_calls_are_cut() -> None:
+    items: list[Item] = [
+        {"type": "message", "role": "user", "content": [text("x" * 99)]},
+        {"type": "function_call_output", "call_id": "a", "output": "x" * 99},
+        {"type": "custom_tool_call_output", "call_id": "b", "output": "ok"},
+    ]
+    losses: list[Loss] = []
+    cut = cut_outputs(items, 20, losses)
+    assert [cut[0], cut[2]] == [items[0], items[2]]
+    assert cut[1] == {**items[1], "output": "x" * 9 + "[truncated]"}
+    assert losses == [Loss("input[1].output", "truncated")]
+    assert cut_outputs(items, 100, losses) is items

@@ -1,0 +1,78 @@
+"""Tools as some upstreams need them."""
+
+from copy import deepcopy
+
+import pytest
+
+from translation.errors import Unrepresentable
+from translation.hygiene.schema_shims import shimmed
+from translation.json_types import Json
+from translation.loss import Loss
+from translation.profile import SchemaShim
+
+SCHEMAS: dict[str, tuple[SchemaShim, Json, Json]] = {
+    "an empty required": (
+        "no_empty_required",
+        {"required": [], "properties": {"a": {"required": []}, "required": {"type": "string"}}},
+        {"properties": {"a": {}, "required": {"type": "string"}}},
+    ),
+    "a required that says something": ("no_empty_required", {"required": ["a"]}, {"required": ["a"]}),
+    "a $schema": (
+        "no_schema_key",
+        {"$schema": "https://…", "$defs": {"b": {"$schema": "https://…"}}, "items": {"$schema": "https://…"}},
+        {"$defs": {"b": {}}, "items": {}},
+    ),
+    "unsigned formats": (
+        "signed_formats",
+        {"anyOf": [{"format": "uint32"}, {"format": "uint8"}], "items": [{"format": "uint64"}, {"format": "date"}]},
+        {"anyOf": [{"format": "int64"}, {"format": "int32"}], "items": [{"format": "int64"}, {"format": "date"}]},
+    ),
+    "what is no schema": (
+        "signed_formats",
+        {"default": {"format": "uint8"}, "enum": [{"format": "uint8"}], "format": 7, "additionalProperties": False},
+        {"default": {"format": "uint8"}, "enum": [{"format": "uint8"}], "format": 7, "additionalProperties": False},
+    ),
+}
+
+
+@pytest.mark.parametrize(("shim", "given", "told"), SCHEMAS.values(), ids=SCHEMAS)
+def test_schemas_are_changed_throughout(shim: SchemaShim, given: Json, told: Json) -> None:
+    before = deepcopy(given)
+    losses: list[Loss] = []
+    flat = {"type": "function", "name": "f", "parameters": given}
+    nested = {"type": "function", "function": {"name": "f", "parameters": given}}
+    assert shimmed([flat, nested], {shim}, losses) == [
+        {"type": "function", "name": "f", "parameters": told},
+        {"type": "function", "function": {"name": "f", "parameters": told}},
+    ]
+    assert losses == []
+    assert given == before
+
+
+def test_functions_may_go_without_their_descriptions() -> None:
+    losses: list[Loss] = []
+    tools = [
+        {"type": "function", "name": "f", "description": "Does f.", "parameters": {"description": "Of f."}},
+        {"type": "function", "name": "g"},
+        {"type": "custom", "name": "h", "description": "Does h."},
+    ]
+    assert shimmed(tools, {"no_descriptions"}, losses) == [
+        {"type": "function", "name": "f", "parameters": {"description": "Of f."}},
+        {"type": "function", "name": "g"},
+        tools[2],
+    ]
+    assert losses == [Loss("tools[0].description", "dropped")]
+
+
+def test_without_shims_tools_are_left_alone() -> None:
+    tools = [{"type": "function", "name": "f", "parameters": {"required": []}}]
+    assert shimmed(tools, frozenset(), []) is tools
+
+
+def test_a_schema_without_an_end_is_refused() -> None:
+    schema: Json = {}
+    for _ in range(10_000):
+        schema = {"items": schema}
+    with pytest.raises(Unrepresentable) as refusal:
+        shimmed([{"type": "function", "name": "f", "parameters": schema}], {"no_schema_key"}, [])
+    assert refusal.value.param == "tools[0].parameters"

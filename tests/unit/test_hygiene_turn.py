@@ -1,0 +1,42 @@
+"""A turn as every upstream can take it."""
+
+from typing import Any
+
+from translation.hygiene.turn import tidied
+from translation.json_types import Item
+from translation.loss import Loss
+from translation.profile import DEFAULT_PROFILE, Profile
+from translation.turn import Turn
+
+ITEMS: list[Item] = [
+    {"type": "function_call", "call_id": "", "name": "f", "arguments": "{}"},
+    {"type": "function_call_output", "call_id": "", "output": "x" * 50},
+]
+TOOL = {"type": "function", "name": "f", "description": "Does f.", "parameters": {"$schema": "s", "required": []}}
+
+
+def turn(**asked: Any) -> Turn:
+    return Turn(**{"model": "m", "items": [], **asked})
+
+
+def test_a_turn_that_is_tidy_is_left_alone() -> None:
+    given = turn(tools=[TOOL])
+    assert tidied(given, DEFAULT_PROFILE) == (given, [])
+    assert tidied(given, DEFAULT_PROFILE).turn is given
+
+
+def test_items_and_tools_are_tidied_at_once() -> None:
+    shims = frozenset({"no_schema_key", "no_empty_required", "no_descriptions"})
+    profile = Profile(max_tool_output_bytes=30, schema_shims=shims)  # type: ignore[arg-type]
+    tidy, losses = tidied(turn(items=ITEMS, tools=[TOOL]), profile)
+    assert [item["call_id"] for item in tidy.items] == ["tc_1", "tc_1"]
+    assert tidy.items[1]["output"] == "x" * 19 + "[truncated]"
+    assert tidy.tools == [{"type": "function", "name": "f", "parameters": {}}]
+    assert losses == [Loss("input[1].output", "truncated"), Loss("tools[0].description", "dropped")]
+
+
+def test_parallel_calls_are_spoken_of_where_the_request_has_tools_and_does_not() -> None:
+    profile = Profile(parallel_tool_calls=False)
+    assert tidied(turn(tools=[TOOL]), profile).turn.parallel_tool_calls is False
+    assert tidied(turn(tools=[TOOL], parallel_tool_calls=True), profile).turn.parallel_tool_calls is True
+    assert tidied(turn(), profile).turn.parallel_tool_calls is None
