@@ -4,6 +4,7 @@ What they make of a text is theirs, faults included; here it only gets the form 
 """
 
 import json
+from bisect import bisect_right
 from collections.abc import Sequence
 from importlib import import_module
 from typing import Any, Final
@@ -38,7 +39,8 @@ class VllmToolParser:
         ) as failure:  # a parser's constructor fails in its own ways for a tokenizer that it does not know
             raise UpstreamRejected(f"the tool parser {name} cannot read this model: {failure}") from failure
         self._tokenizer = tokenizer
-        self._markers = sorted(tokenizer.get_added_vocab(), key=len, reverse=True)
+        self._markers = sorted(tokenizer.get_added_vocab())
+        self._longest = max(map(len, self._markers), default=1) - 1
         self._held = ""
         self._whole = ""
         self._has_said = False
@@ -67,11 +69,13 @@ class VllmToolParser:
 
     def _begun_marker(self, text: str) -> int:
         """How much of the end of a text may become a marker."""
-        longest = len(self._markers[0]) - 1 if self._markers else 0
-        for size in range(min(longest, len(text)), 0, -1):
-            if any(len(marker) > size and marker.startswith(text[-size:]) for marker in self._markers):
-                return size
-        return 0
+        sizes = range(min(self._longest, len(text)), 0, -1)
+        return next((size for size in sizes if self._begins_marker(text[-size:])), 0)
+
+    def _begins_marker(self, text: str) -> bool:
+        """Of thousands of markers, which some models have, and for every piece of text."""
+        after = bisect_right(self._markers, text)
+        return after < len(self._markers) and self._markers[after].startswith(text)
 
     def _read(self, text: str, *, finished: bool) -> list[Said]:
         said: list[Said] = []

@@ -300,6 +300,22 @@ async def test_an_image_is_fetched_by_the_gateways_own_guard(monkeypatch: pytest
     assert chat["messages"][1]["content"][1]["image_url"]["url"] == expected
 
 
+async def test_what_is_fetched_for_one_request_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    fetched: list[int] = []
+
+    async def fetch(url: str, *, max_bytes: int, **_: Any) -> Fetched:
+        fetched.append(max_bytes)
+        return Fetched("image/png", b"x" * min(max_bytes, 40))
+
+    monkeypatch.setattr(images, "fetch", fetch)
+    monkeypatch.setattr(images, "_MAX_BYTES", 60)
+    monkeypatch.setattr(images, "_MOST_BYTES", 100)
+    urls = [with_image(f"https://example.com/{number}.png")["messages"][1] for number in range(4)]
+    with pytest.raises(InvalidRequest, match="more than is fetched"):
+        await images.inlined({"messages": urls}, able=True)
+    assert fetched == [60, 60, 20]
+
+
 async def test_what_is_fetched_must_be_an_image(monkeypatch: pytest.MonkeyPatch) -> None:
     async def fetch(url: str, **_: Any) -> Fetched:
         return Fetched("text/html", b"<html>")
