@@ -152,7 +152,6 @@ PROFILES: dict[ProviderType, Profile] = {
 }
 
 
-def profile_for(kind: ProviderType, overrides: Mapping[str, Any]) -> Profile:
 class Family(NamedTuple):
     """What one family of models wants said differently, on whichever type of upstream serves it."""
 
@@ -183,6 +182,7 @@ FAMILIES: Final[Mapping[str, Family]] = {
 """Name of a profile -> why, and the fields of `Profile` it sets. The operator's own fields go before them."""
 
 
+def profile_for(kind: ProviderType, overrides: Mapping[str, Any]) -> Profile:
     """The kind's profile with one model's own values. `extra_params` adds to the kind's; everything else replaces."""
     profile = PROFILES[kind]
     extra_params = profile.extra_params | frozenset(overrides.get("extra_params", ()))
