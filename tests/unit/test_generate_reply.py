@@ -1,6 +1,7 @@
 """Events → the replies of `/generate`."""
 
 import json
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -293,3 +294,12 @@ def test_an_end_that_could_not_be_kept_can_be_taken_back() -> None:
     assert [encoder.ended, encoder.response] == [False, None]
     assert encoder.feed([Failed("store_unavailable", "no")]).startswith(b"event: error\n")
     assert encoder.ended
+
+
+def test_many_calls_take_no_longer_each_than_few() -> None:
+    encoder = GenerateEncoder("tiny")
+    began = time.process_time()
+    for number in range(20_000):
+        encoder.feed(call(number, "f", "{}"))
+    assert time.process_time() - began < 5
+    assert b'"index":20000' in encoder.feed(call(20_000, "f", "{}"))

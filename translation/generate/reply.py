@@ -38,7 +38,8 @@ _GAP = "\n\n"
 
 
 class _Call:
-    def __init__(self, item: Item) -> None:
+    def __init__(self, item: Item, number: int) -> None:
+        self.number = number
         self.id = item["call_id"]
         self.name = item["name"]
         self.pieces: list[str] = []
@@ -66,6 +67,7 @@ class Reply:
         self._types: list[str] = []
         self._parts: dict[tuple[int, int | None], str | None] = {}
         self._begun: set[tuple[int, int | None]] = set()
+        self._begun_items: set[int] = set()
         self._calls: dict[int, _Call] = {}
         self._usage: Usage | None = None
         self._warnings: list[Json] = []
@@ -121,11 +123,10 @@ class Reply:
         self._types.append(event.item["type"])
         if event.item["type"] != "function_call":
             return
-        call = self._calls[event.index] = _Call(event.item)
+        call = self._calls[event.index] = _Call(event.item, len(self._calls))
         if self._before_calls is None:
             self._before_calls = "".join(self._texts["response"])
-        number = len(self._calls) - 1
-        pieces.append({"tool_call": {"index": number, "id": call.id, "name": call.name, "arguments": ""}})
+        pieces.append({"tool_call": {"index": call.number, "id": call.id, "name": call.name, "arguments": ""}})
         self._add(event.index, None, event.item.get("arguments") or "", pieces)
 
     def _start_part(self, event: PartStarted, pieces: list[Json]) -> None:
@@ -144,7 +145,7 @@ class Reply:
         index, item = event.index, event.item or {}
         if (call := self._calls.get(index)) is not None:
             call.cut = "incomplete" in (event.status, item.get("status"))
-        if any(begun == index for begun, _ in self._begun):
+        if index in self._begun_items:
             return
         if call is not None:
             self._add(index, None, item.get("arguments") or "", pieces)
@@ -158,9 +159,9 @@ class Reply:
         key = (index, part_index)
         if not text:
             return
-        if index in self._calls:
-            self._calls[index].pieces.append(text)
-            pieces.append({"tool_call": {"index": list(self._calls).index(index), "arguments": text}})
+        if (call := self._calls.get(index)) is not None:
+            call.pieces.append(text)
+            pieces.append({"tool_call": {"index": call.number, "arguments": text}})
         elif (noun := _NOUNS.get((self._types[index], self._parts.get(key)))) is not None:
             # Summaries are paragraphs; raw thoughts that come between texts are one text, cut anywhere.
             apart = bool(part_index) or self._parts[key] == "summary_text"
@@ -169,6 +170,7 @@ class Reply:
             self._texts[noun].append(text)
             pieces.append({noun: text})
         self._begun.add(key)
+        self._begun_items.add(index)
 
     def _finish(self, event: Finished) -> None:
         self._reason = _FINISH_REASONS.get(event.reason, "stop")
