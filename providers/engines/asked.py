@@ -12,7 +12,7 @@ from translation.errors import Unrepresentable
 from translation.json_types import Json
 from translation.loss import Loss
 from translation.lowered import Lowered
-from translation.parsers.tools import PARSERS, Forced, ToolParser, forced, stop
+from translation.parsers.tools import PARSERS, Forced, ToolParser, forced, opening, stop
 from translation.profile import Profile
 from translation.turn import Turn
 
@@ -54,6 +54,8 @@ class Asked:
     """The call that the answer must be."""
     guide: Guide | None
     """What holds the answer, or the call in its place."""
+    call_opening: str | None
+    """How a call begins, where the answer may be one instead of what `guide` holds it to."""
     sampling: Mapping[str, Any]
     stop: Sequence[str]
     block_stop: str | None
@@ -83,8 +85,9 @@ def asked_of(turn: Turn, profile: Profile, honoured: frozenset[str], parsers: Pa
     guide = guide_of(turn, profile.extra_params)
     if call is not None:
         guide = Guide(json_schema=call.schema, after=call.suffix)
-    elif tools and guide is not None:
-        # Held to its schema the model could never call a tool.
+    instead = opening(name) if tools and call is None and guide is not None else None
+    if tools and call is None and guide is not None and instead is None:
+        # Held to its form the model could never call a tool, and nothing tells a call from what has the form.
         guide = None
         losses.append(Loss("text.format", "not enforced beside tools"))
     if tools and turn.parallel_tool_calls is False and stop(name) is None:
@@ -98,6 +101,7 @@ def asked_of(turn: Turn, profile: Profile, honoured: frozenset[str], parsers: Pa
         format=name if name in PARSERS else "hermes",
         forced=call,
         guide=guide,
+        call_opening=instead,
         sampling=_sampling(turn, profile, honoured),
         stop=tuple(turn.sampling.get("stop") or ()),
         block_stop=stop(name) if tools and single else None,

@@ -28,6 +28,9 @@ _UNLIMITED: Final = 1 << 16
 
 _RENDERED: Final = ("messages", "tools", "chat_template_kwargs")
 
+_LOOK: Final = 16
+"""Tokens in which the beginning of a call fits, with spaces before it."""
+
 _OF_ANSWERS: Final = frozenset({"min_tokens"})
 """Parameters that are not said of the thinking."""
 
@@ -138,10 +141,13 @@ class _Exchange:
                 yield batch
 
     async def _answer(self, prompt: Prompt, out: Generated, limit: int | None) -> AsyncGenerator[list[Event], None]:
-        asked = self._asked
-        if asked.forced is not None:
-            prompt = prompt.then(await self._prefix(), asked.forced.prefix)
-            if events := out.say(asked.forced.prefix):
+        asked, guide = self._asked, self._asked.guide
+        begun = asked.forced.prefix if asked.forced is not None else ""
+        if asked.call_opening is not None and await self._calls(prompt, asked.call_opening):
+            begun, guide = asked.call_opening, None
+        if begun:
+            prompt = prompt.then(await self._engine.encode(begun), begun)
+            if events := out.say(begun):
                 yield events
         room = self._room(prompt)
         most = min((each for each in (room, limit) if each is not None), default=_UNLIMITED)
@@ -149,8 +155,8 @@ class _Exchange:
             yield out.finish("length", self._usage)
             return
         last: Piece | None = None
-        form = JsonValue() if _is_json(asked.guide) else None
-        async with aclosing(self._engine.generate(prompt, self._generation(most))) as pieces:
+        form = JsonValue() if _is_json(guide) else None
+        async with aclosing(self._engine.generate(prompt, self._generation(most, guide))) as pieces:
             async for last in pieces:
                 if form is not None:
                     last = _within(form, last)
@@ -168,13 +174,26 @@ class _Exchange:
         is_failed = bool(ending) and isinstance(ending[-1], Failed)
         yield ending if is_failed else [*ending, *out.finish(last.finish, self._usage)]
 
-    def _generation(self, most: int) -> Generation:
+    async def _calls(self, prompt: Prompt, opening: str) -> bool:
+        """Whether the model, held to nothing, begins with a call. What it writes is not said, and written again."""
+        most = min(_LOOK, _LOOK if (room := self._room(prompt)) is None else room)
+        if most < 1:
+            return False
+        text = ""
+        async with aclosing(self._engine.generate(prompt, self._generation(most, None))) as pieces:
+            async for piece in pieces:
+                text = (text + piece.text).lstrip()
+                if piece.finish is not None or text.startswith(opening) or not opening.startswith(text):
+                    break
+        return text.startswith(opening)
+
+    def _generation(self, most: int, guide: Guide | None) -> Generation:
         asked = self._asked
         sampling = dict(asked.sampling)
         if isinstance(least := sampling.get("min_tokens"), int):
             sampling["min_tokens"] = min(least, most)
         stops = asked.stop if asked.block_stop is None else (*asked.stop, asked.block_stop)
-        return Generation(max_tokens=most, stop=stops, sampling=sampling, guide=asked.guide, logprobs=asked.logprobs)
+        return Generation(max_tokens=most, stop=stops, sampling=sampling, guide=guide, logprobs=asked.logprobs)
 
     def _say(self, piece: Piece, out: Generated) -> list[Event]:
         usage, made = self._usage, len(piece.tokens) + piece.unnamed

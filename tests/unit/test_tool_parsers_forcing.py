@@ -7,7 +7,7 @@ import jsonschema_rs
 import pytest
 
 from tests.unit.tool_texts import told
-from translation.parsers.tools import PARSERS, forced, stop
+from translation.parsers.tools import PARSERS, forced, opening, stop
 
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 WEATHER = {"type": "function", "name": "weather", "description": "Tells.", "parameters": CITY}
@@ -93,6 +93,17 @@ def test_a_block_ends_with_its_closing_tag() -> None:
         "llama": "</function>",
         "llama3_json": None,
         "mistral": None,
+        "json": None,
+        "pythonic": None,
+    }
+
+
+def test_a_call_is_told_from_json_by_its_opening_where_it_has_one() -> None:
+    assert {parser: opening(parser) for parser in PARSERS} == {
+        "hermes": "<tool_call>",
+        "llama": "<function=",
+        "llama3_json": None,
+        "mistral": "[TOOL_CALLS]",
         "json": None,
         "pythonic": None,
     }

@@ -74,6 +74,35 @@ async def test_a_form_holds_the_answer_and_not_the_thought() -> None:
     assert engine.runs[1].asked.guide is not None
 
 
+FORM = {"type": "json_schema", "name": "x", "schema": {"type": "object"}}
+
+
+@pytest.mark.parametrize("size", [1, 4, 400])
+async def test_a_model_that_begins_with_a_call_is_held_to_no_form(size: int) -> None:
+    engine = FakeEngine([f"{THOUGHT}</think>", f"\n{CALL}", CALL.removeprefix("<tool_call>")], words=WORDS, size=size)
+    told = await ask(engine, tools=[WEATHER], text_format=FORM)
+    assert [kind for kind, _ in told.items] == ["reasoning", "function_call"]
+    assert engine.runs[1].closed
+    assert engine.runs[2].asked.guide is None
+    assert engine.runs[2].prompt.endswith("</think>\n\n<tool_call>")
+
+
+@pytest.mark.parametrize("text", ["It is", "<tool", ""])
+async def test_a_model_with_tools_that_begins_with_anything_else_is_held_to_its_form(text: str) -> None:
+    engine = FakeEngine([f"{THOUGHT}</think>", text, '{"a": 1}'], words=WORDS)
+    told = await ask(engine, tools=[WEATHER], text_format=FORM)
+    assert told.text == '{"a": 1}'
+    assert engine.runs[2].asked.guide is not None
+    assert engine.runs[2].prompt == engine.runs[1].prompt
+
+
+async def test_nothing_is_asked_of_a_model_that_has_no_room() -> None:
+    engine = FakeEngine([f"{THOUGHT}</think>"], words=WORDS, heeds_limit=False)
+    told = await ask(engine, tools=[WEATHER], text_format=FORM, max_output_tokens=4)
+    assert told.end.reason == "length"
+    assert len(engine.runs) == 1
+
+
 @pytest.mark.parametrize("heeds", [True, False])
 async def test_an_answer_that_is_held_to_a_form_begins_at_its_beginning(heeds: bool) -> None:
     form = {"type": "json_schema", "name": "x", "schema": {"type": "object"}}

@@ -183,9 +183,15 @@ def test_calls_in_a_format_that_cannot_be_forced_are_refused() -> None:
     assert refused.value.param == "tool_choice"
 
 
-def test_a_form_beside_tools_is_reported_and_left_out() -> None:
+def test_a_form_holds_what_is_no_call() -> None:
     found = asked(tools=[WEATHER], text_format=FORM)
-    assert found.guide is None
+    assert (found.guide, found.call_opening) == (Guide(json_schema={"type": "object"}), "<tool_call>")
+    assert found.losses == ()
+
+
+def test_a_form_beside_calls_that_look_like_it_is_reported_and_left_out() -> None:
+    found = asked(replace(TWO, tool_parser="json"), tools=[WEATHER], text_format=FORM)
+    assert (found.guide, found.call_opening) == (None, None)
     assert found.losses == (Loss("text.format", "not enforced beside tools"),)
 
 

@@ -1,6 +1,6 @@
 """Tool calls out of plain model text, one parser per format."""
 
-from translation.parsers.tools.forcing import Forced, forced, stop
+from translation.parsers.tools.forcing import Forced, forced, opening, stop
 from translation.parsers.tools.said import (
     Arguments,
     CallEnded,
@@ -25,5 +25,6 @@ __all__ = [
     "ToolParserName",
     "Unreadable",
     "forced",
+    "opening",
     "stop",
 ]

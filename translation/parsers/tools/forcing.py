@@ -7,6 +7,7 @@ from translation.json_types import Json
 from translation.parsers.tools import hermes, llama, mistral
 from translation.parsers.tools.declared import Declared, declared
 
+_OPENINGS: Final = {"hermes": hermes.OPENING, "llama": llama.OPENING, "mistral": mistral.MARKER}
 _STOPS: Final = {"hermes": hermes.CLOSING, "llama": llama.CLOSING}
 
 
@@ -26,6 +27,11 @@ def forced(parser: str, tools: Sequence[Json]) -> Forced | None:
     functions = list(declared(tools))
     force = _FORCES.get(parser)
     return force(functions) if force is not None and functions else None
+
+
+def opening(parser: str) -> str | None:
+    """The string that begins a call and no other answer; None where there is no such string."""
+    return _OPENINGS.get(parser)
 
 
 def stop(parser: str) -> str | None:
