@@ -117,8 +117,8 @@ def doctor(
     from gateway.doctor.hosting import NotStarted
     from gateway.doctor.subjects import NothingToExamine
 
-    if html is not None and (html.is_dir() or not html.parent.is_dir()):
-        _refuse(f"{html} cannot be written: name a file in a folder that is there")
+    if html is not None:
+        _refuse_unwritable(html)
     try:
         healthy = run(settings, model or (), deadline_s=timeout, as_json=as_json, html=html)
     except NothingToExamine as nothing:
@@ -184,6 +184,13 @@ def _settings(config: Path | None, server: dict[str, Any]) -> Settings:
         return settings_of.find(server=server)
     except ConfigError as error:
         _refuse(str(error))
+
+
+def _refuse_unwritable(file: Path) -> None:
+    try:
+        file.open("a").close()
+    except OSError as error:
+        _refuse(f"{file} cannot be written: {error.strerror}")
 
 
 def _refuse(why: str) -> NoReturn:

@@ -17,7 +17,7 @@ from gateway.doctor.verdicts import Refusal, Untold, Wrong, hold
 from gateway.doctor.visit import Visit
 from translation.json_types import Json
 
-_PONG: Final = "Reply with the single word: pong"
+_SHORT: Final = "Say hello."
 _LONG: Final = "Count to 30."
 _LONGER: Final = "Count to 30, and write every number on a line of its own, with nothing else before it or after it."
 _LIMIT: Final = 16
@@ -51,13 +51,13 @@ class Check(NamedTuple):
 
 def text(visit: Visit) -> str:
     """A whole response."""
-    answer_of(_whole(visit, input=_PONG))
+    answer_of(_whole(visit, input=_SHORT))
     return ""
 
 
 def streaming(visit: Visit) -> str:
     """Every event where it belongs, deltas that add up, one end."""
-    heard = visit.stream(input=_PONG)
+    heard = visit.stream(input=_SHORT)
     check_order(heard.events, done=heard.done)
     answer_of(check_response(heard.response, visit.subject.name))
     return f"{len(heard.events)} events"
@@ -65,9 +65,9 @@ def streaming(visit: Visit) -> str:
 
 def usage(visit: Visit) -> str:
     """Tokens are counted, in a whole response and at the end of a stream."""
-    counted = check_usage(_whole(visit, input=_PONG).get("usage"))
+    counted = check_usage(_whole(visit, input=_SHORT).get("usage"))
     if visit.subject.capabilities.streaming:
-        check_usage(visit.stream(input=_PONG).response.get("usage"))
+        check_usage(visit.stream(input=_SHORT).response.get("usage"))
     return f"{counted['input_tokens']} in, {counted['output_tokens']} out"
 
 
@@ -140,7 +140,7 @@ def replay(visit: Visit) -> str:
         raise Untold("it did not think, so that there is nothing to take back")
     followed = tools.answered(first)
     if not items(first, "function_call"):
-        followed = [*followed, {"role": "user", "content": _PONG}]
+        followed = [*followed, {"role": "user", "content": _SHORT}]
     _whole(visit, input=[*asked, *followed], **request)
     sealed = sum(bool(item.get("encrypted_content")) for item in thoughts)
     return f"{sealed} sealed" if sealed else ""
@@ -149,7 +149,7 @@ def replay(visit: Visit) -> str:
 def errors(visit: Visit) -> str:
     """What its upstream refuses comes back as an error that says what is wrong."""
     try:
-        visit.whole(model=visit.subject.stranger, input=_PONG)
+        visit.whole(model=visit.subject.stranger, input=_SHORT)
     except Refusal as refusal:
         told = f"an unknown model is answered with {refusal.status} {refusal.code}"
         hold(refusal.status is not None and 400 <= refusal.status < 500, told)
@@ -167,7 +167,7 @@ def cancel(visit: Visit) -> str:
         if not heard.events or not str(heard.events[-1].get("type")).endswith(".delta"):
             raise Untold("it was over before anybody could leave")
     hold(visit.settled(), "its engine is still at work for a client that left")
-    check_response(visit.whole(input=_PONG), visit.subject.name)
+    check_response(visit.whole(input=_SHORT), visit.subject.name)
     return ""
 
 

@@ -31,7 +31,11 @@ def run(settings: Settings, names: Sequence[str], *, deadline_s: float, as_json:
         diagnoses = diagnose(settings, names, deadline_s, beginning)
     if html is not None:
         html.write_text(as_page(diagnoses), encoding="utf-8")
-    typer.echo(rendered_json(diagnoses).decode() if as_json else as_text(diagnoses, _painted))
+    typer.echo(
+        rendered_json(diagnoses).decode()
+        if as_json
+        else as_text(diagnoses, _painted, typer.get_terminal_size().columns)
+    )
     if html is not None:
         typer.echo(f"the report is in {html}", err=True)
     return not any(each.failed for each in diagnoses)
@@ -39,7 +43,7 @@ def run(settings: Settings, names: Sequence[str], *, deadline_s: float, as_json:
 
 def _painted(verdict: str) -> str:
     """In colour; `typer.echo` takes colours away where there is no terminal."""
-    return typer.style(verdict, fg=_COLOURS[verdict], bold=verdict == "fail")
+    return typer.style(verdict, fg=_COLOURS[verdict], bold=True if verdict == "fail" else None)
 
 
 @contextmanager
@@ -49,7 +53,7 @@ def _progress(steps: int) -> Iterator[Callable[[str], None]]:
         yield lambda step: None
         return
     with typer.progressbar(
-        length=steps, label="starting", file=sys.stderr, show_eta=False, show_pos=True, width=24
+        length=steps, label="starting".ljust(_LABEL), file=sys.stderr, show_eta=False, show_pos=True, width=24
     ) as bar:
         begun = False
 
@@ -57,6 +61,7 @@ def _progress(steps: int) -> Iterator[Callable[[str], None]]:
             nonlocal begun
             bar.label = step.ljust(_LABEL)[:_LABEL]
             bar.update(1 if begun else 0)
+            bar.render_progress()  # the label has changed, also where the count has not
             begun = True
 
         yield beginning

@@ -5,7 +5,7 @@ from html import escape
 from typing import Final
 
 from gateway.doctor.checks import CHECKS
-from gateway.doctor.report import milliseconds, summary
+from gateway.doctor.report import duration, summary
 from gateway.doctor.verdicts import Diagnosis, Finding
 
 _MARKS: Final = {"pass": "✓", "fail": "✗", "refused": "⊘", "skipped": "…"}
@@ -19,6 +19,7 @@ _STYLE: Final = """
 * { box-sizing: border-box; }
 body { margin: 0 auto; padding: 2rem 1.25rem 4rem; max-width: 72rem; color: var(--text); background: var(--ground);
   font: 16px/1.5 system-ui, sans-serif; }
+a { color: inherit; }
 h1 { font-size: 1.6rem; margin: 0 0 .25rem; }
 h2 { font-size: 1.15rem; margin: 2.5rem 0 .5rem; overflow-wrap: anywhere; }
 p { margin: .25rem 0; max-width: 45rem; }
@@ -84,7 +85,7 @@ def _overview(diagnoses: Sequence[Diagnosis]) -> str:
         + "</tr>"
         for number, check in enumerate(CHECKS)
     )
-    times = "".join(f"<td>{milliseconds(each.first_token_s)}</td>" for each in diagnoses)
+    times = "".join(f"<td>{duration(each.first_token_s)}</td>" for each in diagnoses)
     return f"""<table>
 <caption>Features and models</caption>
 <thead><tr><th scope="col">Feature</th>{heads}</tr></thead>
@@ -121,8 +122,8 @@ def _row(title: str, finding: Finding) -> str:
     return (
         f'<tr><th scope="row">{escape(title)}</th><td>{_word(finding.verdict)}</td>'
         f'<td class="detail">{escape(finding.detail)}</td>'
-        f'<td class="number">{milliseconds(finding.first_token_s)}</td>'
-        f'<td class="number">{milliseconds(finding.seconds)}</td></tr>'
+        f'<td class="number">{duration(finding.first_token_s)}</td>'
+        f'<td class="number">{duration(finding.seconds)}</td></tr>'
     )
 
 

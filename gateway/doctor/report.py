@@ -11,10 +11,12 @@ from gateway.doctor.checks import CHECKS
 from gateway.doctor.verdicts import Diagnosis, Finding, Verdict
 from gateway.table import table
 
-_MOST_COLUMNS: Final = 6
-"""Models beside each other."""
+_WIDEST_CELL: Final = 10
+"""Of a column under its head: a verdict or a time, and the space after it."""
 
 _VERDICT: Final = re.compile("|".join(get_args(Verdict)))
+
+_LONG_S: Final = 10.0
 
 FORM: Final = 1
 """Of the JSON; a new one where what is there changes its meaning."""
@@ -40,14 +42,14 @@ def as_json(diagnoses: Sequence[Diagnosis]) -> bytes:
     return orjson.dumps(report, option=orjson.OPT_INDENT_2)
 
 
-def as_text(diagnoses: Sequence[Diagnosis], paint: Callable[[str], str] = str) -> str:
+def as_text(diagnoses: Sequence[Diagnosis], paint: Callable[[str], str] = str, width: int = 80) -> str:
     """A table of features and models, and what there is to say of each finding that is no pass.
 
-    `paint` may put colours around a verdict.
+    `paint` may put colours around a verdict. Models that do not fit beside each other in `width` come below.
     """
     lines: list[str] = []
-    for start in range(0, len(diagnoses), _MOST_COLUMNS):
-        lines += [*_grid(diagnoses[start : start + _MOST_COLUMNS], paint), ""]
+    for group in _side_by_side(diagnoses, width):
+        lines += [*_grid(group, paint), ""]
     for each in diagnoses:
         lines += _remarks(each, paint)
     return "\n".join([*lines, summary(diagnoses)])
@@ -70,16 +72,31 @@ def counted(diagnoses: Sequence[Diagnosis]) -> dict[Verdict, int]:
     return counts
 
 
-def milliseconds(seconds: float | None) -> str:
+def duration(seconds: float | None) -> str:
     """For people."""
-    return "-" if seconds is None else f"{seconds * 1000:.0f} ms"
+    if seconds is None:
+        return "-"
+    return f"{seconds * 1000:.0f} ms" if seconds < _LONG_S else f"{seconds:.1f} s"
+
+
+def _side_by_side(diagnoses: Sequence[Diagnosis], width: int) -> list[list[Diagnosis]]:
+    groups: list[list[Diagnosis]] = []
+    left = 0
+    for each in diagnoses:
+        needed = max(_WIDEST_CELL, len(each.model) + 2, len(each.provider) + 2)
+        if not groups or needed > left:
+            groups.append([])
+            left = width - max(len(check.title) for check in CHECKS)
+        groups[-1].append(each)
+        left -= needed
+    return groups
 
 
 def _grid(diagnoses: Sequence[Diagnosis], paint: Callable[[str], str]) -> list[str]:
     rows = [("FEATURE", *(each.model for each in diagnoses)), ("", *(each.provider for each in diagnoses))]
     for number, check in enumerate(CHECKS):
         rows.append((check.title, *(each.findings[number].verdict for each in diagnoses)))
-    rows.append(("Time to first token", *(milliseconds(each.first_token_s) for each in diagnoses)))
+    rows.append(("Time to first token", *(duration(each.first_token_s) for each in diagnoses)))
     head, providers, *body, last = table(rows)
     painted = [_VERDICT.sub(lambda found: paint(found[0]), line) for line in body]
     return [head, providers, *painted, last]

@@ -1,0 +1,151 @@
+"""`responses-gateway doctor` as its users run it: on real engines, and on what cannot be examined."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from gateway.doctor.checks import CHECKS
+from tests.integration.engines import CONTEXT, ROOT, Engine
+from tests.upstream import closed_port
+
+pytestmark = pytest.mark.timeout(180)  # engines are started and ended
+
+MODEL = ROOT / "models/tiny-reasoner.gguf"
+EMBEDDED = {
+    "providers": {
+        "embedded": {
+            "type": "llamacpp",
+            "model": str(MODEL),
+            "engine": {"n_ctx": 4096, "n_parallel": 1, "cpuparams.n_threads": 1},
+        },
+        "scripted": {"type": "scripted"},
+    },
+    "models": {
+        "tiny": {
+            "provider": "embedded",
+            "two_pass": True,
+            "tool_parser": "hermes",
+            "max_thinking_tokens": 128,
+            "max_response_tokens": 256,
+            "request_defaults": {"temperature": 0},
+        },
+        "scripted": {"provider": "scripted"},
+        "any-*": {"provider": "scripted"},
+    },
+}
+
+
+def doctor(config: Mapping[str, Any], folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    file = folder / "config.yaml"
+    file.write_text(yaml.safe_dump(dict(config), sort_keys=False))
+    command = [str(Path(sys.executable).with_name("responses-gateway")), "doctor", "--config", str(file), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, cwd=folder, timeout=150, env={**os.environ})
+
+
+def verdicts(report: Mapping[str, Any], number: int = 0) -> dict[str, str]:
+    checks: Sequence[Mapping[str, str]] = report["backends"][number]["checks"]
+    return {each["check"]: each["verdict"] for each in checks}
+
+
+def only(config: Mapping[str, Any], *providers: str) -> dict[str, Any]:
+    """The part of a configuration that these providers serve."""
+    kept = {name: each for name, each in config["providers"].items() if name in providers}
+    return {"providers": kept, "models": {n: each for n, each in config["models"].items() if each["provider"] in kept}}
+
+
+def test_an_embedded_engine_and_the_scripted_model_are_examined_whole(tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+    done = doctor(only(EMBEDDED, "embedded", "scripted"), tmp_path, "--json", "--html", str(page))
+    assert done.returncode == 0, done.stdout + done.stderr
+    report = json.loads(done.stdout)
+    assert [each["model"] for each in report["backends"]] == ["tiny", "scripted"]
+    passing = {check.name for check in CHECKS} - {"images", "errors"}
+    assert verdicts(report) == {**dict.fromkeys(passing, "pass"), "images": "refused", "errors": "skipped"}
+    tiny = report["backends"][0]
+    assert (tiny["provider"], tiny["type"], tiny["ok"]) == ("embedded", "llamacpp", True)
+    assert 0 < tiny["first_token_s"] < 60
+    assert {name for name, verdict in verdicts(report, 1).items() if verdict != "pass"} == {
+        "tools_parallel",
+        "errors",
+        "overflow",
+    }
+    assert page.read_text().startswith("<!doctype html>")
+    assert f"the report is in {page}" in done.stderr
+    assert not (tmp_path / "responses-gateway.db").exists()
+
+
+def test_a_real_server_is_examined_and_what_is_declared_without_being_there_fails(
+    llama_server: Engine, tmp_path: Path
+) -> None:
+    window = {"max_context_window": CONTEXT}
+    config = {
+        "providers": {"llama": {"type": "openai_compatible", "base_url": f"{llama_server.url}/v1"}},
+        "models": {
+            "sound": {"provider": "llama", "model": "tiny", "capabilities": {**window, "images": False}},
+            "sees": {"provider": "llama", "model": "tiny", "capabilities": window},
+        },
+    }
+    done = doctor(config, tmp_path, "--json")
+    report = json.loads(done.stdout)
+    sound, sees = verdicts(report), verdicts(report, 1)
+    told = ("text", "streaming", "usage", "length", "stop", "tools", "tools_parallel", "tools_streamed", "tools_forced")
+    for check in (*told, "json_schema", "reasoning", "replay", "cancel", "overflow"):
+        assert sound[check] == "pass", (check, done.stdout)
+    assert (sound["images"], sees["images"]) == ("refused", "fail")
+    assert [each["ok"] for each in report["backends"]] == [True, False]
+    assert done.returncode == 1
+
+
+def test_the_table_is_for_people_and_has_no_colours_in_a_pipe(tmp_path: Path) -> None:
+    done = doctor(only(EMBEDDED, "scripted"), tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[0].split() == ["FEATURE", "scripted"]
+    assert done.stdout.splitlines()[-1] == "1 model: 13 passed, 0 failed, 0 refused, 3 skipped"
+    assert "\x1b" not in done.stdout
+    assert done.stderr == ""
+
+
+def test_only_what_is_examined_is_started(tmp_path: Path) -> None:
+    cut = tmp_path / "cut.gguf"
+    cut.write_bytes(MODEL.read_bytes()[:2_000_000])
+    providers = {**EMBEDDED["providers"], "embedded": {"type": "llamacpp", "model": str(cut)}}
+    config = {**EMBEDDED, "providers": providers}
+    done = doctor(config, tmp_path, "--model", "any-thing", "--json")
+    (backend,) = json.loads(done.stdout)["backends"]
+    assert (done.returncode, backend["model"], backend["provider"]) == (0, "any-thing", "scripted")
+    assert done.stderr == ""
+    done = doctor(config, tmp_path, "--model", "tiny")
+    assert (done.returncode, "fail Text: 503 engine_unavailable" in done.stdout) == (1, True)
+
+
+def test_a_server_that_is_not_there_fails_at_once_and_is_told(tmp_path: Path) -> None:
+    gone = {"type": "vllm", "base_url": f"http://127.0.0.1:{closed_port()}/v1", "connect_s": 1, "retries": 0}
+    done = doctor({"providers": {"gone": gone}, "models": {"m": {"provider": "gone"}}}, tmp_path)
+    assert done.returncode == 1
+    assert "fail Text: 502 upstream_unreachable" in done.stdout
+    assert "1 model: 0 passed, 1 failed, 0 refused, 15 skipped" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("config", "arguments", "words"),
+    [
+        ({"modles": {}}, (), "modles: unknown key; did you mean models?"),
+        (only(EMBEDDED, "scripted"), ("--model", "nobody"), "no model of the config is called nobody"),
+        (only(EMBEDDED, "scripted"), ("--model", "any-*"), "any-* is a pattern"),
+        (only(EMBEDDED, "scripted"), ("--html", "nowhere/report.html"), "nowhere/report.html cannot be written"),
+        ({"providers": {"a": {"type": "scripted"}}, "models": {"*": {"provider": "a"}}}, (), "every model"),
+    ],
+)
+def test_what_cannot_be_examined_is_told_with_exit_code_2(
+    config: Mapping[str, Any], arguments: Sequence[str], words: str, tmp_path: Path
+) -> None:
+    done = doctor(config, tmp_path, *arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert words in done.stderr

@@ -1,0 +1,190 @@
+"""gateway/doctor: which models are chosen, and what is printed, written and returned of what was found."""
+
+import json
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from gateway.doctor.checks import CHECKS
+from gateway.doctor.page import as_page
+from gateway.doctor.report import as_json, as_text, counted, duration
+from gateway.doctor.subjects import NothingToExamine, chosen, practice
+from gateway.doctor.verdicts import Diagnosis, Finding, Verdict
+from gateway.settings import Settings, parse
+from providers.registry import build
+
+VERDICTS: tuple[Verdict, ...] = ("pass", "fail", "refused", "skipped")
+
+
+def diagnosis(model: str = "m", *failing: str, **changes: str) -> Diagnosis:
+    """All checks pass but those named; what is skipped is said for a reason."""
+    findings = [
+        Finding(
+            check=check.name,
+            verdict="fail" if check.name in failing else "skipped" if check.name == "errors" else "pass",
+            detail="<b>why</b> & so" if check.name in (*failing, "errors") else "",
+            losses=("stop=dropped",) if check.name == "stop" else (),
+            seconds=0.5,
+            first_token_s=0.0123 if check.name == "streaming" else None,
+        )
+        for check in CHECKS
+    ]
+    facts = {"provider": "p", "kind": "vllm", "upstream_model": "org/m", **changes}
+    return Diagnosis(model=model, findings=tuple(findings), capabilities={"tools": True}, **facts)
+
+
+class Reader(HTMLParser):
+    """The tags of a page, which must all be closed, and what they refer to."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.ids: list[str] = []
+        self.references: list[str] = []
+        self.headings = 0
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        self.headings += tag == "th" and "scope" in given
+        assert tag != "th" or "scope" in given
+        self.ids += [given["id"] or ""] if "id" in given else []
+        self.references += [given[name] or "" for name in ("href", "src") if name in given]
+        self.references += [f"#{given[name]}" for name in ("aria-labelledby",) if name in given]
+        if tag not in ("meta", "link", "img", "br"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def test_the_table_has_a_row_for_every_feature_and_a_column_for_every_model() -> None:
+    text = as_text([diagnosis("one", "tools"), diagnosis("two")])
+    head, providers, *rows = text.splitlines()
+    assert head.split() == ["FEATURE", "one", "two"]
+    assert providers.split() == ["p", "p"]
+    assert [row.split("  ")[0] for row in rows[: len(CHECKS)]] == [check.title for check in CHECKS]
+    row = next(row for row in rows if row.startswith("Tools: call and result"))
+    assert row.split()[-2:] == ["fail", "pass"]
+    assert "Time to first token" in text
+    assert "12 ms" in text
+
+
+def test_what_is_no_pass_has_its_reason_and_what_is_lost_is_named() -> None:
+    text = as_text([diagnosis("one", "tools")])
+    assert "  fail Tools: call and result: <b>why</b> & so" in text
+    assert "  skipped Errors: <b>why</b> & so" in text
+    assert "  lost on the way: stop=dropped" in text
+    assert text.endswith("1 model: 14 passed, 1 failed, 0 refused, 1 skipped")
+
+
+def test_verdicts_are_painted_and_nothing_else_is() -> None:
+    plain, painted = as_text([diagnosis("pass")]), as_text([diagnosis("pass")], lambda word: f"[{word}]")
+    assert painted.splitlines()[0] == plain.splitlines()[0] == "FEATURE                 pass"
+    assert re.sub(r"[\[\]]", "", painted) == plain
+
+
+def test_models_that_do_not_fit_beside_each_other_come_below() -> None:
+    many = [diagnosis(f"model-{number:02}") for number in range(9)]
+    lines = as_text(many, width=80).splitlines()
+    heads = [line.split()[1:] for line in lines if line.startswith("FEATURE")]
+    assert [name for head in heads for name in head] == [each.model for each in many]
+    assert len(heads) == 2
+    assert all(len(line) <= 80 for line in lines[: lines.index("") + 1])
+    assert [line for line in as_text([diagnosis("m" * 200)], width=20).splitlines() if "FEATURE" in line] != []
+
+
+def test_json_says_everything_and_whether_all_is_well() -> None:
+    said = json.loads(as_json([diagnosis("one", "tools"), diagnosis("two")]))
+    assert (said["version"], said["ok"]) == (1, False)
+    assert [(each["model"], each["ok"]) for each in said["backends"]] == [("one", False), ("two", True)]
+    one = said["backends"][0]
+    assert one["capabilities"] == {"tools": True}
+    assert (one["type"], one["upstream_model"], one["first_token_s"]) == ("vllm", "org/m", 0.0123)
+    assert one["losses"] == ["stop=dropped"]
+    assert [each["check"] for each in one["checks"]] == [check.name for check in CHECKS]
+    assert one["checks"][1] == {
+        "check": "streaming",
+        "verdict": "pass",
+        "detail": "",
+        "losses": [],
+        "seconds": 0.5,
+        "first_token_s": 0.0123,
+    }
+    assert json.loads(as_json([diagnosis()]))["ok"] is True
+
+
+def test_the_page_is_whole_and_needs_nothing_from_elsewhere() -> None:
+    page = as_page([diagnosis("<script>", "tools"), diagnosis("two", provider="a&b")])
+    reader = Reader(page)
+    assert reader.open == []
+    assert len(set(reader.ids)) == len(reader.ids)
+    assert {reference.removeprefix("#") for reference in reader.references} == set(reader.ids)
+    assert all(reference.startswith("#") for reference in reader.references)
+    assert "<script>" not in page
+    assert "<b>why</b>" not in page
+    assert "a&amp;b" in page
+    assert "prefers-color-scheme: dark" in page
+    assert not re.search(r"https?://|@import|url\(", page)
+    assert reader.headings > len(CHECKS) * 3
+
+
+@pytest.mark.parametrize("verdict", VERDICTS)
+def test_the_page_has_a_word_and_a_colour_for_every_verdict(verdict: Verdict) -> None:
+    page = as_page([])
+    assert f".{verdict} " in page
+    assert f"--{verdict}:" in page
+    assert f"</span> {verdict}</span>" in page
+
+
+def test_every_verdict_is_counted() -> None:
+    assert counted([diagnosis("one", "tools"), diagnosis("two")]) == {"pass": 29, "fail": 1, "refused": 0, "skipped": 2}
+
+
+def test_times_are_for_people() -> None:
+    assert (duration(None), duration(0.0123), duration(75.04)) == ("-", "12 ms", "75.0 s")
+
+
+def settings() -> Settings:
+    models = {
+        "a": {"provider": "one", "capabilities": {"images": False}, "strict": True},
+        "b": {"provider": "two", "model": "org/b"},
+        "c-*": {"provider": "two"},
+    }
+    return parse(
+        {"providers": {"one": {"type": "scripted"}, "two": {"type": "scripted"}}, "models": models}, environ={}
+    )
+
+
+def test_all_models_that_are_no_patterns_are_chosen_or_those_that_are_named() -> None:
+    assert list(chosen(settings(), [])) == ["a", "b"]
+    assert list(chosen(settings(), ["c-1", "a"])) == ["c-1", "a"]
+
+
+@pytest.mark.parametrize(
+    ("names", "words"), [(["c-*"], "c-* is a pattern"), (["d"], "no model of the config is called d; there are: a, b")]
+)
+def test_names_that_are_no_models_are_told(names: list[str], words: str) -> None:
+    with pytest.raises(NothingToExamine, match=re.escape(words)):
+        chosen(settings(), names)
+
+
+def test_a_configuration_of_patterns_needs_a_name() -> None:
+    only = settings().model_copy(update={"models": {"*": settings().models["c-*"]}})
+    with pytest.raises(NothingToExamine, match="--model"):
+        chosen(only, [])
+
+
+def test_the_gateway_that_is_examined_has_a_key_of_its_own_and_keeps_nothing() -> None:
+    given = settings()
+    providers = {name: build(name, config) for name, config in given.providers.items()}
+    through, subjects, key = practice(given, chosen(given, ["a", "c-1"]), providers)
+    assert through.store.url is None
+    assert through.auth is not None
+    assert [each.secret for each in through.auth.keys] == [key]
+    assert len(key) > 30
+    assert list(through.models) == ["a", "c-1", "doctor-no-such-model-0", "doctor-no-such-model-1"]
+    assert (through.models["a"].model, through.models["c-1"].model) == ("a", "c-1")
+    first, second = subjects
+    assert (first.capabilities.images, first.strict, second.capabilities.images) == (False, True, True)
