@@ -3,12 +3,17 @@
 import re
 from collections.abc import Sequence
 
+from translation.events import Event, Noted
 from translation.loss import Loss
+from translation.text_calls import WARNINGS
 
 LOSS_HEADER = "x-gateway-loss"
 
 _MAX_CHARS = 2000
 """Proxies refuse replies whose headers are long."""
+
+_MAX_NAME_CHARS = 64
+"""The longest that a tool's name may be."""
 
 _UNPRINTABLE = re.compile(r"[^\x20-\x7e]|,")
 """What a header cannot hold, or would end the entry; names of unknown parameters are the client's own."""
@@ -26,6 +31,14 @@ def loss_header(losses: Sequence[Loss]) -> dict[str, str]:
             break
         kept.append(entry)
     return said_again(", ".join(kept))
+
+
+def unfit_calls(batch: Sequence[Event]) -> list[Loss]:
+    """The model's calls that did not fit, where a batch tells of them. By name only: headers end up in logs, and why a
+    call does not fit quotes it."""
+    noted = [event.facts.get(WARNINGS, ()) for event in batch if isinstance(event, Noted) and event.facts]
+    names = [each["name"][:_MAX_NAME_CHARS] for warnings in noted for each in warnings]
+    return [Loss("tool_calls", f"{name or 'one'} does not fit") for name in names]
 
 
 def said_again(losses: str | None) -> dict[str, str]:

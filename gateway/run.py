@@ -1,16 +1,17 @@
 """One reply in the making: from a plan to the bytes or the object its client gets."""
 
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from gateway.endpoints import Endpoint, Identity, Presentation
 from gateway.errors import TurnFailed
 from gateway.logs import note_warnings
-from gateway.loss_header import loss_header
+from gateway.loss_header import loss_header, unfit_calls
 from gateway.plan import Relayed, Translated
 from gateway.streaming import Wire
 from gateway.wires import RelayedWire, TranslatedWire
 from translation.json_types import Json
+from translation.loss import Loss
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,8 @@ class Run:
     identity: Identity
     presentation: Presentation
     plan: Relayed | Translated
+    unfit: list[Loss] = field(default_factory=list, init=False)
+    """Calls of a whole reply that did not fit their tools; known once there is a result."""
 
     def wire(self) -> Wire:
         """The response as a stream."""
@@ -46,11 +49,12 @@ class Run:
                     async for batch in batches:
                         said = batch if calls is None else calls.feed(batch)
                         note_warnings(said)
+                        self.unfit.extend(unfit_calls(said))
                         collector.feed(said)
                 if collector.failed is not None:
                     raise TurnFailed(collector.failed)
                 return collector.result()
 
     def headers(self) -> dict[str, str]:
-        """What the request lost, for the client to read."""
-        return loss_header(self.plan.losses)
+        """What the request lost, and a whole reply of the model's calls, for the client to read."""
+        return loss_header([*self.plan.losses, *self.unfit])

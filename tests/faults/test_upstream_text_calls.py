@@ -94,6 +94,15 @@ async def test_a_whole_answer_leaves_out_the_call_that_does_not_fit(path: str, g
 
 
 @ENDPOINTS
+async def test_a_whole_answer_names_the_calls_that_did_not_fit(path: str, gateway: StartGateway) -> None:
+    async with ScriptedUpstream() as upstream, client() as asking:
+        upstream.script(chat_text(f"{UNFIT}{F}"))
+        base_url = gateway(told_in_words(upstream.url)).v1
+        reply = await asking.post(base_url + path, json=question(path, stream=False, tools=TOOLS[path]))
+    assert reply.headers["x-gateway-loss"] == "tool_calls=f does not fit"
+
+
+@ENDPOINTS
 async def test_a_whole_answer_of_nothing_but_a_broken_call_says_so(path: str, gateway: StartGateway) -> None:
     async with ScriptedUpstream() as upstream:
         upstream.script(chat_text(CUT))
