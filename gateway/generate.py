@@ -26,7 +26,7 @@ from translation.generate.encode import GenerateCollector, GenerateEncoder
 from translation.generate.schema import validate
 from translation.json_types import Json
 from translation.loss import Loss
-from translation.profile import TOOL_PARSERS, Profile
+from translation.profile import TOOL_PARSERS, Profile, in_two_passes
 from translation.sse import DEFAULT_MAX_FRAME_BYTES
 
 GENERATE: Final = replace(
@@ -101,7 +101,7 @@ class Generating:
                 param="two_pass",
             )
         if twice and profile.two_pass == "off":
-            profile = replace(profile, two_pass="on")
+            profile = in_two_passes(profile)
         if twice is False and profile.two_pass != "off":
             # What the passes told apart, the tags have to.
             profile = replace(profile, two_pass="off", parsing_format="think_tags")

@@ -46,7 +46,8 @@ class ModelConfig(BaseModel):
     tool_parser: Name | None = Field(
         default=None,
         description="How tool calls are read: `openai`, as the upstream reports them; or out of its text by `hermes`, "
-        "`llama`, `llama3_json`, `mistral`, `json` or `pythonic`; on `vllm_inprocess` also `vllm:NAME`, vLLM's own.",
+        "`llama`, `llama3_json`, `mistral`, `json` or `pythonic`; on `vllm_inprocess` also `vllm:NAME`, vLLM's own. "
+        "With two passes `hermes` if left out.",
     )
     text_tool_calls: Name | None = Field(
         default=None,

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from providers.config import ProviderType
-from translation.profile import DEFAULT_PROFILE, Profile
+from translation.profile import DEFAULT_PROFILE, Profile, in_two_passes
 
 _SAMPLING = frozenset({"top_k", "min_p", "repetition_penalty"})
 """Outside OpenAI's APIs, and understood by every open server."""
@@ -186,4 +186,6 @@ def profile_for(kind: ProviderType, overrides: Mapping[str, Any]) -> Profile:
     """The kind's profile with one model's own values. `extra_params` adds to the kind's; everything else replaces."""
     profile = PROFILES[kind]
     extra_params = profile.extra_params | frozenset(overrides.get("extra_params", ()))
+    if overrides.get("two_pass") == "on":
+        profile = in_two_passes(profile)
     return replace(profile, **{**overrides, "extra_params": extra_params})

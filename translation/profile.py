@@ -1,7 +1,7 @@
 """Facts about a model family that shape how a turn is said to it and how its text is read."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal, TypeAlias
 
 ParsingFormat: TypeAlias = Literal["direct_response", "think_tags"]
@@ -103,3 +103,9 @@ class Profile:
 
 
 DEFAULT_PROFILE = Profile()
+
+
+def in_two_passes(profile: Profile) -> Profile:
+    """The profile for thinking and answer as two runs: their text is all there is, so calls are read out of it."""
+    parser = "hermes" if profile.tool_parser == "openai" else profile.tool_parser
+    return replace(profile, two_pass="on", tool_parser=parser)

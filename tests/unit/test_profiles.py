@@ -21,3 +21,11 @@ def test_a_models_extra_params_are_added_to_the_types() -> None:
 
 def test_openrouters_routing_fields_are_passed_on() -> None:
     assert {"provider", "route", "transforms", "models"} <= PROFILES["openrouter"].extra_params
+
+
+def test_calls_of_two_passes_are_read_out_of_text_unless_the_operator_says_otherwise() -> None:
+    assert profile_for("vllm", {}).tool_parser == "openai"
+    assert profile_for("vllm", {"two_pass": "engine"}).tool_parser == "openai"
+    assert profile_for("vllm", {"two_pass": "on"}).tool_parser == "hermes"
+    assert profile_for("vllm", {"two_pass": "on", "tool_parser": "mistral"}).tool_parser == "mistral"
+    assert profile_for("vllm_inprocess", {"two_pass": "on"}).tool_parser == "hermes"
