@@ -16,5 +16,7 @@ NATIVE_ROUTES = {
     "chat over Gemini's": (CHAT, "gemini"),
     "Responses over Ollama's": (RESPONSES, "ollama"),
     "chat over Ollama's": (CHAT, "ollama"),
+    "Responses over Harmony": (RESPONSES, "harmony"),
+    "chat over Harmony": (CHAT, "harmony"),
 }
 """Those to upstreams with an API that no client speaks."""

@@ -12,6 +12,7 @@ from providers.registry import CAPABILITIES
 from providers.spoken import SPOKEN
 from tests.unit.driving import collect, counting_ids
 from tests.unit.golden import GOLDEN
+from tests.unit.harmony import lower_to_harmony
 from translation.json_types import Item
 from translation.responses.lift import lift
 from translation.responses.schema import validate
@@ -53,4 +54,5 @@ def test_what_a_model_said_can_be_said_to_another(recording: Path, kind: Provide
     validate(body)
     able = CAPABILITIES[kind]
     turn = bridge(lift(body), kinds=able.tool_kinds, hosted=able.hosted_tools).turn
-    assert orjson.dumps(SPOKEN[dialect].lower(turn, PROFILES[kind]).body)
+    lower = lower_to_harmony if dialect == "harmony" else SPOKEN[dialect].lower
+    assert orjson.dumps(lower(turn, PROFILES[kind]).body)

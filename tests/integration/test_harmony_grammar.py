@@ -1,0 +1,116 @@
+"""The grammars of Harmony on a real llama-server. Its model is not gpt-oss: other tokens stand for the marks."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import jsonschema_rs
+import orjson
+import pytest
+
+from providers.harmony.encoding import Marks
+from providers.harmony.grammar import Grammar
+from tests.integration.engines import Engine
+
+# Kinds that end by themselves: the model is no good at ending a text.
+SCHEMAS: dict[str, Any] = {
+    "constants": {
+        "type": "object",
+        "properties": {"unit": {"enum": ["c", "f"]}, "deep": {"const": {"a": [1]}}, "on": {"type": "boolean"}},
+        "required": ["unit", "deep"],
+        "additionalProperties": False,
+    },
+    "lists": {
+        "type": "object",
+        "properties": {
+            "days": {"type": "array", "items": {"type": ["boolean", "null"]}, "minItems": 1, "maxItems": 3},
+            "pair": {"type": "array", "prefixItems": [{"enum": [1, 2]}, {"enum": ["x"]}], "items": False},
+        },
+        "required": ["pair", "days"],
+        "additionalProperties": False,
+    },
+    "a tree": {
+        "$defs": {
+            "node": {
+                "type": "object",
+                "properties": {
+                    "leaf": {"type": "boolean"},
+                    "next": {"anyOf": [{"$ref": "#/$defs/node"}, {"const": 0}]},
+                },
+                "required": ["leaf"],
+                "additionalProperties": False,
+            }
+        },
+        "$ref": "#/$defs/node",
+    },
+    "all of two": {
+        "allOf": [
+            {"type": "object", "properties": {"a": {"enum": ["<|", "\\", "ü\n"]}}, "required": ["a"]},
+            {"properties": {"b": {"type": "null"}}, "required": ["b"]},
+        ]
+    },
+    "nothing at all": {"type": "object", "properties": {}, "additionalProperties": False},
+}
+
+
+@pytest.fixture(scope="module")
+def server(llama_server: Engine) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=llama_server.url, timeout=60) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def marks(server: httpx.Client) -> Marks:
+    def token(text: str) -> int:
+        [found] = server.post("/tokenize", json={"content": text, "parse_special": True}).json()["tokens"]
+        return int(found)
+
+    return Marks(
+        start=token("<|im_start|>"),
+        channel=token("<think>"),
+        constrain=token("</tool_call>"),
+        message=token("</think>"),
+        end=token("<tool_call>"),
+        returns=-1,
+        call=-1,
+    )
+
+
+def written(server: httpx.Client, grammar: Grammar, *, temperature: float, seed: int) -> dict[str, Any]:
+    body = {
+        "prompt": [1, 2, 3],
+        "n_predict": 250,
+        "temperature": temperature,
+        "seed": seed,
+        "return_tokens": True,
+        "grammar": grammar.text,
+    }
+    reply = server.post("/completion", json=body)
+    assert reply.status_code == 200, reply.text
+    said: dict[str, Any] = reply.json()
+    return said
+
+
+@pytest.mark.parametrize("schema", SCHEMAS.values(), ids=SCHEMAS)
+def test_a_call_has_arguments_that_fit_its_schema(server: httpx.Client, marks: Marks, schema: Any) -> None:
+    grammar = Grammar(marks, [{"function": {"name": "f", "parameters": schema}}], must_call=True)
+    # The model would write a thought first and never end it.
+    grammar.text = grammar.text.replace("root ::= step* ", "root ::= ")
+    for seed in range(4):
+        said = written(server, grammar, temperature=3.0, seed=seed)
+        assert said["stop_type"] == "eos", said["content"]
+        tokens = said["tokens"]
+        assert marks.channel in tokens
+        detokenized = {"tokens": tokens[tokens.index(marks.message) + 1 : -1]}
+        arguments = server.post("/detokenize", json=detokenized).json()["content"]
+        assert jsonschema_rs.is_valid(schema, orjson.loads(arguments)), arguments
+
+
+def test_a_text_holds_no_mark_of_the_form_that_gpt_oss_has(server: httpx.Client, marks: Marks) -> None:
+    """Of the tokens that stand for marks here, one looks like those of gpt-oss."""
+    grammar = Grammar(marks, [], answer={"enum": ["yes", "no"]})
+    for seed in range(4):
+        tokens = written(server, grammar, temperature=20.0, seed=seed)["tokens"]
+        assert tokens[0] == marks.channel
+        before = {tokens[place - 1] for place, token in enumerate(tokens) if token == marks.start}
+        assert before <= {marks.end}

@@ -1,0 +1,43 @@
+"""gpt-oss's own encoding, and texts with its control tokens, for tests."""
+
+from functools import cache
+
+from providers.harmony.asked import asked_of
+from providers.harmony.encoding import Encoding, encoding
+from providers.harmony.reply import HarmonyReply
+from tests.harmony_vocabulary import place
+from tests.unit.driving import counting_ids
+from translation.events import Event
+from translation.lowered import Lowered
+from translation.profile import DEFAULT_PROFILE, Profile
+from translation.turn import Turn
+
+
+@cache
+def real() -> Encoding:
+    return encoding(place())
+
+
+def marked(text: str) -> list[int]:
+    """The tokens of text in which control tokens are spelt out."""
+    tokens: list[int] = real().library.encode(text, allowed_special="all")
+    return tokens
+
+
+def lower_to_harmony(turn: Turn, profile: Profile = DEFAULT_PROFILE) -> Lowered:
+    asked = asked_of(turn, profile, real())
+    return Lowered(asked.body, asked.losses)
+
+
+def prompt_of(turn: Turn) -> str:
+    """The prompt of a turn, its control tokens spelt out."""
+    return real().decode(lower_to_harmony(turn).body["prompt"])
+
+
+def events_of(
+    text: str | list[int], primed: str = "", stop: tuple[str, ...] = (), profile: Profile = DEFAULT_PROFILE
+) -> list[Event]:
+    """What a reply means, up to its end."""
+    reply = HarmonyReply(real(), counting_ids(), profile, marked(primed), stop)
+    tokens = marked(text) if isinstance(text, str) else text
+    return [*(event for token in tokens for event in reply.feed(token)), *reply.finish("completed")]
