@@ -66,19 +66,30 @@ def serve(
 
 
 @app.command()
-def models(config: ConfigOption = None) -> None:
+def models(
+    config: ConfigOption = None,
+    capabilities: Annotated[
+        bool, typer.Option("--capabilities", help="Print all of what each model can do, and what it cannot.")
+    ] = False,
+) -> None:
     """List what clients may ask for, who serves it, and what it can do."""
     settings = _settings(config, {})
 
+    from gateway.matrix import matrix
     from gateway.table import table
     from providers.registry import build
 
     built = {name: build(name, provider) for name, provider in settings.providers.items()}
+    able = {
+        name: model.capabilities_over(built[model.provider].capabilities) for name, model in settings.models.items()
+    }
+    if capabilities:
+        typer.echo("\n".join(matrix(able)))
+        return
     rows = [("MODEL", "PROVIDER", "UPSTREAM MODEL", "CAPABILITIES")]
     for name, model in settings.models.items():
-        capabilities = model.capabilities_over(built[model.provider].capabilities)
-        able = [field.name for field in fields(capabilities) if getattr(capabilities, field.name) is True]
-        rows.append((name, model.provider, model.model or "the same", " ".join(able)))
+        flags = [field.name for field in fields(able[name]) if getattr(able[name], field.name) is True]
+        rows.append((name, model.provider, model.model or "the same", " ".join(flags)))
     typer.echo("\n".join(table(rows)))
 
 

@@ -2,14 +2,21 @@
 
 import pytest
 
-from translation.call_arguments import arguments_object
+from translation.call_arguments import arguments_object, fault_in
 from translation.json_types import Json
 from translation.loss import Loss
 
 
 @pytest.mark.parametrize(
     ("arguments", "given"),
-    [('{"a":{"b":[1]}}', {"a": {"b": [1]}}), ("{}", {}), ("", {}), (" \n", {})],
+    [
+        ('{"a":{"b":[1]}}', {"a": {"b": [1]}}),
+        ("{}", {}),
+        ("", {}),
+        (" \n", {}),
+        ('```json\n{"a": 1}\n```\n', {"a": 1}),
+        ('``` {"a": "```"} ```', {"a": "```"}),
+    ],
 )
 def test_an_object_is_read_and_nothing_is_an_empty_one(arguments: str, given: Json) -> None:
     losses: list[Loss] = []
@@ -17,8 +24,30 @@ def test_an_object_is_read_and_nothing_is_an_empty_one(arguments: str, given: Js
     assert losses == []
 
 
-@pytest.mark.parametrize("arguments", ['{"a":', "[1]", '"text"', "null", "hello", "[" * 300 + "]" * 300])
+@pytest.mark.parametrize(
+    "arguments", ['{"a":', "[1]", '"text"', "null", "hello", "[" * 300 + "]" * 300, "```json\n[1]\n```", "```"]
+)
 def test_what_is_no_object_is_kept_as_it_is_and_marked(arguments: str) -> None:
     losses: list[Loss] = []
     assert arguments_object(arguments, "input[0].arguments", losses) == {"raw_arguments": arguments}
     assert losses == [Loss("input[0].arguments", "wrapped")]
+
+
+def test_what_is_too_long_is_kept_as_it_is_and_marked() -> None:
+    losses: list[Loss] = []
+    given = '{"a":"é"}'
+    assert arguments_object(given, "p", losses, max_bytes=10) == {"a": "é"}
+    assert arguments_object(given, "p", losses, max_bytes=9) == {"raw_arguments": given}
+    assert losses == [Loss("p", "wrapped")]
+
+
+def test_arguments_are_no_longer_than_two_hundred_thousand_bytes_unless_they_may_be() -> None:
+    losses: list[Loss] = []
+    given = '{"a":"' + "x" * 200_000 + '"}'
+    assert arguments_object(given, "p", losses) == {"raw_arguments": given}
+    assert arguments_object(given, "p", [], max_bytes=300_000) == {"a": "x" * 200_000}
+
+
+@pytest.mark.parametrize("arguments", ["", " ", "{}"])
+def test_no_arguments_at_all_are_no_fault(arguments: str) -> None:
+    assert fault_in(arguments, 100) is None

@@ -14,6 +14,7 @@ from translation.json_types import Item, Json
 from translation.loss import Loss
 from translation.profile import DEFAULT_PROFILE, Profile
 
+PLACEHOLDER = {"google": {"thought_signature": "skip_thought_signature_validator"}}
 PNG = "data:image/png;base64,AAAA"
 
 
@@ -304,6 +305,29 @@ PROFILES: dict[str, tuple[Profile, list[Item], list[Json], list[str]]] = {
         Profile(media_in_tool_messages=True),
         [call("x"), output("x", [text("see"), IMAGE])],
         [chat_calls(chat_call("x")), chat_output("x", [{"type": "text", "text": "see"}, CHAT_IMAGE])],
+        [],
+    ),
+    "calls have reasoning beside them, though there is none": (
+        Profile(empty_reasoning=True),
+        [call("x"), call("y"), output("x"), output("y"), reasoning("hm"), call("z"), output("z"), assistant("a")],
+        [
+            {**chat_calls(chat_call("x"), chat_call("y")), "reasoning_content": ""},
+            chat_output("x"),
+            chat_output("y"),
+            {**chat_calls(chat_call("z")), "reasoning_content": "hm"},
+            chat_output("z"),
+            {"role": "assistant", "content": "a"},
+        ],
+        [],
+    ),
+    "the first of parallel calls has a placeholder for its signature": (
+        Profile(call_signatures="placeholder"),
+        [call("x"), call("y"), output("x"), output("y")],
+        [
+            chat_calls({**chat_call("x"), "extra_content": PLACEHOLDER}, chat_call("y")),
+            chat_output("x"),
+            chat_output("y"),
+        ],
         [],
     ),
     "developers keep their role": (

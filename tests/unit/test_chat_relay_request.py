@@ -189,3 +189,60 @@ def test_an_effort_the_upstream_has_no_field_for_is_a_loss() -> None:
     assert "reasoning_effort" not in lowered.body
     assert lowered.losses == [Loss("reasoning_effort", "dropped")]
     assert relay_body(body, Profile(), model="theirs").body["reasoning_effort"] == "low"
+
+
+TOOL_CALL = {"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+SIGNED = {**TOOL_CALL, "extra_content": {"google": {"thought_signature": "skip_thought_signature_validator"}}}
+CALLED: dict[str, tuple[Json, Json, Json]] = {
+    "nothing is said beside calls unless it has to be": ({}, {}, {}),
+    "reasoning, though there is none": ({"empty_reasoning": True}, {}, {"reasoning_content": ""}),
+    "reasoning in the field it is replayed in": (
+        {"empty_reasoning": True, "replay_reasoning": "reasoning_details"},
+        {},
+        {"reasoning": ""},
+    ),
+    "reasoning, where there is some": (
+        {"empty_reasoning": True},
+        {"reasoning": "hm"},
+        {"reasoning_content": "hm"},
+    ),
+    "reasoning, where it is not replayed": (
+        {"empty_reasoning": True, "replay_reasoning": "none"},
+        {"reasoning": "hm"},
+        {"reasoning_content": ""},
+    ),
+    "a placeholder for a signature": ({"call_signatures": "placeholder"}, {}, {"tool_calls": [SIGNED, TOOL_CALL]}),
+    "a signature of its own": (
+        {"call_signatures": "placeholder"},
+        {"tool_calls": [{**TOOL_CALL, "extra_content": {"google": {"thought_signature": "s"}}}]},
+        {"tool_calls": [{**TOOL_CALL, "extra_content": {"google": {"thought_signature": "s"}}}]},
+    ),
+}
+
+
+@pytest.mark.parametrize(("profile", "given", "expected"), CALLED.values(), ids=CALLED)
+def test_a_message_with_calls_has_what_its_family_wants(profile: Json, given: Json, expected: Json) -> None:
+    message = {"role": "assistant", "content": None, "tool_calls": [TOOL_CALL, TOOL_CALL], **given}
+    told = {"role": "assistant", "content": None, "tool_calls": [TOOL_CALL, TOOL_CALL], **expected}
+    assert relayed(message, **profile) == told
+
+
+def test_a_message_without_calls_has_nothing_beside_it() -> None:
+    assert relayed(ANSWER, empty_reasoning=True, call_signatures="placeholder") == ANSWER
+
+
+def test_outputs_of_tools_are_cut() -> None:
+    message = {"role": "tool", "tool_call_id": "a", "content": "x" * 50}
+    body, losses = relay_body({"model": "m", "messages": [message]}, Profile(max_tool_output_bytes=20), model="m")
+    assert body["messages"] == [{**message, "content": "x" * 9 + "[truncated]"}]
+    assert losses == [Loss("messages[0].content", "truncated")]
+
+
+def test_tools_are_relayed_as_their_family_wants_them() -> None:
+    profile = Profile(schema_shims=frozenset({"no_schema_key"}), parallel_tool_calls=False)
+    tools = [{"type": "function", "function": {"name": "f", "parameters": {"$schema": "s"}}}]
+    asked = {"model": "m", "messages": [QUESTION], "tools": tools}
+    body = relay_body(asked, profile, model="m").body
+    assert body["tools"] == [{"type": "function", "function": {"name": "f", "parameters": {}}}]
+    assert body["parallel_tool_calls"] is False
+    assert relay_body({**asked, "parallel_tool_calls": True}, profile, model="m").body["parallel_tool_calls"] is True

@@ -1,9 +1,11 @@
 """gateway/cli.py: the command and its exit codes."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
 
 import httpx
@@ -13,6 +15,7 @@ from typer.testing import CliRunner, Result
 
 from gateway import cli
 from gateway.settings import Settings
+from providers.base import Capabilities
 from tests.serving import command
 
 CONFIG = {
@@ -74,6 +77,27 @@ def test_models_are_listed_with_provider_upstream_name_and_capabilities(config: 
     assert "tools" in demo
     assert "images" not in demo
     assert qwen.split()[:3] == ["qwen", "local", "Qwen/Qwen3-0.6B"]
+
+
+def test_the_matrix_has_a_line_for_each_capability_and_a_column_for_each_model(config: Path) -> None:
+    done = run("models", "--capabilities", "--config", str(config))
+    head, *lines = [line.split("  ") for line in done.stdout.splitlines()]
+    rows = {cells[0]: [cell.strip() for cell in cells[1:] if cell.strip()] for cells in lines}
+    assert [cell.strip() for cell in head if cell.strip()] == ["CAPABILITY", "demo", "qwen"]
+    assert list(rows) == [field.name for field in fields(Capabilities)]
+    assert rows["images"] == ["no", "yes"]
+    assert rows["tool_kinds"] == ["function", "function"]
+    assert rows["hosted_tools"] == ["none", "none"]
+    assert rows["max_context_window"] == ["unknown", "unknown"]
+    assert rows["counting"] == ["turn", "tokenize"]
+
+
+def test_sets_that_are_too_long_for_a_column_are_counted(config: Path) -> None:
+    there = {"type": "openai_compatible", "base_url": "http://localhost/v1", "dialects": ["responses"]}
+    config.write_text(yaml.safe_dump({"providers": {"there": there}, "models": {"gpt": {"provider": "there"}}}))
+    printed = run("models", "--capabilities", "--config", str(config)).stdout
+    assert re.search(r"^dialects +responses$", printed, flags=re.MULTILINE)
+    assert re.search(r"^hosted_tools +[0-9]+ kinds$", printed, flags=re.MULTILINE)
 
 
 def test_serve_passes_the_settings_on_with_what_the_command_line_says(config: Path, served: list[Settings]) -> None:

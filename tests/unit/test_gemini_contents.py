@@ -246,6 +246,19 @@ def test_what_does_not_fit_is_told(
     assert lowered(items, profile) == expected
 
 
+@pytest.mark.parametrize(
+    ("wanted", "name", "signature"),
+    [
+        ("placeholder", "gemini-2.5-pro", "skip_thought_signature_validator"),
+        ("none", "gemini-3-pro-preview", None),
+        ("by_model", "gemini-2.5-pro", None),
+    ],
+)
+def test_the_profile_says_whether_calls_get_a_placeholder(wanted: Any, name: str, signature: str | None) -> None:
+    _, contents, _ = lowered([call("x"), output("x")], Profile(call_signatures=wanted), name)
+    assert contents[0] == model(called("x", signature))
+
+
 def test_the_newest_models_get_a_placeholder_for_a_signature_that_is_missing() -> None:
     items = [HI, call("x"), call("y"), output("x"), output("y"), reasoning(None, signed("call", call_id="z"))]
     _, contents, losses = lowered([*items, call("z"), output("z")], name="gemini-3-pro-preview")

@@ -1,7 +1,12 @@
 """providers/profiles.py"""
 
+from dataclasses import fields
+
+import pytest
+
 from providers.config import KINDS
-from providers.profiles import PROFILES, profile_for
+from providers.profiles import FAMILIES, PROFILES, profile_for
+from translation.profile import DEFAULT_PROFILE, Profile
 
 
 def test_every_type_of_upstream_has_a_profile() -> None:
@@ -29,3 +34,10 @@ def test_calls_of_two_passes_are_read_out_of_text_unless_the_operator_says_other
     assert profile_for("vllm", {"two_pass": "on"}).tool_parser == "hermes"
     assert profile_for("vllm", {"two_pass": "on", "tool_parser": "mistral"}).tool_parser == "mistral"
     assert profile_for("vllm_inprocess", {"two_pass": "on"}).tool_parser == "hermes"
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_family_sets_fields_of_profiles_to_what_is_not_their_default(name: str) -> None:
+    family = FAMILIES[name]
+    assert family.fields.keys() <= {field.name for field in fields(Profile)}
+    assert profile_for("scripted", family.fields) != DEFAULT_PROFILE

@@ -181,3 +181,21 @@ def test_reasoning_in_the_open_goes_back() -> None:
 )
 def test_reasoning_the_upstream_would_not_read_is_left_out(item: Item, profile: Profile) -> None:
     assert lowered(profile, items=[item, USER]) == Lowered(BARE, [Loss("input[0]", "reasoning dropped")])
+
+
+CALL: Item = {"type": "function_call", "id": "fc_1", "call_id": "c", "name": "f", "arguments": "{}"}
+SEARCH: Item = {"type": "web_search_call", "id": "ws_1"}
+
+
+@pytest.mark.parametrize(
+    ("replay_ids", "ids"),
+    [
+        ("reasoning", [None, "rs_1", None, "ws_1"]),
+        ("keep", [None, "rs_1", "fc_1", "ws_1"]),
+        ("drop", [None] * 3 + ["ws_1"]),
+    ],
+)
+def test_ids_go_back_as_the_upstream_wants_them(replay_ids: Any, ids: list[str | None]) -> None:
+    body, losses = lowered(Profile(replay_ids=replay_ids), items=[USER, THOUGHTS, CALL, SEARCH])
+    assert [item.get("id") for item in body["input"]] == ids
+    assert losses == []

@@ -278,3 +278,11 @@ def test_text_is_added_up_part_by_part() -> None:
         Finished("stop"),
     )["output"]
     assert [part.get("text", part.get("refusal")) for part in output[0]["content"]] == ["ab", "no"]
+
+
+def test_calls_that_were_left_out_or_cannot_be_read_are_told() -> None:
+    warnings = [{"name": "f", "why": "the arguments are not an object"}]
+    assert (
+        collect(Started("up"), Noted(facts={"tool_warnings": warnings}), Finished("stop"))["tool_warnings"] == warnings
+    )
+    assert "tool_warnings" not in collect(Started("up"), Noted(facts={"service_tier": "flex"}), Finished("stop"))

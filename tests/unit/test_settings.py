@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from gateway.config_file import ConfigError
 from gateway.model_config import ModelConfig
@@ -335,8 +336,18 @@ def test_two_passes_are_a_switch_or_a_mapping_with_their_keys() -> None:
 
 
 def test_a_model_can_override_every_field_of_a_profile_and_no_other() -> None:
-    own = {"provider", "model", "resumable", "strict", "request_defaults", "capabilities"}
+    own = {"provider", "model", "profile", "resumable", "strict", "request_defaults", "capabilities"}
     assert set(ModelConfig.model_fields) - own == {field.name for field in fields(Profile)}
+
+
+def test_a_family_is_named_and_what_is_written_beside_it_goes_before() -> None:
+    model = ModelConfig(provider="p", profile="deepseek", empty_reasoning=False)
+    assert model.profile_overrides() == {"replay_reasoning": "reasoning_content", "empty_reasoning": False}
+
+
+def test_a_family_that_nobody_knows_is_refused_with_those_that_are_known() -> None:
+    with pytest.raises(ValidationError, match="there is no profile deepsek; write one of deepseek, kimi"):
+        ModelConfig(provider="p", profile="deepsek")
 
 
 def test_only_what_a_model_says_goes_over_its_profile() -> None:

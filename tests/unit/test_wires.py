@@ -70,9 +70,7 @@ def translated(upstream: Upstream) -> TranslatedWire:
 
 
 def relay() -> ChatRelay:
-    return ChatRelay(
-        model=None, identity=IDENTITY, reasoning_fields=BOTH, include_usage=False
-    )
+    return ChatRelay(model=None, identity=IDENTITY, reasoning_fields=BOTH, include_usage=False)
 
 
 async def sent(wire: TranslatedWire | RelayedWire) -> bytes:

@@ -23,6 +23,7 @@ from translation.events import (
 from translation.json_types import Json
 from translation.responses import usage as usage_object
 from translation.responses.sealed import ItemSeal
+from translation.text_calls import WARNINGS
 
 _INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
 """Finish reason -> `incomplete_details.reason`. Every other reason is a completed response."""
@@ -141,6 +142,8 @@ class Snapshot:
         self._usage = event.usage or self._usage
         if event.facts:
             self._set_service_tier(event.facts.get("service_tier"))
+            if warnings := event.facts.get(WARNINGS):
+                self.response[WARNINGS] = warnings
 
     def _set_service_tier(self, tier: object) -> None:
         if isinstance(tier, str) and tier in _SERVICE_TIERS:
