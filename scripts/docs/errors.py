@@ -31,7 +31,8 @@ was cut on its way to the client."""  # noqa: E501
 _OWN = """\
 The message says more than the table, except where the table quotes it. `retry-after`, `retry-after-ms` and
 `x-should-retry` of an upstream's error are passed on. A malformed request may have a code that says more than
-`invalid_value`: `invalid_type`, `missing_required_parameter`, `previous_response_not_found` and the like."""
+`invalid_value`: `invalid_type`, `missing_required_parameter`, `previous_response_not_found`,
+`invalid_encrypted_content` and the like."""
 
 _REJECTED = """\
 The status an upstream refuses with, where the table above has no row for it. The message is the upstream's own, without

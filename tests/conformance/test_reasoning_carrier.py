@@ -1,0 +1,268 @@
+"""What a model needs back of its reasoning travels with the client's items, sealed, and reaches that model alone."""
+
+import asyncio
+import itertools
+from pathlib import Path
+from typing import Any
+
+import pytest
+from openai import AsyncOpenAI, BadRequestError
+
+from tests.conformance.carrying import (
+    QUESTION,
+    SEALED_REASONING,
+    SECRETS,
+    TOOLS,
+    UPSTREAMS,
+    check_sealed,
+    client_of,
+    every_upstream,
+    gateway_before,
+    model_of,
+    resent,
+    returned,
+    sent,
+)
+from tests.serving import command
+from tests.talking import talking
+
+FORMS = pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
+KINDS = pytest.mark.parametrize("kind", UPSTREAMS)
+KEYED = [kind for kind, upstream in UPSTREAMS.items() if upstream.secret]
+PATIENCE_S = 10.0
+STATELESS: dict[str, Any] = {"store": False, "include": SEALED_REASONING, "tools": TOOLS}
+
+
+async def respond(client: AsyncOpenAI, *, stream: bool = False, **asked: Any) -> Any:
+    """The response; of a stream, once its items have been told as the response has them."""
+    if not stream:
+        return await client.responses.create(**asked)
+    ended: list[Any] = []
+    final: Any = None
+    async for event in await client.responses.create(stream=True, **asked):
+        if event.type == "response.output_item.done":
+            ended.append(event.item)
+        if event.type == "response.output_item.added" and event.item.type == "reasoning":
+            assert "encrypted_content" not in event.item.model_dump(exclude_none=True)
+        final = getattr(event, "response", final)
+    assert ended == final.output
+    return final
+
+
+def going_on(first: Any) -> list[Any]:
+    return [*QUESTION, *resent(first.output), *returned(first.output)]
+
+
+@KINDS
+@FORMS
+async def test_a_tool_loop_that_nobody_stores_has_all_that_its_upstream_needs(kind: str, stream: bool) -> None:
+    async with every_upstream(kind) as upstreams:
+        with gateway_before(upstreams) as gateway:
+            async with client_of(gateway) as client:
+                asked: dict[str, Any] = {"model": model_of(kind), "stream": stream, **STATELESS}
+                first = await respond(client, input=QUESTION, **asked)
+                check_sealed(first.output)
+                assert any(item.type == "reasoning" and item.encrypted_content for item in first.output)
+                second = await respond(client, input=going_on(first), **asked)
+        assert second.output_text == "Three."
+        assert UPSTREAMS[kind].needed in sent(upstreams[kind])
+
+
+async def test_what_any_model_said_can_be_sent_to_every_other_and_its_secrets_to_none() -> None:
+    async with every_upstream() as upstreams:
+        with gateway_before(upstreams) as gateway:
+            async with client_of(gateway) as client:
+                firsts = {
+                    kind: await respond(client, model=model_of(kind), input=QUESTION, **STATELESS) for kind in UPSTREAMS
+                }
+                for maker, first in firsts.items():
+                    for other in UPSTREAMS:
+                        answer = await respond(client, model=model_of(other), input=going_on(first), **STATELESS)
+                        assert answer.output_text == "Three.", (maker, other)
+                        told = sent(upstreams[other])
+                        own = [UPSTREAMS[maker].needed] if other == maker else []
+                        assert [secret for secret in (*SECRETS, "rgr1.") if secret in told] == [
+                            secret for secret in own if secret in SECRETS
+                        ], (maker, other)
+
+
+async def test_another_model_reads_what_can_be_read_or_the_reply_says_what_was_lost() -> None:
+    async with every_upstream("anthropic", "vllm", "openai") as upstreams:
+        with gateway_before(upstreams) as gateway:
+            async with client_of(gateway) as client:
+                first = await respond(client, model=model_of("anthropic"), input=QUESTION, **STATELESS)
+                raw = client.responses.with_raw_response
+                read = await raw.create(model=model_of("vllm"), input=going_on(first), **STATELESS)
+                lost = await raw.create(model=model_of("openai"), input=going_on(first), **STATELESS)
+        assert "The sum is wanted." in sent(upstreams["vllm"])
+        assert "reasoning dropped" not in read.headers.get("x-gateway-loss", "")
+        assert "The sum is wanted." not in sent(upstreams["openai"])
+        assert lost.headers["x-gateway-loss"] == "input[1]=reasoning dropped"
+
+
+@FORMS
+async def test_a_chain_that_changes_models_takes_no_secret_along(stream: bool, tmp_path: Path) -> None:
+    store = {"url": f"sqlite+aiosqlite:///{tmp_path / 'store.db'}"}
+    asked: dict[str, Any] = {"tools": TOOLS, "stream": stream}
+    async with every_upstream(*KEYED) as upstreams:
+        with gateway_before(upstreams, store=store) as gateway:
+            async with client_of(gateway) as client:
+                for kind, other in itertools.permutations(KEYED, 2):
+                    upstreams[kind].script(UPSTREAMS[kind].calling, UPSTREAMS[kind].answering)
+                    upstreams[other].script(UPSTREAMS[other].answering)
+                    first = await respond(client, model=model_of(kind), input=QUESTION, **asked)
+                    check_sealed(first.output)
+                    assert (await client.responses.retrieve(first.id)).output == first.output
+                    asked["input"] = returned(first.output)
+                    second = await respond(client, model=model_of(other), previous_response_id=first.id, **asked)
+                    assert UPSTREAMS[kind].needed not in sent(upstreams[other]), (kind, other)
+                    asked["input"] = "Thanks."
+                    await respond(client, model=model_of(kind), previous_response_id=second.id, **asked)
+                    assert UPSTREAMS[kind].needed in sent(upstreams[kind]), (kind, other)
+                    del asked["input"]
+
+
+@pytest.mark.parametrize("kind", KEYED)
+async def test_in_the_background_items_are_sealed_and_go_on(kind: str, tmp_path: Path) -> None:
+    store = {"url": f"sqlite+aiosqlite:///{tmp_path / 'store.db'}"}
+    async with every_upstream(kind) as upstreams:
+        with gateway_before(upstreams, store=store) as gateway:
+            async with client_of(gateway) as client:
+                asked: dict[str, Any] = {"model": model_of(kind), "tools": TOOLS, "background": True}
+                response = await client.responses.create(input=QUESTION, **asked)
+                for following in ("returned", "ended"):
+                    async with asyncio.timeout(PATIENCE_S):
+                        while response.status in ("queued", "in_progress"):
+                            await asyncio.sleep(0.02)
+                            response = await client.responses.retrieve(response.id)
+                    if following == "returned":
+                        check_sealed(response.output)
+                        response = await client.responses.create(
+                            input=returned(response.output), previous_response_id=response.id, **asked
+                        )
+        assert response.output_text == "Three."
+        assert UPSTREAMS[kind].needed in sent(upstreams[kind])
+
+
+@pytest.mark.parametrize("kind", KEYED)
+@pytest.mark.parametrize("resend", [True, False], ids=["sent again", "remembered"])
+async def test_on_a_websocket_items_are_sealed_and_go_on(kind: str, resend: bool) -> None:
+    async with every_upstream(kind) as upstreams:
+        with gateway_before(upstreams) as gateway:
+            async with talking(gateway.v1) as talk:
+                asked: dict[str, Any] = {"model": model_of(kind), **STATELESS}
+                events = await talk.turn(input=QUESTION, **asked)
+                first = events[-1]["response"]
+                check_sealed(first["output"])
+                assert [event["item"] for event in events if event["type"] == "response.output_item.done"] == first[
+                    "output"
+                ]
+                if resend:
+                    asked["input"] = [*QUESTION, *resent(first["output"]), *returned(first["output"])]
+                else:
+                    asked |= {"input": returned(first["output"]), "previous_response_id": first["id"]}
+                await talk.response(**asked)
+        assert UPSTREAMS[kind].needed in sent(upstreams[kind])
+
+
+async def test_what_was_changed_or_is_another_users_is_refused_by_its_place() -> None:
+    auth = {"keys": [{"name": "ann", "key": "key-of-ann"}, {"name": "bob", "key": "key-of-bob"}]}
+    async with every_upstream("anthropic", "openai") as upstreams:
+        with gateway_before(upstreams, auth=auth) as gateway:
+            async with client_of(gateway, "key-of-ann") as ann, client_of(gateway, "key-of-bob") as bob:
+                for kind in ("anthropic", "openai"):
+                    asked: dict[str, Any] = {"model": model_of(kind), **STATELESS}
+                    history = going_on(await respond(ann, input=QUESTION, **asked))
+                    text = history[1]["encrypted_content"]
+                    swapped = text[:40] + ("A" if text[40] != "A" else "B") + text[41:]
+                    changed = [history[0], {**history[1], "encrypted_content": swapped}, *history[2:]]
+                    for client, given in ((ann, changed), (bob, history)):
+                        for verb in (client.responses.create, client.responses.input_tokens.count):
+                            more = asked if verb == client.responses.create else {"model": model_of(kind)}
+                            with pytest.raises(BadRequestError) as refused:
+                                await verb(input=given, **more)
+                            assert refused.value.code == "invalid_encrypted_content"
+                            assert refused.value.param == "input[1].encrypted_content"
+                    assert (await respond(ann, input=history, **asked)).output_text == "Three."
+
+
+KEY, OTHER_KEY = "k" * 40, "o" * 40
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "lasts"),
+    [
+        ({"sealing": {"keys": [KEY]}}, {"sealing": {"keys": [KEY]}}, True),
+        ({"sealing": {"keys": [KEY]}}, {"sealing": {"keys": [OTHER_KEY, KEY]}}, True),
+        ({"sealing": {"keys": [KEY]}}, {"sealing": {"keys": [OTHER_KEY]}}, False),
+        ({"store": "here"}, {"store": "here"}, True),
+        ({"store": "here"}, {"store": "here", "sealing": {"keys": [KEY]}}, True),
+        ({}, {}, False),
+    ],
+    ids=["same key", "rotated", "key gone", "stored key", "stored key, then a configured one", "no key and no store"],
+)
+async def test_what_is_sealed_outlives_the_server_where_its_key_does(
+    before: dict[str, Any], after: dict[str, Any], lasts: bool, tmp_path: Path
+) -> None:
+    def placed(sections: dict[str, Any]) -> dict[str, Any]:
+        url = f"sqlite+aiosqlite:///{tmp_path / 'store.db'}"
+        return {**sections, "store": {"url": url}} if "store" in sections else sections
+
+    asked: dict[str, Any] = {"model": model_of("anthropic"), **STATELESS}
+    async with every_upstream("anthropic") as upstreams:
+        with gateway_before(upstreams, **placed(before)) as gateway:
+            async with client_of(gateway) as client:
+                history = going_on(await respond(client, input=QUESTION, **asked))
+        with gateway_before(upstreams, **placed(after)) as gateway:
+            async with client_of(gateway) as client:
+                if lasts:
+                    assert (await respond(client, input=history, **asked)).output_text == "Three."
+                    assert "signed-by-claude" in sent(upstreams["anthropic"])
+                else:
+                    with pytest.raises(BadRequestError, match="cannot be read"):
+                        await respond(client, input=history, **asked)
+
+
+async def test_workers_without_a_store_share_a_key(tmp_path: Path) -> None:
+    config = {
+        "server": {"workers": 2},
+        "store": {"url": None},
+        "providers": {"demo": {"type": "scripted"}},
+        "models": {"demo": {"provider": "demo"}},
+    }
+    asked: dict[str, Any] = {"model": "demo", "store": False, "include": SEALED_REASONING}
+    with command(config, tmp_path) as gateway:
+        for _ in range(12):
+            # Each client has a connection of its own, which any of the workers may take.
+            async with AsyncOpenAI(base_url=gateway.v1, api_key="none", max_retries=0) as client:
+                first = await client.responses.create(input="Hello", reasoning={"effort": "low"}, **asked)
+            async with AsyncOpenAI(base_url=gateway.v1, api_key="none", max_retries=0) as client:
+                assert first.output[0].type == "reasoning"
+                assert first.output[0].encrypted_content
+                await client.responses.create(input=[*QUESTION, *resent(first.output), *QUESTION], **asked)
+
+
+async def test_a_compaction_keeps_what_is_needed_of_calls_that_wait() -> None:
+    async with every_upstream("anthropic") as upstreams:
+        with gateway_before(upstreams) as gateway:
+            async with client_of(gateway) as client:
+                asked: dict[str, Any] = {"model": model_of("anthropic"), **STATELESS}
+                first = await respond(client, input=QUESTION, **asked)
+                asking: list[Any] = [*QUESTION, *resent(first.output), {"type": "compaction_trigger"}]
+                compacted = await respond(client, input=asking, **asked)
+                assert [item.type for item in compacted.output] == ["compaction"]
+                item = compacted.output[0].model_dump(exclude_none=True)
+                answer = await respond(client, input=[item, *returned(first.output)], **asked)
+        assert answer.output_text == "Three."
+        assert "signed-by-claude" in sent(upstreams["anthropic"])
+
+
+async def test_chat_has_its_reasoning_details_as_they_are() -> None:
+    async with every_upstream("anthropic") as upstreams:
+        with gateway_before(upstreams) as gateway:
+            async with client_of(gateway) as client:
+                whole = await client.chat.completions.create(
+                    model=model_of("anthropic"), messages=[{"role": "user", "content": "Add."}]
+                )
+    details = whole.choices[0].message.model_dump()["reasoning_details"]
+    assert [detail["signature"] for detail in details] == ["signed-by-claude"]

@@ -1,0 +1,55 @@
+"""The key in the store: one, whoever makes it, for good."""
+
+import asyncio
+
+from sqlalchemy import delete
+
+from gateway.settings import Background, Store
+from gateway.state.database import Database
+from gateway.state.sealing_key import sealing_key
+from gateway.state.sql import SqlStore
+from gateway.state.tables import sealing_keys
+
+AT_ONCE = 8
+
+
+def connect(url: str) -> SqlStore:
+    return SqlStore(Store(url=url), Background())
+
+
+async def key_of(url: str) -> bytes:
+    store = connect(url)
+    await store.open()
+    await store.aclose()
+    assert store.sealing_key is not None
+    return store.sealing_key
+
+
+async def test_whoever_comes_first_at_once_has_the_same_key(store_url: str) -> None:
+    keys = set(await asyncio.gather(*(key_of(store_url) for _ in range(AT_ONCE))))
+    assert len(keys) == 1
+    assert await key_of(store_url) in keys
+    (key,) = keys
+    assert len(key) == 32
+
+
+async def test_transactions_side_by_side_agree_on_one_key(database: Database) -> None:
+    async with database.write() as connection:
+        await connection.execute(delete(sealing_keys))
+    begun = asyncio.Barrier(1 if database.is_sqlite else 2)  # SQLite has one writer at a time
+
+    async def first_key() -> bytes:
+        async with database.write() as connection:
+            await begun.wait()
+            return await sealing_key(connection)
+
+    one, other = await asyncio.gather(first_key(), first_key())
+    assert one == other
+
+
+async def test_a_store_that_was_not_reached_has_no_key() -> None:
+    store = connect("postgresql+asyncpg://nobody@127.0.0.1:9/none")
+    await store.open()
+    assert store.degraded is not None
+    assert store.sealing_key is None
+    await store.aclose()

@@ -1,0 +1,42 @@
+"""Keys for sealing in the configuration."""
+
+from typing import Any
+
+import pytest
+
+from gateway.config_file import ConfigError
+from gateway.settings import parse
+
+KEY, OTHER = "k" * 32, "o" * 44
+
+
+@pytest.mark.parametrize(
+    ("sealing", "keys"),
+    [
+        ({}, []),
+        ({"keys": [KEY, OTHER]}, [KEY, OTHER]),
+        ({"keys": ["${SEALING_KEY}"]}, [KEY]),
+        ({"keys_env": "SEALING_KEYS"}, [KEY, OTHER]),
+    ],
+)
+def test_keys_are_written_or_read_from_the_environment(sealing: Any, keys: list[str]) -> None:
+    environ = {"SEALING_KEY": KEY, "SEALING_KEYS": f"{KEY}, {OTHER}"}
+    settings = parse({"sealing": sealing}, environ=environ)
+    assert settings.sealing.secrets == tuple(key.encode() for key in keys)
+    assert KEY not in repr(settings)
+
+
+@pytest.mark.parametrize(
+    ("sealing", "told"),
+    [
+        ({"keys": [KEY, "short"]}, "at least 32 characters"),
+        ({"keys_env": "NOWHERE"}, "NOWHERE is not set"),
+        ({"keys": [KEY], "keys_env": "SEALING_KEYS"}, "not both"),
+    ],
+)
+def test_what_is_wrong_with_a_key_is_said_without_it(sealing: Any, told: str) -> None:
+    with pytest.raises(ConfigError, match=told) as refused:
+        parse({"sealing": sealing}, environ={"SEALING_KEYS": OTHER})
+    assert "sealing.keys" in str(refused.value)
+    assert "short" not in str(refused.value)
+    assert KEY not in str(refused.value)
