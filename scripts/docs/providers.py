@@ -59,7 +59,7 @@ _ANTHROPIC = """\
   `max_output_tokens` at most. Which form a model takes is told by its name; `thinking_form` says it for other names.
 - Thinking is left out, with a loss, where the API refuses it: with a forced tool and, for models that take a budget,
   in a tool loop that began without.
-- Its blocks, signed, empty or redacted, are kept in the `details` of reasoning items, which chat clients get as
+- Its blocks, signed, empty or redacted, are kept [sealed](reasoning.md) in reasoning items, which chat clients get as
   `reasoning_details`, and go back as they were: with `previous_response_id`, or when a client sends the items again.
   Reasoning of other vendors' models is dropped with a loss, or with `replay_reasoning: think_tags` said in think tags.
 - **Length**: the API wants one. Without `max_output_tokens` it is 32000, or the budget and `max_response_tokens` where
@@ -84,7 +84,7 @@ _GEMINI = """\
   takes. `none` is 0, or 128 with a loss for 2.5 Pro. `thinking: true` leaves it to the model.
 - `reasoning.max_tokens` is told as it is, within the bounds of the model, and `effort_budgets` go before all levels.
   What comes back is a summary of the thoughts, and always asked for.
-- **Signatures** are kept in the `details` of reasoning items, which chat clients get as `reasoning_details`, and go
+- **Signatures** are kept [sealed](reasoning.md) in reasoning items, which chat clients get as `reasoning_details`, and go
   back where they were: with `previous_response_id`, or when a client sends the items again. A call without one, of
   another model or of a client that dropped it, goes to Gemini 3 with the placeholder that its documentation names.
   Thoughts go back as thoughts, also those of other models; with `replay_reasoning` in think tags, or not at all.
