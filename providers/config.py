@@ -177,12 +177,6 @@ class ProviderConfig(BaseModel):
         description="Arguments of an embedded engine: for `vllm_inprocess` any of vLLM's engine arguments, for "
         "`llamacpp` any of llama.cpp's common parameters. Unknown ones are refused.",
     )
-    vocabulary: str | None = Field(
-        default=None,
-        min_length=1,
-        description="The folder with the vocabulary of gpt-oss, `o200k_base.tiktoken`; required for `harmony`, and for "
-        "nothing else.",
-    )
     headers: dict[str, str] = Field(
         default_factory=dict, description="Further headers for every request to it.", repr=False
     )
@@ -241,11 +235,6 @@ class ProviderConfig(BaseModel):
 
     @model_validator(mode="after")
     def _check_against_the_kind(self) -> "ProviderConfig":
-        if (self.type == "harmony") != (self.vocabulary is not None):
-            told = (
-                "write vocabulary, the folder" if self.type == "harmony" else "leave vocabulary out: it is for harmony"
-            )
-            raise PydanticCustomError("vocabulary", "{told}", {"told": told})
         if self.type in EMBEDDED:
             self._check_embedded()
             return self

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from providers.base import Capabilities, Counting, Dialect, Provider, WireDialect
 from providers.config import KINDS, ProviderConfig, ProviderType
+from providers.egress import Egress
 from providers.engines.llama_server import LlamaServerEngine
 from providers.engines.provider import ContinuingProvider, EngineOf
 from providers.engines.vllm_server import VllmServerEngine
@@ -117,10 +118,9 @@ def _harmony(name: str, config: ProviderConfig) -> Provider:
     from providers.harmony.provider import HarmonyProvider
 
     assert config.base_url is not None
-    assert config.vocabulary is not None
     capabilities = replace(CAPABILITIES["harmony"], **config.capabilities.given())
     # Completions are beside the `/v1` that the server has for clients of OpenAI's.
-    return HarmonyProvider(Upstream(name, config, config.base_url.removesuffix("/v1")), capabilities, config.vocabulary)
+    return HarmonyProvider(Upstream(name, config, config.base_url.removesuffix("/v1")), capabilities)
 
 
 def _llamacpp(name: str, config: ProviderConfig) -> Provider:
@@ -129,10 +129,10 @@ def _llamacpp(name: str, config: ProviderConfig) -> Provider:
     return LlamacppProvider(name, config)
 
 
-def _vllm_inprocess(name: str, config: ProviderConfig) -> Provider:
+def _vllm_inprocess(name: str, config: ProviderConfig, egress: Egress | None = None) -> Provider:
     from providers.vllm_inprocess.provider import VllmProvider
 
-    return VllmProvider(name, config)
+    return VllmProvider(name, config, egress or Egress())
 
 
 _ENGINES: dict[ProviderType, EngineOf] = {"vllm": VllmServerEngine, "llama_server": LlamaServerEngine.of}
@@ -154,6 +154,11 @@ BUILDERS: dict[ProviderType, Callable[[str, ProviderConfig], Provider]] = {
 }
 
 
-def build(name: str, config: ProviderConfig) -> Provider:
-    """The adapter for one configured upstream. Opens no connection."""
+def build(name: str, config: ProviderConfig, egress: Egress | None = None) -> Provider:
+    """The adapter for one configured upstream. Opens no connection.
+
+    `egress`: how adapters fetch what requests hold the URLs of, where they do that themselves.
+    """
+    if config.type == "vllm_inprocess":
+        return _vllm_inprocess(name, config, egress)
     return BUILDERS[config.type](name, config)

@@ -27,11 +27,11 @@ def _vllm_inprocess(config: ProviderConfig) -> Sequence[Complaint]:
     return complaints(config)
 
 
-def _harmony(config: ProviderConfig) -> Sequence[Complaint]:
-    from providers.harmony.encoding import what_is_missing
+def _harmony(_config: ProviderConfig) -> Sequence[Complaint]:
+    from providers.harmony.encoding import is_installed
 
-    missing = what_is_missing(config.vocabulary or "")
-    return [] if missing is None else [Complaint((missing[0],), missing[1])]
+    told = 'openai-harmony is not installed: pip install "responses-gateway[harmony]"'
+    return [] if is_installed() else [Complaint(("type",), told)]
 
 
 _CHECKS: dict[ProviderType, Callable[[ProviderConfig], Sequence[Complaint]]] = {

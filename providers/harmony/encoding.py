@@ -1,20 +1,18 @@
-"""gpt-oss's own encoding, as `openai-harmony` has it. Its vocabulary is a file that the operator has put there."""
+"""gpt-oss's own encoding, as `openai-harmony` has it, with the vocabulary that the library itself would download."""
 
-import hashlib
 import importlib.util
+import lzma
 import os
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final, NamedTuple
 
+_VOCABULARY: Final = Path(__file__).with_name("o200k_base.tiktoken.xz")
+"""OpenAI's, out of tiktoken (MIT). The library checks its digest."""
+
 _FOLDER: Final = "TIKTOKEN_ENCODINGS_BASE"
-"""The variable in which the library looks for the folder of the vocabulary."""
-
-VOCABULARY: Final = "o200k_base.tiktoken"
-
-_DIGEST: Final = "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d"
-
-SOURCE: Final = f"https://openaipublic.blob.core.windows.net/encodings/{VOCABULARY}"
+"""The variable in which the library looks for the folder of the vocabulary. It can be told in no other way."""
 
 
 class Marks(NamedTuple):
@@ -54,30 +52,26 @@ class Encoding:
         return token in self._special
 
 
-def what_is_missing(folder: str) -> tuple[str, str] | None:
-    """What an operator has to do before the encoding can be loaded, if anything: the setting, and what is wrong with
-    it. Loads no encoding."""
-    if importlib.util.find_spec("openai_harmony") is None:
-        return "type", 'openai-harmony is not installed: pip install "responses-gateway[harmony]"'
-    try:
-        found = (Path(folder) / VOCABULARY).read_bytes()
-    except OSError as error:
-        return "vocabulary", f"no {VOCABULARY} can be read in {folder} ({error.strerror}): put it there from {SOURCE}"
-    if hashlib.sha256(found).hexdigest() != _DIGEST:
-        return "vocabulary", f"{VOCABULARY} in {folder} is another file than the one at {SOURCE}"
-    return None
+def is_installed() -> bool:
+    """Whether there is the library to speak Harmony with; finding out imports nothing of it."""
+    return importlib.util.find_spec("openai_harmony") is not None
 
 
 @cache
-def encoding(folder: str) -> Encoding:
-    """Reads the vocabulary in this folder, once in a process. Nothing is downloaded.
+def encoding() -> Encoding:
+    """Loads the vocabulary, once in a process: it takes a second. Nothing is downloaded.
 
-    Raises RuntimeError saying what is missing, or that the file is another than it should be.
+    Raises ImportError where the library is not installed.
     """
-    if (missing := what_is_missing(folder)) is not None:
-        raise RuntimeError(missing[1])
     from openai_harmony import HarmonyEncodingName, load_harmony_encoding
 
-    # The library is told in no other way, and would download the file otherwise.
-    os.environ[_FOLDER] = folder  # noqa: TID251
-    return Encoding(load_harmony_encoding(HarmonyEncodingName.HARMONY_GPT_OSS))
+    before = os.environ.get(_FOLDER)
+    with TemporaryDirectory() as folder:
+        Path(folder, _VOCABULARY.stem).write_bytes(lzma.decompress(_VOCABULARY.read_bytes()))
+        os.environ[_FOLDER] = folder
+        try:
+            return Encoding(load_harmony_encoding(HarmonyEncodingName.HARMONY_GPT_OSS))
+        finally:
+            del os.environ[_FOLDER]
+            if before is not None:
+                os.environ[_FOLDER] = before

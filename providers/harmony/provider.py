@@ -14,11 +14,11 @@ from translation.turn import Turn
 
 
 class HarmonyProvider(WireProvider):
-    """Raises RuntimeError at once where the encoding cannot be loaded, saying what is missing."""
+    """Raises ImportError at once where the library of the encoding is not installed."""
 
-    def __init__(self, upstream: Upstream, capabilities: Capabilities, vocabulary: str) -> None:
+    def __init__(self, upstream: Upstream, capabilities: Capabilities) -> None:
         super().__init__(upstream, capabilities, "chat")
-        self._encoding = encoding(vocabulary)
+        self._encoding = encoding()
 
     def prepare(self, turn: Turn, profile: Profile) -> Exchange:
         asked = asked_of(turn, profile, self._encoding)

@@ -9,7 +9,6 @@ import pytest
 from providers.base import Dialect, Provider, WireDialect
 from providers.config import ProviderConfig, ProviderType
 from providers.registry import build
-from tests.harmony_vocabulary import place
 
 Build = Callable[[str], Provider]
 """The upstream's base URL to a provider."""
@@ -55,7 +54,6 @@ async def provider_at(kind: tuple[ProviderType, WireDialect]) -> AsyncIterator[B
                     "silence_s": 0.3,
                     "answer_s": 0.3,
                     "retries": 0,
-                    **({"vocabulary": place()} if kind[0] == "harmony" else {}),
                 }
             )
             provider = build("up", config)

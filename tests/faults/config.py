@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import Any, get_args
 
 from providers.base import Dialect
-from tests.harmony_vocabulary import place
 from tests.serving import Gateway
 
 StartGateway = Callable[[dict[str, Any]], Gateway]
@@ -30,7 +29,6 @@ def config(base_url: str, *dialects: str, server: dict[str, Any] | None = None, 
         "answer_s": LONG_S,
         "max_line_mb": 1,
         "retries": 0,
-        **({"vocabulary": place()} if "harmony" in native else {}),
         **provider,
     }
     return {

@@ -1,11 +1,8 @@
 """gpt-oss's own encoding, and texts with its control tokens, for tests."""
 
-from functools import cache
-
 from providers.harmony.asked import asked_of
 from providers.harmony.encoding import Encoding, encoding
 from providers.harmony.reply import HarmonyReply
-from tests.harmony_vocabulary import place
 from tests.unit.driving import counting_ids
 from translation.events import Event
 from translation.lowered import Lowered
@@ -13,9 +10,8 @@ from translation.profile import DEFAULT_PROFILE, Profile
 from translation.turn import Turn
 
 
-@cache
 def real() -> Encoding:
-    return encoding(place())
+    return encoding()
 
 
 def marked(text: str) -> list[int]:

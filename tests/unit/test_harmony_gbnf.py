@@ -7,6 +7,7 @@ import pytest
 from providers.harmony.encoding import Marks
 from providers.harmony.gbnf import BASE, Rules, literal
 from providers.harmony.grammar import Grammar
+from translation.json_types import Json
 
 MARKS = Marks(start=1, channel=2, constrain=3, message=4, end=5, returns=6, call=7)
 
@@ -132,7 +133,7 @@ def test_what_is_nested_too_deep_is_left_open() -> None:
 
 
 def test_keywords_that_are_not_held_to_are_told_of_by_tool() -> None:
-    tools = [
+    tools: list[Json] = [
         {"function": {"name": "a", "parameters": {"properties": {"x": {"type": "string", "pattern": "x"}}}}},
         {"function": {"name": "b"}},
     ]
