@@ -7,6 +7,7 @@ from typing import Any, Final
 import orjson
 
 from providers.engines.base import Finish, Generation, Guide, Piece, Prompt
+from providers.engines.kept_form import KeptForm
 from providers.engines.remote import Memory, RemoteEngine, refuse_media
 from providers.errors import UpstreamRejected
 from providers.http import Upstream
@@ -34,6 +35,7 @@ _TAGS: Final = ("<think>", "<thinking>", *CLOSING, "<tool_call>", "</tool_call>"
 
 _TAIL: Final = 200
 _NO_LARK: Final = "llguidance is not there"
+_NOT_HELD: Final = "llama.cpp cannot hold an answer to this schema: look for unknown types, references and patterns"
 
 
 class LlamaServerEngine(RemoteEngine):
@@ -65,6 +67,14 @@ class LlamaServerEngine(RemoteEngine):
         return self.text_in(await self._upstream.ask("/detokenize", {"tokens": list(tokens)}, at_root=True), "content")
 
     async def generate(self, prompt: Prompt, asked: Generation) -> AsyncGenerator[Piece, None]:
+        form = KeptForm(asked.guide)
+        async with aclosing(self._guided(prompt, asked)) as pieces:
+            async for piece in pieces:
+                if form.broken_by(piece):
+                    raise UpstreamRejected(_NOT_HELD, provider=self._upstream.name, status=400)
+                yield piece
+
+    async def _guided(self, prompt: Prompt, asked: Generation) -> AsyncGenerator[Piece, None]:
         lark = _lark(asked.guide) if self._memory.get(_NO_LARK) is None else None
         pieces = self._generate(prompt, asked, {"grammar": lark} if lark else _held(asked.guide))
         begun = False
@@ -158,13 +168,15 @@ def _lark(guide: Guide | None) -> str | None:
 
 
 def _spaced(schema: Json) -> Json:
-    """The schema with what llguidance, and nothing else, reads in it: where there are spaces.
+    """The schema with what llguidance, and nothing else, reads in it: where there are spaces, and to be lenient.
 
-    Without it there may be any number of them, and small models that would rather write no JSON write spaces forever.
+    Without the first there may be any number of them, and small models that would rather write no JSON write spaces
+    forever. Without the second a keyword that it does not know, `not` or `uniqueItems`, costs the whole schema.
     """
     if not schema:
         return schema  # llama.cpp's own converter knows the empty one, and none that has nothing but such a key
-    return {**schema, "x-guidance": {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}}
+    spaces = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
+    return {**schema, "x-guidance": {**spaces, "lenient": True}}
 
 
 def _quoted(text: str) -> str:

@@ -271,6 +271,23 @@ def test_a_schema_binds_an_answer_that_would_be_another(api: Api) -> None:
     assert reply.reasoning == "The user wants JSON for 3 + 4. That makes 7."
 
 
+def test_a_keyword_that_the_engine_does_not_know_costs_nothing_else_of_its_schema(client: OpenAI) -> None:
+    colours = {"type": "array", "items": {"enum": ["red", "blue"]}, "minItems": 1, "maxItems": 1, "uniqueItems": True}
+    assert json.loads(_held_to(client, colours)) in (["red"], ["blue"])
+
+
+def test_a_schema_that_the_engine_cannot_follow_is_not_left_out_silently(client: OpenAI) -> None:
+    with pytest.raises(BadRequestError, match="cannot hold an answer to this schema"):
+        _held_to(client, {"type": "object", "properties": {"a": {"type": "string", "pattern": "("}}, "required": ["a"]})
+
+
+def _held_to(client: OpenAI, schema: Mapping[str, Any]) -> str:
+    create: Any = client.responses.create
+    form = {"type": "json_schema", "name": "form", "schema": schema}
+    response = create(model="tiny", input="Hi", temperature=0, text={"format": form})
+    return str(response.output_text)
+
+
 def test_probabilities_are_those_of_the_answer(client: OpenAI) -> None:
     completion = client.chat.completions.create(
         model="tiny",

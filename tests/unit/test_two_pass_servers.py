@@ -212,16 +212,17 @@ async def test_llama_is_told_what_holds_the_answer(guide: Guide, asked: Json, st
 @pytest.mark.parametrize("guide", [Guide(json_schema={"type": "array"}), Guide(json_object=True)])
 async def test_llama_is_told_a_schema_and_where_its_spaces_are(guide: Guide, start: Start) -> None:
     async with ScriptedUpstream() as server:
-        server.on("/completion", sse_reply(llama_end("eos", 0)))
+        server.on("/completion", sse_reply(llama_end("eos", 1, "[]")))
         await pieces(start(LlamaServerEngine, server), guide=guide)
         schema = server.requests[0].json["json_schema"]
         assert schema["type"] == ("array" if guide.json_schema else "object")
         assert schema["x-guidance"]["whitespace_flexible"] is False
+        assert schema["x-guidance"]["lenient"] is True
 
 
 async def test_llama_is_told_the_empty_schema_as_it_is(start: Start) -> None:
     async with ScriptedUpstream() as server:
-        server.on("/completion", sse_reply(llama_end("eos", 0)))
+        server.on("/completion", sse_reply(llama_end("eos", 1, "[]")))
         await pieces(start(LlamaServerEngine, server), guide=Guide(json_schema={}))
         assert server.requests[0].json["json_schema"] == {}
 
@@ -235,7 +236,7 @@ async def test_llama_has_no_expressions(start: Start) -> None:
 async def test_a_llama_that_cannot_be_told_what_follows_a_schema_is_told_the_schema(start: Start) -> None:
     guide = Guide(json_schema={"type": "object"}, after="\n</tool_call>")
     async with ScriptedUpstream() as server:
-        end = sse_reply(llama_end("eos", 0))
+        end = sse_reply(llama_end("eos", 1, "[]"))
         server.on("/completion", error_reply(400, "failed to parse grammar"), end)
         engine = start(LlamaServerEngine, server)
         for _ in range(2):
@@ -243,6 +244,13 @@ async def test_a_llama_that_cannot_be_told_what_follows_a_schema_is_told_the_sch
         first, *others = [request.json for request in server.requests]
         assert first["grammar"].startswith("%llguidance")
         assert [("grammar" in other, "json_schema" in other) for other in others] == [(False, True)] * 2
+
+
+async def test_a_llama_that_forgets_the_form_of_an_answer_fails(start: Start) -> None:
+    async with ScriptedUpstream() as server:
+        server.on("/completion", sse_reply(llama("Hello", [5], 1), llama_end("eos", 1)))
+        with pytest.raises(UpstreamRejected, match="cannot hold an answer to this schema"):
+            await pieces(start(LlamaServerEngine, server), guide=Guide(json_schema={"type": "nonsense"}))
 
 
 async def test_what_llama_refuses_for_other_reasons_stays_refused(start: Start) -> None:
