@@ -86,11 +86,15 @@ def _kinds() -> Iterator[list[str]]:
 def _profiles() -> Iterator[list[str]]:
     for field in fields(Profile):
         if field.name != "extra_params":
-            values = (str(getattr(profile, field.name)) for profile in PROFILES.values())
+            values = (_value(getattr(profile, field.name)) for profile in PROFILES.values())
             yield [
                 f"`{field.name}`",
                 *(value.lower() if value in ("True", "False") else f"`{value}`" for value in values),
             ]
+
+
+def _value(value: object) -> str:
+    return ", ".join(sorted(value)) or "none" if isinstance(value, frozenset) else str(value)
 
 
 _CHAT_FIELDS = {
