@@ -8,6 +8,7 @@ from providers.base import Capabilities, Dialect
 from providers.config import EMBEDDED, KINDS, ProviderConfig, ProviderType
 from providers.registry import build
 from scripts.docs.markdown import page, table
+from scripts.docs.profiles import profile_sections
 
 _INTRODUCTION = """\
 # Providers
@@ -220,3 +221,4 @@ def _words(value: Any) -> str:
         case frozenset():
             return ", ".join(f"`{name}`" for name in sorted(value)) or "none"
     raise TypeError(f"no words for {value!r}")
+        *profile_sections(),
