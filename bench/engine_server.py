@@ -16,6 +16,7 @@ from gateway import settings as settings_of
 from gateway.logs import configure_logs
 from gateway.server import make_server
 from providers.base import Exchange
+from providers.egress import Egress
 from providers.engines.base import Engine, Generation, Piece, Prompt
 from providers.engines.exchange import generated
 from providers.vllm_inprocess.provider import VllmProvider
@@ -78,7 +79,7 @@ def main() -> None:
     listener = socket.create_server(("127.0.0.1", 0))
     configure_logs()
     with notes.open("w") as Noting.notes:
-        provider = Noting("local", settings.providers["local"])
+        provider = Noting("local", settings.providers["local"], Egress())
         make_server(settings, lambda: announce(listener.getsockname()[1]), {"local": provider}).run(sockets=[listener])
 
 

@@ -35,6 +35,7 @@ from gateway.state.sql import SqlStore
 from gateway.sweeper import sweeping
 from gateway.websocket.handshake import WebSockets
 from providers.base import Provider
+from providers.egress import Egress
 from providers.errors import ProviderError
 from providers.registry import build
 from translation.errors import TranslationError
@@ -51,6 +52,9 @@ ROUTES: Sequence[Callable[[Service], APIRouter]] = (
     owner_data_routes,
     health_routes,
 )
+
+
+_MB = 1024 * 1024
 
 
 def create_app(settings: Settings, drain: Drain, providers: Mapping[str, Provider] | None = None) -> ASGIApp:
@@ -111,8 +115,10 @@ def create_app(settings: Settings, drain: Drain, providers: Mapping[str, Provide
 def build_providers(settings: Settings, instead: Mapping[str, Provider] | None = None) -> dict[str, Provider]:
     """The configured providers, with `instead` in the place of those of its names. Nothing is started or connected."""
     given = dict(instead or {})
+    granted = settings.egress
+    egress = Egress(allow=granted.allow, max_bytes=int(granted.max_mb * _MB), deadline_s=granted.deadline_s)
     configured = settings.providers.items()
-    return {name: build(name, config) for name, config in configured if name not in given} | given
+    return {name: build(name, config, egress) for name, config in configured if name not in given} | given
 
 
 async def _answer_failure(request: Request, error: Exception) -> Response:

@@ -146,6 +146,18 @@ class WebSocket(_Section):
     max_connections: Whole = Field(default=1000, ge=1, description="Connections open at once in one server process.")
 
 
+class Egress(_Section):
+    """What is fetched of URLs that requests hold: only from the public internet, and never by an engine itself."""
+
+    allow: tuple[Name, ...] = Field(
+        default=(), description="Hosts of your own that may be fetched from though they are not of the public internet."
+    )
+    max_mb: Number = Field(
+        default=20.0, gt=0, description="The largest thing that is fetched, in MiB; for one request three times that."
+    )
+    deadline_s: Number = Field(default=30.0, gt=0, description="Seconds for all that one request has fetched.")
+
+
 _MAX_NAME_CHARS = 255
 
 
@@ -203,6 +215,7 @@ class Settings(_Section):
         default=Background(), description="Responses that run without a client waiting for them."
     )
     websocket: WebSocket = Field(default=WebSocket(), description="The WebSocket transport of `/v1/responses`.")
+    egress: Egress = Field(default=Egress(), description="What is fetched of URLs that requests hold.")
     auth: AuthSettings | None = Field(default=None, description="Who may use the gateway; anyone if left out.")
     providers: dict[Name, ProviderConfig] = Field(
         default_factory=dict, description="The upstreams, each under a name of your choice."

@@ -28,6 +28,10 @@ _MAX_ADDRESSES = 4
 
 _CONNECT_S = 5.0
 
+MAX_BYTES = 20 * 1024 * 1024
+DEADLINE_S = 30.0
+"""Where the operator says nothing."""
+
 _HEADERS = {"accept": "*/*", "accept-encoding": "identity", "user-agent": "responses-gateway"}
 """Nothing compressed: what a few bytes unpack to has no limit."""
 
@@ -75,9 +79,21 @@ async def resolve(host: str, port: int) -> Sequence[str]:
 
 
 class Egress:
-    """Fetches from the public internet. `allow`: hosts of the operator's own that may be anywhere."""
+    """Fetches from the public internet. `allow`: hosts of the operator's own that may be anywhere.
 
-    def __init__(self, *, allow: Collection[str] = (), resolve: Resolve = resolve) -> None:
+    `max_bytes` and `deadline_s` are what the operator grants one URL, and all URLs of one request, for those who fetch.
+    """
+
+    def __init__(
+        self,
+        *,
+        allow: Collection[str] = (),
+        max_bytes: int = MAX_BYTES,
+        deadline_s: float = DEADLINE_S,
+        resolve: Resolve = resolve,
+    ) -> None:
+        self.max_bytes = max_bytes
+        self.deadline_s = deadline_s
         self._allow = frozenset(host.lower() for host in allow)
         self._resolve = resolve
 
@@ -145,14 +161,6 @@ class Egress:
             # Which address it is stays unsaid: names inside a network are not for clients to look up.
             raise _Refused("the URL leads to an address that is not of the public internet")
         return found
-
-
-_EGRESS = Egress()
-
-
-async def fetch(url: str, *, max_bytes: int, deadline_s: float, param: str | None = None) -> Fetched:
-    """What is at a URL of the public internet; see `Egress.fetch`."""
-    return await _EGRESS.fetch(url, max_bytes=max_bytes, deadline_s=deadline_s, param=param)
 
 
 def is_public(text: str) -> bool:

@@ -5,6 +5,7 @@ from contextlib import aclosing
 from types import ModuleType
 from typing import Any, Final
 
+from providers.egress import Egress
 from providers.engines.base import Generation, Piece, Prompt
 from providers.errors import ContextLengthExceeded, UpstreamRejected
 from providers.new_id import new_id
@@ -29,9 +30,10 @@ class VllmEngine:
     `whole_text`: special tokens are part of the text; None: where the model writes its tags with them.
     """
 
-    def __init__(self, vllm: ModuleType, llm: Any, *, whole_text: bool | None = None) -> None:
+    def __init__(self, vllm: ModuleType, llm: Any, egress: Egress, *, whole_text: bool | None = None) -> None:
         self._vllm = vllm
         self._llm = llm
+        self._egress = egress
         self._tokenizer = llm.get_tokenizer()
         self._defaults: Mapping[str, Any] = _defaults(llm)
         self._whole_text = _has_special_tags(self._tokenizer) if whole_text is None else whole_text
@@ -48,7 +50,8 @@ class VllmEngine:
     async def render(self, chat: Json) -> Prompt:
         # Of an image that is none, and of a message that the template cannot say.
         with named(self._vllm, theirs=(ValueError, NotImplementedError)):
-            inlined_chat, has_images = await inlined(chat, able=self._llm.model_config.is_multimodal_model)
+            able = self._llm.model_config.is_multimodal_model
+            inlined_chat, has_images = await inlined(chat, self._egress, able=able)
             made = await rendering.rendered(self._vllm, self._llm.renderer, inlined_chat, as_parts=has_images)
         tokens = made["prompt_token_ids"]
         text = made.get("prompt") or self._tokenizer.decode(tokens[-_TAIL_TOKENS:])

@@ -7,15 +7,13 @@ from base64 import b64encode
 from collections.abc import Mapping
 from typing import Any, Final
 
-from providers.egress import Fetched, fetch
+from providers.egress import Egress, Fetched
 from translation.errors import InvalidRequest
 from translation.json_types import Json
 
-_MAX_BYTES: Final = 20 * 1024 * 1024
-_MOST_BYTES: Final = 3 * _MAX_BYTES
-_DEADLINE_S: Final = 30.0
-"""One image that is fetched, all that a request has fetched, and how long all of it may take. A few bytes name an image
-of many, and a request has room for as many of them as it likes."""
+_MOST: Final = 3
+"""As much as so many of the largest is fetched for one request. A few bytes name an image of many, and a request has
+room for as many of them as it likes."""
 
 _DATA_URL: Final = re.compile(r"data:image/[\w.+-]+;base64,", re.IGNORECASE)
 
@@ -23,29 +21,30 @@ _DATA_URL: Final = re.compile(r"data:image/[\w.+-]+;base64,", re.IGNORECASE)
 class _Fetches:
     """What one request has fetched."""
 
-    def __init__(self) -> None:
-        self._left = _MOST_BYTES
-        self._until = asyncio.get_running_loop().time() + _DEADLINE_S
+    def __init__(self, egress: Egress) -> None:
+        self._egress = egress
+        self._left = _MOST * egress.max_bytes
+        self._until = asyncio.get_running_loop().time() + egress.deadline_s
 
     async def get(self, url: str) -> Fetched:
         """Raises InvalidRequest."""
         left_s = self._until - asyncio.get_running_loop().time()
         if self._left <= 0 or left_s <= 0:
             raise InvalidRequest("the URLs of this request lead to more than is fetched for one", param="image_url")
-        limit = min(_MAX_BYTES, self._left)
-        fetched = await fetch(url, max_bytes=limit, deadline_s=left_s, param="image_url")
+        limit = min(self._egress.max_bytes, self._left)
+        fetched = await self._egress.fetch(url, max_bytes=limit, deadline_s=left_s, param="image_url")
         self._left -= len(fetched.content)
         return fetched
 
 
-async def inlined(chat: Json, *, able: bool) -> tuple[Json, bool]:
+async def inlined(chat: Json, egress: Egress, *, able: bool) -> tuple[Json, bool]:
     """The chat with its images inside, and whether it has any. `able`: the model reads images.
 
     Raises InvalidRequest for images that the model cannot read or nobody can get, and for parts of other kinds.
     """
     messages: list[Json] = []
     found = False
-    fetches = _Fetches()
+    fetches = _Fetches(egress)
     for message in chat["messages"]:
         if not isinstance(message.get("content"), list):
             messages.append(message)

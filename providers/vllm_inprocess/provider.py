@@ -8,6 +8,7 @@ from pathlib import Path
 
 from providers.base import Capabilities, Condition, Counting, Dialect, Exchange, RelayExchange
 from providers.config import ProviderConfig
+from providers.egress import Egress
 from providers.engines.exchange import counted, generated
 from providers.engines.supervisor import Progress, Supervisor
 from providers.vllm_inprocess.starting import Started, started
@@ -32,9 +33,11 @@ _CAPABILITIES = Capabilities(
 class VllmProvider:
     """A `Provider` and a `Host`. While the engine is not up, everything that needs it raises EngineUnavailable."""
 
-    def __init__(self, name: str, config: ProviderConfig) -> None:
+    def __init__(self, name: str, config: ProviderConfig, egress: Egress) -> None:
+        """`egress` fetches the images of requests."""
         self._name = name
         self._config = config
+        self._egress = egress
         self._capabilities = _capabilities(config)
         self._supervisor = Supervisor(name, self._start)
 
@@ -81,7 +84,7 @@ class VllmProvider:
 
     @asynccontextmanager
     async def _start(self, progress: Progress) -> AsyncGenerator[Started, None]:
-        async with started(self._name, self._config, progress) as engine:
+        async with started(self._name, self._config, self._egress, progress) as engine:
             yield engine
 
 

@@ -16,6 +16,7 @@ import structlog
 from pydantic import ValidationError
 
 from providers.config import ProviderConfig
+from providers.egress import Egress
 from providers.engines.asked import Parsers
 from providers.engines.base import Generation, Guide, Prompt
 from providers.engines.supervisor import Progress
@@ -41,11 +42,12 @@ _ONE_AT_A_TIME = threading.Lock()
 class Started:
     """An engine that is up."""
 
-    def __init__(self, vllm: ModuleType, llm: Any, models: Sequence[str]) -> None:
+    def __init__(self, vllm: ModuleType, llm: Any, egress: Egress, models: Sequence[str]) -> None:
         self.models = models
         self.vllm = vllm
         self.llm = llm
-        self.engine = VllmEngine(vllm, llm)
+        self.egress = egress
+        self.engine = VllmEngine(vllm, llm, egress)
 
     def serving(self, turn: Turn, profile: Profile) -> tuple[VllmEngine, Parsers]:
         """The engine as this turn needs it, and the parsers its calls may be read by.
@@ -62,7 +64,7 @@ class Started:
 
     @cached_property
     def _with_special_tokens(self) -> VllmEngine:
-        return VllmEngine(self.vllm, self.llm, whole_text=True)
+        return VllmEngine(self.vllm, self.llm, self.egress, whole_text=True)
 
     @property
     def running(self) -> int:
@@ -75,7 +77,9 @@ class Started:
 
 
 @asynccontextmanager
-async def started(name: str, config: ProviderConfig, progress: Progress) -> AsyncGenerator[Started, None]:
+async def started(
+    name: str, config: ProviderConfig, egress: Egress, progress: Progress
+) -> AsyncGenerator[Started, None]:
     """An engine, warm when the block begins; its processes are gone when it has ended.
 
     Raises EngineUnavailable where vLLM is missing, an argument is wrong, or the model cannot be loaded.
@@ -83,7 +87,7 @@ async def started(name: str, config: ProviderConfig, progress: Progress) -> Asyn
     building = _Building(name, config, progress)
     try:
         vllm, llm = await building.done()
-        engine = Started(vllm, llm, [config.model or name])
+        engine = Started(vllm, llm, egress, [config.model or name])
         progress("first token")
         await _warm_up(engine.engine)
         yield engine

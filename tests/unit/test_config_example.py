@@ -9,7 +9,7 @@ import pytest
 import yaml
 from pydantic import BaseModel
 
-from gateway.settings import Server, Settings, Store, load
+from gateway.settings import Egress, Server, Settings, Store, load
 from providers.config import ProviderConfig
 
 EXAMPLE = Path(__file__).parents[2] / "config.example.yaml"
@@ -74,6 +74,7 @@ def test_the_defaults_it_shows_are_the_defaults() -> None:
     settings = load(EXAMPLE, environ=ENVIRON)
     assert settings.server.model_copy(update={"cors": None}) == Server()
     assert settings.store == Store()
+    assert settings.egress.model_copy(update={"allow": ()}) == Egress()
     shown = settings.providers["local"]
     for name in ("connect_s", "silence_s", "answer_s", "retries", "max_line_mb", "max_connections"):
         assert getattr(shown, name) == ProviderConfig.model_fields[name].default, name

@@ -6,6 +6,8 @@ from contextlib import asynccontextmanager, suppress
 
 import pytest
 
+from gateway import app
+from gateway.settings import Settings
 from providers import egress
 from providers.egress import Egress, Fetched, is_public
 from translation.errors import InvalidRequest
@@ -282,3 +284,14 @@ async def test_a_host_of_the_operators_own_may_be_anywhere() -> None:
         found = await get(f"http://Files.internal:{server.port}/", resolve, allow=["files.Internal"])
         assert found.content == b"abcd"
         assert "public internet" in await refusal(f"http://other.internal:{server.port}/", resolve)
+
+
+async def test_what_the_operator_grants_is_what_adapters_fetch_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    granted: list[Egress] = []
+    monkeypatch.setattr(app, "build", lambda _name, _config, egress: granted.append(egress))
+    written = {"allow": ["127.0.0.1"], "max_mb": 0.5, "deadline_s": 4}
+    app.build_providers(Settings.model_validate({"egress": written, "providers": {"p": {"type": "scripted"}}}))
+    (given,) = granted
+    assert (given.max_bytes, given.deadline_s) == (512 * 1024, 4)
+    async with serving(PAGE) as server:
+        assert (await given.fetch(f"http://127.0.0.1:{server.port}/", max_bytes=4, deadline_s=5)).content == b"abcd"

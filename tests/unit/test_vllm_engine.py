@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from providers.egress import Fetched
+from providers.egress import Egress, Fetched
 from providers.engines.base import Generation, Guide, Piece, Prompt
 from providers.errors import (
     ContextLengthExceeded,
@@ -32,11 +32,12 @@ from tests.unit.vllm_fakes import (
 from translation.errors import InvalidRequest
 
 PROMPT = Prompt(tokens=[5, 6], tail="ab")
+EGRESS = Egress()
 PIXEL = "data:image/png;base64,aGk="
 
 
 def engine_of(llm: AsyncLLM, **options: Any) -> VllmEngine:
-    return VllmEngine(library(), llm, **options)
+    return VllmEngine(library(), llm, Egress(), **options)
 
 
 async def pieces_of(llm: AsyncLLM, asked: Generation | None = None, prompt: Prompt = PROMPT) -> list[Piece]:
@@ -293,8 +294,8 @@ async def test_an_image_is_fetched_by_the_gateways_own_guard(monkeypatch: pytest
         assert url == "https://example.com/cat.png"
         return Fetched("image/png", b"cat")
 
-    monkeypatch.setattr(images, "fetch", fetch)
-    chat, found = await images.inlined(with_image("https://example.com/cat.png"), able=True)
+    monkeypatch.setattr(EGRESS, "fetch", fetch)
+    chat, found = await images.inlined(with_image("https://example.com/cat.png"), EGRESS, able=True)
     assert found
     expected = "data:image/png;base64," + base64.b64encode(b"cat").decode()
     assert chat["messages"][1]["content"][1]["image_url"]["url"] == expected
@@ -307,28 +308,27 @@ async def test_what_is_fetched_for_one_request_has_an_end(monkeypatch: pytest.Mo
         fetched.append(max_bytes)
         return Fetched("image/png", b"x" * min(max_bytes, 40))
 
-    monkeypatch.setattr(images, "fetch", fetch)
-    monkeypatch.setattr(images, "_MAX_BYTES", 60)
-    monkeypatch.setattr(images, "_MOST_BYTES", 100)
-    urls = [with_image(f"https://example.com/{number}.png")["messages"][1] for number in range(4)]
+    monkeypatch.setattr(EGRESS, "fetch", fetch)
+    monkeypatch.setattr(EGRESS, "max_bytes", 60)
+    urls = [with_image(f"https://example.com/{number}.png")["messages"][1] for number in range(6)]
     with pytest.raises(InvalidRequest, match="more than is fetched"):
-        await images.inlined({"messages": urls}, able=True)
-    assert fetched == [60, 60, 20]
+        await images.inlined({"messages": urls}, EGRESS, able=True)
+    assert fetched == [60, 60, 60, 60, 20]
 
 
 async def test_what_is_fetched_must_be_an_image(monkeypatch: pytest.MonkeyPatch) -> None:
     async def fetch(url: str, **_: Any) -> Fetched:
         return Fetched("text/html", b"<html>")
 
-    monkeypatch.setattr(images, "fetch", fetch)
+    monkeypatch.setattr(EGRESS, "fetch", fetch)
     with pytest.raises(InvalidRequest, match="text/html"):
-        await images.inlined(with_image("https://example.com/"), able=True)
+        await images.inlined(with_image("https://example.com/"), EGRESS, able=True)
 
 
 @pytest.mark.parametrize("url", ["data:text/plain;base64,aGk=", "data:image/png,hi", "data:,"])
 async def test_a_data_url_must_be_one_of_an_image(url: str) -> None:
     with pytest.raises(InvalidRequest, match="data:image"):
-        await images.inlined(with_image(url), able=True)
+        await images.inlined(with_image(url), EGRESS, able=True)
 
 
 async def test_a_model_that_cannot_see_refuses_images() -> None:
@@ -339,4 +339,4 @@ async def test_a_model_that_cannot_see_refuses_images() -> None:
 async def test_nothing_but_text_and_images_reaches_the_renderer_which_would_fetch_it() -> None:
     chat = {"messages": [{"role": "user", "content": [{"type": "video_url", "video_url": {"url": "file:///etc"}}]}]}
     with pytest.raises(InvalidRequest, match="video_url"):
-        await images.inlined(chat, able=True)
+        await images.inlined(chat, EGRESS, able=True)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from providers.config import ProviderConfig
+from providers.egress import Egress
 from providers.errors import EngineUnavailable
 from providers.vllm_inprocess import starting
 from providers.vllm_inprocess.provider import VllmProvider
@@ -69,7 +70,7 @@ def loading(monkeypatch: pytest.MonkeyPatch) -> Loading:
 
 async def test_an_engine_is_warm_when_it_is_ready_and_ended_when_it_is_left(loading: Loading) -> None:
     doing: list[str] = []
-    async with started("local", CONFIG, doing.append) as engine:
+    async with started("local", CONFIG, Egress(), doing.append) as engine:
         assert [asked.params.max_tokens for asked in loading.llm.asked] == [1, 1]
         assert engine.running == 0
         assert doing == ["importing vLLM", "loading some/model", "first token"]
@@ -80,12 +81,12 @@ async def test_an_engine_is_warm_when_it_is_ready_and_ended_when_it_is_left(load
 async def test_an_engine_that_cannot_be_guided_starts_all_the_same(loading: Loading) -> None:
     refusal = VLLMClientError("no structured outputs with this tokenizer")
     loading.llm = AsyncLLM(refuses_guides=refusal)
-    async with started("local", CONFIG, print) as engine:
+    async with started("local", CONFIG, Egress(), print) as engine:
         assert engine.running == 0
 
 
 async def test_its_death_is_told_at_once(loading: Loading) -> None:
-    async with started("local", CONFIG, print) as engine:
+    async with started("local", CONFIG, Egress(), print) as engine:
         dying = asyncio.ensure_future(engine.died())
         await asyncio.sleep(0)
         assert not dying.done()
@@ -97,7 +98,7 @@ async def test_its_death_is_told_at_once(loading: Loading) -> None:
 async def test_a_model_that_cannot_be_loaded_says_why_in_one_line(loading: Loading) -> None:
     loading.failure = ValueError("no such\n  model")
     with pytest.raises(EngineUnavailable, match="vLLM cannot load some/model: no such model"):
-        async with started("local", CONFIG, print):
+        async with started("local", CONFIG, Egress(), print):
             pass
 
 
@@ -105,7 +106,7 @@ async def test_leaving_in_the_middle_of_a_load_ends_it(loading: Loading) -> None
     loading.may_go_on.clear()
 
     async def start() -> None:
-        async with started("local", CONFIG, print):
+        async with started("local", CONFIG, Egress(), print):
             pass
 
     task = asyncio.ensure_future(start())
@@ -125,7 +126,7 @@ async def test_an_engine_that_came_up_while_its_start_was_left_is_ended_too(
     monkeypatch.setattr(Process, "join", lambda process, timeout: None)
 
     async def start() -> None:
-        async with started("local", CONFIG, print):
+        async with started("local", CONFIG, Egress(), print):
             pass
 
     task = asyncio.ensure_future(start())
@@ -143,7 +144,7 @@ async def test_a_shutdown_that_fails_still_ends_the_processes(
         raise RuntimeError("sockets")
 
     monkeypatch.setattr(loading.llm, "shutdown", fail)
-    async with started("local", CONFIG, print):
+    async with started("local", CONFIG, Egress(), print):
         pass
     assert loading.was_killed.is_set()
 
@@ -154,13 +155,13 @@ async def test_without_vllm_the_start_names_the_extra(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(starting, "import_module", missing)
     with pytest.raises(EngineUnavailable, match=r"responses-gateway\[vllm\]"):
-        async with started("local", CONFIG, print):
+        async with started("local", CONFIG, Egress(), print):
             pass
 
 
 async def test_the_provider_says_how_its_engine_is(loading: Loading) -> None:
     loading.may_go_on.clear()
-    provider = VllmProvider("local", CONFIG)
+    provider = VllmProvider("local", CONFIG, Egress())
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(provider.running())
         await asyncio.to_thread(loading.is_loading.wait, DEADLINE_S)
@@ -181,7 +182,7 @@ def state_of(provider: VllmProvider) -> str:
 
 
 async def test_an_input_is_counted_as_the_engine_would_read_it(loading: Loading) -> None:
-    provider = VllmProvider("local", CONFIG)
+    provider = VllmProvider("local", CONFIG, Egress())
     turn = Turn(model="tiny", items=[{"type": "message", "role": "user", "content": [text("Hi")]}])
     async with provider.running():
         await asyncio.wait_for(provider.settled(), DEADLINE_S)
