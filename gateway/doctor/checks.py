@@ -59,7 +59,7 @@ def streaming(visit: Visit) -> str:
     """Every event where it belongs, deltas that add up, one end."""
     heard = visit.stream(input=_SHORT)
     check_order(heard.events, done=heard.done)
-    answer_of(check_response(heard.response, visit.subject.name))
+    answer_of(check_response(heard.response))
     return f"{len(heard.events)} events"
 
 
@@ -167,7 +167,7 @@ def cancel(visit: Visit) -> str:
         if not heard.events or not str(heard.events[-1].get("type")).endswith(".delta"):
             raise Untold("it was over before anybody could leave")
     hold(visit.settled(), "its engine is still at work for a client that left")
-    check_response(visit.whole(input=_SHORT), visit.subject.name)
+    check_response(visit.whole(input=_SHORT))
     return ""
 
 
@@ -187,7 +187,7 @@ def overflow(visit: Visit) -> str:
 
 
 def _whole(visit: Visit, **body: object) -> Json:
-    return check_response(visit.whole(**body), visit.subject.name)
+    return check_response(visit.whole(**body))
 
 
 CHECKS: Final = (

@@ -44,7 +44,7 @@ def several_calls(visit: Visit) -> str:
     calls = calls_of(first, {"get_weather"})
     if len(calls) < 2:
         raise Untold("it made one call where two would have fitted")
-    check_response(visit.whole(**{**request, "input": [*asked, *answered(first)]}), visit.subject.name)
+    check_response(visit.whole(**{**request, "input": [*asked, *answered(first)]}))
     return ", ".join(filter(None, (f"{len(calls)} calls", detail)))
 
 
@@ -54,7 +54,7 @@ def streamed_call(visit: Visit) -> str:
     def ask(**body: Any) -> Json:
         heard = visit.stream(**body)
         check_order(heard.events, done=heard.done)
-        return check_response(heard.response, visit.subject.name)
+        return check_response(heard.response)
 
     _, detail = called(visit, ask, input=QUESTION, tools=[WEATHER])
     return detail
@@ -101,7 +101,7 @@ def answered(response: Json) -> list[Json]:
 
 
 def _whole(visit: Visit, **body: Any) -> Json:
-    return check_response(visit.whole(**body), visit.subject.name)
+    return check_response(visit.whole(**body))
 
 
 def _said(text: str) -> list[Json]:

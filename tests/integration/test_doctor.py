@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -9,14 +10,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer.main
 import yaml
 
+from gateway.cli import app
 from gateway.doctor.checks import CHECKS
 from tests.integration.engines import CONTEXT, ROOT, Engine
 from tests.upstream import closed_port
 
 pytestmark = pytest.mark.timeout(180)  # engines are started and ended
 
+KINDS = ("yaml", "text", "json")
 MODEL = ROOT / "models/tiny-reasoner.gguf"
 EMBEDDED = {
     "providers": {
@@ -110,6 +114,29 @@ def test_the_table_is_for_people_and_has_no_colours_in_a_pipe(tmp_path: Path) ->
     assert done.stdout.splitlines()[-1] == "1 model: 13 passed, 0 failed, 0 refused, 3 skipped"
     assert "\x1b" not in done.stdout
     assert done.stderr == ""
+
+
+def test_the_page_about_it_shows_what_it_prints(tmp_path: Path) -> None:
+    page = (ROOT / "docs/doctor.md").read_text()
+    config, table, shown = (re.findall(rf"^```{kind}\n(.*?)^```$", page, re.M | re.S)[0] for kind in KINDS)
+    done = doctor(yaml.safe_load(config), tmp_path)
+    rows = [line for line in done.stdout.splitlines() if not line.startswith("Time to first token")]
+    assert rows[: len(CHECKS) + 2] == table.splitlines()[:-1]
+    assert table.splitlines()[:-1] != []
+    said = json.loads(doctor(yaml.safe_load(config), tmp_path, "--json", "--model", "plain").stdout)
+    expected = json.loads(shown)
+    assert said.keys() == expected.keys()
+    assert said["backends"][0].keys() == expected["backends"][0].keys()
+    assert said["backends"][0]["checks"][1].keys() == expected["backends"][0]["checks"][0].keys()
+
+
+def test_the_page_about_it_has_every_feature_and_option() -> None:
+    page = (ROOT / "docs/doctor.md").read_text()
+    section = page.split("## What it tries\n")[1].split("\n## ")[0]
+    assert re.findall(r"^\| (?!feature|---)([^|]+?) \|", section, re.M) == [check.title for check in CHECKS]
+    command = typer.main.get_command(app).commands["doctor"]  # type: ignore[attr-defined]
+    options = {name for parameter in command.params for name in parameter.opts if name != "--help"}
+    assert set(re.findall(r"^\| `(--[a-z]+)", page, re.M)) == options
 
 
 def test_only_what_is_examined_is_started(tmp_path: Path) -> None:

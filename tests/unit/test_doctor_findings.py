@@ -9,7 +9,8 @@ import pytest
 from gateway.doctor.checks import CHECKS
 from gateway.doctor.runner import diagnose
 from gateway.doctor.verdicts import Diagnosis, Finding
-from gateway.settings import Settings
+from gateway.settings import Settings, parse
+from providers.config import ProviderType
 from tests.unit.doctor_models import WINDOW, answer_to, settings_for, sound
 from tests.upstream import (
     Hang,
@@ -20,12 +21,21 @@ from tests.upstream import (
     chat_text,
     closed_port,
     error_reply,
+    responses_sse,
+    responses_text,
     sse_reply,
 )
-from tests.upstream.builders import data_frame
+from tests.upstream.anthropic import anthropic_text
+from tests.upstream.builders import data_frame, text_events
+from tests.upstream.ollama import ollama_text
 from tests.upstream.script import Exchange, Script
 
 DEADLINE_S = 10.0
+SPOKEN: dict[ProviderType, Script] = {
+    "openai": responses_text("po", "ng"),
+    "anthropic": anthropic_text("po", "ng"),
+    "ollama": ollama_text("po", "ng"),
+}
 
 
 @pytest.fixture
@@ -239,3 +249,26 @@ async def test_the_keys_of_the_configuration_are_not_the_doctors(upstream: Scrip
     settings = settings_for(upstream)
     locked = settings.model_validate({**settings.model_dump(), "auth": {"keys": [{"name": "a", "key": "k"}]}})
     assert finding(await examined(locked), "text").verdict == "pass"
+
+
+@pytest.mark.parametrize(("kind", "replies"), SPOKEN.items(), ids=SPOKEN)
+async def test_every_dialect_is_examined_alike(kind: ProviderType, replies: Script, upstream: ScriptedUpstream) -> None:
+    upstream.script(replies)
+    provider = {"type": kind, "base_url": upstream.url, "api_key": "k", "retries": 0}
+    settings = parse({"providers": {"p": provider}, "models": {"m": {"provider": "p"}}}, environ={})
+    found = verdicts(await examined(settings))
+    assert {check: found[check] for check in ("text", "streaming", "usage", "cancel")} == dict.fromkeys(
+        ("text", "streaming", "usage", "cancel"), "pass"
+    )
+    assert found["tools_forced"] == ("refused" if kind == "ollama" else "fail")
+    assert found["tools"] == ("skipped" if kind == "ollama" else "fail")
+
+
+async def test_a_relayed_stream_is_held_to_the_same_order(upstream: ScriptedUpstream) -> None:
+    events = text_events("po", "ng")
+    events[4] = {**events[4], "item_id": "msg_of_another"}
+    upstream.script(responses_sse(events))
+    provider = {"type": "openai", "base_url": upstream.url, "api_key": "k"}
+    settings = parse({"providers": {"p": provider}, "models": {"m": {"provider": "p"}}}, environ={})
+    found = finding(await examined(settings), "streaming")
+    assert (found.verdict, found.detail) == ("fail", "an item's id changed")

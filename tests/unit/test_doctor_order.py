@@ -138,16 +138,16 @@ def test_a_stream_needs_its_last_frame() -> None:
     [
         ({"object": "chat.completion"}, "no response"),
         ({"id": ""}, "no id"),
-        ({"model": "n"}, "said to be of n, not of m"),
+        ({"model": None}, "does not say of which model"),
         ({"output": [1]}, "no list of items"),
         ({"status": "queued"}, "is queued"),
         ({"status": "incomplete"}, "a response that is incomplete says None"),
     ],
 )
 def test_a_response_of_another_shape_is_wrong(changes: Json, words: str) -> None:
-    assert check_response(response(message_item("pong")), "m")
+    assert check_response(response(message_item("pong")))
     with pytest.raises(Wrong, match=words):
-        check_response(response(message_item("pong"), **changes), "m")
+        check_response(response(message_item("pong"), **changes))
 
 
 def test_an_answer_that_was_cut_off_before_it_began_tells_nothing() -> None:
