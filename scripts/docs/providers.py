@@ -27,6 +27,7 @@ otherwise for one upstream or one model, see [configuration](configuration.md).
 | `ollama` | Ollama, in its own API: see [Ollama](#ollama). |
 | `vllm` | A vLLM server, in chat. Its sampling fields are passed on. |
 | `llama_server` | llama.cpp's own server, in chat. |
+| `harmony` | gpt-oss behind a llama-server, asked in tokens: see [Harmony](#harmony). |
 | `openai_compatible` | Anything else with a `/chat/completions`: LM Studio, SGLang, a hosted service. With `dialects: [responses]`, anything with a `/responses`. |
 | `llamacpp` | llama.cpp inside the gateway, for any GGUF file: see [embedded engines](#embedded-engines). |
 | `vllm_inprocess` | vLLM inside the gateway: likewise. |
@@ -128,6 +129,35 @@ _OLLAMA = """\
 - **Tokens** are counted by a turn of one token. Ollama does not tell cached tokens or tokens of thinking, and may leave
   out the prompt's where all of it was cached."""
 
+_HARMONY = """\
+gpt-oss writes messages with control tokens around them. Servers that read these as text let them into names and
+answers. Here the prompt is rendered to tokens and the reply's tokens are parsed:
+`pip install "responses-gateway[harmony]"`.
+
+```yaml
+providers:
+  gpt-oss: {type: harmony, base_url: "http://gpu-1:8080/v1"}  # llama-server -m gpt-oss-20b.gguf
+```
+
+- It asks a llama-server's `/completion`, beside the address's `/v1`. The server has to know token literals in grammars
+  (`<[200008]>`). Its model has to be a gpt-oss: the tokens of another would mean nothing to it.
+- **Channels**: `analysis` is reasoning, `commentary` with a recipient is a call and without one a message, `final` is
+  the answer. Thoughts before a final answer are left out of later prompts; those between calls go back.
+- **Tools**: a grammar holds the turn, so that nothing but declared tools with arguments that fit their schemas can be
+  called. Keys come in the schema's order. What a grammar cannot say (`minimum`, `pattern`, `maxLength`, ...) is a loss
+  that names the tool. A forced call and `json_schema` are held likewise, also beside tools. Texts of such turns cannot
+  spell a control token. There is one call in an answer.
+- **Going on**: where the input ends with an assistant's message or reasoning, the model goes on with it. A grammar
+  cannot begin there: tools are then not held (a loss), a format or a forced call is refused.
+- **Thinking**: `reasoning.effort` is `low`, `medium` or `high`, others are the nearest (a loss). `none` and
+  `thinking: false` close the thought before it begins. There is no budget.
+- **What goes wrong**: marks that are left out, doubled or astray are mended; no control token reaches a client. Words
+  that a model writes for a user or a tool end the turn.
+- `stop` ends answers, not thoughts. Tokens of thoughts are counted without the marks around them. Input is counted
+  here, without a request. There are no images, no `logprobs`.
+- It is tested with gpt-oss's own encoding on a scripted `/completion`; its grammars on a real llama-server with another
+  model. No weights of gpt-oss were asked."""
+
 _EMBEDDED = """\
 An embedded engine starts with the gateway and ends with it; there is no second server to run. Its library is an extra, which
 nothing imports unless a provider is configured that needs it:
@@ -186,12 +216,15 @@ def providers() -> str:
         _GEMINI,
         "## Ollama",
         _OLLAMA,
+        "## Harmony",
+        _HARMONY,
         "## Embedded engines",
         _EMBEDDED,
         "## Capabilities",
         _CAPABILITIES,
         table(["capability", *_COLUMNS], _rows()),
         _MORE,
+        *profile_sections(),
     )
 
 
@@ -221,4 +254,3 @@ def _words(value: Any) -> str:
         case frozenset():
             return ", ".join(f"`{name}`" for name in sorted(value)) or "none"
     raise TypeError(f"no words for {value!r}")
-        *profile_sections(),
