@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from openai import AsyncOpenAI, BadRequestError
+from openai import AsyncOpenAI, BadRequestError, InternalServerError
 
 from tests.conformance.carrying import (
     QUESTION,
@@ -221,6 +221,24 @@ async def test_what_is_sealed_outlives_the_server_where_its_key_does(
                 else:
                     with pytest.raises(BadRequestError, match="cannot be read"):
                         await respond(client, input=history, **asked)
+
+
+async def test_as_long_as_the_key_cannot_be_had_nothing_is_given_out_or_taken() -> None:
+    away = {"url": "postgresql+asyncpg://nobody@127.0.0.1:9/none"}
+    asked: dict[str, Any] = {"model": model_of("anthropic"), **STATELESS}
+    async with every_upstream("anthropic") as upstreams:
+        with gateway_before(upstreams) as elsewhere:
+            async with client_of(elsewhere) as client:
+                history = going_on(await respond(client, input=QUESTION, **asked))
+        upstreams["anthropic"].script(UPSTREAMS["anthropic"].calling)
+        with gateway_before(upstreams, store=away) as gateway:
+            async with client_of(gateway) as client:
+                first = await respond(client, input=QUESTION, **asked)
+                check_sealed(first.output)
+                assert not [item for item in first.output if "encrypted_content" in item.model_dump(exclude_none=True)]
+                with pytest.raises(InternalServerError) as refused:
+                    await respond(client, input=history, **asked)
+    assert (refused.value.status_code, refused.value.code) == (503, "store_unavailable")
 
 
 async def test_workers_without_a_store_share_a_key(tmp_path: Path) -> None:
