@@ -30,7 +30,7 @@ caption { text-align: left; color: var(--faint); padding-bottom: .5rem; }
 th, td { text-align: left; vertical-align: top; padding: .4rem .75rem; border-bottom: 1px solid var(--line); }
 thead th { background: var(--soft); }
 thead th small { display: block; font-weight: normal; color: var(--faint); }
-tbody th { font-weight: 500; white-space: nowrap; }
+tbody th { position: sticky; left: 0; background: var(--ground); font-weight: 500; white-space: nowrap; }
 .pass, .fail, .refused, .skipped { white-space: nowrap; font-weight: 600; }
 .pass { color: var(--pass); } .fail { color: var(--fail); }
 .refused { color: var(--refused); } .skipped { color: var(--skipped); }

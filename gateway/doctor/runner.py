@@ -23,9 +23,13 @@ def steps_of(settings: Settings, names: Sequence[str]) -> int:
 
 
 def diagnose(
-    settings: Settings, names: Sequence[str], deadline_s: float, beginning: Callable[[str], None] = lambda what: None
+    settings: Settings,
+    names: Sequence[str],
+    deadline_s: float,
+    beginning: Callable[[str], None] = lambda what: None,
+    checks: Sequence[Check] = CHECKS,
 ) -> list[Diagnosis]:
-    """Every check of the models in `names`, or of all whose names are no patterns. `beginning` is told of each.
+    """The checks of the models in `names`, or of all whose names are no patterns. `beginning` is told of each.
 
     Raises NothingToExamine, and NotStarted.
     """
@@ -47,5 +51,5 @@ def diagnose(
             def starts(check: Check, of: str = subject.name) -> None:
                 beginning(f"{of}: {check.title}")
 
-            diagnoses.append(examine(client, subject, deadline_s, starts))
+            diagnoses.append(examine(client, subject, deadline_s, starts, checks))
         return diagnoses

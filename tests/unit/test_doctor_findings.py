@@ -45,8 +45,10 @@ async def upstream() -> AsyncIterator[ScriptedUpstream]:
         yield running
 
 
-async def examined(settings: Settings, deadline_s: float = DEADLINE_S) -> Diagnosis:
-    (diagnosis,) = await asyncio.to_thread(diagnose, settings, (), deadline_s)
+async def examined(settings: Settings, *only: str, deadline_s: float = DEADLINE_S) -> Diagnosis:
+    """The diagnosis of the one model there is, by these checks; by all, where none is named."""
+    checks = [check for check in CHECKS if check.name in only] or CHECKS
+    (diagnosis,) = await asyncio.to_thread(diagnose, settings, (), deadline_s, checks=checks)
     return diagnosis
 
 
@@ -93,7 +95,7 @@ async def test_what_is_not_declared_is_refused_by_name(upstream: ScriptedUpstrea
 
 async def test_a_model_that_answers_text_where_it_must_call_fails_its_tools(upstream: ScriptedUpstream) -> None:
     upstream.script(instead(chat_text("sunny"), tools=...))
-    diagnosis = await examined(settings_for(upstream))
+    diagnosis = await examined(settings_for(upstream), "tools", "tools_parallel", "tools_streamed", "tools_forced")
     for check in ("tools", "tools_parallel", "tools_streamed"):
         assert finding(diagnosis, check).detail == "it was told to call a tool, and answered in text"
     assert finding(diagnosis, "tools_forced").verdict == "fail"
@@ -107,7 +109,7 @@ async def test_a_model_that_only_calls_when_told_to_passes(upstream: ScriptedUps
         await (chat_text("I would rather not") if is_free else answer_to(body))(exchange)
 
     upstream.script(reluctant)
-    found = finding(await examined(settings_for(upstream)), "tools")
+    found = finding(await examined(settings_for(upstream), "tools"), "tools")
     assert (found.verdict, found.detail) == ("pass", "only when told to")
 
 
@@ -120,31 +122,31 @@ async def test_a_model_that_only_calls_when_told_to_passes(upstream: ScriptedUps
 )
 async def test_calls_that_are_malformed_fail(reply: Script, complaint: str, upstream: ScriptedUpstream) -> None:
     upstream.script(instead(reply, tools=...))
-    found = finding(await examined(settings_for(upstream)), "tools")
+    found = finding(await examined(settings_for(upstream), "tools"), "tools")
     assert found.verdict == "fail"
     assert complaint in found.detail
 
 
 async def test_calls_left_in_the_text_fail_with_what_to_write(upstream: ScriptedUpstream) -> None:
     upstream.script(instead(chat_text('<tool_call>{"name": "get_weather"}</tool_call>'), tools=...))
-    found = finding(await examined(settings_for(upstream)), "tools")
+    found = finding(await examined(settings_for(upstream), "tools"), "tools")
     assert found.detail == "its calls are in its text: tool_parser: hermes reads them out of there"
 
 
 async def test_thinking_left_in_the_text_fails_with_what_to_write(upstream: ScriptedUpstream) -> None:
     upstream.script(chat_text("<think>Pong.</think>", "pong"))
-    found = finding(await examined(settings_for(upstream)), "text")
+    found = finding(await examined(settings_for(upstream), "text"), "text")
     assert (found.verdict, "parsing_format: think_tags" in found.detail) == ("fail", True)
 
 
 async def test_usage_that_is_missing_or_does_not_add_up_fails(upstream: ScriptedUpstream) -> None:
     upstream.script(chat_text("pong", usage={"prompt_tokens": 0, "completion_tokens": 3, "total_tokens": 3}))
-    assert finding(await examined(settings_for(upstream)), "usage").detail == "usage.input_tokens is 0"
+    assert finding(await examined(settings_for(upstream), "usage"), "usage").detail == "usage.input_tokens is 0"
 
 
 async def test_a_stream_that_falls_silent_fails_by_the_name_of_that(upstream: ScriptedUpstream) -> None:
     upstream.script(instead(sse_reply(data_frame(chat_chunk({"content": "po"})), Hang()), stream=True))
-    diagnosis = await examined(settings_for(upstream))
+    diagnosis = await examined(settings_for(upstream), "text", "streaming")
     found = finding(diagnosis, "streaming")
     assert (found.verdict, found.detail) == ("fail", "server_error: the upstream went silent")
     assert finding(diagnosis, "text").verdict == "pass"
@@ -162,28 +164,30 @@ async def test_a_stream_without_end_is_given_up(upstream: ScriptedUpstream) -> N
             await asyncio.sleep(0.005)
 
     upstream.script(endless)
-    found = finding(await examined(settings_for(upstream), deadline_s=1), "streaming")
+    found = finding(await examined(settings_for(upstream), "streaming", deadline_s=1), "streaming")
     assert (found.verdict, found.detail) == ("fail", "no end after 1 s")
     assert found.seconds < 5
 
 
 async def test_a_stream_that_breaks_off_fails(upstream: ScriptedUpstream) -> None:
     upstream.script(instead(chat_sse([chat_chunk({"content": "po"})], done=False), stream=True))
-    found = finding(await examined(settings_for(upstream)), "streaming")
+    found = finding(await examined(settings_for(upstream), "streaming"), "streaming")
     assert found.verdict == "fail"
 
 
 async def test_a_limit_that_is_not_kept_fails(upstream: ScriptedUpstream) -> None:
     usage = {"prompt_tokens": 9, "completion_tokens": 60, "total_tokens": 69}
     upstream.script(instead(chat_text("1, 2, 3", usage=usage), max_tokens=16))
-    assert finding(await examined(settings_for(upstream)), "length").detail == (
+    assert finding(await examined(settings_for(upstream), "length"), "length").detail == (
         "it wrote 60 tokens where 16 were asked for"
     )
 
 
 async def test_a_stop_sequence_that_is_not_kept_fails(upstream: ScriptedUpstream) -> None:
     upstream.script(instead(chat_text("11, 12, 13"), stop=...))
-    assert finding(await examined(settings_for(upstream)), "stop").detail == "the stop sequence is in the answer"
+    assert (
+        finding(await examined(settings_for(upstream), "stop"), "stop").detail == "the stop sequence is in the answer"
+    )
 
 
 @pytest.mark.parametrize(
@@ -193,30 +197,30 @@ async def test_an_answer_that_is_not_what_its_schema_says_fails(
     said: str, complaint: str, upstream: ScriptedUpstream
 ) -> None:
     upstream.script(instead(chat_text(said), response_format=...))
-    assert finding(await examined(settings_for(upstream)), "json_schema").detail.startswith(complaint)
+    assert finding(await examined(settings_for(upstream), "json_schema"), "json_schema").detail.startswith(complaint)
 
 
 async def test_a_context_that_holds_more_than_declared_fails(upstream: ScriptedUpstream) -> None:
     upstream.script(chat_text("pong"))
-    found = finding(await examined(settings_for(upstream)), "overflow")
+    found = finding(await examined(settings_for(upstream), "overflow"), "overflow")
     assert (found.verdict, str(WINDOW) in found.detail) == ("fail", True)
 
 
 async def test_an_overflow_that_is_refused_by_another_name_fails(upstream: ScriptedUpstream) -> None:
     upstream.script(instead(error_reply(400, "bad"), max_tokens=16))
-    found = finding(await examined(settings_for(upstream)), "overflow")
+    found = finding(await examined(settings_for(upstream), "overflow"), "overflow")
     assert (found.verdict, "upstream_rejected" in found.detail) == ("fail", True)
 
 
 async def test_a_failing_upstream_is_told_by_its_error(upstream: ScriptedUpstream) -> None:
     upstream.script(instead(error_reply(500, "boom"), model="doctor-no-such-model"))
-    found = finding(await examined(settings_for(upstream)), "errors")
+    found = finding(await examined(settings_for(upstream), "errors"), "errors")
     assert (found.verdict, "502" in found.detail) == ("fail", True)
 
 
 async def test_an_upstream_that_is_busy_tells_nothing(upstream: ScriptedUpstream) -> None:
     upstream.script(instead(error_reply(429, "slow down", code="rate_limit_exceeded"), stop=...))
-    diagnosis = await examined(settings_for(upstream))
+    diagnosis = await examined(settings_for(upstream), "text", "stop")
     assert finding(diagnosis, "stop").verdict == "skipped"
     assert not diagnosis.failed
 
@@ -248,7 +252,7 @@ async def test_a_name_that_a_pattern_matches_is_examined_under_that_name(upstrea
 async def test_the_keys_of_the_configuration_are_not_the_doctors(upstream: ScriptedUpstream) -> None:
     settings = settings_for(upstream)
     locked = settings.model_validate({**settings.model_dump(), "auth": {"keys": [{"name": "a", "key": "k"}]}})
-    assert finding(await examined(locked), "text").verdict == "pass"
+    assert finding(await examined(locked, "text"), "text").verdict == "pass"
 
 
 @pytest.mark.parametrize(("kind", "replies"), SPOKEN.items(), ids=SPOKEN)
@@ -270,5 +274,5 @@ async def test_a_relayed_stream_is_held_to_the_same_order(upstream: ScriptedUpst
     upstream.script(responses_sse(events))
     provider = {"type": "openai", "base_url": upstream.url, "api_key": "k"}
     settings = parse({"providers": {"p": provider}, "models": {"m": {"provider": "p"}}}, environ={})
-    found = finding(await examined(settings), "streaming")
+    found = finding(await examined(settings, "streaming"), "streaming")
     assert (found.verdict, found.detail) == ("fail", "an item's id changed")
