@@ -98,7 +98,7 @@ class ModelConfig(BaseModel):
         default=None, description="Tokens for the answer after the thinking; as many as there is room for if left out."
     )
     bridge: str | None = Field(
-        default=None, description="What ends a thought that is cut off at its budget; an empty text is none."
+        default=None, description="What ends a thought that is cut off at its budget; an empty text or `null` is none."
     )
     effort_budgets: dict[Name, Annotated[Whole, Field(ge=0)]] | None = Field(
         default=None,
@@ -204,6 +204,11 @@ class ModelConfig(BaseModel):
         if twice := sorted(asked.keys() & given.keys()):
             raise PydanticCustomError("two_pass", "write {name} once, in two_pass or beside it", {"name": twice[0]})
         return {**given, "two_pass": "on", **asked}
+
+    @field_validator("bridge", mode="before")
+    @classmethod
+    def _take_null_for_nothing(cls, given: Any) -> Any:
+        return "" if given is None else given
 
     @field_validator("tool_parser", "text_tool_calls")
     @classmethod

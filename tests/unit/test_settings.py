@@ -326,6 +326,12 @@ def test_another_address_is_allowed_with_keys() -> None:
     assert parse(tree).server.host == "::"
 
 
+@pytest.mark.parametrize("written", [{"two_pass": {"bridge": None}}, {"two_pass": True, "bridge": None}])
+def test_a_bridge_that_is_null_is_none(written: dict[str, Any]) -> None:
+    assert ModelConfig.model_validate({"provider": "p", **written}).profile_overrides()["bridge"] == ""
+    assert "bridge" not in ModelConfig.model_validate({"provider": "p", "two_pass": True}).profile_overrides()
+
+
 def test_two_passes_are_a_switch_or_a_mapping_with_their_keys() -> None:
     passes = {"think_tag": "thinking", "effort_budgets": {"low": 10}}
     model = ModelConfig.model_validate({"provider": "p", "two_pass": passes})
