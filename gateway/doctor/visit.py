@@ -106,13 +106,18 @@ class Visit:
     def settled(self) -> bool:
         """Whether an embedded engine has stopped working before the deadline; of others it is not known."""
         deadline = time.monotonic() + self._deadline_s
-        while True:
-            engines = _json(self._client.get("/readyz", timeout=self._deadline_s).content).get("engines", {})
-            if not engines.get(self.subject.provider, {}).get("running"):
-                return True
+        while self._working():
             if time.monotonic() > deadline:
                 return False
             time.sleep(_POLL_S)
+        return True
+
+    def _working(self) -> bool:
+        try:
+            ready = self._client.get("/readyz", timeout=self._deadline_s)
+        except httpx.HTTPError as error:
+            raise Wrong(f"the gateway does not tell how it is: {error}") from error
+        return bool(_json(ready.content).get("engines", {}).get(self.subject.provider, {}).get("running"))
 
     def _events(self, reply: httpx.Response, heard: Heard, began: float) -> Iterator[Json]:
         frames = FrameDecoder()

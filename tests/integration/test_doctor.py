@@ -2,10 +2,12 @@
 
 import json
 import os
+import pty
 import re
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -137,6 +139,28 @@ def test_the_page_about_it_has_every_feature_and_option() -> None:
     command = typer.main.get_command(app).commands["doctor"]  # type: ignore[attr-defined]
     options = {name for parameter in command.params for name in parameter.opts if name != "--help"}
     assert set(re.findall(r"^\| `(--[a-z]+)", page, re.M)) == options
+
+
+def test_progress_is_drawn_for_people_and_not_into_what_is_printed(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(only(EMBEDDED, "scripted")))
+    ours, theirs = pty.openpty()
+    command = [str(Path(sys.executable).with_name("responses-gateway")), "doctor", "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=theirs, cwd=tmp_path) as process:
+        os.close(theirs)
+        drawn = b"".join(read_all(ours))
+        said, _ = process.communicate(timeout=60)
+    os.close(ours)
+    assert json.loads(said)["ok"] is True
+    for check in CHECKS:
+        assert f"scripted: {check.title} ".encode() in drawn
+    assert f"{len(CHECKS)}/{len(CHECKS)}".encode() in drawn
+
+
+def read_all(terminal: int) -> Iterator[bytes]:
+    """What is written to a terminal, until nobody can write to it any more."""
+    with suppress(OSError):  # how a terminal ends
+        while read := os.read(terminal, 4096):
+            yield read
 
 
 def test_only_what_is_examined_is_started(tmp_path: Path) -> None:
