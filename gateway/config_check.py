@@ -18,9 +18,6 @@ Model = TypeVar("Model", bound=BaseModel)
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
-_KEEPING_BUDGETS = frozenset({"vllm", "vllm_inprocess"})
-"""Types whose engine can close a thought at its budget by itself."""
-
 _READ_FROM_ENVIRONMENT = {"api_key_env": "api_key", "key_env": "key", "keys_env": "keys"}
 """Key that names a variable -> key that gets its value."""
 
@@ -109,8 +106,6 @@ def _two_passes_nowhere(tree: Mapping[str, Any]) -> Iterator[Problem]:
         kind = _mapping(providers.get(provider)).get("type") if isinstance(provider, str) else None
         if asked not in (None, False, "off"):
             yield from _unable(kind, ("models", name, "two_pass"))
-        if asked == "engine" and kind in CONTINUING and kind not in _KEEPING_BUDGETS:
-            yield Problem(("models", name, "two_pass"), f"{kind} keeps no budget in one run; write true for two")
         if asked == "engine" and kind in CONTINUING - KEEPING_BUDGETS:
             yield Problem(("models", name, "two_pass"), f"{kind} keeps no budget in one run: write true")
         if _mapping(_mapping(model).get("capabilities")).get("two_pass") is True:
