@@ -57,20 +57,23 @@ def _chat(reasoning: Json) -> Script:
     return either(chat_sse([*chunks, chat_chunk(usage=CHAT_USAGE)]), whole)
 
 
-def _openai() -> Script:
-    summary = [{"type": "summary_text", "text": THOUGHT}]
-    thought = {"id": "rs_1", "type": "reasoning", "summary": summary, "encrypted_content": "sealed-by-openai"}
+def _responses(**reasoning: Any) -> Script:
+    """Reasoning, then a call, as a Responses upstream says it."""
+    thought = {"id": "rs_1", "type": "reasoning", "summary": [], **reasoning}
     call = {"id": "fc_1", "type": "function_call", "call_id": "call_1", "name": "add", "arguments": '{"a":1}'}
     call["status"] = "completed"
     output: list[Json] = [thought, call]
     events: list[Json] = [{"type": "response.created", "response": response_snapshot("in_progress")}]
     for index, item in enumerate(output):
-        events += [
-            {"type": f"response.output_item.{phase}", "output_index": index, "item": item}
-            for phase in ("added", "done")
-        ]
+        kinds = ("response.output_item.added", "response.output_item.done")
+        events += [{"type": kind, "output_index": index, "item": item} for kind in kinds]
     events.append({"type": "response.completed", "response": response_snapshot("completed", output)})
     return either(responses_sse(events), json_reply(response_snapshot("completed", output)))
+
+
+def openly_thinking() -> Script:
+    """A Responses upstream that seals nothing."""
+    return _responses(content=[{"type": "reasoning_text", "text": THOUGHT}])
 
 
 def _gemini(*parts: Json) -> Script:
@@ -96,7 +99,12 @@ DETAIL = {"type": "reasoning.text", "text": THOUGHT, "signature": "signed-by-rou
 UPSTREAMS: dict[str, Upstream] = {
     each.type: each
     for each in (
-        Upstream("openai", _openai(), responses_text("Three."), "sealed-by-openai"),
+        Upstream(
+            "openai",
+            _responses(summary=[{"type": "summary_text", "text": THOUGHT}], encrypted_content="sealed-by-openai"),
+            responses_text("Three."),
+            "sealed-by-openai",
+        ),
         Upstream(
             "openrouter",
             _chat({"reasoning": THOUGHT, "reasoning_details": [DETAIL]}),

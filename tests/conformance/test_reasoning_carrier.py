@@ -12,6 +12,7 @@ from tests.conformance.carrying import (
     QUESTION,
     SEALED_REASONING,
     SECRETS,
+    THOUGHT,
     TOOLS,
     UPSTREAMS,
     check_sealed,
@@ -19,12 +20,15 @@ from tests.conformance.carrying import (
     every_upstream,
     gateway_before,
     model_of,
+    openly_thinking,
     resent,
     returned,
     sent,
 )
-from tests.serving import command
+from tests.serving import command, serving
 from tests.talking import talking
+from tests.upstream import ScriptedUpstream
+from tests.upstream.builders import responses_text
 
 FORMS = pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
 KINDS = pytest.mark.parametrize("kind", UPSTREAMS)
@@ -68,6 +72,25 @@ async def test_a_tool_loop_that_nobody_stores_has_all_that_its_upstream_needs(ki
         assert UPSTREAMS[kind].needed in sent(upstreams[kind])
 
 
+@FORMS
+@pytest.mark.parametrize("included", [True, False])
+async def test_a_relay_seals_what_can_be_read_where_it_is_asked_for(included: bool, stream: bool) -> None:
+    asked = {**STATELESS, "model": "m", "stream": stream, "include": SEALED_REASONING if included else []}
+    async with ScriptedUpstream() as upstream:
+        upstream.on("/responses", openly_thinking(), responses_text("Three."))
+        config = {
+            "providers": {"p": {"type": "openai_compatible", "base_url": upstream.url, "dialects": ["responses"]}},
+            "models": {"m": {"provider": "p"}},
+        }
+        with serving(config) as gateway:
+            async with client_of(gateway) as client:
+                first = await respond(client, input=QUESTION, **asked)
+                assert first.output[0].content[0].text == THOUGHT
+                assert bool(first.output[0].encrypted_content) is included
+                assert (await respond(client, input=going_on(first), **asked)).output_text == "Three."
+        assert (THOUGHT in sent(upstream)) is included
+
+
 async def test_what_any_model_said_can_be_sent_to_every_other_and_its_secrets_to_none() -> None:
     async with every_upstream() as upstreams:
         with gateway_before(upstreams) as gateway:
@@ -94,9 +117,9 @@ async def test_another_model_reads_what_can_be_read_or_the_reply_says_what_was_l
                 raw = client.responses.with_raw_response
                 read = await raw.create(model=model_of("vllm"), input=going_on(first), **STATELESS)
                 lost = await raw.create(model=model_of("openai"), input=going_on(first), **STATELESS)
-        assert "The sum is wanted." in sent(upstreams["vllm"])
+        assert THOUGHT in sent(upstreams["vllm"])
         assert "reasoning dropped" not in read.headers.get("x-gateway-loss", "")
-        assert "The sum is wanted." not in sent(upstreams["openai"])
+        assert THOUGHT not in sent(upstreams["openai"])
         assert lost.headers["x-gateway-loss"] == "input[1]=reasoning dropped"
 
 
