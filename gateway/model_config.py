@@ -27,6 +27,7 @@ from translation.profile import (
 )
 
 Name = Annotated[str, Field(min_length=1)]
+Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 
 
 class ModelConfig(BaseModel):
@@ -100,7 +101,7 @@ class ModelConfig(BaseModel):
     bridge: str | None = Field(
         default=None, description="What ends a thought that is cut off at its budget; an empty text or `null` is none."
     )
-    effort_budgets: dict[Name, Annotated[Whole, Field(ge=0)]] | None = Field(
+    effort_budgets: dict[Effort, Annotated[Whole, Field(ge=0)]] | None = Field(
         default=None,
         description="Tokens for thinking by `reasoning.effort`. An effort that is not listed is a share of "
         "`max_thinking_tokens`: `minimal` a sixteenth, `low` a quarter, `medium` half, `high` and above all of it.",

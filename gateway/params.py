@@ -33,16 +33,20 @@ class ClientParams:
         self._dialect = dialect
         self._list = _LISTS[dialect]
         given = body.get(self._list)
+        self._sent = body.keys()
         # One message may be several items, and some entries of an input are none.
         self._in_step = isinstance(given, list) and len(given) == len(turn.items)
 
     def named(self, param: str | None) -> str | None:
-        """The parameter of a failure or a loss, as exactly as it can be told."""
+        """The parameter of a failure or a loss, as exactly as it can be told.
+
+        What the client wrote itself keeps its name.
+        """
         found = _ENTRY.fullmatch(param or "")
         if found is None:
             return param
         name, place, rest = found.group(1), found.group(2) or "", found.group(3)
-        if self._dialect == "chat" and name in _CHAT_NAMES:
+        if self._dialect == "chat" and name in _CHAT_NAMES and name not in self._sent:
             name, rest = _CHAT_NAMES[name], ""
         if name == self._list and not self._in_step:
             return name

@@ -77,6 +77,9 @@ EMBEDDED: frozenset[ProviderType] = frozenset({"vllm_inprocess", "llamacpp", "sc
 CONTINUING: frozenset[ProviderType] = frozenset({"vllm", "llama_server", "vllm_inprocess", "llamacpp"})
 """Types that can go on from a prompt as token ids: what two passes need."""
 
+KEEPING_BUDGETS: frozenset[ProviderType] = frozenset({"vllm", "vllm_inprocess"})
+"""Types that can keep a budget for thinking within one run."""
+
 
 def _refuse_boolean(value: object) -> object:
     if isinstance(value, bool):
@@ -238,10 +241,12 @@ class ProviderConfig(BaseModel):
         if self.type in EMBEDDED:
             self._check_embedded()
             return self
-        if self.model is not None or self.engine:
+        if self.model is not None:
             raise PydanticCustomError(
                 "model", "only embedded engines load a model: write it under models, as the model of a name"
             )
+        if self.engine:
+            raise PydanticCustomError("engine", "only embedded engines are started from here: leave engine out")
         if self.base_url is None:
             raise PydanticCustomError("base_url", "write base_url, the server's address up to and including /v1")
         if (own := KINDS[self.type].own) is not None and self.dialects:

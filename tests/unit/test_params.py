@@ -33,6 +33,12 @@ def test_chat_clients_hear_chats_names(messages: list[Json], param: str | None, 
     assert ClientParams("chat", body, CHAT.lift(body)).named(param) == expected
 
 
+@pytest.mark.parametrize("param", ["input", "text", "reasoning.max_tokens"])
+def test_what_a_chat_client_wrote_keeps_its_name(param: str) -> None:
+    sent: Json = {"model": "m", "messages": ASKING, "input": "x", "text": {}, "reasoning": {"max_tokens": 5}}
+    assert ClientParams("chat", sent, CHAT.lift(sent)).named(param) == param
+
+
 @pytest.mark.parametrize(
     ("given", "expected"),
     [(ASKING, "input[1].content"), ([ADDING, *ASKING], "input"), ("a", "input")],

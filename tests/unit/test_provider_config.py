@@ -47,6 +47,10 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "a scripted provider with a model": ({"type": "scripted", "model": "m"}, "a scripted provider loads nothing"),
     "a remote server with a model": ({"type": "vllm", "model": "m"}, "only embedded engines load a model"),
+    "a remote server with an engine's settings": (
+        {"type": "vllm", "base_url": "http://a/v1", "engine": {"n_ctx": 1}},
+        "leave engine out",
+    ),
     "no dialect at all": ({"type": "vllm", "dialects": []}, r"write dialects: \[chat\]"),
     "a dialect there is not": ({"type": "vllm", "dialects": ["messages"]}, "'chat' or 'responses'"),
     "a dialect beside an API of its own": ({"type": "anthropic", "api_key": "k", "dialects": ["chat"]}, "of its own"),
