@@ -1,5 +1,6 @@
 """vLLM's asynchronous engine as the strategies know engines."""
 
+import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from types import ModuleType
@@ -7,7 +8,7 @@ from typing import Any, Final
 
 from providers.egress import Egress
 from providers.engines.base import Generation, Piece, Prompt
-from providers.errors import ContextLengthExceeded, UpstreamRejected
+from providers.errors import ContextLengthExceeded, UpstreamRejected, UpstreamTimeout
 from providers.new_id import new_id
 from providers.vllm_inprocess import rendering
 from providers.vllm_inprocess.failures import named
@@ -27,13 +28,17 @@ _TAGS: Final = (
 class VllmEngine:
     """One model of an AsyncLLM that is up. `vllm` is `providers.vllm_inprocess.library`.
 
-    `whole_text`: special tokens are part of the text; None: where the model writes its tags with them.
+    `egress` fetches images; `silence_s` is how long the engine may say nothing. `whole_text`: special tokens are part
+    of the text; None: where the model writes its tags with them.
     """
 
-    def __init__(self, vllm: ModuleType, llm: Any, egress: Egress, *, whole_text: bool | None = None) -> None:
+    def __init__(
+        self, vllm: ModuleType, llm: Any, egress: Egress, *, silence_s: float, whole_text: bool | None = None
+    ) -> None:
         self._vllm = vllm
         self._llm = llm
         self._egress = egress
+        self._silence_s = silence_s
         self._tokenizer = llm.get_tokenizer()
         self._defaults: Mapping[str, Any] = _defaults(llm)
         self._whole_text = _has_special_tags(self._tokenizer) if whole_text is None else whole_text
@@ -92,10 +97,18 @@ class VllmEngine:
         first = True
         with named(self._vllm):
             async with aclosing(self._outputs(prompt, asked, parameters)) as outputs:
-                async for output in outputs:
+                while (output := await self._next(outputs)) is not None:
                     if output.outputs:
                         yield piece(output, alternatives=asked.logprobs, first=first)
                         first = False
+
+    async def _next(self, outputs: AsyncGenerator[Any, None]) -> Any:
+        """The next output; None after the last. Raises UpstreamTimeout."""
+        try:
+            async with asyncio.timeout(self._silence_s):
+                return await anext(outputs, None)
+        except TimeoutError:
+            raise UpstreamTimeout(f"the engine generated nothing for {self._silence_s:g} s") from None
 
     def _outputs(self, prompt: Prompt, asked: Generation, parameters: Any) -> AsyncGenerator[Any, None]:
         outputs: AsyncGenerator[Any, None] = self._llm.generate(

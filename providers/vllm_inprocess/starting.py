@@ -6,7 +6,7 @@ import multiprocessing
 import threading
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager, suppress
-from functools import cached_property
+from functools import cached_property, partial
 from importlib import import_module
 from multiprocessing.process import BaseProcess
 from types import ModuleType
@@ -32,6 +32,9 @@ from translation.turn import Turn
 
 _log = structlog.get_logger(__name__)
 
+_START_S: Final = 7200.0
+"""To load a model; hundreds of gigabytes may come from the hub."""
+
 _SHUTDOWN_S: Final = 10.0
 """For the processes to end by themselves; then they are killed."""
 
@@ -42,12 +45,11 @@ _ONE_AT_A_TIME = threading.Lock()
 class Started:
     """An engine that is up."""
 
-    def __init__(self, vllm: ModuleType, llm: Any, egress: Egress, models: Sequence[str]) -> None:
+    def __init__(self, vllm: ModuleType, llm: Any, egress: Egress, models: Sequence[str], *, silence_s: float) -> None:
         self.models = models
-        self.vllm = vllm
         self.llm = llm
-        self.egress = egress
-        self.engine = VllmEngine(vllm, llm, egress)
+        self.engine = VllmEngine(vllm, llm, egress, silence_s=silence_s)
+        self._special = partial(VllmEngine, vllm, llm, egress, silence_s=silence_s, whole_text=True)
 
     def serving(self, turn: Turn, profile: Profile) -> tuple[VllmEngine, Parsers]:
         """The engine as this turn needs it, and the parsers its calls may be read by.
@@ -64,7 +66,7 @@ class Started:
 
     @cached_property
     def _with_special_tokens(self) -> VllmEngine:
-        return VllmEngine(self.vllm, self.llm, self.egress, whole_text=True)
+        return self._special()
 
     @property
     def running(self) -> int:
@@ -82,14 +84,20 @@ async def started(
 ) -> AsyncGenerator[Started, None]:
     """An engine, warm when the block begins; its processes are gone when it has ended.
 
-    Raises EngineUnavailable where vLLM is missing, an argument is wrong, or the model cannot be loaded.
+    Raises EngineUnavailable where vLLM is missing, an argument is wrong, or the model cannot be loaded, or not within
+    `_START_S`.
     """
     building = _Building(name, config, progress)
     try:
-        vllm, llm = await building.done()
-        engine = Started(vllm, llm, egress, [config.model or name])
-        progress("first token")
-        await _warm_up(engine.engine)
+        try:
+            async with asyncio.timeout(_START_S):
+                vllm, llm = await building.done()
+                engine = Started(vllm, llm, egress, [config.model or name], silence_s=config.silence_s)
+                progress("first token")
+                await _warm_up(VllmEngine(vllm, llm, egress, silence_s=_START_S))
+                await engine.engine.renders_tools()
+        except TimeoutError:
+            raise EngineUnavailable(f"it was not ready within {_START_S:g} s", provider=name) from None
         yield engine
     finally:
         await building.end()
@@ -104,7 +112,6 @@ async def _warm_up(engine: VllmEngine) -> None:
     with suppress(UpstreamRejected):
         async for _ in engine.generate(only, Generation(max_tokens=1, guide=Guide(json_object=True))):
             pass
-    await engine.renders_tools()
 
 
 class _Building:

@@ -17,6 +17,7 @@ from providers.errors import (
     UpstreamOverloaded,
     UpstreamRateLimited,
     UpstreamRejected,
+    UpstreamTimeout,
 )
 from providers.vllm_inprocess import images
 from providers.vllm_inprocess.engine import VllmEngine
@@ -33,11 +34,12 @@ from translation.errors import InvalidRequest
 
 PROMPT = Prompt(tokens=[5, 6], tail="ab")
 EGRESS = Egress()
+DEADLINE_S = 10.0
 PIXEL = "data:image/png;base64,aGk="
 
 
 def engine_of(llm: AsyncLLM, **options: Any) -> VllmEngine:
-    return VllmEngine(library(), llm, Egress(), **options)
+    return VllmEngine(library(), llm, Egress(), **{"silence_s": DEADLINE_S, **options})
 
 
 async def pieces_of(llm: AsyncLLM, asked: Generation | None = None, prompt: Prompt = PROMPT) -> list[Piece]:
@@ -67,6 +69,16 @@ async def test_a_stop_by_a_token_is_no_stop_string() -> None:
 async def test_an_answer_that_the_engine_gives_up_breaks_off() -> None:
     with pytest.raises(UpstreamBroken, match="abort"):
         await pieces_of(AsyncLLM(said("x"), said("", "abort")))
+
+
+async def test_an_engine_that_says_nothing_any_more_is_given_up() -> None:
+    llm = AsyncLLM(said("x"))
+    llm.hangs = True
+    pieces = engine_of(llm, silence_s=0.05).generate(PROMPT, Generation(max_tokens=8))
+    assert (await anext(pieces)).text == "x"
+    with pytest.raises(UpstreamTimeout, match=r"nothing for 0\.05 s"):
+        await anext(pieces)
+    assert llm.unfinished == 0
 
 
 async def test_every_run_has_a_name_of_its_own() -> None:

@@ -117,6 +117,15 @@ async def test_leaving_in_the_middle_of_a_load_ends_it(loading: Loading) -> None
     assert loading.was_killed.is_set()
 
 
+async def test_a_start_has_an_end(loading: Loading, monkeypatch: pytest.MonkeyPatch) -> None:
+    loading.may_go_on.clear()
+    monkeypatch.setattr(starting, "_START_S", 0.05)
+    with pytest.raises(EngineUnavailable, match=r"not ready within 0\.05 s"):
+        async with started("local", CONFIG, Egress(), print):
+            pass
+    assert loading.was_killed.is_set()
+
+
 async def test_an_engine_that_came_up_while_its_start_was_left_is_ended_too(
     loading: Loading, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -153,6 +153,8 @@ class AsyncLLM:
         self.renderer = Renderer()
         self.asked: list[Asked] = []
         self.unfinished = 0
+        self.hangs = False
+        """It never comes to an end."""
         self.output_handler: asyncio.Future[None] | None = None
         self.was_shut_down = False
         self._tokenizer = tokenizer or Tokenizer()
@@ -177,6 +179,8 @@ class AsyncLLM:
                 if isinstance(output, Exception):
                     raise output
                 yield output
+            if self.hangs:
+                await asyncio.get_running_loop().create_future()
         finally:
             self.unfinished -= 1
 
