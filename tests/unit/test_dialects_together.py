@@ -13,6 +13,7 @@ from providers.spoken import SPOKEN
 from tests.unit.driving import collect, counting_ids
 from tests.unit.golden import GOLDEN
 from tests.unit.harmony import lower_to_harmony
+from translation.hygiene.turn import tidied
 from translation.json_types import Item
 from translation.responses.lift import lift
 from translation.responses.schema import validate
@@ -54,5 +55,6 @@ def test_what_a_model_said_can_be_said_to_another(recording: Path, kind: Provide
     validate(body)
     able = CAPABILITIES[kind]
     turn = bridge(lift(body), kinds=able.tool_kinds, hosted=able.hosted_tools).turn
+    turn = tidied(turn, PROFILES[kind]).turn
     lower = lower_to_harmony if dialect == "harmony" else SPOKEN[dialect].lower
     assert orjson.dumps(lower(turn, PROFILES[kind]).body)

@@ -70,7 +70,9 @@ def said(index: int, *texts: str) -> list[Event]:
 
 def thought(index: int, text: str = "", **final: Any) -> list[Event]:
     start = items.reasoning(f"rs_{index}")
-    inner = [PartStarted(index, 0, items.reasoning_text()), Delta(index, 0, text), PartEnded(index, 0)] if text else []
+    inner: list[Event] = []
+    if text:
+        inner = [PartStarted(index, 0, items.reasoning_text()), Delta(index, 0, text), PartEnded(index, 0)]
     return [ItemStarted(index, start), *inner, ItemEnded(index, {**start, **final} if final else None)]
 
 
@@ -166,7 +168,14 @@ def test_what_the_upstream_says_is_final_is_taken_out_of_its_fence_too() -> None
 
 def test_arguments_that_began_with_their_call_are_read_with_it() -> None:
     start = {**items.function_call("fc_0", call_id="a", name="f"), "arguments": '{"a"'}
-    events = [STARTED, ItemStarted(0, start), Delta(0, None, ":1}"), PartEnded(0, None), ItemEnded(0), CALLED]
+    events: list[Event] = [
+        STARTED,
+        ItemStarted(0, start),
+        Delta(0, None, ":1}"),
+        PartEnded(0, None),
+        ItemEnded(0),
+        CALLED,
+    ]
     out = tidy(tidier(), events)
     assert (calls_in(out), warnings_in(out)) == ([("a", OBJECT)], [])
 
@@ -206,8 +215,16 @@ def test_calls_out_of_text_were_judged_before(profile: Json) -> None:
 
 def test_freeform_input_is_nobodys_to_judge() -> None:
     start = items.custom_tool_call("ctc_0", call_id="a", name="f")
-    events = [STARTED, ItemStarted(0, start), Delta(0, None, "```"), PartEnded(0, None), ItemEnded(0), CALLED]
-    assert tidy(tidier(), events) == events
+    for final in (None, {**start, "input": "```"}):
+        events = [
+            STARTED,
+            ItemStarted(0, start),
+            Delta(0, None, "```"),
+            PartEnded(0, None),
+            ItemEnded(0, final),
+            CALLED,
+        ]
+        assert tidy(tidier(), events) == events
 
 
 def test_calls_over_the_number_are_left_out_and_the_others_closed_up() -> None:

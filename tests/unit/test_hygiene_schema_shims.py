@@ -39,8 +39,8 @@ SCHEMAS: dict[str, tuple[SchemaShim, Json, Json]] = {
 def test_schemas_are_changed_throughout(shim: SchemaShim, given: Json, told: Json) -> None:
     before = deepcopy(given)
     losses: list[Loss] = []
-    flat = {"type": "function", "name": "f", "parameters": given}
-    nested = {"type": "function", "function": {"name": "f", "parameters": given}}
+    flat: Json = {"type": "function", "name": "f", "parameters": given}
+    nested: Json = {"type": "function", "function": {"name": "f", "parameters": given}}
     assert shimmed([flat, nested], {shim}, losses) == [
         {"type": "function", "name": "f", "parameters": told},
         {"type": "function", "function": {"name": "f", "parameters": told}},
@@ -51,7 +51,7 @@ def test_schemas_are_changed_throughout(shim: SchemaShim, given: Json, told: Jso
 
 def test_functions_may_go_without_their_descriptions() -> None:
     losses: list[Loss] = []
-    tools = [
+    tools: list[Json] = [
         {"type": "function", "name": "f", "description": "Does f.", "parameters": {"description": "Of f."}},
         {"type": "function", "name": "g"},
         {"type": "custom", "name": "h", "description": "Does h."},

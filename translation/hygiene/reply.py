@@ -20,7 +20,6 @@ from translation.events import (
     PartEnded,
     PartStarted,
     Progressed,
-    Started,
 )
 from translation.hygiene.past_calls import CALLS, ids_in, with_ids_in_details
 from translation.ids import NewId
@@ -116,7 +115,7 @@ class ReplyTidier:
                 case Opaque(index=int(index)):
                     if index in self._numbers:
                         events.append(replace(event, index=self._numbers[index]))
-                case Started() | Opaque():
+                case _:
                     events.append(event)
         return events
 
