@@ -216,7 +216,7 @@ def test_calls_out_of_text_were_judged_before(profile: Json) -> None:
 def test_freeform_input_is_nobodys_to_judge() -> None:
     start = items.custom_tool_call("ctc_0", call_id="a", name="f")
     for final in (None, {**start, "input": "```"}):
-        events = [
+        events: list[Event] = [
             STARTED,
             ItemStarted(0, start),
             Delta(0, None, "```"),
