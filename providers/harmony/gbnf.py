@@ -78,7 +78,7 @@ class Rules:
 
     def _rule(self, schema: Any, name: str, depth: int) -> str:
         if schema is False or depth > _DEEPEST or len(self.rules) > _MOST_RULES:
-            self.left_open.add("nesting" if schema is not False else "false")
+            self.left_open.add("false" if schema is False else "nesting" if depth > _DEEPEST else "size")
             return "value"
         if not isinstance(schema, Mapping):
             return "value"
@@ -225,10 +225,10 @@ _JOINED: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
 """Keyword -> how two schemas say it together."""
 
 
-def _merged(one: Mapping[str, Any], other: Any) -> Any:
+def _merged(one: Any, other: Any) -> Any:
     """A schema for what fits both, as far as one schema can say so."""
-    if not isinstance(other, Mapping):
-        return one if other is True else other
+    if not isinstance(other, Mapping) or not isinstance(one, Mapping):
+        return other if isinstance(one, Mapping) and other is False else one
     both = {**one, **other}
     for key, join in _JOINED.items():
         if isinstance(one.get(key), Mapping | list) and isinstance(other.get(key), type(one[key])):

@@ -7,7 +7,7 @@ from typing import Any, Final, Literal
 import orjson
 
 from providers.harmony.encoding import Encoding
-from translation.errors import Unrepresentable
+from translation.errors import InvalidRequest, Unrepresentable
 from translation.json_types import Json
 
 Effort = Literal["low", "medium", "high"]
@@ -35,6 +35,8 @@ def render(
         )
     except HarmonyError as error:
         raise Unrepresentable(f"this conversation cannot be said in Harmony: {error}", param="input") from error
+    except RecursionError as error:
+        raise InvalidRequest("A tool's parameters are nested too deep.", param="tools") from error
     return tokens
 
 

@@ -150,3 +150,16 @@ def test_control_tokens_are_written_by_their_ids() -> None:
 
 def test_a_literal_is_escaped() -> None:
     assert literal('a\\"\n\r') == '"a\\\\\\"\\n\\r"'
+
+
+def test_what_would_be_a_grammar_of_no_end_is_left_open() -> None:
+    rules = Rules()
+    rules.of({"type": "object", "properties": {f"k{n}": {"type": "null"} for n in range(6000)}}, "r")
+    assert rules.left_open == {"size"}
+
+
+@pytest.mark.parametrize("odd", [[], 7, "x", None, False, [{}]])
+def test_parts_that_are_no_schemas_say_nothing(odd: Any) -> None:
+    closed = {"type": "object", "properties": {"a": {"type": "null"}}}
+    for keyword in ("allOf", "anyOf"):
+        assert rules_of({**closed, keyword: [odd, {"required": ["a"]}]})

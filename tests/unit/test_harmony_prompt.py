@@ -227,3 +227,11 @@ REFUSED: dict[str, tuple[dict[str, Any], type[InvalidRequest]]] = {
 def test_what_cannot_be_said_is_refused(asked: dict[str, Any], kind: type[InvalidRequest]) -> None:
     with pytest.raises(kind):
         lower_to_harmony(Turn(**{"model": "m", "items": [user("Hi")], **asked}))
+
+
+def test_parameters_that_are_nested_too_deep_are_refused() -> None:
+    schema: Json = {"type": "string"}
+    for _ in range(5000):
+        schema = {"type": "array", "items": schema}
+    with pytest.raises(InvalidRequest, match="nested too deep"):
+        lower_to_harmony(turn(tools=[{**WEATHER, "parameters": schema}]))
