@@ -111,10 +111,14 @@ class Rules:
         return kind if kind in ("string", "integer", "number", "boolean", "null") else "value"
 
     def _any(self, schemas: Sequence[Any], name: str, depth: int) -> str:
-        return " | ".join(
-            self.add(f"{name}-{place}", self._rule(one, f"{name}-{place}", depth + 1))
-            for place, one in enumerate(schemas)
-        )
+        names: list[str] = []
+        for place, one in enumerate(schemas):
+            if len(self.rules) > _MOST_RULES:
+                # Alternatives of alternatives double with every level: none is looked at any more.
+                self.left_open.add("size")
+                return "value"
+            names.append(self.add(f"{name}-{place}", self._rule(one, f"{name}-{place}", depth + 1)))
+        return " | ".join(names)
 
     def _referred(self, ref: Any, name: str, depth: int) -> str:
         """Each place that is referred to has one rule, also where it refers to itself."""

@@ -163,3 +163,14 @@ def test_parts_that_are_no_schemas_say_nothing(odd: Any) -> None:
     closed = {"type": "object", "properties": {"a": {"type": "null"}}}
     for keyword in ("allOf", "anyOf"):
         assert rules_of({**closed, keyword: [odd, {"required": ["a"]}]})
+
+
+def test_alternatives_that_double_with_every_level_are_given_up() -> None:
+    doubling: Json = {"$defs": {"0": {"type": "null"}}}
+    for n in range(1, 50):
+        twice = [{"allOf": [{"$ref": f"#/$defs/{n - 1}"}]} for _ in range(2)]
+        doubling["$defs"][str(n)] = {"anyOf": twice}
+    rules = Rules()
+    rules.of({**doubling, "allOf": [{"$ref": "#/$defs/49"}]}, "r")
+    assert rules.left_open == {"nesting", "size"}
+    assert len(rules.rules) < 6000
