@@ -15,6 +15,7 @@ from providers.engines.provider import ContinuingProvider
 from providers.engines.supervisor import Progress, Supervisor
 from providers.errors import EngineUnavailable
 from providers.http import Upstream
+from providers.llamacpp.contradictions import refuse_contradictions
 from providers.llamacpp.parameters import SLOTS
 from providers.llamacpp.process import Child, child
 from providers.registry import CAPABILITIES
@@ -57,9 +58,11 @@ class LlamacppProvider:
         await self._supervisor.settled()
 
     def prepare(self, turn: Turn, profile: Profile) -> Exchange:
+        refuse_contradictions({"tools": turn.tools, "text": turn.text_format, **turn.extra})
         return self._wire.prepare(turn, profile)
 
     def relay(self, dialect: Dialect, body: Json) -> RelayExchange:
+        refuse_contradictions({name: value for name, value in body.items() if name not in ("messages", "input")})
         return self._wire.relay(dialect, body)
 
     async def count(self, turn: Turn, profile: Profile, way: Counting) -> int:
