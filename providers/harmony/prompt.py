@@ -25,8 +25,8 @@ def render(
     """
     from openai_harmony import Conversation, HarmonyError, RenderConversationConfig, Role
 
-    conversation = Conversation.from_messages([_system(effort), *_said(messages, tools, answer)])
     try:
+        conversation = Conversation.from_messages([_system(effort), *_said(messages, tools, answer)])
         tokens: list[int] = encoding.library.render_conversation_for_completion(
             # What was thought is left out before it gets here: the library would also drop it between calls.
             conversation,
@@ -112,11 +112,24 @@ def _developer(instructions: str, tools: Sequence[Json], answer: Json | None) ->
         functions = [tool["function"] for tool in tools]
         content = content.with_function_tools(
             [
-                ToolDescription.new(each["name"], each.get("description") or "", each.get("parameters"))
+                ToolDescription.new(each["name"], each.get("description") or "", _typed(each.get("parameters")))
                 for each in functions
             ]
         )
     return Message.from_role_and_content(Role.DEVELOPER, content)
+
+
+def _typed(schema: Any) -> Any:
+    """The library says a choice of texts to the model only where the schema says beside it that they are texts."""
+    if isinstance(schema, list):
+        return [_typed(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    typed = {key: _typed(each) if key not in ("enum", "const") else each for key, each in schema.items()}
+    enum = schema.get("enum")
+    if "type" not in schema and isinstance(enum, list) and enum and all(isinstance(each, str) for each in enum):
+        typed["type"] = "string"
+    return typed
 
 
 def _one(message: Json, names: dict[str, str], *, is_past: bool) -> list[Any]:

@@ -235,3 +235,11 @@ def test_parameters_that_are_nested_too_deep_are_refused() -> None:
         schema = {"type": "array", "items": schema}
     with pytest.raises(InvalidRequest, match="nested too deep"):
         lower_to_harmony(turn(tools=[{**WEATHER, "parameters": schema}]))
+
+
+def test_a_choice_of_texts_is_told_to_the_model() -> None:
+    unit = {"enum": ["c", "f"]}
+    properties = {"unit": unit, "units": {"type": "array", "items": unit}, "n": {"enum": [1, 2]}, "enum": {"const": []}}
+    said = prompt_of(turn(tools=[{**WEATHER, "parameters": {"type": "object", "properties": properties}}]))
+    assert 'unit?: "c" | "f",' in said
+    assert "n?: any," in said
