@@ -1,6 +1,6 @@
 """The arguments of a call as an object, and what is done where they are none."""
 
-import re
+from string import ascii_letters
 from typing import Any, Final
 
 import orjson
@@ -14,8 +14,8 @@ RAW = "raw_arguments"
 MAX_BYTES: Final = 200_000
 """The longest arguments that are read, where nothing else is said."""
 
-_FENCED: Final = re.compile(r"\s*```[a-zA-Z]*\s+(.*?)\s*```\s*", re.DOTALL)
-"""As models write JSON for people."""
+_FENCE: Final = "```"
+"""What models write around JSON for people, the first with a word for what it is."""
 
 
 def arguments_object(arguments: str, param: str, losses: list[Loss], *, max_bytes: int = MAX_BYTES) -> Json:
@@ -35,8 +35,11 @@ def arguments_object(arguments: str, param: str, losses: list[Loss], *, max_byte
 
 def unfenced(arguments: str) -> str:
     """The JSON object between the fences, where that is all there is; anything else as it is."""
-    found = _FENCED.fullmatch(arguments) if arguments.lstrip().startswith("```") else None
-    return found.group(1) if found is not None and isinstance(_read(found.group(1)), dict) else arguments
+    text = arguments.strip()
+    if not (text.startswith(_FENCE) and text.endswith(_FENCE) and len(text) > len(_FENCE)):
+        return arguments
+    inner = text[len(_FENCE) : -len(_FENCE)].lstrip(ascii_letters).strip()
+    return inner if isinstance(_read(inner), dict) else arguments
 
 
 def fault_in(arguments: str, max_bytes: int) -> str | None:

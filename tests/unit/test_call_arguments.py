@@ -2,7 +2,7 @@
 
 import pytest
 
-from translation.call_arguments import arguments_object, fault_in
+from translation.call_arguments import arguments_object, fault_in, unfenced
 from translation.json_types import Json
 from translation.loss import Loss
 
@@ -16,6 +16,7 @@ from translation.loss import Loss
         (" \n", {}),
         ('```json\n{"a": 1}\n```\n', {"a": 1}),
         ('``` {"a": "```"} ```', {"a": "```"}),
+        ('```JSON{"a": 1}```', {"a": 1}),
     ],
 )
 def test_an_object_is_read_and_nothing_is_an_empty_one(arguments: str, given: Json) -> None:
@@ -51,3 +52,10 @@ def test_arguments_are_no_longer_than_two_hundred_thousand_bytes_unless_they_may
 @pytest.mark.parametrize("arguments", ["", " ", "{}"])
 def test_no_arguments_at_all_are_no_fault(arguments: str) -> None:
     assert fault_in(arguments, 100) is None
+
+
+@pytest.mark.parametrize("inner", [" " * 199_000, "`" * 199_000, "a" * 199_000, "``` " * 49_000])
+def test_fences_around_much_of_nothing_are_read_at_once(inner: str) -> None:
+    given = f"```{inner}"
+    assert unfenced(given) == given
+    assert unfenced(f"{given}```") == f"{given}```"
