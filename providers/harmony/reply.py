@@ -102,7 +102,7 @@ class HarmonyReply:
 
 
 class Stops:
-    """Text up to the first of some strings. What could be the beginning of one is held back."""
+    """Text up to the string of some that is whole first, however the text comes. What could be the beginning of one is held back."""
 
     def __init__(self, stop: Sequence[str]) -> None:
         self.met = False
@@ -114,10 +114,10 @@ class Stops:
         if not self._stop or self.met:
             return "" if self.met else text
         text, self._held = self._held + text, ""
-        found = [place for place in (text.find(each) for each in self._stop) if place >= 0]
+        found = [(place + len(each), place) for each in self._stop if (place := text.find(each)) >= 0]
         if found:
             self.met = True
-            return text[: min(found)]
+            return text[: min(found)[1]]
         held = max(
             (n for each in self._stop for n in range(1, min(len(each), len(text) + 1)) if text.endswith(each[:n])),
             default=0,
