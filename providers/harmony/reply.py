@@ -102,7 +102,7 @@ class HarmonyReply:
 
 
 class Stops:
-    """Text up to the string of some that is whole first, however the text comes. What could be the beginning of one is held back."""
+    """Text up to the one of some strings that is whole first. What could be the beginning of one is held back."""
 
     def __init__(self, stop: Sequence[str]) -> None:
         self.met = False
