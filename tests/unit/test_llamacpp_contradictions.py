@@ -20,6 +20,23 @@ def test_more_at_least_than_at_most_is_refused_wherever_it_is(what: str) -> None
     assert refused.value.param == "tools"
 
 
+@pytest.mark.parametrize("grammar", ["root ::= [a-z]{5,2}", 'root ::= "a"{1000000}', "root ::= x{20000,}\nx ::= [}]"])
+def test_a_grammar_that_repeats_without_end_is_refused(grammar: str) -> None:
+    with pytest.raises(InvalidRequest, match="is more than") as refused:
+        refuse_contradictions({"grammar": grammar})
+    assert refused.value.param == "grammar"
+
+
+def test_more_than_there_is_room_for_is_refused() -> None:
+    with pytest.raises(InvalidRequest, match="is more than 10000"):
+        refuse_contradictions({"text": inside({"minLength": 10**9})})
+
+
+@pytest.mark.parametrize("grammar", ['root ::= "{5,2}" [{5,2}] [a-z]{2,5}', "root ::= [a-z]{2} [0-9]{1,}"])
+def test_grammars_that_end_are_left_alone(grammar: str) -> None:
+    refuse_contradictions({"grammar": grammar, "seed": "{5,2}"})
+
+
 @pytest.mark.parametrize(
     "schema",
     [
