@@ -86,8 +86,8 @@ _GEMINI = """\
   takes. `none` is 0, or 128 with a loss for 2.5 Pro. `thinking: true` leaves it to the model.
 - `reasoning.max_tokens` is told as it is, within the bounds of the model, and `effort_budgets` go before all levels.
   What comes back is a summary of the thoughts, and always asked for.
-- **Signatures** are kept [sealed](reasoning.md) in reasoning items, which chat clients get as `reasoning_details`, and go
-  back where they were: with `previous_response_id`, or when a client sends the items again. A call without one, of
+- **Signatures** are kept [sealed](reasoning.md) in reasoning items, which chat clients get as `reasoning_details`, and
+  go back where they were: with `previous_response_id`, or when a client sends the items again. A call without one, of
   another model or of a client that dropped it, goes to Gemini 3 with the placeholder that its documentation names.
   Thoughts go back as thoughts, also those of other models; with `replay_reasoning` in think tags, or not at all.
 - **Results** of functions are said under `output`. An output of status `incomplete`, or a JSON object with nothing in

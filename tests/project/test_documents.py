@@ -2,6 +2,7 @@
 
 import re
 import tomllib
+from itertools import chain
 from pathlib import Path
 from typing import get_args
 
@@ -25,7 +26,7 @@ def names(requirements: list[str]) -> set[str]:
     ("heading", "declared"),
     [
         ("What the server needs", PYPROJECT["project"]["dependencies"]),
-        ("What the extras bring", sum(PYPROJECT["project"]["optional-dependencies"].values(), [])),
+        ("What the extras bring", list(chain(*PYPROJECT["project"]["optional-dependencies"].values()))),
         ("What its developers need on top", PYPROJECT["dependency-groups"]["dev"]),
     ],
 )
