@@ -134,8 +134,10 @@ def _names(body: Json, *, two_pass: bool) -> dict[str, str]:
     names: dict[str, str] = {}
     if body.get("max_response_tokens") is not None and not two_pass and body.get("max_completion_tokens") is None:
         names["max_completion_tokens"] = "max_response_tokens"
-    if body.get("max_thinking_tokens") is not None and body.get("reasoning_effort") is None:
-        names |= dict.fromkeys(("reasoning_effort", "thinking"), "max_thinking_tokens")
+    if body.get("max_thinking_tokens") is not None:
+        names["reasoning.max_tokens"] = "max_thinking_tokens"
+        if body.get("reasoning_effort") is None:
+            names |= dict.fromkeys(("reasoning_effort", "thinking"), "max_thinking_tokens")
     return names
 
 

@@ -114,6 +114,6 @@ async def test_llama_cpp_may_not() -> None:
 async def test_calls_that_nobody_would_read_are_refused_before_anything_is_sent() -> None:
     up = provider("vllm")
     with pytest.raises(Unrepresentable) as refused:
-        up.prepare(turn(tools=[WEATHER]), profile_for("vllm", {"two_pass": "on"}))
+        up.prepare(turn(tools=[WEATHER]), profile_for("vllm", {"two_pass": "on", "tool_parser": "openai"}))
     assert refused.value.param == "tools"
     await up.aclose()
