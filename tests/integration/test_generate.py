@@ -110,7 +110,8 @@ def test_an_answer_may_have_a_schema_after_the_thinking(gateway: Gateway) -> Non
 
 
 def test_calls_that_nobody_reads_are_refused_by_name(gateway: Gateway) -> None:
-    body = {"messages": [{"role": "user", "content": "hi"}], "model": "single", "two_pass": True, "tools": [WEATHER]}
+    asked = {"model": "single", "two_pass": True, "tools": [WEATHER], "tool_parser": "openai"}
+    body = {"messages": [{"role": "user", "content": "hi"}], **asked}
     reply = httpx.post(f"{gateway.url}/generate", json=body, timeout=50, trust_env=False)
     assert (reply.status_code, reply.json()["error"]["param"]) == (400, "tools")
 
