@@ -14,6 +14,7 @@ setup: $(STAMP) ## create .venv from the locked requirements
 
 $(STAMP): requirements/dev.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed: make PYTHON=python3.12" if sys.version_info < (3, 11) else 0)'
+	@echo 'Installing what is locked into .venv, which takes a minute or two.'
 	test -x $(BIN)/pip || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
@@ -23,7 +24,7 @@ run: setup ## serve on 127.0.0.1:8080; more with ARGS="--config FILE --port 9000
 	$(BIN)/responses-gateway serve $(ARGS)
 
 test: setup ## unit, contract, golden, fault and integration tests; translation/ is covered to the last branch
-	$(BIN)/python -m pytest --cov --cov-report= $(ARGS)
+	$(BIN)/python -m pytest --cov --cov-report= --numprocesses auto --maxprocesses 4 --dist loadfile $(ARGS)
 	$(BIN)/python -m coverage report --include='translation/*' --fail-under=100
 
 test-clients: setup ## Codex, the SDKs and the frameworks against the gateway; needs npm

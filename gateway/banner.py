@@ -12,7 +12,7 @@ _SHOWN = 20
 def banner(settings: Settings, url: str) -> str:
     """Some lines for a person. `url` is where the server listens, without a path."""
     rows = [(name, model.provider) for name, model in settings.models.items()]
-    lines = ["", *table(rows[:_SHOWN])]
+    lines = ["", *table([("MODEL", "PROVIDER"), *rows[:_SHOWN]])]
     if len(rows) > _SHOWN:
         lines.append(f"and {len(rows) - _SHOWN} more: responses-gateway models")
     return "\n".join([*lines, "", *_call(settings, url), ""])

@@ -67,16 +67,17 @@ def used(reply: Reply) -> Used:
 @pytest.fixture(scope="session")
 def client(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenAI]:
     """The official SDK, pointed at a gateway that knows the engine as the models of this table."""
-    models: Mapping[str, Any] = {
+    models: dict[str, Any] = {
         "tiny": THINKS,
         "curt": {**THINKS, "two_pass": {"max_thinking_tokens": BUDGET, "max_response_tokens": 5}},
         "thoughtless": {**THINKS, "two_pass": {"max_thinking_tokens": 0}},
         "one block": {**THINKS, "single_tool_block": True},
         "efforts": {**THINKS, "two_pass": {"max_thinking_tokens": 64, "effort_budgets": {"low": 7}}},
-        "itself": {"provider": "engine", "model": "tiny", "two_pass": "engine"},
         "other tag": {**THINKS, "two_pass": {"max_thinking_tokens": 20, "think_tag": "thinking", "bridge": ""}},
     }
     kind = "vllm" if engine.kind == "vllm" else "llama_server"
+    if kind == "vllm":
+        models["itself"] = {"provider": "engine", "model": "tiny", "two_pass": "engine"}
     config = {"providers": {"engine": {"type": kind, "base_url": f"{engine.url}/v1"}}, "models": models}
     with (
         command(config, tmp_path_factory.mktemp("gateway")) as gateway,
@@ -151,16 +152,12 @@ def test_a_budget_of_nothing_is_no_thought(api: Api) -> None:
 
 
 def test_an_engine_that_can_keeps_the_budget_itself(client: OpenAI, engine: Engine) -> None:
+    if engine.kind != "vllm":
+        pytest.skip("llama.cpp keeps no budget in one run, and a configuration that asks for it is refused")
     ask = ResponsesApi(client, streaming=True).ask
-    budget = {"reasoning": {"max_tokens": 10}}
-    if engine.kind == "vllm":
-        reply = ask(user("Think forever."), model="itself", body=budget, max_tokens=40)
-        assert used(reply).reasoning == 10
-        assert reply.reasoning
-    else:
-        with pytest.raises(BadRequestError) as refused:
-            ask(user("Think forever."), model="itself", body=budget)
-        assert refused.value.param == "reasoning"
+    reply = ask(user("Think forever."), model="itself", body={"reasoning": {"max_tokens": 10}}, max_tokens=40)
+    assert used(reply).reasoning == 10
+    assert reply.reasoning
 
 
 def test_another_tag_and_no_bridge_are_understood(api: Api) -> None:

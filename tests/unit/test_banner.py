@@ -17,7 +17,8 @@ def banner_of(models: dict[str, str], **more: Any) -> str:
 
 
 def test_it_lists_the_models_and_who_serves_them() -> None:
-    assert banner_of({"qwen3": "local", "demo": "demo", "*": "local"}).splitlines()[1:4] == [
+    assert banner_of({"qwen3": "local", "demo": "demo", "*": "local"}).splitlines()[1:5] == [
+        "MODEL  PROVIDER",
         "qwen3  local",
         "demo   demo",
         "*      local",
