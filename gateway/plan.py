@@ -68,7 +68,7 @@ def may_relay(endpoint: Endpoint, body: Json, route: Route) -> bool:
     """The upstream speaks the endpoint's dialect, and nothing in the request is ours to do."""
     if not endpoint.relays:
         return False
-    if endpoint.dialect not in route.capabilities.dialects or _reads_text(route.profile):
+    if endpoint.dialect not in route.capabilities.dialects or _changes_replies(route.profile):
         return False
     if body.get("thinking") is not None and route.profile.thinking_switch != "none":
         return False
@@ -81,11 +81,13 @@ def may_relay(endpoint: Endpoint, body: Json, route: Route) -> bool:
     return all(tool.get("type") in route.capabilities.tool_kinds for tool in body.get("tools") or ())
 
 
-def _reads_text(profile: Profile) -> bool:
-    """The reply's text has to be taken apart."""
+def _changes_replies(profile: Profile) -> bool:
+    """The reply's text has to be taken apart, or its items are not to be all that come."""
     if profile.parsing_format != "direct_response" or profile.two_pass != "off":
         return True
-    return profile.tool_parser != "openai" or profile.text_tool_calls != "none"
+    if profile.tool_parser != "openai" or profile.text_tool_calls != "none":
+        return True
+    return profile.max_tool_calls_per_turn is not None or profile.fix_empty_final
 
 
 def _relay(endpoint: Endpoint, body: Json, route: Route, earlier: int | None) -> Relayed:

@@ -91,7 +91,10 @@ def test_yaml_is_read_and_configuration_is_valid(snippet: Snippet, monkeypatch: 
         # A page may show models without repeating the providers they name.
         named = [model.get("provider") for model in tree.get("models", {}).values()]
         providers = {name: {"type": "scripted"} for name in named} | tree.get("providers", {})
-        parse({**tree, "providers": providers}, environ={name: f"a value as long as keys are, of {name}" for name in names})
+        parse(
+            {**tree, "providers": providers},
+            environ={name: f"a value as long as keys are, of {name}" for name in names},
+        )
 
 
 @written_in("json")
