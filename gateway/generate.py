@@ -18,6 +18,7 @@ from gateway.resolve import Resolver, Route
 from gateway.run import Run
 from gateway.settings import Settings
 from providers.config import CONTINUING
+from providers.engines.checks import has_parser
 from providers.new_id import new_id
 from translation.chat.schema import validate as validate_chat
 from translation.errors import InvalidRequest, Unrepresentable
@@ -119,12 +120,8 @@ class Generating:
         return "chat" in route.capabilities.dialects or self._kinds.get(route.provider.name) in CONTINUING
 
     def _check_parser(self, name: str, route: Route) -> None:
-        known = ["openai", *TOOL_PARSERS]
-        if self._kinds.get(route.provider.name) == "vllm_inprocess":
-            if name.startswith("vllm:"):
-                return
-            known.append("vllm:NAME")
-        if name not in known:
+        known = ("openai", *TOOL_PARSERS)
+        if name not in known and not has_parser(self._kinds.get(route.provider.name, ""), name):
             told = f"there is no parser {name!r:.100} for this model: send one of {', '.join(known)}"
             raise InvalidRequest(told, param="tool_parser")
 

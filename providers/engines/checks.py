@@ -47,11 +47,16 @@ def complaints(config: ProviderConfig) -> Sequence[Complaint]:
     return check(config) if check is not None else ()
 
 
+def has_parser(kind: str, parser: str) -> bool:
+    """Whether providers of this type may have a tool parser of this name that is none of ours."""
+    return kind == "vllm_inprocess" and parser.startswith("vllm:")
+
+
 def parser_complaint(kind: str, parser: str) -> str | None:
     """What is wrong with a model's tool parser where it is one of vLLM's own; `kind` is its provider's type."""
     if not parser.startswith("vllm:"):
         return None
-    if kind != "vllm_inprocess":
+    if not has_parser(kind, parser):
         return f"{parser} is for providers of type vllm_inprocess"
     from providers.vllm_inprocess.check import tool_parsers
 
