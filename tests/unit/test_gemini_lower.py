@@ -51,6 +51,16 @@ CONFIGS: dict[str, tuple[Json, Json, list[str]]] = {
     "probabilities of the chosen": ({"sampling": {"logprobs": True}}, {"responseLogprobs": True}, []),
     "text": ({"text_format": {"type": "text"}}, {}, []),
     "any JSON": ({"text_format": {"type": "json_object"}}, {"responseMimeType": "application/json"}, []),
+    "JSON of a schema that is not said": (
+        {"text_format": {"type": "json_schema", "name": "n"}},
+        {"responseMimeType": "application/json"},
+        [],
+    ),
+    "JSON of a schema that is null": (
+        {"text_format": {"type": "json_schema", "name": "n", "schema": None}},
+        {"responseMimeType": "application/json"},
+        [],
+    ),
     "JSON of a schema": ({"text_format": FORMAT}, JSON_CONFIG, ["text.format.schema=pattern dropped"]),
     "what has no word": (
         {"sampling": {"user": "u", "metadata": {"a": "b"}, "store": True, "n": 1}, "verbosity": "low"},
