@@ -2,8 +2,8 @@
 
 import pytest
 
-from translation.errors import InvalidRequest, Unrepresentable
-from translation.gemini.parts import lower_parts, lower_texts
+from translation.errors import InvalidRequest
+from translation.gemini.parts import lower_parts
 from translation.json_types import Json
 from translation.loss import Loss
 
@@ -87,9 +87,3 @@ def test_what_cannot_be_said_is_refused_by_name(part: Json, param: str) -> None:
     with pytest.raises(InvalidRequest) as refusal:
         lower_parts([part], "p", [])
     assert refusal.value.param == param
-
-
-def test_some_roles_hold_text_only() -> None:
-    assert lower_texts([{"type": "output_text", "text": "a"}, {"type": "refusal", "refusal": "b"}], "p", " ") == "a b"
-    with pytest.raises(Unrepresentable):
-        lower_texts([{"type": "input_image"}], "p", "")

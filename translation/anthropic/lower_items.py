@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from translation.anthropic.details import THINKING, blocks_of
-from translation.anthropic.lower_parts import lower_parts, lower_texts, text_blocks
+from translation.anthropic.lower_parts import lower_parts, text_blocks
 from translation.call_arguments import arguments_object
 from translation.call_ids import CallIds
 from translation.errors import Unrepresentable
@@ -13,6 +13,7 @@ from translation.json_types import Item, Json
 from translation.loss import Loss
 from translation.pairs import Pairs
 from translation.profile import Profile
+from translation.text_parts import texts_of_parts
 from translation.thoughts import text_of
 
 _NOT_IN_IDS: Final = re.compile(r"[^a-zA-Z0-9_-]")
@@ -77,7 +78,7 @@ class _Messages:
         if role == "assistant":
             if any(part["type"] == "refusal" for part in parts):
                 self._losses.append(Loss("input", "refusal as text"))
-            self._say("assistant", text_blocks("".join(lower_texts(parts, param))))
+            self._say("assistant", text_blocks("".join(texts_of_parts(parts, param))))
             return
         self.settle()
         if role == "developer":
@@ -85,7 +86,7 @@ class _Messages:
         if role == "user":
             self._say("user", lower_parts(parts, param, self._losses))
         else:
-            self._instruct("\n".join(lower_texts(parts, param)))
+            self._instruct("\n".join(texts_of_parts(parts, param)))
 
     def reasoning(self, _place: int, item: Item) -> None:
         blocks = blocks_of(item)

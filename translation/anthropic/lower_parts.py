@@ -7,11 +7,9 @@ from translation.data_urls import media_in, text_in
 from translation.errors import InvalidRequest, Unrepresentable
 from translation.json_types import Json
 from translation.loss import Loss
+from translation.text_parts import TEXTS, text_of_part
 
 _IMAGES: Final = frozenset({"image/gif", "image/jpeg", "image/png", "image/webp"})
-
-_TEXTS: Final = {"input_text": "text", "output_text": "text", "text": "text", "refusal": "refusal"}
-"""Type of a part -> the key its text is under."""
 
 
 def text_blocks(*texts: str) -> list[Json]:
@@ -25,19 +23,10 @@ def lower_parts(parts: Sequence[Json], param: str, losses: list[Loss]) -> list[J
     return [block for place, part in enumerate(parts) for block in _lower(part, f"{param}[{place}]", losses)]
 
 
-def lower_texts(parts: Sequence[Json], param: str) -> list[str]:
-    """Content of a role that can only hold text. Raises Unrepresentable for anything else."""
-    for place, part in enumerate(parts):
-        if part.get("type") not in _TEXTS:
-            told = f"a message of this role can only hold text, not {part.get('type')!r}"
-            raise Unrepresentable(told, param=f"{param}[{place}]")
-    return [part.get(_TEXTS[part["type"]]) or "" for part in parts]
-
-
 def _lower(part: Json, param: str, losses: list[Loss]) -> list[Json]:
     kind = part.get("type", "")
-    if kind in _TEXTS:
-        return text_blocks(part.get(_TEXTS[kind]) or "")
+    if kind in TEXTS:
+        return text_blocks(text_of_part(part))
     if kind not in _MEDIA:
         raise Unrepresentable(f"this model's API has no content of type {kind!r}", param=param)
     if part.get("detail") not in (None, "auto"):

@@ -5,12 +5,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from translation.chat.calling import completed
-from translation.chat.lower_parts import lower_parts, lower_texts, shortest
+from translation.chat.lower_parts import lower_parts, shortest
 from translation.chat.reasoning import is_ours
 from translation.errors import InvalidRequest, Unrepresentable
 from translation.json_types import Item, Json
 from translation.loss import Loss
 from translation.profile import Profile
+from translation.text_parts import texts_of_parts
 from translation.thoughts import text_of
 
 _OUTPUTS: Final = ("function_call_output", "custom_tool_call_output")
@@ -62,14 +63,16 @@ class _Messages:
         role, param = item["role"], f"input[{index}].content"
         parts = item["content"]
         if role == "assistant":
-            return self._add_assistant(lower_texts(parts, param, ""), any(part["type"] == "refusal" for part in parts))
+            return self._add_assistant(
+                "".join(texts_of_parts(parts, param)), any(part["type"] == "refusal" for part in parts)
+            )
         self.settle()
         if role == "developer":
             role = self._profile.developer_role
         if role == "user":
             self.messages.append({"role": "user", "content": shortest(lower_parts(parts, param, self._losses))})
         else:
-            self._add_system(role, lower_texts(parts, param, "\n"))
+            self._add_system(role, "\n".join(texts_of_parts(parts, param)))
         return None
 
     def reasoning(self, _index: int, item: Item) -> None:

@@ -7,26 +7,12 @@ from translation.data_urls import text_in
 from translation.errors import Unrepresentable
 from translation.json_types import Json
 from translation.loss import Loss
+from translation.text_parts import text_of_part
 
 
 def lower_parts(parts: Sequence[Json], param: str, losses: list[Loss]) -> list[Json]:
     """User content. Raises Unrepresentable for a part chat has no word for, naming its place under `param`."""
     return [_lower(part, f"{param}[{index}]", losses) for index, part in enumerate(parts)]
-
-
-def lower_texts(parts: Sequence[Json], param: str, separator: str) -> str:
-    """Content of a role that can only hold text, as one string. Raises Unrepresentable for anything else."""
-    texts: list[str] = []
-    for index, part in enumerate(parts):
-        kind = part.get("type", "")
-        if kind not in TEXTS:
-            raise Unrepresentable(f"a message of this role can only hold text, not {kind!r}", param=f"{param}[{index}]")
-        texts.append(part.get(TEXTS[kind]) or "")
-    return separator.join(texts)
-
-
-TEXTS: Final = {"input_text": "text", "output_text": "text", "text": "text", "refusal": "refusal"}
-"""Type of a part -> the key its text is under."""
 
 
 def shortest(parts: Sequence[Json]) -> str | list[Json]:
@@ -44,7 +30,7 @@ def _lower(part: Json, param: str, losses: list[Loss]) -> Json:
 
 
 def _text(part: Json, _param: str, _losses: list[Loss]) -> Json:
-    return {"type": "text", "text": part.get(TEXTS[part["type"]]) or ""}
+    return {"type": "text", "text": text_of_part(part)}
 
 
 def _image(part: Json, param: str, losses: list[Loss]) -> Json:

@@ -7,12 +7,13 @@ from translation.call_arguments import arguments_object
 from translation.errors import InvalidRequest, Unrepresentable
 from translation.gemini import details
 from translation.gemini.families import Family
-from translation.gemini.parts import lower_parts, lower_texts
+from translation.gemini.parts import lower_parts
 from translation.gemini.results import result_of
 from translation.json_types import Item, Json
 from translation.loss import Loss
 from translation.pairs import Pairs
 from translation.profile import Profile
+from translation.text_parts import texts_of_parts
 from translation.thoughts import text_of
 
 _PLACEHOLDER: Final = "skip_thought_signature_validator"
@@ -63,7 +64,7 @@ class _Contents:
         if role == "assistant":
             if any(part.get("type") == "refusal" for part in parts):
                 self._losses.append(Loss("input", "refusal as text"))
-            return self._say_text(lower_texts(parts, param, ""))
+            return self._say_text("".join(texts_of_parts(parts, param)))
         self.settle()
         if role == "developer" and self._profile.developer_role == "user":
             role = "user"
@@ -71,7 +72,7 @@ class _Contents:
             if said := lower_parts(parts, param, self._losses):
                 self.contents.append({"role": "user", "parts": said})
         else:
-            self._add_system(lower_texts(parts, param, "\n"))
+            self._add_system("\n".join(texts_of_parts(parts, param)))
         return None
 
     def reasoning(self, _index: int, item: Item) -> None:

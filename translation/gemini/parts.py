@@ -8,9 +8,7 @@ from translation.data_urls import media_in, text_in
 from translation.errors import InvalidRequest, Unrepresentable
 from translation.json_types import Json
 from translation.loss import Loss
-
-TEXTS: Final = {"input_text": "text", "output_text": "text", "text": "text", "refusal": "refusal"}
-"""Type of a part -> the key its text is under."""
+from translation.text_parts import text_of_part
 
 _TYPES: Final = {
     "gif": "image/gif",
@@ -33,17 +31,6 @@ def lower_parts(parts: Sequence[Json], param: str, losses: list[Loss]) -> list[J
     return [_lower(part, f"{param}[{index}]", losses) for index, part in enumerate(parts)]
 
 
-def lower_texts(parts: Sequence[Json], param: str, separator: str) -> str:
-    """Content of a role that is sent as text. Raises Unrepresentable for anything else."""
-    texts: list[str] = []
-    for index, part in enumerate(parts):
-        kind = part.get("type", "")
-        if kind not in TEXTS:
-            raise Unrepresentable(f"a message of this role can only hold text, not {kind!r}", param=f"{param}[{index}]")
-        texts.append(part.get(TEXTS[kind]) or "")
-    return separator.join(texts)
-
-
 def _lower(part: Json, param: str, losses: list[Loss]) -> Json:
     kind = part.get("type", "")
     if kind not in _PARTS:
@@ -52,7 +39,7 @@ def _lower(part: Json, param: str, losses: list[Loss]) -> Json:
 
 
 def _text(part: Json, _param: str, _losses: list[Loss]) -> Json:
-    return {"text": part.get(TEXTS[part["type"]]) or ""}
+    return {"text": text_of_part(part)}
 
 
 def _image(part: Json, param: str, losses: list[Loss]) -> Json:

@@ -7,9 +7,10 @@ from translation.call_arguments import arguments_object
 from translation.errors import Unrepresentable
 from translation.json_types import Item, Json
 from translation.loss import Loss
-from translation.ollama.lower_parts import Content, lower_parts, lower_texts
+from translation.ollama.lower_parts import Content, lower_parts
 from translation.pairs import Pairs
 from translation.profile import Profile
+from translation.text_parts import texts_of_parts
 from translation.thoughts import text_of
 
 
@@ -52,14 +53,14 @@ class _Messages:
         if role == "assistant":
             if any(part["type"] == "refusal" for part in parts):
                 self._losses.append(Loss("input", "refusal as text"))
-            return self._add_assistant(lower_texts(parts, param, ""))
+            return self._add_assistant("".join(texts_of_parts(parts, param)))
         self.settle()
         if role == "developer":
             role = "user" if self._profile.developer_role == "user" else "system"
         if role == "user":
             self._add("user", lower_parts(parts, param, self._losses))
         else:
-            self.add_system(role, lower_texts(parts, param, "\n"))
+            self.add_system(role, "\n".join(texts_of_parts(parts, param)))
         return None
 
     def reasoning(self, _place: int, item: Item) -> None:

@@ -1,15 +1,13 @@
 """Content parts as a text and images beside it."""
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from translation.data_urls import media_in, text_in
 from translation.errors import Unrepresentable
 from translation.json_types import Json
 from translation.loss import Loss
-
-_TEXTS: Final = {"input_text": "text", "output_text": "text", "text": "text", "refusal": "refusal"}
-"""Type of a part -> the key its text is under."""
+from translation.text_parts import TEXTS, text_of_part
 
 
 class Content(NamedTuple):
@@ -26,8 +24,8 @@ def lower_parts(parts: Sequence[Json], param: str, losses: list[Loss]) -> Conten
     images: list[str] = []
     for place, part in enumerate(parts):
         kind, at = part.get("type", ""), f"{param}[{place}]"
-        if kind in _TEXTS:
-            texts.append(part.get(_TEXTS[kind]) or "")
+        if kind in TEXTS:
+            texts.append(text_of_part(part))
         elif kind == "input_image":
             images.append(_image(part, at, losses))
         elif kind == "input_file":
@@ -35,15 +33,6 @@ def lower_parts(parts: Sequence[Json], param: str, losses: list[Loss]) -> Conten
         else:
             raise Unrepresentable(f"this model's API has no content of type {kind!r}", param=at)
     return Content("\n".join(texts), images)
-
-
-def lower_texts(parts: Sequence[Json], param: str, separator: str) -> str:
-    """Content of a role that can only hold text, as one string. Raises Unrepresentable for anything else."""
-    for place, part in enumerate(parts):
-        if part.get("type") not in _TEXTS:
-            told = f"a message of this role can only hold text, not {part.get('type')!r}"
-            raise Unrepresentable(told, param=f"{param}[{place}]")
-    return separator.join(part.get(_TEXTS[part["type"]]) or "" for part in parts)
 
 
 def _image(part: Json, param: str, losses: list[Loss]) -> str:

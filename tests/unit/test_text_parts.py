@@ -1,0 +1,17 @@
+"""translation/text_parts.py"""
+
+import pytest
+
+from translation.errors import Unrepresentable
+from translation.text_parts import texts_of_parts
+
+
+def test_text_is_text_in_every_type_of_part() -> None:
+    parts = [{"type": "output_text", "text": "a"}, {"type": "refusal", "refusal": "b"}, {"type": "text"}]
+    assert texts_of_parts(parts, "p") == ["a", "b", ""]
+
+
+def test_what_is_no_text_is_refused_by_its_place() -> None:
+    with pytest.raises(Unrepresentable) as refused:
+        texts_of_parts([{"type": "text", "text": "a"}, {"type": "input_image"}], "p")
+    assert refused.value.param == "p[1]"
