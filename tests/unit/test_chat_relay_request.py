@@ -153,6 +153,11 @@ def test_the_upstream_gets(asked: Json, profile: Json, expected: Json) -> None:
 
 
 DETAILS = [{"type": "reasoning.text", "text": "hm"}]
+OTHERS: list[Any] = [
+    {"type": "anthropic.thinking", "thinking": "hm", "signature": "s"},
+    {"type": "gemini.call", "call_id": "c", "signature": "s"},
+    "odd",
+]
 REASONING: dict[str, tuple[Json, str, Json, bool]] = {
     "in the field it came in": ({"reasoning": "hm"}, "reasoning", {"reasoning": "hm"}, False),
     "in another field": ({"reasoning": "hm"}, "reasoning_content", {"reasoning_content": "hm"}, False),
@@ -162,6 +167,20 @@ REASONING: dict[str, tuple[Json, str, Json, bool]] = {
         {"reasoning_details": DETAILS},
         False,
     ),
+    "as details without those of another API": (
+        {"reasoning": "hm", "reasoning_details": [*OTHERS, *DETAILS]},
+        "reasoning_details",
+        {"reasoning_details": DETAILS},
+        False,
+    ),
+    "as text, where all details are of another API": (
+        {"reasoning": "hm", "reasoning_details": OTHERS},
+        "reasoning_details",
+        {"reasoning": "hm"},
+        False,
+    ),
+    "not as details of another API, which is a loss": ({"reasoning_details": OTHERS}, "reasoning_details", {}, True),
+    "not as details that are no list, which is a loss": ({"reasoning_details": 3}, "reasoning_details", {}, True),
     "as text, for want of details": ({"reasoning_content": "hm"}, "reasoning_details", {"reasoning": "hm"}, False),
     "not at all, which is a loss": ({"reasoning_content": "hm"}, "none", {}, True),
     "not as details, which is a loss": ({"reasoning_details": DETAILS}, "reasoning", {}, True),

@@ -2,6 +2,7 @@
 
 from translation.chat.calling import completed
 from translation.chat.lower_tools import leave_only_chosen
+from translation.chat.reasoning import is_ours
 from translation.hygiene.outputs import cut_output
 from translation.hygiene.schema_shims import shimmed
 from translation.json_types import Json
@@ -106,8 +107,10 @@ def _with_reasoning_in_place(message: Json, profile: Profile, losses: list[Loss]
     kept = {name: value for name, value in message.items() if name not in _REASONING_FIELDS}
     wanted = profile.replay_reasoning
     text = message.get("reasoning_content") or message.get("reasoning")
-    if wanted == "reasoning_details" and message.get("reasoning_details"):
-        kept["reasoning_details"] = message["reasoning_details"]
+    listed = message.get("reasoning_details")
+    details = [detail for detail in listed if is_ours(detail)] if isinstance(listed, list) else []
+    if wanted == "reasoning_details" and details:
+        kept["reasoning_details"] = details
     elif wanted in ("reasoning_content", "reasoning") and text:
         kept[wanted] = text
     elif wanted == "reasoning_details" and text:
