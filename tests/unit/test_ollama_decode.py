@@ -139,7 +139,17 @@ def test_a_turn_with_calls_ends_for_them() -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "text"),
-    [({}, "{}"), (None, "{}"), ("", "{}"), ('{"a":', '{"a":'), ([1], "[1]")],
+    [
+        ({}, "{}"),
+        (None, "{}"),
+        ("", "{}"),
+        (" ", "{}"),
+        ('{"a":', '{"a":'),
+        ([1], "[1]"),
+        ([], "[]"),
+        (0, "0"),
+        (False, "false"),
+    ],
 )
 def test_arguments_that_are_no_object_are_kept_as_they_are(arguments: Any, text: str) -> None:
     calls = [{"function": {"name": "f", "arguments": arguments}}]

@@ -157,8 +157,10 @@ class OllamaDecoder:
 
 
 def _arguments(said: Any) -> str:
-    """An object, as text; a model's own text as it is."""
-    return said if isinstance(said, str) and said.strip() else orjson.dumps(said or {}).decode()
+    """An object, as text; a model's own text, or what is no object, as it is. Only nothing is an empty object."""
+    if isinstance(said, str):
+        return said if said.strip() else "{}"
+    return "{}" if said is None else orjson.dumps(said).decode()
 
 
 def _usage(chunk: Json) -> Usage | None:
