@@ -203,7 +203,7 @@ def test_a_form_is_told_to_the_model_and_held() -> None:
         ({"type": "function", "name": "time"}, {"time"}),
         ("none", set()),
     ],
-    ids=str,
+    ids=["auto", "required", "one by name", "none"],
 )
 def test_only_what_may_be_called_can_be_written(choice: str | Json, names: set[str]) -> None:
     tools = [WEATHER, {"type": "function", "name": "time", "parameters": {}}]
