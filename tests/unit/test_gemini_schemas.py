@@ -1,6 +1,7 @@
 """translation/gemini/schemas.py"""
 
 from copy import deepcopy
+from time import process_time
 from typing import Any
 
 import pytest
@@ -126,3 +127,12 @@ def test_what_is_no_schema_is_refused_by_name(schema: Json) -> None:
     with pytest.raises(InvalidRequest) as refusal:
         reduced(schema, "tools.parameters", [])
     assert refusal.value.param == "tools.parameters"
+
+
+def test_parts_with_many_required_names_are_joined_in_no_more_than_a_look_at_each() -> None:
+    names = [f"n{number}" for number in range(20_000)]
+    part = {"properties": dict.fromkeys(names, STRING), "required": names}
+    started = process_time()
+    said = reduced({"allOf": [part, part]}, "tools.parameters", [])
+    assert process_time() - started < 1.0
+    assert said["required"] == names

@@ -78,7 +78,7 @@ class _Reducing:
                 if key in ("properties", "$defs", "definitions"):
                     whole[key] = {**whole.get(key, {}), **value}
                 elif key == "required":
-                    whole[key] = [*whole.get(key, ()), *(name for name in value if name not in whole.get(key, ()))]
+                    whole[key] = list(dict.fromkeys([*whole.get(key, ()), *value]))
                 else:
                     if key in whole and whole[key] != value:
                         self._drop(f"allOf.{key}")
