@@ -1,6 +1,6 @@
 """Calls of an input and the outputs that answer them: one makes no sense without the other."""
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Sequence
 
 from translation.errors import InvalidRequest
@@ -12,17 +12,23 @@ class Pairs:
 
     def __init__(self, items: Sequence[Item]) -> None:
         self._items = items
-        self._outputs: dict[str, list[int]] = defaultdict(list)
+        self._outputs: dict[str, deque[int]] = defaultdict(deque)
         for place, item in enumerate(items):
             if item.get("type") == "function_call_output":
                 self._outputs[item.get("call_id") or ""].append(place)
         self._taken: set[int] = set()
 
     def output_of(self, call: int) -> int:
-        """The place of the output of the call at this place. Raises InvalidRequest where there is none."""
+        """The place of the output of the call at this place. Raises InvalidRequest where there is none.
+
+        To be asked for calls in the order of their places.
+        """
         call_id = self._items[call].get("call_id") or ""
-        for place in self._outputs[call_id]:
-            if place > call and place not in self._taken:
+        waiting = self._outputs[call_id]
+        while waiting:
+            place = waiting.popleft()
+            # One that stands before this call stands before every later one.
+            if place > call:
                 self._taken.add(place)
                 return place
         raise InvalidRequest(f"No output for the tool call {call_id!r} follows it.", param=f"input[{call}].call_id")

@@ -1,6 +1,6 @@
 """Items as chat messages: what Responses keeps apart, chat folds into one message per voice."""
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
@@ -43,7 +43,7 @@ class _Messages:
         self._items = items
         self._profile = profile
         self._losses = losses
-        self._outputs: dict[str, list[int]] = defaultdict(list)
+        self._outputs: dict[str, deque[int]] = defaultdict(deque)
         for index, item in enumerate(items):
             if item.get("type") in _OUTPUTS:
                 self._outputs[item.get("call_id") or ""].append(index)
@@ -117,8 +117,11 @@ class _Messages:
 
     def _output_of(self, call: int) -> int:
         call_id = self._items[call]["call_id"]
-        for index in self._outputs[call_id]:
-            if index > call and index not in self._answered:
+        waiting = self._outputs[call_id]
+        while waiting:
+            index = waiting.popleft()
+            # One that stands before this call stands before every later one.
+            if index > call:
                 self._answered.add(index)
                 return index
         raise InvalidRequest(f"No output for the tool call {call_id!r} follows it.", param=f"input[{call}].call_id")
