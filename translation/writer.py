@@ -1,9 +1,23 @@
 """Opens and closes items for upstreams whose wire has no structure of its own: text, reasoning, calls."""
 
 from collections.abc import Hashable
+from typing import Final
 
 from translation import items
-from translation.events import Annotated, Delta, Event, ItemEnded, ItemStarted, ItemStatus, PartEnded, PartStarted
+from translation.events import (
+    Annotated,
+    Delta,
+    Event,
+    Failed,
+    Finished,
+    FinishReason,
+    ItemEnded,
+    ItemStarted,
+    ItemStatus,
+    PartEnded,
+    PartStarted,
+    Usage,
+)
 from translation.ids import NewId
 from translation.json_types import Item, Json
 
@@ -17,6 +31,9 @@ _BLOCKS = {
 
 _CALLS = {"function_call": items.function_call, "custom_tool_call": items.custom_tool_call}
 """Kind of call -> item constructor."""
+
+_LONGEST_WORD: Final = 100
+"""Characters of an upstream's own word for its end that are told on."""
 
 
 class ItemWriter:
@@ -127,6 +144,15 @@ class ItemWriter:
         for key in list(self._calls):
             events += self.close_call(key)
         return [*events, *self.close_block(status)]
+
+    def ending(self, reason: FinishReason, raw_reason: str | None, usage: Usage | None) -> Finished | Failed:
+        """What a turn ends in once all is closed. An end nobody here knows, with nothing said before it, is a failure:
+        as an answer it would be an empty one that looks meant."""
+        if reason != "other" or self._next:
+            return Finished(reason, raw_reason, usage)
+        word = str(raw_reason)[:_LONGEST_WORD]
+        told = f"the upstream ended without an answer, for a reason of its own: {word}"
+        return Failed("upstream_error", told, usage=usage)
 
     def _open(self, item: Item, events: list[Event]) -> int:
         index = self._next

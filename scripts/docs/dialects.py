@@ -60,7 +60,8 @@ def dialects() -> str:
         table(["`anthropic`", "responses", "chat"], _reasons(STOP_REASONS)),
         table(["`gemini`", "responses", "chat"], _reasons(GEMINI_REASONS)),
         table(["`ollama`", "responses", "chat"], _reasons(OLLAMA_REASONS)),
-        "Any other word is a completed response; the word itself is kept.",
+        "Any other word is a completed response; the word itself is kept. Where nothing was said before it, it is a "
+        "failure that names the word: `upstream_error`.",
         "## Tools that clients run",
         _TOOLS,
         table(["tool", "comes back as"], _tool_kinds()),

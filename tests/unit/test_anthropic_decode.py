@@ -264,7 +264,7 @@ REASONS = {
     "max_tokens": "length",
     "model_context_window_exceeded": "length",
     "refusal": "content_filter",
-    "pause_turn": "other",
+    "pause_turn": "length",
 }
 
 
@@ -274,6 +274,28 @@ def test_why_it_stopped(word: str, reason: str) -> None:
         *_, finished = events_of(*chunks)
         assert isinstance(finished, Finished)
         assert (finished.reason, finished.raw_reason) == (reason, word)
+
+
+def test_a_turn_that_was_paused_is_not_complete() -> None:
+    items = items_of(opening(), *block(0, text_block(), *said("a")), *closing("pause_turn"))
+    assert items == [said_item("a", "incomplete")]
+
+
+def test_an_end_of_another_kind_is_told_of_with_what_was_said() -> None:
+    *_, finished = events_of(opening(), *block(0, text_block(), *said("a")), *closing("something_new"))
+    assert isinstance(finished, Finished)
+    assert (finished.reason, finished.raw_reason) == ("other", "something_new")
+
+
+@pytest.mark.parametrize("chunks", [[opening(), *closing("something_new")], [message(stop_reason="something_new")]])
+def test_an_end_of_another_kind_without_an_answer_is_a_failure(chunks: list[Json]) -> None:
+    *_, failed = events_of(*chunks)
+    assert isinstance(failed, Failed)
+    assert (failed.code, failed.message) == (
+        "upstream_error",
+        "the upstream ended without an answer, for a reason of its own: something_new",
+    )
+    assert failed.usage is not None
 
 
 def test_who_called_stopped_to_call() -> None:

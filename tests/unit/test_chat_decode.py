@@ -33,6 +33,7 @@ from translation.profile import Profile
 
 STARTED = Started("m", "c1")
 STOP = Finished("stop", "stop")
+TIRED = ("tired" * 30)[:100]
 THINK = Profile(parsing_format="think_tags")
 THINK_OPEN = Profile(parsing_format="think_tags", think_open=True)
 
@@ -167,6 +168,10 @@ CASES: dict[str, tuple[list[Json], list[Event]]] = {
     "an unknown finish reason is kept as it came": (
         [said("yes"), chunk(finish="tired")],
         [STARTED, *message(0, "yes"), Finished("other", "tired")],
+    ),
+    "an unknown finish reason of an answer without anything in it is a failure": (
+        [chunk(finish="tired" * 30)],
+        [STARTED, Failed("upstream_error", f"the upstream ended without an answer, for a reason of its own: {TIRED}")],
     ),
     "calls that end in stop are calls": (
         [calls(call(0, id="a", name="f", arguments="{}")), chunk(finish="stop")],

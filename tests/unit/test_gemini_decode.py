@@ -221,6 +221,12 @@ def test_why_a_turn_ended(said: str, meant: tuple[str, str]) -> None:
     assert [event.status for event in events if isinstance(event, ItemEnded)] == [meant[1]]
 
 
+def test_an_end_for_an_unknown_reason_without_an_answer_is_a_failure() -> None:
+    told = "the upstream ended without an answer, for a reason of its own: SOMETHING_NEW"
+    empty = chunk(reason="SOMETHING_NEW", content={"role": "model"}, usage=USAGE)
+    assert decoded(empty)[-1] == Failed("upstream_error", told, usage=Usage(input=9, output=3, raw=USAGE))
+
+
 def test_a_turn_with_calls_ends_in_calls() -> None:
     assert decoded(chunk(call("f", {}), reason="STOP"))[-1] == Finished("tool_calls", "STOP")
 

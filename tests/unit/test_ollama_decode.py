@@ -183,6 +183,12 @@ def test_the_reason_is_named_and_kept(said_reason: Any, reason: str, raw: str | 
     assert (finished.reason, finished.raw_reason) == (reason, raw)
 
 
+@pytest.mark.parametrize("word", ["load", "unload"])
+def test_a_model_that_was_only_loaded_has_not_answered(word: str) -> None:
+    told = f"the upstream ended without an answer, for a reason of its own: {word}"
+    assert events_of(last(word))[-1] == Failed("upstream_error", told, usage=USAGE)
+
+
 def test_an_answer_at_its_limit_is_incomplete() -> None:
     ended = [event for event in events_of(chunk("Yes"), last("length")) if isinstance(event, ItemEnded)]
     assert [event.status for event in ended] == ["incomplete"]

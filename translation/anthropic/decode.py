@@ -16,7 +16,7 @@ from translation.anthropic.searches import SearchReader
 from translation.anthropic.usage import read_usage
 from translation.call_ids import CallIds
 from translation.errors import ProtocolViolation
-from translation.events import Event, Failed, Finished, FinishReason, ItemStatus, Noted, Opaque, Started, Usage
+from translation.events import Event, Failed, FinishReason, ItemStatus, Noted, Opaque, Started, Usage
 from translation.ids import NewId
 from translation.items import reasoning, reasoning_text, summary_text
 from translation.json_types import Item, Json
@@ -29,6 +29,7 @@ STOP_REASONS: Final[dict[str, FinishReason]] = {
     "tool_use": "tool_calls",
     "max_tokens": "length",
     "model_context_window_exceeded": "length",
+    "pause_turn": "length",  # its own tools have had all their rounds: the answer is not at its end
     "refusal": "content_filter",
 }
 """The API's word -> ours; a word that is not listed is `other`."""
@@ -130,7 +131,7 @@ class AnthropicDecoder:
         status: ItemStatus = "incomplete" if reason in ("length", "content_filter") else "completed"
         events = [*self._close(status), *self._searches.close(), *self._writer.close(status)]
         self._ended = True
-        return [*events, Finished(reason, None if self._stop == _WHOLE else self._stop, self.usage)]
+        return [*events, self._writer.ending(reason, None if self._stop == _WHOLE else self._stop, self.usage)]
 
     def _start(self, message: Json) -> list[Event]:
         if self._started:

@@ -20,7 +20,6 @@ from translation.events import (
     Delta,
     Event,
     Failed,
-    Finished,
     FinishReason,
     ItemStatus,
     Noted,
@@ -184,7 +183,7 @@ class ChatDecoder:
             return events
         reason = self._finish_reason()
         raw_reason = None if self._reason == _WHOLE else self._reason
-        return [*events, Finished(reason, raw_reason, self.usage)]
+        return [*events, self._writer.ending(reason, raw_reason, self.usage)]
 
     def _read_choice(self, choice: Json) -> list[Event]:
         logprobs = read_logprobs(choice) if choice.get("logprobs") else None

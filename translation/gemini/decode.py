@@ -7,7 +7,7 @@ import orjson
 
 from translation.call_ids import CallIds
 from translation.errors import ProtocolViolation
-from translation.events import Event, Failed, Finished, FinishReason, ItemStatus, Noted, Opaque, Started, Usage
+from translation.events import Event, Failed, FinishReason, ItemStatus, Noted, Opaque, Started, Usage
 from translation.gemini import details
 from translation.gemini.failures import BROKEN, blocked, broken_off, failure_in
 from translation.gemini.grounding import citations
@@ -115,7 +115,7 @@ class GeminiDecoder:
             reason = "tool_calls"
         events = self._end_block("incomplete" if reason in ("length", "content_filter") else "completed")
         self._ended = True
-        return [*events, Finished(reason, self._reason, self.usage)]
+        return [*events, self._writer.ending(reason, self._reason, self.usage)]
 
     def _start(self, chunk: Json) -> list[Event]:
         if self._started:

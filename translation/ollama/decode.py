@@ -8,7 +8,7 @@ import orjson
 from translation.call_ids import CallIds
 from translation.counts import read_count
 from translation.errors import ProtocolViolation
-from translation.events import Event, Failed, Finished, FinishReason, Started, Usage
+from translation.events import Event, Failed, FinishReason, Started, Usage
 from translation.ids import NewId
 from translation.json_types import Json
 from translation.logprobs import read_logprobs
@@ -149,7 +149,7 @@ class OllamaDecoder:
         events += self._writer.close("incomplete" if reason == "length" else "completed")
         if reason == "stop" and self._calls:
             reason = "tool_calls"
-        return [*events, Finished(reason, raw_reason, self.usage)]
+        return [*events, self._writer.ending(reason, raw_reason, self.usage)]
 
     def _fail(self, failed: Failed) -> list[Event]:
         self._ended = True
