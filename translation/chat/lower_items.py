@@ -8,6 +8,7 @@ from translation.chat.calling import completed
 from translation.chat.lower_parts import lower_parts, shortest
 from translation.chat.reasoning import is_ours
 from translation.errors import InvalidRequest, Unrepresentable
+from translation.growing import Growing
 from translation.json_types import Item, Json
 from translation.loss import Loss
 from translation.profile import Profile
@@ -33,13 +34,14 @@ def lower_items(instructions: str | None, items: Sequence[Item], profile: Profil
         if write is None:
             raise _unknown(kind, f"input[{index}]")
         write(writer, index, item)
-    writer.settle()
-    return writer.messages
+    return writer.finished()
 
 
 class _Messages:
     def __init__(self, items: Sequence[Item], profile: Profile, losses: list[Loss]) -> None:
-        self.messages: list[Json] = []
+        self._messages: list[Json] = []
+        self._told: list[str] = []
+        """The texts of the first message, while system messages may be merged into it."""
         self._items = items
         self._profile = profile
         self._losses = losses
@@ -50,7 +52,7 @@ class _Messages:
         self._answered: set[int] = set()
         self._calls: list[int] = []
         """Items that are calls of the last message and wait for their outputs."""
-        self._assistant: Json | None = None
+        self._assistant: Growing | None = None
         """The last message, while calls may still join it."""
         self._thoughts: list[Item] = []
         """Reasoning that waits for the message it led to."""
@@ -70,7 +72,7 @@ class _Messages:
         if role == "developer":
             role = self._profile.developer_role
         if role == "user":
-            self.messages.append({"role": "user", "content": shortest(lower_parts(parts, param, self._losses))})
+            self._messages.append({"role": "user", "content": shortest(lower_parts(parts, param, self._losses))})
         else:
             self._add_system(role, "\n".join(texts_of_parts(parts, param)))
         return None
@@ -79,15 +81,13 @@ class _Messages:
         self._thoughts.append(item)
 
     def call(self, index: int, item: Item) -> None:
-        if self._assistant is None:
-            self._assistant = {"role": "assistant"}
-            self.messages.append(self._assistant)
+        assistant = self._assistant or self._begin()
         self._think()
         if item["type"] == "function_call":
             call = {"type": "function", "function": {"name": item["name"], "arguments": item["arguments"] or "{}"}}
         else:
             call = {"type": "custom", "custom": {"name": item["name"], "input": item["input"]}}
-        self._assistant.setdefault("tool_calls", []).append({"id": item["call_id"], **call})
+        assistant.message.setdefault("tool_calls", []).append({"id": item["call_id"], **call})
         self._calls.append(index)
 
     def output(self, index: int, item: Item) -> None:
@@ -105,52 +105,68 @@ class _Messages:
         elif self._thoughts:
             self._losses.append(Loss("input", "reasoning dropped"))
             self._thoughts = []
-        if self._calls and self._assistant is not None:
-            self._assistant |= completed(self._assistant, self._profile)
+        self._end(has_calls=bool(self._calls))
         media: list[Json] = []
         for answer in sorted(map(self._output_of, self._calls)):
             self._add_tool(answer, media)
         if media:
-            self.messages.append({"role": "user", "content": media})
+            self._messages.append({"role": "user", "content": media})
         self._calls = []
+
+    def finished(self) -> list[Json]:
+        """All of the messages."""
+        self.settle()
+        if len(self._told) > 1:
+            self._messages[0]["content"] = "\n\n".join(self._told)
+        return self._messages
+
+    def _begin(self) -> Growing:
+        self._end(has_calls=False)
+        self._assistant = Growing({"role": "assistant"})
+        self._messages.append(self._assistant.message)
+        return self._assistant
+
+    def _end(self, *, has_calls: bool) -> None:
+        if self._assistant is not None:
+            message = self._assistant.settle()
+            if has_calls:
+                message |= completed(message, self._profile)
         self._assistant = None
 
     def _output_of(self, call: int) -> int:
         call_id = self._items[call]["call_id"]
         waiting = self._outputs[call_id]
-        while waiting:
+        if waiting:
+            # It stands after the call: one before it would have been refused when its turn came.
             index = waiting.popleft()
-            # One that stands before this call stands before every later one.
-            if index > call:
-                self._answered.add(index)
-                return index
+            self._answered.add(index)
+            return index
         raise InvalidRequest(f"No output for the tool call {call_id!r} follows it.", param=f"input[{call}].call_id")
 
     def _add_assistant(self, text: str, refused: bool) -> None:
         if refused:
             self._losses.append(Loss("input", "refusal as text"))
-        if self._calls and self._assistant is not None:
-            # Between a call and its output there is no room for a message.
-            said = self._assistant.get("content")
-            self._assistant["content"] = f"{said}\n\n{text}" if said else text
-        else:
-            self._assistant = {"role": "assistant", "content": text}
-            self.messages.append(self._assistant)
+        # Between a call and its output there is no room for a message.
+        assistant = self._assistant if self._calls else None
+        (assistant or self._begin()).add("content", text)
         self._think()
 
     def _add_system(self, role: str, text: str) -> None:
-        first = self.messages[0] if self.messages else None
+        first = self._messages[0] if self._messages else None
         if self._profile.system_messages == "keep" or first is None:
-            self.messages.append({"role": role, "content": text})
-        elif first["role"] in _SYSTEM and (len(self.messages) == 1 or self._profile.system_messages == "merge_all"):
-            first["content"] = f"{first['content']}\n\n{text}"
-            if len(self.messages) > 1:
+            if first is None:
+                self._told = [text]
+            self._messages.append({"role": role, "content": text})
+        elif first["role"] in _SYSTEM and (len(self._messages) == 1 or self._profile.system_messages == "merge_all"):
+            self._told.append(text)
+            if len(self._messages) > 1:
                 self._losses.append(Loss("input", "system messages merged"))
         elif self._profile.system_messages == "merge_all":
-            self.messages.insert(0, {"role": role, "content": text})
+            self._told = [text]
+            self._messages.insert(0, {"role": role, "content": text})
             self._losses.append(Loss("input", "system messages merged"))
         else:
-            self.messages.append({"role": role, "content": text})
+            self._messages.append({"role": role, "content": text})
 
     def _add_tool(self, index: int, media: list[Json]) -> None:
         """A tool message; `media` collects what it cannot hold."""
@@ -170,26 +186,25 @@ class _Messages:
                 self._losses.append(Loss("input", "tool media moved to a user message"))
             else:
                 content = "\n".join(texts)
-        self.messages.append({"role": "tool", "tool_call_id": call_id, "content": content})
+        self._messages.append({"role": "tool", "tool_call_id": call_id, "content": content})
 
     def _think(self) -> None:
         """Give the assistant message the reasoning that led to it, in the field the upstream wants it back in."""
         thoughts, self._thoughts = self._thoughts, []
-        message = self._assistant
-        if not thoughts or message is None:
+        assistant = self._assistant
+        if not thoughts or assistant is None:
             return
         field = self._profile.replay_reasoning
         details = [detail for item in thoughts for detail in item.get("details") or () if is_ours(detail)]
         text = "\n\n".join(filter(None, map(text_of, thoughts)))
         if field == "reasoning_details" and details:
-            message["reasoning_details"] = [*message.get("reasoning_details", ()), *details]
+            assistant.message.setdefault("reasoning_details", []).extend(details)
         elif field == "none" or not text:
             self._losses.append(Loss("input", "reasoning dropped"))
         elif field == "think_tags":
-            message["content"] = f"<think>\n{text}\n</think>\n\n{message.get('content', '')}"
+            assistant.put_before("content", f"<think>\n{text}\n</think>\n\n")
         else:
-            plain = "reasoning" if field == "reasoning_details" else field
-            message[plain] = f"{message[plain]}\n\n{text}" if plain in message else text
+            assistant.add("reasoning" if field == "reasoning_details" else field, text)
 
 
 _SYSTEM: Final = ("system", "developer")

@@ -5,6 +5,7 @@ from typing import Final
 
 from translation.call_arguments import arguments_object
 from translation.errors import Unrepresentable
+from translation.growing import Growing
 from translation.json_types import Item, Json
 from translation.loss import Loss
 from translation.ollama.lower_parts import Content, lower_parts
@@ -30,20 +31,21 @@ def lower_items(instructions: str | None, items: Sequence[Item], profile: Profil
         if write is None:
             raise Unrepresentable(f"this model's API has no items of type {kind!r}", param=f"input[{place}]")
         write(writer, place, item)
-    writer.settle()
-    return writer.messages
+    return writer.finished()
 
 
 class _Messages:
     def __init__(self, items: Sequence[Item], profile: Profile, losses: list[Loss]) -> None:
-        self.messages: list[Json] = []
+        self._messages: list[Json] = []
+        self._told: list[str] = []
+        """The texts of the first message, while system messages may be merged into it."""
         self._items = items
         self._profile = profile
         self._losses = losses
         self._pairs = Pairs(items)
         self._calls: list[int] = []
         """Items that are calls of the last message and wait for their outputs."""
-        self._assistant: Json | None = None
+        self._assistant: Growing | None = None
         """The last message, while calls may still join it."""
         self._thoughts: list[Item] = []
         """Reasoning that waits for the message it led to."""
@@ -67,15 +69,13 @@ class _Messages:
         self._thoughts.append(item)
 
     def call(self, place: int, item: Item) -> None:
-        if self._assistant is None:
-            self._assistant = {"role": "assistant", "content": ""}
-            self.messages.append(self._assistant)
-        self._think(self._assistant)
+        assistant = self._assistant or self._begin()
+        self._think(assistant)
         arguments = arguments_object(
             item["arguments"], f"input[{place}].arguments", self._losses, max_bytes=self._profile.max_tool_args_bytes
         )
         call = {"id": item["call_id"], "function": {"name": item["name"], "arguments": arguments}}
-        self._assistant.setdefault("tool_calls", []).append(call)
+        assistant.message.setdefault("tool_calls", []).append(call)
         self._calls.append(place)
 
     def output(self, place: int, _item: Item) -> None:
@@ -89,9 +89,9 @@ class _Messages:
         elif self._thoughts:
             self._losses.append(Loss("input", "reasoning dropped"))
             self._thoughts = []
+        self._end()
         answered = [(self._pairs.output_of(call), self._items[call]["name"]) for call in self._calls]
         self._calls = []
-        self._assistant = None
         moved: list[Content] = []
         for place, name in sorted(answered):
             self._add_output(place, name, moved)
@@ -99,17 +99,27 @@ class _Messages:
             images = [image for content in moved for image in content.images]
             self._add("user", Content("\n".join(content.text for content in moved), images))
 
+    def finished(self) -> list[Json]:
+        """All of the messages."""
+        self.settle()
+        if len(self._told) > 1:
+            self._messages[0]["content"] = "\n\n".join(self._told)
+        return self._messages
+
     def add_system(self, role: str, text: str) -> None:
-        first = self.messages[0] if self.messages else None
+        first = self._messages[0] if self._messages else None
         merging = self._profile.system_messages
         if merging == "keep" or first is None or role == "user":
+            if first is None:
+                self._told = [text]
             self._add(role, Content(text, []))
-        elif first["role"] == "system" and (len(self.messages) == 1 or merging == "merge_all"):
-            first["content"] = f"{first['content']}\n\n{text}"
-            if len(self.messages) > 1:
+        elif first["role"] == "system" and (len(self._messages) == 1 or merging == "merge_all"):
+            self._told.append(text)
+            if len(self._messages) > 1:
                 self._losses.append(Loss("input", "system messages merged"))
         elif merging == "merge_all":
-            self.messages.insert(0, {"role": role, "content": text})
+            self._told = [text]
+            self._messages.insert(0, {"role": role, "content": text})
             self._losses.append(Loss("input", "system messages merged"))
         else:
             self._add(role, Content(text, []))
@@ -118,17 +128,24 @@ class _Messages:
         message: Json = {"role": role, "content": content.text, **more}
         if content.images:
             message["images"] = content.images
-        self.messages.append(message)
+        self._messages.append(message)
 
     def _add_assistant(self, text: str) -> None:
-        if self._calls and self._assistant is not None:
-            # Between a call and its output there is no room for a message.
-            said = self._assistant["content"]
-            self._assistant["content"] = f"{said}\n\n{text}" if said else text
-        else:
-            self._assistant = {"role": "assistant", "content": text}
-            self.messages.append(self._assistant)
-        self._think(self._assistant)
+        # Between a call and its output there is no room for a message.
+        assistant = (self._assistant if self._calls else None) or self._begin()
+        assistant.add("content", text)
+        self._think(assistant)
+
+    def _begin(self) -> Growing:
+        self._end()
+        self._assistant = Growing({"role": "assistant", "content": ""})
+        self._messages.append(self._assistant.message)
+        return self._assistant
+
+    def _end(self) -> None:
+        if self._assistant is not None:
+            self._assistant.settle()
+        self._assistant = None
 
     def _add_output(self, place: int, name: str, moved: list[Content]) -> None:
         """A tool message; `moved` collects images that it cannot hold."""
@@ -145,7 +162,7 @@ class _Messages:
     def _parts(self, said: Sequence[Json], place: int) -> Content:
         return lower_parts(said, f"input[{place}].output", self._losses)
 
-    def _think(self, message: Json) -> None:
+    def _think(self, assistant: Growing) -> None:
         """Give the assistant message the reasoning that led to it."""
         thoughts, self._thoughts = self._thoughts, []
         if not thoughts:
@@ -155,9 +172,9 @@ class _Messages:
         if field == "none" or not text:
             self._losses.append(Loss("input", "reasoning dropped"))
         elif field == "think_tags":
-            message["content"] = f"<think>\n{text}\n</think>\n\n{message['content']}"
+            assistant.put_before("content", f"<think>\n{text}\n</think>\n\n")
         else:
-            message["thinking"] = f"{message['thinking']}\n\n{text}" if "thinking" in message else text
+            assistant.add("thinking", text)
 
 
 _ITEMS: Final[Mapping[str, Callable[[_Messages, int, Item], None]]] = {

@@ -1,0 +1,95 @@
+"""Thousands of items that join one message cost what they hold, not its square."""
+
+from collections.abc import Callable, Sequence
+from time import process_time
+from typing import Final
+
+import pytest
+
+from translation.chat import lower_items as chat
+from translation.json_types import Item, Json
+from translation.loss import Loss
+from translation.ollama import lower_items as ollama
+from translation.pairs import Pairs
+from translation.profile import DEFAULT_PROFILE, Profile
+
+Lower = Callable[[str | None, Sequence[Item], Profile, list[Loss]], list[Json]]
+
+WAYS: Final[dict[str, Lower]] = {"chat": chat.lower_items, "ollama": ollama.lower_items}
+MANY: Final = 8_000
+CALLS: Final = 20_000
+BOUND_S: Final = 2.0
+"""Many times what it takes; a part of what it takes where each text is copied for the next."""
+
+CALL: Item = {"type": "function_call", "call_id": "x", "name": "f", "arguments": "{}"}
+OUTPUT: Item = {"type": "function_call_output", "call_id": "x", "output": "ok"}
+
+
+def said(role: str, text: str) -> Item:
+    kind = "output_text" if role == "assistant" else "input_text"
+    return {"type": "message", "role": role, "content": [{"type": kind, "text": text}]}
+
+
+def thought(text: str) -> Item:
+    return {"type": "reasoning", "summary": [], "content": [{"type": "reasoning_text", "text": text}]}
+
+
+def quickly(lower: Lower, items: Sequence[Item], profile: Profile = DEFAULT_PROFILE) -> list[Json]:
+    started = process_time()
+    messages = lower(None, items, profile, [])
+    assert process_time() - started < BOUND_S
+    return messages
+
+
+@pytest.mark.parametrize("lower", WAYS.values(), ids=WAYS)
+def test_system_messages(lower: Lower) -> None:
+    [message] = quickly(lower, [said("system", "s" * 500)] * MANY)
+    assert message["content"] == "\n\n".join(["s" * 500] * MANY)
+
+
+@pytest.mark.parametrize("lower", WAYS.values(), ids=WAYS)
+@pytest.mark.parametrize("replay", ["reasoning_content", "think_tags"])
+def test_thoughts_and_texts_between_a_call_and_its_output(lower: Lower, replay: str) -> None:
+    between = [thought("t" * 500), said("assistant", "a" * 500)] * MANY
+    message, _ = quickly(lower, [CALL, *between, OUTPUT], Profile(replay_reasoning=replay))  # type: ignore[arg-type]
+    assert sum(text.count("a" * 500) for text in message.values() if isinstance(text, str)) == MANY
+    assert sum(text.count("t" * 500) for text in message.values() if isinstance(text, str)) == MANY
+
+
+@pytest.mark.parametrize("lower", WAYS.values(), ids=WAYS)
+def test_texts_around_thoughts_between_a_call_and_its_output_keep_their_order(lower: Lower) -> None:
+    items = [CALL, thought("1"), said("assistant", ""), said("assistant", "a"), thought("2"), said("assistant", "")]
+    message, _ = lower(None, [*items, OUTPUT], Profile(replay_reasoning="think_tags"), [])
+    assert message["content"] == "<think>\n2\n</think>\n\n<think>\n1\n</think>\n\n\n\na\n\n"
+
+
+@pytest.mark.parametrize("lower", WAYS.values(), ids=WAYS)
+def test_empty_texts_before_a_text_leave_no_gap_between_a_call_and_its_output(lower: Lower) -> None:
+    items = [CALL, said("assistant", ""), said("assistant", "a"), OUTPUT]
+    message, _ = lower(None, items, DEFAULT_PROFILE, [])
+    assert message["content"] == "a"
+
+
+@pytest.mark.parametrize("lower", WAYS.values(), ids=WAYS)
+@pytest.mark.parametrize("merging", ["merge_leading", "merge_all"])
+def test_system_messages_after_the_first_that_is_empty(lower: Lower, merging: str) -> None:
+    items = [said("system", ""), said("system", "a"), said("user", "b")]
+    system, _ = lower(None, items, Profile(system_messages=merging), [])  # type: ignore[arg-type]
+    assert system["content"] == "\n\na"
+
+
+@pytest.mark.parametrize("lower", WAYS.values(), ids=WAYS)
+def test_calls_of_one_id_each_with_its_output(lower: Lower) -> None:
+    messages = quickly(lower, [CALL, OUTPUT] * CALLS)
+    assert len(messages) == 2 * CALLS
+
+
+@pytest.mark.parametrize("lower", WAYS.values(), ids=WAYS)
+def test_calls_of_one_id_all_before_their_outputs(lower: Lower) -> None:
+    messages = quickly(lower, [*[CALL] * CALLS, *[OUTPUT] * CALLS])
+    assert len(messages) == 1 + CALLS
+
+
+def test_an_output_before_its_call_is_nobodys() -> None:
+    pairs = Pairs([OUTPUT, CALL, OUTPUT])
+    assert pairs.output_of(1) == 2
