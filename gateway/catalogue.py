@@ -18,7 +18,7 @@ _FRESH_S = 60.0
 
 
 class Catalogue:
-    """Asks each upstream at most once a minute; one that cannot answer is left out of the list."""
+    """Asks each upstream at most once a minute; one that cannot answer keeps in the list what it last told."""
 
     def __init__(self, resolver: Resolver) -> None:
         self._resolver = resolver
@@ -52,9 +52,10 @@ class Catalogue:
         asked_at, _ = self._served.get(provider.name, (float("-inf"), ()))
         if time.monotonic() - asked_at < _FRESH_S:
             return
-        served: Sequence[str] = ()
         try:
             served = await provider.models()
         except ProviderError as error:
             _log.warning("models_unknown", provider=provider.name, error=error.message)
+            # Another call may have been told in the meantime.
+            _, served = self._served.get(provider.name, (0.0, ()))
         self._served[provider.name] = (time.monotonic(), served)

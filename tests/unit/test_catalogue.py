@@ -38,6 +38,18 @@ async def test_an_upstream_that_does_not_answer_is_left_out() -> None:
     assert await names(catalogue) == ["n"]
 
 
+async def test_an_upstream_that_answers_no_longer_keeps_what_it_listed_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gateway.catalogue._FRESH_S", 0.0)
+    a = Recorder("a", served=["m"])
+    catalogue = Catalogue(resolver({"*": {"provider": "a"}}, a))
+    found = [await names(catalogue)]
+    for served in (UpstreamUnreachable("down"), UpstreamUnreachable("down"), ["n"], []):
+        a.served = served
+        found.append(await names(catalogue))
+    assert found == [["m"], ["m"], ["m"], ["n"], []]
+    assert a.asked == len(found)
+
+
 async def test_an_upstream_is_asked_once_a_minute_and_only_for_patterns() -> None:
     a, b = Recorder("a", served=["m"]), Recorder("b", served=["n"])
     catalogue = Catalogue(resolver({"n": {"provider": "b"}, "*": {"provider": "a"}}, a, b))
