@@ -71,6 +71,8 @@ _ANTHROPIC = """\
 - **Structured output** is a JSON schema, not `json_object`. Objects are closed and limits such as `minimum` become
   words in their descriptions, which is a loss; likewise for `strict` tools, which models before Claude 4.6 are not
   asked to be.
+- An output of a tool with the status `incomplete` goes as an error (`is_error`), unless there are images or files in
+  it: then its status is a loss. A turn that the API pauses (`pause_turn`) is an incomplete response.
 - **`web_search`** is the API's own; what it found is kept, and cited in annotations.
 - **Tokens** are counted by the API's own endpoint. `input_tokens` include what was read from the cache and written to
   it; tokens of thinking are part of the output and not told apart.

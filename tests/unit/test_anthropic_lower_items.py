@@ -50,6 +50,10 @@ def output(call_id: str, said: str | list[Json] = "ok") -> Item:
     return {"type": "function_call_output", "call_id": call_id, "output": said}
 
 
+def failed(call_id: str, said: str | list[Json]) -> Item:
+    return {**output(call_id, said), "status": "incomplete"}
+
+
 def use(call_id: str, **given: Any) -> Json:
     return {"type": "tool_use", "id": call_id, "name": "f", "input": given}
 
@@ -142,6 +146,26 @@ CASES: dict[str, tuple[list[Item], list[Json]]] = {
             said("user", {"type": "tool_result", "tool_use_id": "c1"}),
         ],
     ),
+    "an output that says that it failed": (
+        [user("a"), call("c1"), failed("c1", "no such file")],
+        [
+            said("user", text("a")),
+            said("assistant", use("c1")),
+            said("user", {**result("c1", text("no such file")), "is_error": True}),
+        ],
+    ),
+    "an output that failed without words, for which the API wants some": (
+        [user("a"), call("c1"), failed("c1", " ")],
+        [
+            said("user", text("a")),
+            said("assistant", use("c1")),
+            said("user", {**result("c1", text("(The tool failed and said nothing.)")), "is_error": True}),
+        ],
+    ),
+    "an output that says that it is complete": (
+        [user("a"), call("c1"), {**output("c1"), "status": "completed"}],
+        [said("user", text("a")), said("assistant", use("c1")), said("user", result("c1"))],
+    ),
     "images in questions and outputs": (
         [
             user("a", {"type": "input_image", "image_url": PNG, "detail": "auto"}),
@@ -212,6 +236,11 @@ LOSSY: dict[str, tuple[list[Item], list[Json], Loss]] = {
         [user("a"), {"type": "web_search_call"}, assistant("b"), user("c")],
         [said("user", text("a")), said("assistant", text("b")), said("user", text("c"))],
         Loss("input", "web_search_call dropped"),
+    ),
+    "images of an output that failed, which the API takes no failure with": (
+        [user("a"), call("c1"), failed("c1", [{"type": "input_image", "image_url": PNG}])],
+        [said("user", text("a")), said("assistant", use("c1")), said("user", result("c1", PNG_BLOCK))],
+        Loss("input[2].status", "dropped"),
     ),
     "an assistant who speaks first": (
         [assistant("Hi"), user("a")],

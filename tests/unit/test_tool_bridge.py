@@ -437,7 +437,22 @@ OUTPUTS: dict[str, tuple[Json, Any]] = {
 @pytest.mark.parametrize(("item", "expected"), OUTPUTS.values(), ids=OUTPUTS)
 def test_past_outputs_are_said_as_function_outputs(item: Json, expected: Any) -> None:
     result = bridged(FUNCTION, ADDER, items=[{**item, "call_id": "c"}])
-    assert result.turn.items == [{"type": "function_call_output", "call_id": "c", "output": expected}]
+    said = {key: value for key, value in result.turn.items[0].items() if key != "status"}
+    assert said == {"type": "function_call_output", "call_id": "c", "output": expected}
+
+
+@pytest.mark.parametrize(
+    ("kind", "status", "kept"),
+    [
+        ("apply_patch_call_output", "failed", "incomplete"),
+        ("custom_tool_call_output", "incomplete", "incomplete"),
+        ("apply_patch_call_output", "completed", None),
+    ],
+)
+def test_a_past_output_that_failed_still_says_so(kind: str, status: str, kept: str | None) -> None:
+    [item] = bridged(items=[{"type": kind, "call_id": "c", "status": status, "output": "no"}]).turn.items
+    assert item["type"] == "function_call_output"
+    assert item.get("status") == kept
 
 
 def test_a_local_shell_output_belongs_to_the_call_its_id_names() -> None:

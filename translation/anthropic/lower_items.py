@@ -22,6 +22,10 @@ _OPENING: Final = "(The conversation begins with the assistant's words.)"
 """What a user says first where nobody else does: the API wants a user's message before any other."""
 
 
+_FAILED: Final = "(The tool failed and said nothing.)"
+"""What a failure says that has no words: the API wants some."""
+
+
 class Said(NamedTuple):
     """`system` are the texts of the system prompt."""
 
@@ -165,11 +169,16 @@ class _Messages:
             self._messages.pop()
 
     def _result(self, place: int, call_id: str) -> Json:
-        said = self._items[place]["output"]
+        item = self._items[place]
+        said = item["output"]
         blocks = (
             text_blocks(said) if isinstance(said, str) else lower_parts(said, f"input[{place}].output", self._losses)
         )
         result: Json = {"type": "tool_result", "tool_use_id": call_id}
+        if item.get("status") == "incomplete":
+            if all(block["type"] == "text" for block in blocks):
+                return {**result, "content": blocks or text_blocks(_FAILED), "is_error": True}
+            self._losses.append(Loss(f"input[{place}].status", "dropped"))  # a failure may be nothing but text
         return {**result, "content": blocks} if blocks else result
 
 

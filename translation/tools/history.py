@@ -24,6 +24,9 @@ _HOSTED = {
 }
 """Item type -> the hosted kind it comes from. Kinds may carry a version: web_search_preview_2025_03_11."""
 
+_UNSUCCESSFUL = ("incomplete", "failed")
+"""What outputs say that were no success; of functions it is always the first."""
+
 _KIND_OF_CALL = {kind.call: name for name, kind in reversed(KINDS.items())}
 
 
@@ -87,7 +90,8 @@ def _call(item: Item, wire: str, arguments: str) -> Item:
 
 def _output(item: Item, output: object) -> Item:
     # A local_shell_call_output has no call_id: its id is the call's.
-    return {"type": "function_call_output", "call_id": item.get("call_id") or item["id"], "output": output}
+    said: Item = {"type": "function_call_output", "call_id": item.get("call_id") or item["id"], "output": output}
+    return {**said, "status": "incomplete"} if item.get("status") in _UNSUCCESSFUL else said
 
 
 def _found(item: Item, names: Names) -> str:
