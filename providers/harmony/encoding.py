@@ -8,6 +8,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final, NamedTuple
 
+from providers.harmony.runs import pieces
+
 _VOCABULARY: Final = Path(__file__).with_name("o200k_base.tiktoken.xz")
 """OpenAI's, out of tiktoken (MIT). The library checks its digest."""
 
@@ -40,8 +42,7 @@ class Encoding:
         self._special = frozenset(library.encode(name, allowed_special="all")[0] for name in library.special_tokens_set)
 
     def encode(self, text: str) -> list[int]:
-        tokens: list[int] = self.library.encode(text, disallowed_special=())
-        return tokens
+        return [token for piece in pieces(text) for token in self.library.encode(piece, disallowed_special=())]
 
     def decode(self, tokens: list[int]) -> str:
         """The text of tokens; bytes that are no character come out as U+FFFD."""

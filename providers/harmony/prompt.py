@@ -7,6 +7,7 @@ from typing import Any, Final, Literal
 import orjson
 
 from providers.harmony.encoding import Encoding
+from providers.harmony.runs import longest_run, pieces
 from translation.errors import InvalidRequest, Unrepresentable
 from translation.json_types import Json
 
@@ -15,13 +16,17 @@ Effort = Literal["low", "medium", "high"]
 _JSON: Final = "<|constrain|>json"
 _FUNCTIONS: Final = "functions"
 
+_LONGEST_IN_TOOLS: Final = 4096
+"""Characters of a run without a break in a text of a tool: the library writes tools itself, in one piece."""
+
 
 def render(
     encoding: Encoding, messages: Sequence[Json], tools: Sequence[Json], effort: Effort, answer: Json | None
 ) -> list[int]:
     """The tokens up to where the assistant's next message goes on with its header.
 
-    `answer`: the schema that a final answer is held to. Raises Unrepresentable for what is no text.
+    `answer`: the schema that a final answer is held to. Raises Unrepresentable for what is no text, and
+    InvalidRequest for tools that cannot be written in reasonable time.
     """
     from openai_harmony import Conversation, HarmonyError, RenderConversationConfig, Role
 
@@ -80,6 +85,12 @@ def _system(effort: Effort) -> Any:
     return Message.from_role_and_content(Role.SYSTEM, content)
 
 
+def _message(author: Any, text: str) -> Any:
+    from openai_harmony import Message, TextContent
+
+    return Message(author=author, content=[TextContent(text=piece) for piece in pieces(text)])
+
+
 def _said(messages: Sequence[Json], tools: Sequence[Json], answer: Json | None) -> list[Any]:
     leading = next((place for place, each in enumerate(messages) if each["role"] not in _TOLD), len(messages))
     instructions = "\n\n".join(text_in(each) for each in messages[:leading])
@@ -100,23 +111,42 @@ def _is_final(message: Json) -> bool:
 
 
 def _developer(instructions: str, tools: Sequence[Json], answer: Json | None) -> Any:
-    from openai_harmony import DeveloperContent, Message, Role, ToolDescription
+    from openai_harmony import DeveloperContent, Message, Role, TextContent, ToolDescription
 
     if answer is not None:
         format = f"# Response Formats\n\n## answer\n\n{orjson.dumps(answer).decode()}"
         instructions = f"{instructions}\n\n{format}" if instructions else format
     content = DeveloperContent.new()
-    if instructions:
+    written: list[Any] = []
+    if len(list(pieces(instructions))) > 1:
+        # As the library writes them.
+        whole = f"# Instructions\n\n{instructions}" + ("\n\n" if tools else "")
+        written = [TextContent(text=piece) for piece in pieces(whole)]
+    elif instructions:
         content = content.with_instructions(instructions)
     if tools:
         functions = [tool["function"] for tool in tools]
+        _refuse_runs(functions)
         content = content.with_function_tools(
             [
                 ToolDescription.new(each["name"], each.get("description") or "", _typed(each.get("parameters")))
                 for each in functions
             ]
         )
-    return Message.from_role_and_content(Role.DEVELOPER, content)
+    if tools or not written:
+        written.append(content)
+    return Message.from_role_and_contents(Role.DEVELOPER, written)
+
+
+def _refuse_runs(said: Any) -> None:
+    if isinstance(said, str) and longest_run(said) > _LONGEST_IN_TOOLS:
+        told = f"A text of a tool has more than {_LONGEST_IN_TOOLS} characters without a blank or a digit."
+        raise InvalidRequest(told, param="tools")
+    if isinstance(said, dict):
+        _refuse_runs([*said, *said.values()])
+    elif isinstance(said, list):
+        for each in said:
+            _refuse_runs(each)
 
 
 def _typed(schema: Any) -> Any:
@@ -134,31 +164,32 @@ def _typed(schema: Any) -> Any:
 
 def _one(message: Json, names: dict[str, str], *, is_past: bool) -> list[Any]:
     """What was thought before a final answer is not said again; what was thought between calls is."""
-    from openai_harmony import Author, Message, Role
+    from openai_harmony import Author, Role
 
     text = text_in(message)
     role = message["role"]
     if role in _TOLD:
         return [_developer(text, (), None)]
     if role == "user":
-        return [Message.from_role_and_content(Role.USER, text)]
+        return [_message(Author(role=Role.USER), text)]
     if role == "tool":
         name = names.get(message["tool_call_id"], "")
         author = Author.new(Role.TOOL, f"{_FUNCTIONS}.{name}")
-        result = Message.from_author_and_content(author, text)
+        result = _message(author, text)
         return [result.with_recipient("assistant").with_channel("commentary")]
     said = []
     calls = message.get("tool_calls") or ()
     if (thought := message.get("reasoning_content")) and not is_past:
-        said.append(Message.from_role_and_content(Role.ASSISTANT, thought).with_channel("analysis"))
+        said.append(_message(Author(role=Role.ASSISTANT), thought).with_channel("analysis"))
     if text:
         channel = "commentary" if calls else "final"
-        said.append(Message.from_role_and_content(Role.ASSISTANT, text).with_channel(channel))
+        said.append(_message(Author(role=Role.ASSISTANT), text).with_channel(channel))
     for call in calls:
         function = call["function"]
+        _refuse_runs(function["name"])
         names[call["id"]] = function["name"]
         said.append(
-            Message.from_role_and_content(Role.ASSISTANT, function["arguments"])
+            _message(Author(role=Role.ASSISTANT), function["arguments"])
             .with_channel("commentary")
             .with_recipient(f"{_FUNCTIONS}.{function['name']}")
             .with_content_type(_JSON)
