@@ -15,9 +15,12 @@ _RUN: Final = re.compile(
     rf"[^{_BLANK}0-9]{{{_LONGEST + 1},}}|[{_BLANK}]{{{_LONGEST + 1},}}|[/\r\n]{{{_LONGEST + 1},}}"
 )
 
+_STOPS: Final = r"!-&(-/:-@\[-`{-~\u3001\u3002\u300c\u300d\uff01\uff08\uff09\uff0c\uff1a\uff1b\uff1f"
+"""Without the apostrophe, which a word may go on after."""
+
 _PIECE: Final = re.compile(
     # Between a letter and a mark of punctuation it breaks as well, so that a cut there changes nothing.
-    rf".{{{_LONGEST // 2},{_LONGEST}}}(?<=[^\W_])(?=[!-&(-/:-@\[-`{{-~\u3001\u3002\u300c\u300d\uff01\uff08\uff09\uff0c\uff1a\uff1b\uff1f])|.{{1,{_LONGEST}}}",
+    rf".{{{_LONGEST // 2},{_LONGEST}}}(?<=[^\W_])(?=[{_STOPS}])|.{{1,{_LONGEST}}}",
     re.DOTALL,
 )
 
