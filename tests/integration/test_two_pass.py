@@ -117,7 +117,10 @@ def test_an_effort_is_a_budget(client: OpenAI, effort: str, budget: int) -> None
 
 def test_what_it_is_told_of_effort_in_chat_is_a_budget(client: OpenAI) -> None:
     completion = client.chat.completions.create(
-        model="efforts", messages=[{"role": "user", "content": "Think forever."}], reasoning_effort="low"
+        model="efforts",
+        messages=[{"role": "user", "content": "Think forever."}],
+        temperature=0,
+        reasoning_effort="low",
     )
     assert completion.usage is not None
     assert completion.usage.completion_tokens_details is not None
