@@ -1,6 +1,5 @@
 """Tools and the choice among them."""
 
-import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -9,8 +8,9 @@ from translation.errors import InvalidRequest, Unrepresentable
 from translation.json_types import Json
 from translation.loss import Loss
 from translation.tools.allowed import allowed_tools, is_meant
+from translation.tools.naming import function_name
 
-_NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,128}")
+_LONGEST_NAME: Final = 128
 
 _KEYS: Final = frozenset({"type", "name", "description", "parameters", "strict"})
 
@@ -59,13 +59,7 @@ def is_forced(body: Json) -> bool:
 def _tool(tool: Json, param: str, losses: list[Loss], strict: bool) -> Json:
     if _is_search(tool):
         return _search(tool, losses)
-    if tool.get("type") != "function":
-        raise Unrepresentable(f"this model's API has no tools of type {tool.get('type')!r}", param=param)
-    name = tool.get("name")
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise InvalidRequest(
-            f"Invalid tool name {name!r}: use 1 to 128 letters, digits, underscores and dashes.", param=f"{param}.name"
-        )
+    name = function_name(tool, param, longest=_LONGEST_NAME)
     losses += [Loss(f"tools.{key}", "dropped") for key, value in tool.items() if value and key not in _KEYS]
     told: Json = {"name": name}
     if tool.get("description"):

@@ -1,6 +1,5 @@
 """Tools, and those of the choices among them that Ollama can be told."""
 
-import re
 from typing import Final
 
 from translation.errors import InvalidRequest, Unrepresentable
@@ -8,9 +7,10 @@ from translation.json_types import Json
 from translation.loss import Loss
 from translation.profile import Profile
 from translation.tools.allowed import allowed_tools
+from translation.tools.naming import function_name
 from translation.turn import Turn
 
-_NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_LONGEST_NAME: Final = 64
 
 _KEYS: Final = frozenset({"type", "name", "description", "parameters"})
 
@@ -45,13 +45,7 @@ def lower_tools(turn: Turn, profile: Profile, losses: list[Loss]) -> list[Json]:
 
 
 def _tool(tool: Json, param: str, losses: list[Loss]) -> Json:
-    if tool.get("type") != "function":
-        raise Unrepresentable(f"this model's API has no tools of type {tool.get('type')!r}", param=param)
-    name = tool.get("name")
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise InvalidRequest(
-            f"Invalid tool name {name!r}: use 1 to 64 letters, digits, underscores and dashes.", param=f"{param}.name"
-        )
+    name = function_name(tool, param, longest=_LONGEST_NAME)
     losses += [Loss(f"tools.{key}", "dropped") for key, said in tool.items() if said and key not in _KEYS]
     said: Json = {"name": name}
     if tool.get("description"):

@@ -1,0 +1,26 @@
+"""What upstreams want of a function's name."""
+
+import re
+from typing import Final
+
+from translation.errors import InvalidRequest, Unrepresentable
+from translation.json_types import Json
+
+_NAME: Final = re.compile(r"[a-zA-Z0-9_-]+")
+
+
+def function_name(tool: Json, param: str, *, longest: int) -> str:
+    """The name of a function tool, in the letters that every upstream takes.
+
+    Raises Unrepresentable for a tool that is no function, InvalidRequest for a name that is none; `param` is the tool's
+    place.
+    """
+    if tool.get("type") != "function":
+        raise Unrepresentable(f"this model's API has no tools of type {tool.get('type')!r}", param=param)
+    name = tool.get("name")
+    if not isinstance(name, str) or not _NAME.fullmatch(name) or len(name) > longest:
+        raise InvalidRequest(
+            f"Invalid tool name {name!r}: use 1 to {longest} letters, digits, underscores and dashes.",
+            param=f"{param}.name",
+        )
+    return name
