@@ -29,7 +29,7 @@ class Postgres:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._server = get_server(folder, cleanup_mode="delete")
+        self._server = get_server(folder, cleanup_mode="stop")
         self.sql("ALTER SYSTEM SET fsync = off; SELECT pg_reload_conf();")
         self.sql("CREATE DATABASE ready;")
         migrated(self.url("ready"))
@@ -81,6 +81,9 @@ class Postgres:
         )
 
     def close(self) -> None:
+        """Stop it for good. The package that started it would look for the process of then, which `start` replaced."""
+        if (self._folder / "postmaster.pid").exists():
+            self._control("-m", "immediate", "stop")
         self._server.cleanup()
 
 
