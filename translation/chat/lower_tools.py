@@ -1,6 +1,5 @@
 """Tools and the choice among them in chat's nested form."""
 
-import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -8,8 +7,9 @@ from translation.errors import InvalidRequest, Unrepresentable
 from translation.json_types import Json
 from translation.loss import Loss
 from translation.tools.allowed import allowed_tools, is_meant
+from translation.tools.naming import tool_name
 
-_NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_LONGEST_NAME: Final = 64
 
 _KEYS: Final = {
     "function": ("name", "description", "parameters", "strict"),
@@ -70,11 +70,7 @@ def _tool(tool: Json, param: str, losses: list[Loss]) -> Json:
     kind = tool.get("type", "")
     if kind not in _KEYS:
         raise Unrepresentable(f"this model's API has no tools of type {kind!r}", param=param)
-    name = tool.get("name")
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise InvalidRequest(
-            f"Invalid tool name {name!r}: use 1 to 64 letters, digits, underscores and dashes.", param=f"{param}.name"
-        )
+    tool_name(tool, param, longest=_LONGEST_NAME)
     keys = _KEYS[kind]
     losses += [Loss(f"tools.{key}", "dropped") for key, value in tool.items() if value and key not in ("type", *keys)]
     said = {key: tool[key] for key in keys if tool.get(key) is not None}

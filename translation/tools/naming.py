@@ -1,4 +1,4 @@
-"""What upstreams want of a function's name."""
+"""What upstreams want of a tool's name."""
 
 import re
 from typing import Final
@@ -10,13 +10,17 @@ _NAME: Final = re.compile(r"[a-zA-Z0-9_-]+")
 
 
 def function_name(tool: Json, param: str, *, longest: int) -> str:
-    """The name of a function tool, in the letters that every upstream takes.
-
-    Raises Unrepresentable for a tool that is no function, InvalidRequest for a name that is none; `param` is the tool's
-    place.
-    """
+    """The name of a function tool, as `tool_name` gives it. Raises Unrepresentable for a tool that is no function."""
     if tool.get("type") != "function":
         raise Unrepresentable(f"this model's API has no tools of type {tool.get('type')!r}", param=param)
+    return tool_name(tool, param, longest=longest)
+
+
+def tool_name(tool: Json, param: str, *, longest: int) -> str:
+    """The name of a tool, in the letters that every upstream takes; `param` is the tool's place.
+
+    Raises InvalidRequest for a name that is none.
+    """
     name = tool.get("name")
     if not isinstance(name, str) or not _NAME.fullmatch(name) or len(name) > longest:
         raise InvalidRequest(
