@@ -11,6 +11,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from gateway.config_file import ConfigError, Document, Problem, ValuePath
+from gateway.idle_keys import idle_keys
 from providers.config import CONTINUING, KEEPING_BUDGETS, ProviderConfig, is_loopback
 from providers.engines import checks
 
@@ -53,6 +54,7 @@ def check(model: type[Model], document: Document, environ: Mapping[str, str], so
         problems += [problem for problem in found if problem.path not in unread]
     problems += _models_without_provider(tree)
     problems += _two_passes_nowhere(tree)
+    problems += idle_keys(tree)
     problems += _engines_that_cannot_start(tree)
     problems += _open_to_the_network(tree)
     if problems:

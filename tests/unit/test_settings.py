@@ -191,7 +191,7 @@ MISTAKES: dict[str, tuple[str, str]] = {
         "config.yaml:2: models.a.two_pass: llama_server keeps no budget in one run: write true",
     ),
     "an effort there is not": (
-        "providers: {v: {type: vllm, base_url: 'http://a/v1'}}\nmodels: {a: {provider: v, effort_budgets: {lo: 5}}}\n",
+        "providers: {v: {type: vllm, base_url: 'http://a/v1'}}\nmodels: {a: {provider: v, two_pass: {effort_budgets: {lo: 5}}}}\n",
         "config.yaml:2: models.a.effort_budgets.lo: write 'none', 'minimal', 'low', ",
     ),
     "a key of two passes in both places": (
@@ -199,7 +199,7 @@ MISTAKES: dict[str, tuple[str, str]] = {
         "config.yaml:2: models.a: write think_tag once, in two_pass or beside it",
     ),
     "a budget below nothing": (
-        "providers: {v: {type: vllm}}\nmodels: {a: {provider: v, max_thinking_tokens: -1}}\n",
+        "providers: {v: {type: vllm}}\nmodels: {a: {provider: v, two_pass: true, max_thinking_tokens: -1}}\n",
         "config.yaml:2: models.a.max_thinking_tokens: should be greater than or equal to 0",
     ),
     "an embedded engine without its model": (

@@ -1,0 +1,109 @@
+"""gateway/idle_keys.py: keys that nothing would read are refused, and those that something reads are not."""
+
+from typing import Any
+
+import pytest
+
+from gateway.config_file import ConfigError
+from gateway.settings import parse
+
+Json = dict[str, Any]
+
+PROVIDERS: Json = {
+    "chat": {"type": "openai_compatible", "base_url": "http://localhost:1/v1"},
+    "responses": {"type": "openai", "api_key": "k", "dialects": ["responses"]},
+    "claude": {"type": "anthropic", "api_key": "k"},
+    "gemini": {"type": "gemini", "api_key": "k"},
+    "vllm": {"type": "vllm"},
+    "llama": {"type": "llama_server", "base_url": "http://localhost:2/v1"},
+    "scripted": {"type": "scripted"},
+}
+PASSES: Json = {
+    "think_tag": "thinking",
+    "max_thinking_tokens": 5,
+    "max_response_tokens": 5,
+    "bridge": "Enough.",
+    "effort_budgets": {"low": 1},
+}
+
+
+def complaints(provider: str, **written: Any) -> dict[str, str]:
+    """Key of the model -> what is said of it; empty where all is well."""
+    try:
+        parse({"providers": PROVIDERS, "models": {"a": {"provider": provider, **written}}}, environ={})
+    except ConfigError as error:
+        return {
+            ".".join(map(str, problem.path)).removeprefix("models.a."): problem.message for problem in error.problems
+        }
+    return {}
+
+
+@pytest.mark.parametrize("key", PASSES)
+@pytest.mark.parametrize("provider", ["vllm", "llama"])
+def test_keys_of_two_passes_want_a_word_on_two_passes(provider: str, key: str) -> None:
+    assert complaints(provider, **{key: PASSES[key]}) == {
+        key: "nothing reads it without two passes: write two_pass: true, or false if only /generate asks for them"
+    }
+
+
+@pytest.mark.parametrize("two_pass", [True, False, "on", "off"])
+def test_keys_of_two_passes_are_taken_beside_a_word_on_two_passes(two_pass: bool | str) -> None:
+    assert complaints("vllm", two_pass=two_pass, **PASSES) == {}
+    assert complaints("llama", two_pass=PASSES) == {}
+
+
+def test_an_engine_that_keeps_the_budget_itself_reads_neither_tag_nor_bridge() -> None:
+    said = complaints("vllm", two_pass="engine", **PASSES)
+    told = "vLLM keeps the budget itself and does not read it: leave it out"
+    assert said == {"think_tag": told, "bridge": told}
+
+
+@pytest.mark.parametrize(
+    ("provider", "read"),
+    [
+        ("chat", ()),
+        ("responses", ()),
+        ("scripted", ()),
+        ("claude", ("max_thinking_tokens", "max_response_tokens", "effort_budgets")),
+        ("gemini", ("effort_budgets",)),
+    ],
+)
+def test_where_there_are_no_two_passes_only_what_is_read_is_taken(provider: str, read: tuple[str, ...]) -> None:
+    said = complaints(provider, **PASSES)
+    assert said.keys() == PASSES.keys() - set(read)
+    assert all(message.endswith("does not read it: leave it out") for message in said.values())
+
+
+@pytest.mark.parametrize("provider", ["claude", "gemini", "responses", "scripted"])
+def test_what_is_said_of_calls_in_text_is_refused_where_they_never_come_so(provider: str) -> None:
+    written = {"tool_parser": "hermes", "text_tool_calls": "hermes", "tool_validation": "drop"}
+    assert complaints(provider, **written).keys() == written.keys()
+    assert complaints(provider, tool_parser="openai", text_tool_calls="none") == {}
+
+
+@pytest.mark.parametrize("provider", ["chat", "vllm"])
+def test_what_is_said_of_calls_in_text_is_taken_where_they_may_come_so(provider: str) -> None:
+    assert complaints(provider, tool_parser="hermes", tool_validation="report") == {}
+
+
+@pytest.mark.parametrize(
+    ("provider", "beside", "taken"),
+    [
+        ("chat", {}, False),
+        ("chat", {"tool_parser": "hermes"}, False),
+        ("chat", {"text_tool_calls": "hermes"}, True),
+        ("vllm", {}, False),
+        ("vllm", {"two_pass": "engine"}, False),
+        ("vllm", {"two_pass": True}, True),
+        ("vllm", {"two_pass": False}, True),
+    ],
+)
+def test_one_block_is_for_answers_that_the_gateway_can_end(provider: str, beside: Json, taken: bool) -> None:
+    said = complaints(provider, single_tool_block=True, **beside)
+    assert said.keys() == (set() if taken else {"single_tool_block"})
+    assert complaints(provider, single_tool_block=False, **beside) == {}
+
+
+def test_other_mistakes_are_reported_once() -> None:
+    assert complaints("nobody", **PASSES).keys() == {"provider"}
+    assert complaints("chat", two_pass=True, **PASSES).keys() == {"two_pass"}
