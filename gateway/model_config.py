@@ -76,6 +76,11 @@ class ModelConfig(BaseModel):
     max_tool_calls_per_turn: Annotated[Whole, Field(ge=1)] | None = Field(
         default=None, description="Calls of one reply after this many are left out, and noted; none are if left out."
     )
+    cite_documents: bool | None = Field(
+        default=None,
+        description="`anthropic` is asked to cite the files of a request, in answers that are held to no schema: "
+        "`true` if left out. `false` is for hosts that do not know it, and saves the tokens that it takes.",
+    )
     fix_empty_final: bool | None = Field(
         default=None,
         description="A reply that ends well with neither text nor a call gets a message: its reasoning, or that there "

@@ -124,6 +124,7 @@ PROFILES: dict[ProviderType, Profile] = {
         reasoning_part="summary_text",
         replay_reasoning="none",
         max_thinking_tokens=16_384,
+        cite_documents=True,
         extra_params=_ANTHROPIC,
     ),
     "gemini": Profile(

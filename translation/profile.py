@@ -98,6 +98,9 @@ class Profile:
     """The longest output of a call; of a longer one text is cut, and media are replaced by a note: losses."""
     max_tool_calls_per_turn: int | None = None
     """Calls of one reply after this many are left out, and noted."""
+    cite_documents: bool = False
+    """The Messages API is asked to cite the files of a request, which it does nowhere by itself. It cannot where an
+    answer is held to a schema: there it is not asked."""
     fix_empty_final: bool = False
     """A reply that ends well with neither text nor a call gets a message, of the reasoning where there is any."""
 

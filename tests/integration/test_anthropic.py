@@ -189,6 +189,27 @@ async def test_what_a_search_found_is_cited_and_kept(stream: bool, tmp_path: Pat
 
 
 @FORMS
+async def test_a_file_is_to_be_cited_and_its_name_comes_back(stream: bool, tmp_path: Path) -> None:
+    place = {
+        "type": "page_location",
+        "document_index": 0,
+        "document_title": "a.txt",
+        "cited_text": "a",
+        "file_id": None,
+    }
+    passage = {"type": "citations_delta", "citation": {**place, "start_page_number": 1, "end_page_number": 2}}
+    streamed = [opening(), *block(0, text_block(), *said("So "), *said("it is."), passage), *closing()]
+    whole = message({**text_block("So it is."), "citations": [passage["citation"]]})
+    file = {"type": "input_file", "filename": "a.txt", "file_data": "data:text/plain;base64,YQ=="}
+    async with asking(tmp_path, either(anthropic_sse(streamed), json_reply(whole))) as (client, upstream):
+        response = await respond(client, stream=stream, input=[{"role": "user", "content": [file]}])
+        [cited] = response.output[0].content[0].annotations
+        [document] = upstream.requests[0].json["messages"][0]["content"]
+    assert (cited.type, cited.filename, cited.index) == ("file_citation", "a.txt", len("So it is."))
+    assert document["citations"] == {"enabled": True}
+
+
+@FORMS
 async def test_what_a_search_found_is_cited_in_chat(stream: bool, tmp_path: Path) -> None:
     searched = either(anthropic_sse([opening(), *SEARCHED, *closing()]), json_reply(message(*FOUND)))
     async with asking(tmp_path, searched) as (client, _):

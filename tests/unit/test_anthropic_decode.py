@@ -364,6 +364,10 @@ CITATIONS: dict[str, tuple[Any, list[Json]]] = {
         {"type": "page_location", "document_title": None, "file_id": "file_1"},
         [{"type": "file_citation", "file_id": "file_1", "filename": "", "index": 5}],
     ),
+    "a block of a document": (
+        {"type": "content_block_location", "document_title": "D", "start_block_index": 0, "end_block_index": 1},
+        [{"type": "file_citation", "file_id": "", "filename": "D", "index": 5}],
+    ),
     "another kind": ({"type": "new"}, []),
     "what is none": ("a", []),
 }

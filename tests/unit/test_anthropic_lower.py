@@ -1,5 +1,6 @@
 """A turn as a request of the Messages API."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -390,6 +391,36 @@ def test_an_answer_is_held_to_a_schema() -> None:
 
 
 CLOSED = Loss("s", "objects closed")
+DOCUMENT = {"type": "input_file", "filename": "a.txt", "file_data": "data:text/plain;base64,YQ=="}
+"""A part that goes as a document."""
+
+UNCITED = {
+    "type": "document",
+    "source": {"type": "text", "media_type": "text/plain", "data": "a"},
+    "title": "a.txt",
+}
+CITABLE = {**UNCITED, "citations": {"enabled": True}}
+WITH_DOCUMENTS = [user(DOCUMENT), call("c1"), {**output("c1"), "output": [DOCUMENT]}]
+HELD = {"type": "json_schema", "name": "n", "schema": SCHEMA}
+
+
+@pytest.mark.parametrize(
+    ("text_format", "profile", "document"),
+    [(None, PROFILE, CITABLE), (HELD, PROFILE, UNCITED), (None, replace(PROFILE, cite_documents=False), UNCITED)],
+    ids=["by itself", "beside a schema, which the API refuses", "where it is not wanted"],
+)
+def test_all_documents_are_to_be_cited_or_none(text_format: Json | None, profile: Profile, document: Json) -> None:
+    turn = Turn(model=NEW, items=WITH_DOCUMENTS, text_format=text_format)
+    first, _, last = lower(turn, profile).body["messages"]
+    assert first["content"] == [document]
+    assert last["content"] == [{"type": "tool_result", "tool_use_id": "c1", "content": [document]}]
+
+
+def test_a_result_without_content_is_left_alone() -> None:
+    turn = Turn(model=NEW, items=[user("a"), call("c1"), {**output("c1"), "output": ""}])
+    assert lower(turn, PROFILE).body["messages"][-1]["content"] == [{"type": "tool_result", "tool_use_id": "c1"}]
+
+
 LIMITED = Loss("s", "limits described")
 
 

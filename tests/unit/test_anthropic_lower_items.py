@@ -340,7 +340,15 @@ FILES: dict[str, tuple[Json, Json]] = {
     ),
     "an address": (
         {"type": "input_file", "file_url": "https://a/b.pdf"},
-        {"type": "document", "source": {"type": "url", "url": "https://a/b.pdf"}},
+        {"type": "document", "source": {"type": "url", "url": "https://a/b.pdf"}, "title": "b.pdf"},
+    ),
+    "an address with a name beside it": (
+        {"type": "input_file", "file_url": "https://a/b.pdf", "filename": "c.pdf"},
+        {"type": "document", "source": {"type": "url", "url": "https://a/b.pdf"}, "title": "c.pdf"},
+    ),
+    "an address that names no file": (
+        {"type": "input_file", "file_url": "https://a/"},
+        {"type": "document", "source": {"type": "url", "url": "https://a/"}},
     ),
     "a JPEG by its other name": (
         {"type": "input_image", "image_url": "data:image/jpg;base64,AAAA"},

@@ -32,6 +32,11 @@ CASES: dict[str, tuple[Json, Json, list[str]]] = {
         {"fileData": {"fileUri": "https://host/a"}},
         [],
     ),
+    "an address that is none": (
+        {"type": "input_image", "image_url": "https://["},
+        {"fileData": {"fileUri": "https://["}},
+        [],
+    ),
     "a sound": (
         {"type": "input_audio", "input_audio": {"data": "QUJD", "format": "mp3"}},
         {"inlineData": {"mimeType": "audio/mp3", "data": "QUJD"}},

@@ -1,5 +1,9 @@
-"""Citations as annotations of the Responses API."""
+"""Citations: how they are asked for, and what comes back as annotations of the Responses API.
 
+https://docs.claude.com/en/docs/build-with-claude/citations
+"""
+
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from translation.json_types import Json
@@ -29,3 +33,18 @@ def annotation_of(citation: Any, start: int, end: int) -> Json | None:
                 "index": end,
             }
     return None
+
+
+def ask_for_citations(messages: Iterable[Json]) -> None:
+    """Have the documents of a request cited: the API wants all of them or none, those in results of tools too."""
+    for document in _documents(messages):
+        document["citations"] = {"enabled": True}
+
+
+def _documents(messages: Iterable[Json]) -> Iterator[Json]:
+    for message in messages:
+        for block in message["content"]:
+            if block["type"] == "tool_result":
+                yield from (inner for inner in block.get("content") or () if inner["type"] == "document")
+            elif block["type"] == "document":
+                yield block

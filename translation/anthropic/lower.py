@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from translation.anthropic.caching import mark_for_caching
+from translation.anthropic.citations import ask_for_citations
 from translation.anthropic.lower_items import is_thought_through, lower_items
 from translation.anthropic.lower_tools import is_forced, lower_tools
 from translation.anthropic.schemas import closed
@@ -55,6 +56,8 @@ def lower(turn: Turn, profile: Profile) -> Lowered:
     body |= _sampling(turn.sampling, losses, thinks=told.thinks)
     if turn.text_format is not None:
         body["output_config"] = {**told.body.get("output_config", {}), "format": _format(turn.text_format, losses)}
+    elif profile.cite_documents:
+        ask_for_citations(messages)  # the API refuses it beside a format: there is no room for citations in one
     if turn.verbosity is not None:
         losses.append(Loss("text.verbosity", "dropped"))
     _add_extra(body, turn.extra, profile, losses, thinks=told.thinks)

@@ -8,6 +8,7 @@ from translation.errors import InvalidRequest, Unrepresentable
 from translation.json_types import Json
 from translation.loss import Loss
 from translation.text_parts import TEXTS, text_of_part
+from translation.urls import file_name_in
 
 _IMAGES: Final = frozenset({"image/gif", "image/jpeg", "image/png", "image/webp"})
 
@@ -49,8 +50,11 @@ def _image(part: Json, param: str) -> Json:
 
 
 def _file(part: Json, param: str) -> Json:
-    named = {"title": part["filename"]} if part.get("filename") else {}
-    if url := part.get("file_url"):
+    url = part.get("file_url")
+    # What citations call it.
+    name = part.get("filename") or (file_name_in(url) if url else "")
+    named = {"title": name} if name else {}
+    if url:
         return {"type": "document", "source": {"type": "url", "url": url}, **named}
     source, param = part.get("file_data") or "", f"{param}.file_data"
     if (text := text_in(source, param)) is not None:

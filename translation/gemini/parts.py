@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
-from urllib.parse import urlsplit
 
 from translation.data_urls import media_in, text_in
 from translation.errors import InvalidRequest, Unrepresentable
 from translation.json_types import Json
 from translation.loss import Loss
 from translation.text_parts import text_of_part
+from translation.urls import file_name_in
 
 _TYPES: Final = {
     "gif": "image/gif",
@@ -83,7 +83,7 @@ def _medium(source: str, param: str) -> Json | None:
 
 def _linked(url: str) -> Json:
     """Fetched by the upstream: its own files, and public addresses where the model may."""
-    media_type = _type_of(urlsplit(url).path)
+    media_type = _type_of(file_name_in(url))
     return {"fileData": {"fileUri": url} | ({"mimeType": media_type} if media_type else {})}
 
 

@@ -1,0 +1,19 @@
+"""What the URL of a file says of it."""
+
+import pytest
+
+from translation.urls import file_name_in
+
+
+@pytest.mark.parametrize(
+    ("url", "name"),
+    [
+        ("https://a/b/c%20d.pdf?e=f/g.txt#h", "c d.pdf"),
+        ("gs://bucket/a.png", "a.png"),
+        ("https://a.pdf", ""),
+        ("https://a/", ""),
+        ("https://[", ""),
+    ],
+)
+def test_a_file_is_called_what_its_path_ends_in(url: str, name: str) -> None:
+    assert file_name_in(url) == name
