@@ -1,10 +1,14 @@
-"""Recordings of real upstreams and, beside each, the events they are understood as: one event per line."""
+"""Recordings of real upstreams and, beside each, the events they are understood as: one event per line.
+
+Of an engine that is asked in tokens they are pieces of text, before anything is read out of it.
+"""
 
 from collections.abc import Sequence
 from pathlib import Path
 
 import orjson
 
+from providers.engines.base import Piece
 from translation.events import Event
 from translation.json_types import Json
 from translation.sse import DONE_PAYLOAD, FrameDecoder
@@ -26,7 +30,16 @@ def chunks_of(wire: bytes) -> list[Json]:
 
 def check_events(recording: Path, events: Sequence[Event], *, update: bool) -> None:
     """Compare with the file beside the recording; with `update` write it instead (`pytest --update-golden`)."""
-    understood = "".join(f"{event}\n" for event in events)
+    _check(recording, events, update=update)
+
+
+def check_pieces(recording: Path, pieces: Sequence[Piece], *, update: bool) -> None:
+    """The same for what an engine's stream was understood as."""
+    _check(recording, pieces, update=update)
+
+
+def _check(recording: Path, meant: Sequence[object], *, update: bool) -> None:
+    understood = "".join(f"{each}\n" for each in meant)
     expected = recording.with_suffix(".events")
     if update:
         expected.write_text(understood)
