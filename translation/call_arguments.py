@@ -18,6 +18,17 @@ _FENCE: Final = "```"
 """What models write around JSON for people, the first with a word for what it is."""
 
 
+def arguments_text(given: object) -> str:
+    """Arguments that a model's API gives as a value, as the text that clients get.
+
+    A text is the model's own, and a blank one is no arguments: an empty object. All else is JSON, also what is no
+    object: `fault_in` marks it.
+    """
+    if isinstance(given, str):
+        return given if given.strip() else "{}"
+    return orjson.dumps(given).decode()
+
+
 def arguments_object(arguments: str, param: str, losses: list[Loss], *, max_bytes: int = MAX_BYTES) -> Json:
     """The object that these arguments are. None at all is an empty one; what cannot be read is wrapped, with a loss.
 

@@ -253,6 +253,27 @@ def test_a_text_that_was_cut_off_is_incomplete() -> None:
     assert items == [said_item("a", "incomplete")]
 
 
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [({}, "{}"), ([], "[]"), (None, "null"), ("", "{}"), ('{"x":', '{"x":'), ([1], "[1]"), (0, "0"), (False, "false")],
+)
+def test_arguments_that_are_no_object_are_kept_as_they_are(arguments: Any, text: str) -> None:
+    odd = {**call_block("f"), "input": arguments}
+    assert items_of(message(odd, stop_reason="tool_use")) == [call_item(text)]
+    assert items_of(opening(), *block(0, odd), *closing("tool_use")) == [call_item(text)]
+
+
+@pytest.mark.parametrize("placeholder", [{}, [], None, ""])
+def test_arguments_that_come_in_pieces_go_before_what_stood_for_them(placeholder: Any) -> None:
+    stream = block(0, {**call_block("f"), "input": placeholder}, *given('{"x"', ":1}"))
+    assert items_of(opening(), *stream, *closing("tool_use")) == [call_item('{"x":1}')]
+
+
+def test_a_call_that_says_nothing_of_its_arguments_has_none() -> None:
+    bare = {"type": "tool_use", "id": "toolu_1", "name": "f"}
+    assert items_of(message(bare, stop_reason="tool_use")) == [call_item("{}")]
+
+
 def test_arguments_that_came_with_the_call_do_not_come_twice() -> None:
     assert items_of(opening(), *block(0, call_block("f", x=1), *given('{"x":1}')), *closing()) == [call_item('{"x":1}')]
 

@@ -2,9 +2,17 @@
 
 import pytest
 
-from translation.call_arguments import arguments_object, fault_in, unfenced
+from translation.call_arguments import arguments_object, arguments_text, fault_in, unfenced
 from translation.json_types import Json
 from translation.loss import Loss
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [({"a": 1}, '{"a":1}'), ('{"a"', '{"a"'), (" ", "{}"), ([], "[]"), (None, "null"), (0, "0"), (False, "false")],
+)
+def test_arguments_as_a_value_are_a_text_that_says_the_same(given: object, text: str) -> None:
+    assert arguments_text(given) == text
 
 
 @pytest.mark.parametrize(

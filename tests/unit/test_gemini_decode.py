@@ -227,6 +227,15 @@ def test_an_end_for_an_unknown_reason_without_an_answer_is_a_failure() -> None:
     assert decoded(empty)[-1] == Failed("upstream_error", told, usage=Usage(input=9, output=3, raw=USAGE))
 
 
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [({}, "{}"), (None, "{}"), ([], "[]"), ([1], "[1]"), ("", "{}"), ('{"x":', '{"x":'), (0, "0"), (False, "false")],
+)
+def test_arguments_that_are_no_object_are_kept_as_they_are(args: Any, said: str) -> None:
+    [made] = items_of(chunk({"functionCall": {"name": "f", "args": args}}, reason="STOP"))
+    assert made["arguments"] == said
+
+
 def test_a_turn_with_calls_ends_in_calls() -> None:
     assert decoded(chunk(call("f", {}), reason="STOP"))[-1] == Finished("tool_calls", "STOP")
 

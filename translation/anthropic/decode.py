@@ -14,6 +14,7 @@ from translation.anthropic.failures import failure_in
 from translation.anthropic.searches import NAME as SEARCH
 from translation.anthropic.searches import SearchReader
 from translation.anthropic.usage import read_usage
+from translation.call_arguments import arguments_text
 from translation.call_ids import CallIds
 from translation.errors import ProtocolViolation
 from translation.events import Event, Failed, FinishReason, ItemStatus, Noted, Opaque, Started, Usage
@@ -229,8 +230,7 @@ class AnthropicDecoder:
         self._calls += 1
         events = self._writer.call(self._calls, name=name, call_id=self._ids.take(str(said) if said else None))
         # Whole messages have it here; in a stream it is empty, and comes in pieces.
-        given = block.get("input")
-        return events + (self._say("arguments", orjson.dumps(given).decode()) if given else [])
+        return events + (self._say("arguments", arguments_text(block["input"])) if block.get("input") else [])
 
     def _cite(self, block: Json) -> list[Event]:
         """The text of a block is whole: that is what its citations are on."""
@@ -248,7 +248,8 @@ class AnthropicDecoder:
                 return self._end_thinking(block, status)
             case "tool_use":
                 empty = not self._pieces and status == "completed"
-                events = self._writer.arguments(self._calls, "{}") if empty else []
+                # Nothing came in pieces: what stood for it is all there is, and may be no object.
+                events = self._say("arguments", arguments_text(block.get("input", {}))) if empty else []
                 return [*events, *self._writer.close_call(self._calls, status)]
             case "server_tool_use" if block["name"] == SEARCH:
                 return self._searches.ask(block, "".join(self._pieces))

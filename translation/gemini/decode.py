@@ -5,6 +5,7 @@ from typing import Final
 
 import orjson
 
+from translation.call_arguments import arguments_text
 from translation.call_ids import CallIds
 from translation.errors import ProtocolViolation
 from translation.events import Event, Failed, FinishReason, ItemStatus, Noted, Opaque, Started, Usage
@@ -186,7 +187,8 @@ class GeminiDecoder:
             self._details.append(details.of_call(signature, call_id))
         events = self._end_block()
         self._called = True
-        arguments = orjson.dumps({} if given is None else given).decode()
+        # Null is how a message of protobuf says that there are none.
+        arguments = "{}" if given is None else arguments_text(given)
         events += self._writer.call(call_id, name=name, call_id=call_id, arguments=arguments)
         return events + self._writer.close_call(call_id)
 

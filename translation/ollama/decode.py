@@ -5,6 +5,7 @@ from typing import Any, Final
 
 import orjson
 
+from translation.call_arguments import arguments_text
 from translation.call_ids import CallIds
 from translation.counts import read_count
 from translation.errors import ProtocolViolation
@@ -132,7 +133,9 @@ class OllamaDecoder:
         self._calls += 1
         said = call.get("id")
         call_id = self._ids.take(said if isinstance(said, str) else None)
-        arguments = _arguments(function.get("arguments"))
+        given = function.get("arguments")
+        # Older servers say null where there are none.
+        arguments = "{}" if given is None else arguments_text(given)
         opened = self._writer.call(self._calls, name=name, call_id=call_id, arguments=arguments)
         return [*opened, *self._writer.close_call(self._calls)]
 
@@ -154,13 +157,6 @@ class OllamaDecoder:
     def _fail(self, failed: Failed) -> list[Event]:
         self._ended = True
         return [failed]
-
-
-def _arguments(said: Any) -> str:
-    """An object, as text; a model's own text, or what is no object, as it is. Only nothing is an empty object."""
-    if isinstance(said, str):
-        return said if said.strip() else "{}"
-    return "{}" if said is None else orjson.dumps(said).decode()
 
 
 def _usage(chunk: Json) -> Usage | None:
