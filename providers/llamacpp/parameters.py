@@ -5,6 +5,8 @@ from collections.abc import Iterator, Mapping
 from enum import Enum
 from typing import Any, TypeAlias
 
+from providers.llamacpp.ranges import RANGES
+
 SLOTS = 4
 """Requests at once, where the operator says nothing; llama.cpp's own default is one after the other."""
 
@@ -90,6 +92,8 @@ def _set(target: Any, name: str, value: Any, at: tuple[str, ...]) -> Iterator[Co
             )
     elif not _fits(value, kind):
         yield at, _WORDS[kind]
+    elif (allowed := RANGES.get(".".join(at))) is not None and (wrong := allowed.complaint(value)) is not None:
+        yield at, wrong
     else:
         try:
             setattr(target, name, value)

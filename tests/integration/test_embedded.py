@@ -1,6 +1,7 @@
 """A real llama.cpp inside the gateway: it starts with it, ends with it, and when it dies everybody is told."""
 
 import json
+import operator
 import os
 import shutil
 import signal
@@ -14,10 +15,12 @@ from typing import Any
 
 import httpx
 import pytest
+import xllamacpp
 from openai import OpenAI
 
 from gateway.config_file import ConfigError, Problem, dotted
 from gateway.settings import parse
+from providers.llamacpp.ranges import RANGES
 from tests.serving import Command, command
 
 ROOT = Path(__file__).parents[2]
@@ -338,6 +341,18 @@ CHECKS: dict[str, tuple[dict[str, Any], list[str]]] = {
     ),
     "a value for a structure": ({"cpuparams": 3}, ["cpuparams: write keys and values: {key: value}"]),
     "a number that is too large": ({"n_batch": 10**12}, ["n_batch: llama.cpp does not take this: value too large"]),
+    "numbers that it takes and cannot live with": (
+        {"n_ctx": -5, "n_parallel": 0, "cpuparams": {"n_threads": 0}, "cpuparams_batch.n_threads": -2, "n_batch": 0},
+        [
+            "n_ctx: write a number from 64 on, or 0",
+            "n_parallel: write a number from 1 to 256, or -1",
+            "cpuparams.n_threads: write a number from 1 to 512, or -1",
+            '"cpuparams_batch.n_threads": write a number from 1 to 512, or -1',
+            "n_batch: write a number from 1 on",
+        ],
+    ),
+    "numbers that mean its own choice": ({"n_ctx": 0, "n_parallel": -1, "cpuparams": {"n_threads": -1}}, []),
+    "a share that is none": ({"sampling.top_p": float("nan")}, ['"sampling.top_p": write a number from 0 to 1']),
     "a word there is not": ({"cache_type_k": "Q8"}, ["cache_type_k: write one of GGML_TYPE_F32, "]),
     "a structure that is made in code": ({"model_tags": ["a"]}, ["model_tags: this parameter cannot be set here"]),
     "what is the gateway's to say": ({"port": 80}, ["port: port cannot be set: it is reached through the gateway"]),
@@ -356,6 +371,14 @@ def test_parameters_are_checked_by_llama_cpp_itself(given: dict[str, Any], said:
     lines = [line.removeprefix("providers.embedded.engine.") for line in lines]
     assert len(lines) == len(said)
     assert all(line.startswith(claim) for line, claim in zip(lines, said, strict=True)), lines
+
+
+def test_every_number_with_a_range_is_one_of_llama_cpps_and_its_default_is_in_it() -> None:
+    parameters = xllamacpp.CommonParams()
+    for path, allowed in RANGES.items():
+        value = operator.attrgetter(path)(parameters)
+        assert isinstance(value, int | float), path
+        assert allowed.complaint(value) is None, path
 
 
 def test_without_the_library_the_configuration_says_what_to_install(tmp_path: Path) -> None:
