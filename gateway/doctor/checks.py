@@ -1,37 +1,36 @@
 """What a model is examined for: one row a feature, in the order of the report.
 
+What is asked over chat completions is in `gateway.doctor.chat`; all else is asked over responses.
+
 A check judges the protocol and not the wit: an answer may be wrong, but not without an end, a usage or an id.
 """
 
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-import jsonschema_rs
-import orjson
-
-from gateway.doctor import tools
+from gateway.doctor import chat, tools
 from gateway.doctor.order import check_order
 from gateway.doctor.picture import PICTURE
-from gateway.doctor.reading import answer_of, check_response, check_usage, cut, items, text_of
+from gateway.doctor.promises import (
+    COUNT,
+    COUNT_FURTHER,
+    COUNT_TO_STOP,
+    GREETING,
+    LIMIT,
+    STOP,
+    SUM_FORM,
+    SUM_QUESTION,
+    held_to_limit,
+    held_to_stop,
+    held_to_sum,
+)
+from gateway.doctor.reading import answer_of, check_response, check_usage, items, text_of
 from gateway.doctor.verdicts import Refusal, Untold, Wrong, hold
 from gateway.doctor.visit import Visit
 from translation.json_types import Json
 
-_SHORT: Final = "Say hello."
-_LONG: Final = "Count to 30."
-_LONGER: Final = "Count to 30, and write every number on a line of its own, with nothing else before it or after it."
-_LIMIT: Final = 16
-"""The fewest tokens that the API lets anyone ask for."""
-_STOP: Final = "12"
 _LONGEST_WINDOW: Final = 300_000
 """Where the context holds more than that, trying to overflow it would cost more than it tells."""
-
-_SUM: Final[Json] = {
-    "type": "object",
-    "properties": {name: {"type": "integer"} for name in ("a", "b", "sum")},
-    "required": ["a", "b", "sum"],
-    "additionalProperties": False,
-}
 
 
 class Check(NamedTuple):
@@ -51,13 +50,13 @@ class Check(NamedTuple):
 
 def text(visit: Visit) -> str:
     """A whole response."""
-    answer_of(_whole(visit, input=_SHORT))
+    answer_of(_whole(visit, input=GREETING))
     return ""
 
 
 def streaming(visit: Visit) -> str:
     """Every event where it belongs, deltas that add up, one end."""
-    heard = visit.stream(input=_SHORT)
+    heard = visit.stream(input=GREETING)
     check_order(heard.events, done=heard.done)
     answer_of(check_response(heard.response))
     return f"{len(heard.events)} events"
@@ -65,47 +64,26 @@ def streaming(visit: Visit) -> str:
 
 def usage(visit: Visit) -> str:
     """Tokens are counted, in a whole response and at the end of a stream."""
-    counted = check_usage(_whole(visit, input=_SHORT).get("usage"))
+    counted = check_usage(_whole(visit, input=GREETING).get("usage"))
     if visit.subject.capabilities.streaming:
-        check_usage(visit.stream(input=_SHORT).response.get("usage"))
+        check_usage(visit.stream(input=GREETING).response.get("usage"))
     return f"{counted['input_tokens']} in, {counted['output_tokens']} out"
 
 
 def length(visit: Visit) -> str:
     """An answer that is cut off says so."""
-    for prompt in (_LONG, _LONGER):
-        response = _whole(visit, input=prompt, max_output_tokens=_LIMIT)
-        written = (response.get("usage") or {}).get("output_tokens") or 0
-        hold(written <= _LIMIT, f"it wrote {written} tokens where {_LIMIT} were asked for")
-        if response["status"] == "incomplete":
-            reason = response["incomplete_details"].get("reason")
-            hold(reason == "max_output_tokens", f"it was cut off at its limit, and says {reason}")
-            return ""
-    raise Untold(f"it needed fewer than {_LIMIT} tokens")
+    prompts = (COUNT, COUNT_FURTHER)
+    return held_to_limit(_whole(visit, input=prompt, max_output_tokens=LIMIT) for prompt in prompts)
 
 
 def stop(visit: Visit) -> str:
     """A stop sequence ends the answer, and is no part of it."""
-    response = _whole(visit, input="Count to 12.", stop=[_STOP])
-    hold(_STOP not in text_of(response), "the stop sequence is in the answer")
-    hold(response["status"] == "completed", cut(response) if response["incomplete_details"] else "")
-    return ""
+    return held_to_stop(_whole(visit, input=COUNT_TO_STOP, stop=[STOP]))
 
 
 def json_schema(visit: Visit) -> str:
     """The answer is what its schema says."""
-    form = {"type": "json_schema", "name": "sum", "schema": _SUM, "strict": True}
-    response = _whole(visit, input="Give me JSON for 3 + 4.", text={"format": form})
-    answer = answer_of(response)
-    if response["status"] == "incomplete":
-        raise Untold(cut(response))
-    try:
-        jsonschema_rs.validate(_SUM, orjson.loads(answer))
-    except orjson.JSONDecodeError:
-        raise Wrong(f"the answer is no JSON: {answer[:80]}") from None
-    except jsonschema_rs.ValidationError as error:
-        raise Wrong(f"the answer does not fit its schema: {error.message}") from None
-    return ""
+    return held_to_sum(_whole(visit, input=SUM_QUESTION, text={"format": {"type": "json_schema", **SUM_FORM}}))
 
 
 def images(visit: Visit) -> str:
@@ -140,7 +118,7 @@ def replay(visit: Visit) -> str:
         raise Untold("it did not think, so that there is nothing to take back")
     followed = tools.answered(first)
     if not items(first, "function_call"):
-        followed = [*followed, {"role": "user", "content": _SHORT}]
+        followed = [*followed, {"role": "user", "content": GREETING}]
     _whole(visit, input=[*asked, *followed], **request)
     sealed = sum(bool(item.get("encrypted_content")) for item in thoughts)
     return f"{sealed} sealed" if sealed else ""
@@ -149,7 +127,7 @@ def replay(visit: Visit) -> str:
 def errors(visit: Visit) -> str:
     """What its upstream refuses comes back as an error that says what is wrong."""
     try:
-        visit.whole(model=visit.subject.stranger, input=_SHORT)
+        visit.whole(model=visit.subject.stranger, input=GREETING)
     except Refusal as refusal:
         told = f"an unknown model is answered with {refusal.status} {refusal.code}"
         hold(refusal.status is not None and 400 <= refusal.status < 500, told)
@@ -160,14 +138,14 @@ def errors(visit: Visit) -> str:
 
 def cancel(visit: Visit) -> str:
     """Whoever leaves a stream frees the model for the next."""
-    with visit.streaming(input=_LONGER) as (heard, events):
+    with visit.streaming(input=COUNT_FURTHER) as (heard, events):
         for event in events:
             if str(event.get("type")).endswith(".delta"):
                 break
         if not heard.events or not str(heard.events[-1].get("type")).endswith(".delta"):
             raise Untold("it was over before anybody could leave")
     hold(visit.settled(), "its engine is still at work for a client that left")
-    check_response(visit.whole(input=_SHORT))
+    check_response(visit.whole(input=GREETING))
     return ""
 
 
@@ -179,7 +157,7 @@ def overflow(visit: Visit) -> str:
     if window > _LONGEST_WINDOW:
         raise Untold(f"a prompt of more than {window} tokens is too dear to try")
     try:
-        visit.whole(input="river " * (window + window // 10 + _LIMIT), max_output_tokens=_LIMIT)
+        visit.whole(input="river " * (window + window // 10 + LIMIT), max_output_tokens=LIMIT)
     except Refusal as refusal:
         hold(refusal.code == "context_length_exceeded", f"it is refused as {refusal}")
         return f"at {window} tokens"
@@ -213,5 +191,13 @@ CHECKS: Final = (
     Check("errors", "Errors", errors),
     Check("cancel", "Cancel", cancel, ("streaming",)),
     Check("overflow", "Context overflow", overflow),
+    Check("chat_text", "Chat: text", chat.text),
+    Check("chat_streaming", "Chat: streaming, in order", chat.streaming, ("streaming",)),
+    Check("chat_usage", "Chat: usage", chat.usage),
+    Check("chat_length", "Chat: length", chat.length),
+    Check("chat_stop", "Chat: stop sequences", chat.stop, lost="stop", may_lack=True),
+    Check("chat_tools", "Chat: call and result", chat.call_and_result, ("tools",)),
+    Check("chat_tools_forced", "Chat: forced tool", chat.forced_call, ("tools",), "tool_choice", may_lack=True),
+    Check("chat_json_schema", "Chat: JSON schema", chat.json_schema, ("json_schema",)),
 )
 """The first one comes first: where it cannot be answered at all, the others are not asked."""

@@ -3,9 +3,11 @@
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from typing import NamedTuple
 
 import httpx
 
+from gateway.doctor.advice import advice
 from gateway.doctor.checks import CHECKS, Check
 from gateway.doctor.subjects import Subject
 from gateway.doctor.verdicts import BUSY, REFUSED_BY_NAME, Diagnosis, Finding, Refusal, Untold, Verdict, Wrong
@@ -30,15 +32,19 @@ def examine(
             continue
         visit = Visit(client, subject, deadline_s)
         began = time.monotonic()
-        verdict, detail = _verdict(check, visit)
+        outcome = _judged(check, visit)
+        failed = outcome.verdict == "fail"
         findings.append(
             Finding(
                 check=check.name,
-                verdict=verdict,
-                detail=detail,
+                verdict=outcome.verdict,
+                detail=outcome.detail,
                 losses=tuple(visit.losses),
                 seconds=time.monotonic() - began,
                 first_token_s=visit.first_token_s,
+                asked=visit.witness.asked if failed else "",
+                came=visit.witness.came if failed else "",
+                advice=advice(subject, outcome.code, check.needs, undeclared=outcome.undeclared) if failed else "",
             )
         )
         silent = check is checks[0] and not visit.answered
@@ -53,33 +59,43 @@ def examine(
     )
 
 
-def _verdict(check: Check, visit: Visit) -> tuple[Verdict, str]:
-    """The verdict and what there is to say of it."""
+class _Outcome(NamedTuple):
+    verdict: Verdict
+    detail: str
+    code: str | None = None
+    """Of the error that it was answered with."""
+    undeclared: bool = False
+    """It does what nobody says it can."""
+
+
+def _judged(check: Check, visit: Visit) -> _Outcome:
+    """What a check came to, in the light of what is declared."""
     capabilities = visit.subject.capabilities
     missing = [name for name in check.needs if not getattr(capabilities, name)]
-    verdict, detail = _outcome(check, visit, may_refuse=bool(missing) or check.may_lack or visit.subject.strict)
+    outcome = _outcome(check, visit, may_refuse=bool(missing) or check.may_lack or visit.subject.strict)
     loss = f"{check.lost}=dropped"
-    is_told = loss in visit.losses and (bool(missing) or check.may_lack or verdict == "skipped")
-    if is_told and verdict != "refused":
-        return "refused", f"lost, as the reply says: {loss}"
-    if missing and verdict == "pass":
-        undeclared = ", ".join(missing)
-        return "fail", f"the capability {undeclared} is not declared, and yet it was neither refused nor named as lost"
-    return verdict, detail
+    is_told = loss in visit.losses and (bool(missing) or check.may_lack or outcome.verdict == "skipped")
+    if is_told and outcome.verdict != "refused":
+        return _Outcome("refused", f"lost, as the reply says: {loss}")
+    if missing and outcome.verdict == "pass":
+        told = ", ".join(missing)
+        words = f"the capability {told} is not declared, and yet it was neither refused nor named as lost"
+        return _Outcome("fail", words, undeclared=True)
+    return outcome
 
 
-def _outcome(check: Check, visit: Visit, *, may_refuse: bool) -> tuple[Verdict, str]:
+def _outcome(check: Check, visit: Visit, *, may_refuse: bool) -> _Outcome:
     try:
-        return "pass", check.run(visit)
+        return _Outcome("pass", check.run(visit))
     except Untold as untold:
-        return "skipped", str(untold)
+        return _Outcome("skipped", str(untold))
     except Wrong as wrong:
-        return "fail", str(wrong)
+        return _Outcome("fail", str(wrong))
     except Refusal as refusal:
         if refusal.code == REFUSED_BY_NAME and may_refuse:
-            return "refused", str(refusal)
+            return _Outcome("refused", str(refusal))
         is_busy = refusal.code in BUSY and check is not CHECKS[0]
-        return ("skipped" if is_busy else "fail"), str(refusal)
+        return _Outcome("skipped" if is_busy else "fail", str(refusal), refusal.code)
     except (AttributeError, KeyError, TypeError) as error:
         # What is relayed comes as the upstream wrote it; the next check can do without this one.
-        return "fail", f"a reply is malformed: {error!r}"
+        return _Outcome("fail", f"a reply is malformed: {error!r}")

@@ -85,19 +85,20 @@ def calls_of(response: Json, names: set[str]) -> list[tuple[str, str, Json]]:
     return found
 
 
-def check_usage(usage: Any) -> Json:
-    """The same usage: whole numbers that fit each other."""
+def check_usage(usage: Any, asked: str = "input", answered: str = "output") -> Json:
+    """The same usage: whole numbers that fit each other, under the names that a dialect has for the two sides."""
     if not isinstance(usage, dict):
         raise Wrong("the response has no usage")
-    for name in ("input_tokens", "output_tokens", "total_tokens"):
+    sides = (f"{asked}_tokens", f"{answered}_tokens")
+    for name in (*sides, "total_tokens"):
         value = usage.get(name)
         if type(value) is not int or value < 1:
             raise Wrong(f"usage.{name} is {value}")
-    total = usage["input_tokens"] + usage["output_tokens"]
+    total = sum(usage[side] for side in sides)
     hold(usage["total_tokens"] == total, f"usage.total_tokens is {usage['total_tokens']}, not {total}")
-    for outer, inner in (("input", "cached_tokens"), ("output", "reasoning_tokens")):
-        part, whole = (usage.get(f"{outer}_tokens_details") or {}).get(inner) or 0, usage[f"{outer}_tokens"]
-        hold(part <= whole, f"{part} {inner} of {whole} {outer}_tokens")
+    for side, inner in zip(sides, ("cached_tokens", "reasoning_tokens"), strict=True):
+        part, whole = (usage.get(f"{side}_details") or {}).get(inner) or 0, usage[side]
+        hold(part <= whole, f"{part} {inner} of {whole} {side}")
     return usage
 
 

@@ -104,11 +104,12 @@ def _grid(diagnoses: Sequence[Diagnosis], paint: Callable[[str], str]) -> list[s
 
 def _remarks(diagnosis: Diagnosis, paint: Callable[[str], str]) -> list[str]:
     titles = {check.name: check.title for check in CHECKS}
-    lines = [
-        f"  {paint(finding.verdict)} {titles[finding.check]}: {finding.detail}"
-        for finding in diagnosis.findings
-        if finding.verdict != "pass"
-    ]
+    lines: list[str] = []
+    for finding in diagnosis.findings:
+        if finding.verdict != "pass":
+            lines.append(f"  {paint(finding.verdict)} {titles[finding.check]}: {finding.detail}")
+        if finding.advice:
+            lines.append(f"    {finding.advice}")
     if diagnosis.losses:
         lines.append(f"  lost on the way: {', '.join(diagnosis.losses)}")
     return [f"{diagnosis.model} ({diagnosis.provider})", *lines, ""] if lines else []

@@ -54,6 +54,12 @@ class Finding:
     seconds: float = 0.0
     first_token_s: float | None = None
     """From the request to the first text or argument of a stream; None where nothing was streamed."""
+    asked: str = ""
+    """Of a fail: the last request, cut to what a person reads."""
+    came: str = ""
+    """Of a fail: what came back for it."""
+    advice: str = ""
+    """Of a fail: what to do about it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -91,18 +91,20 @@ def test_a_real_server_is_examined_and_what_is_declared_without_being_there_fail
     llama_server: Engine, tmp_path: Path
 ) -> None:
     window = {"max_context_window": CONTEXT}
+    tiny = {"provider": "llama", "model": "tiny", "request_defaults": {"temperature": 0}}
     config = {
         "providers": {"llama": {"type": "openai_compatible", "base_url": f"{llama_server.url}/v1"}},
         "models": {
-            "sound": {"provider": "llama", "model": "tiny", "capabilities": {**window, "images": False}},
-            "sees": {"provider": "llama", "model": "tiny", "capabilities": window},
+            "sound": {**tiny, "capabilities": {**window, "images": False}},
+            "sees": {**tiny, "capabilities": window},
         },
     }
     done = doctor(config, tmp_path, "--json")
     report = json.loads(done.stdout)
     sound, sees = verdicts(report), verdicts(report, 1)
     told = ("text", "streaming", "usage", "length", "stop", "tools", "tools_parallel", "tools_streamed", "tools_forced")
-    for check in (*told, "json_schema", "reasoning", "replay", "cancel", "overflow"):
+    chat = [check.name for check in CHECKS if check.name.startswith("chat_")]
+    for check in (*told, "json_schema", "reasoning", "replay", "cancel", "overflow", *chat):
         assert sound[check] == "pass", (check, done.stdout)
     assert (sound["images"], sees["images"]) == ("refused", "fail")
     assert [each["ok"] for each in report["backends"]] == [True, False]
@@ -113,7 +115,7 @@ def test_the_table_is_for_people_and_has_no_colours_in_a_pipe(tmp_path: Path) ->
     done = doctor(only(EMBEDDED, "scripted"), tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[0].split() == ["FEATURE", "scripted"]
-    assert done.stdout.splitlines()[-1] == "1 model: 13 passed, 0 failed, 0 refused, 3 skipped"
+    assert done.stdout.splitlines()[-1] == "1 model: 21 passed, 0 failed, 0 refused, 3 skipped"
     assert "\x1b" not in done.stdout
     assert done.stderr == ""
 
@@ -181,7 +183,7 @@ def test_a_server_that_is_not_there_fails_at_once_and_is_told(tmp_path: Path) ->
     done = doctor({"providers": {"gone": gone}, "models": {"m": {"provider": "gone"}}}, tmp_path)
     assert done.returncode == 1
     assert "fail Text: 502 upstream_unreachable" in done.stdout
-    assert "1 model: 0 passed, 1 failed, 0 refused, 15 skipped" in done.stdout
+    assert "1 model: 0 passed, 1 failed, 0 refused, 23 skipped" in done.stdout
 
 
 @pytest.mark.parametrize(

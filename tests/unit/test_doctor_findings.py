@@ -86,7 +86,8 @@ async def test_what_is_not_declared_is_refused_by_name(upstream: ScriptedUpstrea
     diagnosis = await examined(settings_for(upstream, none))
     refused = {name for name, verdict in verdicts(diagnosis).items() if verdict == "refused"}
     tools = {"tools", "tools_parallel", "tools_streamed", "tools_forced"}
-    assert refused == tools | {"streaming", "json_schema", "images", "reasoning", "replay", "cancel"}
+    chat = {"chat_streaming", "chat_tools", "chat_tools_forced", "chat_json_schema"}
+    assert refused == tools | chat | {"streaming", "json_schema", "images", "reasoning", "replay", "cancel"}
     assert finding(diagnosis, "images").detail.startswith("400 unsupported_parameter")
     assert finding(diagnosis, "reasoning").detail == "lost, as the reply says: reasoning=dropped"
     assert "reasoning=dropped" in diagnosis.losses

@@ -76,12 +76,12 @@ def test_what_is_no_pass_has_its_reason_and_what_is_lost_is_named() -> None:
     assert "  fail Tools: call and result: <b>why</b> & so" in text
     assert "  skipped Errors: <b>why</b> & so" in text
     assert "  lost on the way: stop=dropped" in text
-    assert text.endswith("1 model: 14 passed, 1 failed, 0 refused, 1 skipped")
+    assert text.endswith("1 model: 22 passed, 1 failed, 0 refused, 1 skipped")
 
 
 def test_verdicts_are_painted_and_nothing_else_is() -> None:
     plain, painted = as_text([diagnosis("pass")]), as_text([diagnosis("pass")], lambda word: f"[{word}]")
-    assert painted.splitlines()[0] == plain.splitlines()[0] == "FEATURE                 pass"
+    assert painted.splitlines()[0] == plain.splitlines()[0] == "FEATURE                    pass"
     assert re.sub(r"[\[\]]", "", painted) == plain
 
 
@@ -111,6 +111,9 @@ def test_json_says_everything_and_whether_all_is_well() -> None:
         "losses": [],
         "seconds": 0.5,
         "first_token_s": 0.0123,
+        "asked": "",
+        "came": "",
+        "advice": "",
     }
     assert json.loads(as_json([diagnosis()]))["ok"] is True
 
@@ -139,7 +142,7 @@ def test_the_page_has_a_word_and_a_colour_for_every_verdict(verdict: Verdict) ->
 
 
 def test_every_verdict_is_counted() -> None:
-    assert counted([diagnosis("one", "tools"), diagnosis("two")]) == {"pass": 29, "fail": 1, "refused": 0, "skipped": 2}
+    assert counted([diagnosis("one", "tools"), diagnosis("two")]) == {"pass": 45, "fail": 1, "refused": 0, "skipped": 2}
 
 
 def test_times_are_for_people() -> None:

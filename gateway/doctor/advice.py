@@ -1,0 +1,40 @@
+"""What to do about a check that failed."""
+
+from typing import Final
+
+from gateway.doctor.subjects import Subject
+
+_BY_CODE: Final = {
+    "upstream_unreachable": "Start the upstream, or mend base_url at {provider}.",
+    "upstream_timeout": "Find out why the upstream is silent; where it needs longer, raise answer_s and silence_s "
+    "at {provider}.",
+    "upstream_disconnected": "Read the upstream's log: it hung up in the middle of a reply.",
+    "upstream_garbled": "Look at what answers at base_url of {provider}: it does not speak the API that its type says.",
+    "upstream_unauthorized": "Mend api_key at {provider}: the upstream refuses it.",
+    "upstream_overloaded": "Try again once the upstream has room.",
+    "rate_limit_exceeded": "Try again once the upstream lets you.",
+    "insufficient_quota": "Look at the account that the key of {provider} belongs to.",
+    "model_not_found": "Mend model at {model}: the upstream has none that is called {upstream_model}.",
+    "engine_unavailable": "Read the engine's log: it did not start, or has ended.",
+    "internal_error": "Read the gateway's log, and report what was asked and what came back.",
+}
+"""Codes of errors that come before anything a model can or cannot do."""
+
+
+def advice(subject: Subject, code: str | None, needs: tuple[str, ...], *, undeclared: bool) -> str:
+    """In one or two sentences. `code` is that of the error it failed with, `needs` what has to be declared for it;
+    `undeclared`: it holds, and is not declared."""
+    provider, model = f"providers.{subject.provider}", f"models.{subject.name}"
+    if code in _BY_CODE:
+        return _BY_CODE[code].format(provider=provider, model=model, upstream_model=subject.upstream_model)
+    missing = [name for name in needs if not getattr(subject.capabilities, name)]
+    if undeclared:
+        return f"Where the model can, write {_written(missing, 'true')} at {model}."
+    if needs:
+        said = _written(needs[-1:], "false")
+        return f"Where the model cannot, write {said} at {model}; where it can, mend the upstream."
+    return "Mend the upstream: no capability stands for this, so that none can be taken back."
+
+
+def _written(names: list[str] | tuple[str, ...], value: str) -> str:
+    return "capabilities: {" + ", ".join(f"{name}: {value}" for name in names) + "}"
