@@ -109,6 +109,6 @@ async def _describe(provider: Provider, names: Sequence[str]) -> dict[str, dict[
     with suppress(TimeoutError):
         async with asyncio.timeout(_DESCRIBE_S):
             for name in names:
-                if facts := await provider.described(name):
+                if facts := await provider.described(name, {}):
                     known[name] = {"capabilities": dict(facts)}
     return known

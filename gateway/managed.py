@@ -9,7 +9,7 @@ from gateway.counting import is_over
 from gateway.ready import said, saying
 from gateway.resolve import Route
 from gateway.trimming import TrimmingExchange
-from providers.base import Exchange
+from providers.base import Describing, Exchange
 from translation.errors import Unrepresentable
 from translation.json_types import Json
 from translation.loss import Loss
@@ -61,6 +61,21 @@ def managed(turn: Turn, body: Json, route: Route, tokens: int | None, report: Ca
 
 def _trimming(say: Callable[[Turn], Exchange], report: Callable[[Loss], None], turn: Turn) -> Exchange:
     return TrimmingExchange(turn, say, report)
+
+
+async def with_threshold(body: Json, route: Route) -> Json:
+    """A Responses body with the threshold that it leaves out, where only the upstream knows how much its model's
+    context holds. Any other body as it is."""
+    entry = threshold(body.get("context_management"))
+    known = route.capabilities.max_context_window is not None
+    if entry is None or entry.get("compact_threshold") is not None or known:
+        return body
+    if not isinstance(route.provider, Describing):
+        return body
+    window = (await route.provider.described(route.upstream_model, body)).get("max_context_window")
+    if window is None:
+        return body
+    return {**body, "context_management": [{**entry, "compact_threshold": int(window * _FULL)}]}
 
 
 def _limit(entry: Json, route: Route) -> int:

@@ -12,6 +12,7 @@ from gateway.defaults import with_defaults
 from gateway.endpoints import ENDPOINTS, Endpoint, Identity, Presentation
 from gateway.errors import StoreUnavailable
 from gateway.loss_header import LOSS_HEADER
+from gateway.managed import with_threshold
 from gateway.opened import Opened
 from gateway.plan import make_plan
 from gateway.recording import CompletionRecording, Lease, ResponseRecording
@@ -70,6 +71,8 @@ class Opening:
         if route.request_defaults:
             body = with_defaults(body, route.request_defaults, endpoint.dialect)
             endpoint.validate(body)
+        if endpoint.dialect == "responses":
+            body = await with_threshold(body, route)
         identity = Identity(id=new_id(endpoint.id_prefix), created=self._clock(), model=route.name)
         if self._store is None and local is None:
             view = shown(endpoint.dialect, body, Keeping())

@@ -3,7 +3,7 @@
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 from translation.events import Event
 from translation.json_types import Json
@@ -146,8 +146,11 @@ class Condition:
 class Describing(Protocol):
     """A provider whose upstream tells what each of its models can do."""
 
-    async def described(self, model: str) -> Mapping[str, bool | int]:
-        """Names of `Capabilities` and what they are for this model, as far as that is told. Never raises."""
+    async def described(self, model: str, asked: Mapping[str, Any]) -> Mapping[str, bool | int]:
+        """Names of `Capabilities` and what they are for this model, as far as that is told. Never raises.
+
+        `asked`: fields of requests, some of which may say how the model is to run.
+        """
         ...
 
 

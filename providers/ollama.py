@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from providers.base import Capabilities
 from providers.errors import ContextLengthExceeded, ProviderError, UpstreamRejected
@@ -17,7 +17,7 @@ _FRESH_S = 60.0
 _SMALLEST_WINDOW = 2048
 """Tokens: no model that chats has less, so that shorter answers need not be held against its context."""
 
-_UNKNOWN = Shown(None, None)
+_UNKNOWN = Shown(None, None, None)
 
 _ABILITIES = {"images": "vision", "reasoning": "thinking", "tools": "tools"}
 """Capability -> what Ollama calls it."""
@@ -56,10 +56,11 @@ class OllamaProvider(WireProvider):
         self._kept[model] = _Kept(shown, time.monotonic() + _FRESH_S)
         return shown
 
-    async def described(self, model: str) -> Mapping[str, bool | int]:
+    async def described(self, model: str, asked: Mapping[str, Any]) -> Mapping[str, bool | int]:
         shown = await self.shown(model)
         told = {name: shown.can(ability) for name, ability in _ABILITIES.items()}
-        return {name: fact for name, fact in {**told, "max_context_window": shown.window}.items() if fact is not None}
+        told_all = {**told, "max_context_window": shown.window_of(asked.get("num_ctx"))}
+        return {name: fact for name, fact in told_all.items() if fact is not None}
 
     async def _hold_against_model(self, body: Json) -> None:
         options = body.get("options", {})
@@ -71,7 +72,8 @@ class OllamaProvider(WireProvider):
         if has_images and shown.can("vision") is False:
             told = "the model does not read images: leave them out"
             raise UpstreamRejected(told, provider=self.name, status=400)
-        window = options.get("num_ctx") or shown.window
-        if isinstance(window, int) and limit > window:
+        # Of what its server gives it only this is known: that it is no more than it was made for.
+        window = shown.window_of(options.get("num_ctx")) or shown.longest
+        if window is not None and limit > window:
             told = f"the model's context is {window} tokens: ask for fewer"
             raise ContextLengthExceeded(told, provider=self.name, status=400)

@@ -1,5 +1,6 @@
 """The official SDK against models of Ollama: what it sends is said in Ollama's own API, what comes back is kept."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -173,6 +174,48 @@ async def test_what_is_lost_is_told_and_the_context_is_set_by_the_operator(tmp_p
         body = upstream.requests[0].json
     assert raw.headers["x-gateway-loss"] == "reasoning.effort=low as on"
     assert (body["think"], body["options"], body["keep_alive"]) == (True, {"num_ctx": 16_384}, "10m")
+
+
+TOLD: list[Any] = [{"role": "user", "content": "I am Ada."}, {"role": "user", "content": "Who am I?"}]
+
+
+@pytest.mark.parametrize("background", [False, True], ids=["at once", "in the background"])
+@pytest.mark.parametrize(
+    ("shown", "model"),
+    [
+        (ollama_shown("completion", num_ctx=8), {}),
+        (ollama_shown("completion"), {"request_defaults": {"num_ctx": 8}}),
+        (ollama_error(404, "not found"), {"request_defaults": {"num_ctx": 8}}),
+        (ollama_error(500, "boom"), {"capabilities": {"max_context_window": 8}}),
+    ],
+    ids=["its own", "the operator's", "the operator's, of a model that is not shown", "written down"],
+)
+async def test_the_context_of_a_configured_model_says_when_to_compact(
+    shown: Script, model: dict[str, Any], background: bool, tmp_path: Path
+) -> None:
+    async with asking(tmp_path, ollama_text("Hello"), **model) as (client, upstream):
+        upstream.on("/api/show", shown)
+        asked: Any = {"context_management": [{"type": "compaction"}], "background": background}
+        response = await client.responses.create(model=MODEL, input=TOLD, **asked)
+        async with asyncio.timeout(10):
+            while response.status in ("queued", "in_progress"):
+                response = await client.responses.retrieve(response.id)
+    assert [item.type for item in response.output] == ["compaction", "message"]
+
+
+async def test_a_context_that_nobody_knows_does_not_say_when_to_compact(tmp_path: Path) -> None:
+    async with asking(tmp_path, ollama_text("Hello")) as (client, upstream):
+        upstream.on("/api/show", ollama_shown("completion"))
+        with pytest.raises(APIStatusError, match="is not known") as refused:
+            await client.responses.create(model=MODEL, input=TOLD, context_management=[{"type": "compaction"}])
+    assert (refused.value.status_code, refused.value.param) == (400, "context_management[0].compact_threshold")
+
+
+async def test_a_model_is_not_asked_about_where_the_request_names_its_threshold(tmp_path: Path) -> None:
+    async with asking(tmp_path, ollama_text("Hello")) as (client, upstream):
+        managed: Any = [{"type": "compaction", "compact_threshold": 100_000}]
+        await client.responses.create(model=MODEL, input=TOLD, context_management=managed)
+        assert [request.path for request in upstream.requests] == ["/api/chat"]
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {

@@ -113,11 +113,11 @@ async def test_a_server_that_lists_nothing_in_time_is_not_there(script: object) 
 async def test_what_a_server_tells_of_its_models_holds() -> None:
     async with ScriptedUpstream() as upstream:
         upstream.on("/api/tags", ollama_tags("llama3.2", "llava"))
-        upstream.on("/api/show", ollama_shown("completion", "tools"), ollama_error(500, "boom"))
+        upstream.on("/api/show", ollama_shown("completion", "tools", num_ctx=8192), ollama_error(500, "boom"))
         tree = await discover({}, [Local("ollama", "ollama", upstream.url)])
     settings = parse(tree, environ={})
     told = settings.models["llama3.2"].capabilities.given()
-    assert told == {"images": False, "reasoning": False, "tools": True, "max_context_window": 40_960}
+    assert told == {"images": False, "reasoning": False, "tools": True, "max_context_window": 8192}
     assert settings.models["llava"].capabilities.given() == {}
 
 

@@ -168,10 +168,11 @@ async def test_what_is_shown_of_a_model_are_its_capabilities(built: Build) -> No
         upstream.on("/api/show", ollama_shown("completion", "tools"))
         provider = built(upstream.url)
         assert isinstance(provider, Describing)
-        facts = {"images": False, "reasoning": False, "tools": True, "max_context_window": 40_960}
-        assert await provider.described("qwen3:8b") == facts
+        facts = {"images": False, "reasoning": False, "tools": True}
+        assert await provider.described("qwen3:8b", {}) == facts
+        assert await provider.described("qwen3:8b", {"num_ctx": 8192}) == {**facts, "max_context_window": 8192}
         upstream.on("/api/show", ollama_error(404, "not found"))
-        assert await provider.described("other") == {}
+        assert await provider.described("other", {}) == {}
 
 
 async def test_an_error_instead_of_a_stream_has_its_name(built: Build) -> None:

@@ -19,26 +19,51 @@ FACTS: dict[str, tuple[Any, int | None]] = {
 
 
 @pytest.mark.parametrize(("facts", "length"), FACTS.values(), ids=FACTS)
-def test_the_context_length_is_found(facts: Any, length: int | None) -> None:
-    assert read_shown({"model_info": facts}).window == length
+def test_the_longest_context_is_found(facts: Any, length: int | None) -> None:
+    assert read_shown({"model_info": facts}).longest == length
 
 
 @pytest.mark.parametrize(
     ("parameters", "window"),
     [
         ('stop                           "<|im_end|>"\nnum_ctx                        8192\ntop_k 20', 8192),
-        ('stop "num_ctx 1"', 40_960),
-        ("num_ctx 0", 40_960),
-        (None, 40_960),
-        ({"num_ctx": 1}, 40_960),
+        ('stop "num_ctx 1"', None),
+        ("num_ctx 0", None),
+        (None, None),
+        ({"num_ctx": 1}, None),
     ],
 )
-def test_a_models_own_option_goes_before_what_it_was_made_for(parameters: Any, window: int) -> None:
+def test_a_models_own_option_is_its_context_and_without_one_nobody_knows(parameters: Any, window: int | None) -> None:
     assert read_shown({"parameters": parameters, "model_info": {"qwen3.context_length": 40_960}}).window == window
+
+
+def test_a_model_in_the_cloud_has_all_of_its_context() -> None:
+    shown = read_shown({"remote_host": "https://ollama.com:443", "model_info": {"gptoss.context_length": 131_072}})
+    assert shown.window == 131_072
+
+
+@pytest.mark.parametrize(
+    ("own", "longest", "asked", "window"),
+    [
+        (None, 40_960, None, None),
+        (None, 40_960, 8192, 8192),
+        (4096, 40_960, 8192, 8192),
+        (4096, 40_960, None, 4096),
+        (None, 40_960, 50_000, 40_960),
+        (50_000, 40_960, None, 40_960),
+        (4096, None, None, 4096),
+        (None, None, 8192, 8192),
+        (None, None, "8192", None),
+    ],
+)
+def test_what_is_asked_for_goes_before_what_a_model_has_and_no_context_is_longer_than_it_was_made_for(
+    own: int | None, longest: int | None, asked: Any, window: int | None
+) -> None:
+    assert Shown(own, longest, None).window_of(asked) == window
 
 
 def test_abilities_are_known_or_not() -> None:
     shown = read_shown({"capabilities": ["completion", "vision", 3]})
     assert (shown.can("vision"), shown.can("tools")) == (True, False)
-    assert Shown(None, None).can("vision") is None
+    assert Shown(None, None, None).can("vision") is None
     assert read_shown({"capabilities": "vision"}).can("vision") is None

@@ -63,11 +63,12 @@ def ollama_error(status: int, text: str) -> Reply:
     return json_reply({"error": text}, status)
 
 
-def ollama_shown(*abilities: str, window: int = 40_960) -> Reply:
-    """What `/api/show` says of a model."""
+def ollama_shown(*abilities: str, window: int = 40_960, num_ctx: int | None = None) -> Reply:
+    """What `/api/show` says of a model. `window`: the longest it was made for; `num_ctx`: what its Modelfile sets."""
     facts = {"general.architecture": "qwen3", "qwen3.block_count": 28, "qwen3.context_length": window}
     details = {"format": "gguf", "family": "qwen3", "parameter_size": "751.63M", "quantization_level": "Q4_K_M"}
-    return json_reply({"details": details, "model_info": facts, "capabilities": list(abilities)})
+    own = {} if num_ctx is None else {"parameters": f'num_ctx                        {num_ctx}\nstop "<|im_end|>"'}
+    return json_reply({"details": details, "model_info": facts, "capabilities": list(abilities), **own})
 
 
 def ollama_tags(*names: str) -> Reply:

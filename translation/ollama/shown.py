@@ -15,8 +15,10 @@ class Shown(NamedTuple):
     """Facts about one model; `None` where a server does not tell them."""
 
     window: int | None
-    """How long its context is: its own option `num_ctx`, else the longest that it was made for. A server that is short
-    of memory may give it less."""
+    """How long its context is where a request does not say: its own option `num_ctx`, and all of it in the cloud. Any
+    other has as much as its server gives to every model, which nothing tells."""
+    longest: int | None
+    """The longest context that it was made for; asked for more, it has this much."""
     abilities: frozenset[str] | None
     """`completion`, `tools`, `thinking`, `vision`, `embedding`, …"""
 
@@ -24,12 +26,19 @@ class Shown(NamedTuple):
         """`None` where nothing is known."""
         return None if self.abilities is None else ability in self.abilities
 
+    def window_of(self, num_ctx: object) -> int | None:
+        """How long its context is for a request with this option."""
+        asked = read_count(num_ctx) or self.window
+        return asked if asked is None or self.longest is None else min(asked, self.longest)
+
 
 def read_shown(answer: Json) -> Shown:
     """The facts in an answer of `POST /api/show`."""
     told = answer.get("capabilities")
     abilities = frozenset(each for each in told if isinstance(each, str)) if isinstance(told, list) else None
-    return Shown(_num_ctx(answer.get("parameters")) or _context_length(answer.get("model_info")), abilities)
+    longest = _context_length(answer.get("model_info"))
+    window = longest if answer.get("remote_host") else _num_ctx(answer.get("parameters"))
+    return Shown(window, longest, abilities)
 
 
 def _num_ctx(parameters: Any) -> int | None:
