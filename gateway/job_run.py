@@ -34,6 +34,7 @@ class Runnable(Protocol):
     """A reply that can begin."""
 
     def wire(self) -> Wire: ...
+    def losses(self) -> str | None: ...
 
 
 class Numbering:
@@ -78,6 +79,7 @@ class JobRun:
         self._worker = worker
         self._patience_s = patience_s
         self._numbering = Numbering(job.told)
+        self._losses: str | None = None
         self._finished = False
 
     async def run(self, runnable: Runnable) -> None:
@@ -85,6 +87,7 @@ class JobRun:
         try:
             async with aclosing(wire.frames()) as frames:
                 async for read in frames:
+                    self._losses = runnable.losses() if wire.ended else None
                     await self._keep(wire, read)
         except (NotHeld, StoreUnavailable):
             raise
@@ -140,8 +143,8 @@ class JobRun:
         await self._finish(response, LogEntry(number, number, frame) if job.logged else None)
 
     async def _finish(self, response: Json, last: LogEntry | None) -> None:
-        job, worker = self._job, self._worker
-        await self._insist(lambda: self._store.finish(job.owner, response, worker=worker, last=last))
+        job, worker, losses = self._job, self._worker, self._losses
+        await self._insist(lambda: self._store.finish(job.owner, response, worker=worker, last=last, losses=losses))
         self._finished = True
 
     async def _insist(self, write: Callable[[], Awaitable[None]]) -> None:

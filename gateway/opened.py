@@ -47,6 +47,10 @@ class Opened:
         finally:
             await self.recording.abandon(None)
 
+    def losses(self) -> str | None:
+        """What it has lost so far, as it is kept."""
+        return self.run.losses()
+
     def headers(self) -> dict[str, str]:
         """What the request lost, for the client to read."""
         return self.run.headers()

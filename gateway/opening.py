@@ -11,7 +11,6 @@ from gateway.continuation import Continuation, NoPast, continuation
 from gateway.defaults import with_defaults
 from gateway.endpoints import ENDPOINTS, Endpoint, Identity, Presentation
 from gateway.errors import StoreUnavailable
-from gateway.loss_header import LOSS_HEADER
 from gateway.managed import with_threshold
 from gateway.opened import Opened
 from gateway.plan import make_plan
@@ -105,7 +104,7 @@ class Opening:
         if not kept.detached:
             assert self._store is not None
             assert self._lease is not None
-            return replace(opened, recording=ResponseRecording(self._store, self._lease, new))
+            return replace(opened, recording=ResponseRecording(self._store, self._lease, new, run.losses))
         job = {
             "dialect": endpoint.dialect,
             "models": list(principal.models),
@@ -154,7 +153,7 @@ class Opening:
         run = self._run(endpoint, body, request, identity, route, strict=strict, kept=kept)
         if not kept.stored:
             return Opened(run=run)
-        return Opened(run=run, recording=CompletionRecording(store, owner, body))
+        return Opened(run=run, recording=CompletionRecording(store, owner, body, run.losses))
 
     def _new_response(
         self, opened: Opened, principal: Principal, view: Json, kept: Keeping, state: Continuation
@@ -170,7 +169,7 @@ class Opening:
             conversation_id=state.conversation_id,
             logged=kept.logged,
             worker=self._lease.worker if self._lease else None,
-            losses=opened.headers().get(LOSS_HEADER),
+            losses=opened.run.losses(),
         )
 
     def _run(

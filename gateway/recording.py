@@ -1,8 +1,8 @@
 """Keeps what a request answered right away leaves behind: its beginning meanwhile, its end before it is told."""
 
 import asyncio
-from collections.abc import Coroutine
-from typing import Any, Protocol
+from collections.abc import Callable, Coroutine
+from typing import Any, Protocol, TypeAlias
 
 import structlog
 
@@ -10,6 +10,9 @@ from gateway.errors import StoreUnavailable
 from gateway.state.store import NewResponse, NotHeld, Store
 from translation.errors import InvalidRequest
 from translation.json_types import Json
+
+Losses: TypeAlias = Callable[[], str | None]
+"""What a reply has lost so far, as its header says it; some is known only once the upstream has answered."""
 
 _log = structlog.get_logger(__name__)
 
@@ -43,10 +46,11 @@ class Lease(Protocol):
 class ResponseRecording:
     """A response in the foreground. Its row begins while the upstream works, and its end is one transaction."""
 
-    def __init__(self, store: Store, lease: Lease, new: NewResponse) -> None:
+    def __init__(self, store: Store, lease: Lease, new: NewResponse, losses: Losses) -> None:
         self._store = store
         self._lease = lease
         self._new = new
+        self._losses = losses
         self._beginning: asyncio.Task[None] | None = None
         self._ending: asyncio.Task[None] | None = None
 
@@ -69,7 +73,8 @@ class ResponseRecording:
         assert self._beginning is not None
         try:
             await self._beginning
-            await self._store.finish(self._new.owner, result, worker=self._lease.worker)
+            owner, losses = self._new.owner, self._losses()
+            await self._store.finish(owner, result, worker=self._lease.worker, losses=losses)
         except NotHeld:
             _log.info("response_gone", why="deleted or cancelled while it ran")
         finally:
@@ -94,10 +99,11 @@ class ResponseRecording:
 class CompletionRecording:
     """A chat completion, which is kept whole at its end. `body`: the request that asked for it."""
 
-    def __init__(self, store: Store, owner: str, body: Json) -> None:
+    def __init__(self, store: Store, owner: str, body: Json, losses: Losses) -> None:
         self._store = store
         self._owner = owner
         self._body = body
+        self._losses = losses
 
     def begin(self) -> None:
         return
@@ -109,7 +115,7 @@ class CompletionRecording:
             {**message, "id": f"{result['id']}-{place}"} for place, message in enumerate(self._body["messages"])
         ]
         kept = {**result, "metadata": self._body.get("metadata") or {}}
-        await self._store.keep_completion(self._owner, kept, messages)
+        await self._store.keep_completion(self._owner, kept, messages, self._losses())
 
     async def abandon(self, unfinished: Json | None) -> None:
         return

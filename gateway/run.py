@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from gateway.endpoints import Endpoint, Identity, Presentation
 from gateway.errors import TurnFailed
 from gateway.logs import note_warnings
-from gateway.loss_header import loss_header, unfit_calls
+from gateway.loss_header import LOSS_HEADER, loss_header, unfit_calls
 from gateway.plan import Relayed, Translated
 from gateway.streaming import Wire
 from gateway.wires import RelayedWire, TranslatedWire
@@ -58,3 +58,7 @@ class Run:
     def headers(self) -> dict[str, str]:
         """What the request lost, and a whole reply of the model's calls, for the client to read."""
         return loss_header([*self.plan.losses, *self.unfit])
+
+    def losses(self) -> str | None:
+        """The same, as it is kept."""
+        return self.headers().get(LOSS_HEADER)

@@ -8,6 +8,7 @@ from starlette.responses import Response
 
 from gateway import query as query_of
 from gateway.answers import json_answer
+from gateway.loss_header import said_again
 from gateway.paging import page_request
 from gateway.routes.kept import list_answer, not_found
 from gateway.routes.request_docs import json_request
@@ -40,7 +41,7 @@ def completions_routes(service: Service) -> APIRouter:
         found = await service.kept().completion(owner, completion_id)
         if found is None:
             raise not_found(_KIND, completion_id)
-        return json_answer(found)
+        return json_answer(found.completion, headers=said_again(found.losses))
 
     @router.post("/v1/chat/completions/{completion_id}", openapi_extra=json_request(UPDATE_SCHEMA))
     async def update_completion(completion_id: str, request: Request) -> Response:
@@ -52,7 +53,7 @@ def completions_routes(service: Service) -> APIRouter:
         changed = await service.kept().update_completion(owner, completion_id, body["metadata"])
         if changed is None:
             raise not_found(_KIND, completion_id)
-        return json_answer(changed)
+        return json_answer(changed.completion, headers=said_again(changed.losses))
 
     @router.delete("/v1/chat/completions/{completion_id}")
     async def delete_completion(completion_id: str, request: Request) -> Response:

@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from gateway.state.bodies import pack, unpack
 from gateway.state.database import Database
 from gateway.state.ids import possible
-from gateway.state.store import Page, PageRequest, UnknownCursor
+from gateway.state.store import Page, PageRequest, StoredCompletion, UnknownCursor
 from gateway.state.tables import completion_metadata, completions
 from translation.json_types import Json
 
@@ -22,7 +22,9 @@ class SqlCompletions:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def keep_completion(self, owner: str, completion: Json, messages: Sequence[Json]) -> None:
+    async def keep_completion(
+        self, owner: str, completion: Json, messages: Sequence[Json], losses: str | None = None
+    ) -> None:
         row = {
             "owner": owner,
             "id": completion["id"],
@@ -30,14 +32,15 @@ class SqlCompletions:
             "model": _searchable(completion["model"]),
             "body": pack(completion),
             "messages": orjson.dumps(list(messages)).decode(),
+            "losses": losses,
         }
         async with self._database.write() as connection:
             await connection.execute(insert(completions).values(**row))
             await _index(connection, owner, completion["id"], completion.get("metadata"))
 
-    async def completion(self, owner: str, completion_id: str) -> Json | None:
+    async def completion(self, owner: str, completion_id: str) -> StoredCompletion | None:
         async with self._database.read() as connection:
-            return await _body(connection, owner, completion_id)
+            return await _stored(connection, owner, completion_id)
 
     async def completions(
         self, owner: str, page: PageRequest, *, model: str | None = None, metadata: Mapping[str, str] | None = None
@@ -65,12 +68,12 @@ class SqlCompletions:
             bodies = (await connection.scalars(query.limit(page.limit + 1))).all()
         return Page([unpack(body) for body in bodies[: page.limit]], has_more=len(bodies) > page.limit)
 
-    async def update_completion(self, owner: str, completion_id: str, metadata: Json | None) -> Json | None:
+    async def update_completion(self, owner: str, completion_id: str, metadata: Json | None) -> StoredCompletion | None:
         async with self._database.write() as connection:
-            before = await _body(connection, owner, completion_id)
+            before = await _stored(connection, owner, completion_id)
             if before is None:
                 return None
-            after = before | {"metadata": metadata}
+            after = before.completion | {"metadata": metadata}
             # Its row is locked first, so that of two updates at once one is whole before the other begins.
             written = await connection.execute(
                 update(completions)
@@ -85,7 +88,7 @@ class SqlCompletions:
                 )
             )
             await _index(connection, owner, completion_id, metadata)
-            return after
+            return StoredCompletion(completion=after, losses=before.losses)
 
     async def delete_completion(self, owner: str, completion_id: str) -> bool:
         if not possible(completion_id):
@@ -136,13 +139,16 @@ async def _index(connection: AsyncConnection, owner: str, completion_id: str, me
         await connection.execute(insert(completion_metadata), rows)
 
 
-async def _body(connection: AsyncConnection, owner: str, completion_id: str) -> Json | None:
+async def _stored(connection: AsyncConnection, owner: str, completion_id: str) -> StoredCompletion | None:
     if not possible(completion_id):
         return None
-    body = await connection.scalar(
-        select(completions.c.body).where(completions.c.owner == owner, completions.c.id == completion_id)
+    found = await connection.execute(
+        select(completions.c.body, completions.c.losses).where(
+            completions.c.owner == owner, completions.c.id == completion_id
+        )
     )
-    return None if body is None else unpack(body)
+    row = found.one_or_none()
+    return None if row is None else StoredCompletion(completion=unpack(row.body), losses=row.losses)
 
 
 async def _created(connection: AsyncConnection, owner: str, completion_id: str) -> int | None:

@@ -105,7 +105,9 @@ class SqlResponses:
         if new.job is not None:
             self._signals.tell(JOBS)
 
-    async def finish(self, owner: str, response: Json, *, worker: str, last: LogEntry | None = None) -> None:
+    async def finish(
+        self, owner: str, response: Json, *, worker: str, last: LogEntry | None = None, losses: str | None = None
+    ) -> None:
         response_id = response["id"]
         async with self._database.write() as connection:
             ended = await connection.execute(
@@ -116,6 +118,7 @@ class SqlResponses:
                     "its_worker": worker,
                     "ended_status": response["status"],
                     "ended_body": without_output(response),
+                    "ended_losses": losses,
                 },
             )
             row = ended.one_or_none()

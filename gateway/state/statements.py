@@ -4,7 +4,7 @@ execute it. Others are built where they are used.
 
 from typing import Final
 
-from sqlalchemy import bindparam, insert, select, update
+from sqlalchemy import Text, bindparam, func, insert, select, update
 
 from gateway.state.store import ACTIVE
 from gateway.state.tables import events, items, responses
@@ -25,7 +25,12 @@ HOLD: Final = select(responses.c.id).where(*_IS_READABLE).with_for_update(read=T
 FINISH: Final = (
     update(responses)
     .where(*_IS_READABLE, responses.c.status.in_(ACTIVE), responses.c.worker == bindparam("its_worker"))
-    .values(status=bindparam("ended_status"), body=bindparam("ended_body"), worker=None)
+    .values(
+        status=bindparam("ended_status"),
+        body=bindparam("ended_body"),
+        losses=func.coalesce(bindparam("ended_losses", type_=Text), responses.c.losses),
+        worker=None,
+    )
     .returning(responses.c.conversation_id, responses.c.background, responses.c.logged)
 )
 """Ends a response that is active and this worker's."""

@@ -88,6 +88,15 @@ class Job:
     told: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredCompletion:
+    """A chat completion as it is now."""
+
+    completion: Json
+    losses: str | None = None
+    """What its request lost on its way, as `x-gateway-loss` said it."""
+
+
 class LogEntry(NamedTuple):
     """Whole frames of consecutive events, numbered `first` to `last`."""
 
@@ -113,9 +122,12 @@ class Responses(Protocol):
         InvalidRequest when the parent has been deleted meanwhile."""
         ...
 
-    async def finish(self, owner: str, response: Json, *, worker: str, last: LogEntry | None = None) -> None:
+    async def finish(
+        self, owner: str, response: Json, *, worker: str, last: LogEntry | None = None, losses: str | None = None
+    ) -> None:
         """Write the end in one transaction: the response with its output items, `last` to the event log, the turn's
-        items to its conversation, no job any more. Raises NotHeld unless the response is active and this worker's."""
+        items to its conversation, no job any more. `losses` None: what was said of them at the beginning. Raises
+        NotHeld unless the response is active and this worker's."""
         ...
 
     async def response(self, owner: str, response_id: str) -> StoredResponse | None:
@@ -199,11 +211,13 @@ class Conversations(Protocol):
 class Completions(Protocol):
     """Stored chat completions: the object, and the messages that were asked with."""
 
-    async def keep_completion(self, owner: str, completion: Json, messages: Sequence[Json]) -> None:
+    async def keep_completion(
+        self, owner: str, completion: Json, messages: Sequence[Json], losses: str | None = None
+    ) -> None:
         """`completion` has `metadata`; every message has an `id`."""
         ...
 
-    async def completion(self, owner: str, completion_id: str) -> Json | None: ...
+    async def completion(self, owner: str, completion_id: str) -> StoredCompletion | None: ...
 
     async def completions(
         self, owner: str, page: PageRequest, *, model: str | None = None, metadata: Mapping[str, str] | None = None
@@ -211,7 +225,9 @@ class Completions(Protocol):
         """Those of one model, with all of these metadata. Raises UnknownCursor."""
         ...
 
-    async def update_completion(self, owner: str, completion_id: str, metadata: Json | None) -> Json | None: ...
+    async def update_completion(self, owner: str, completion_id: str, metadata: Json | None) -> StoredCompletion | None:
+        """The completion after the change."""
+        ...
 
     async def delete_completion(self, owner: str, completion_id: str) -> bool: ...
 

@@ -125,6 +125,7 @@ completions = Table(
     Column("model", Text, nullable=False),
     Column("body", Text, nullable=False),
     Column("messages", Text, nullable=False),
+    Column("losses", Text, comment="What the request lost on its way, as the reply's header had it."),
     Index("ix_completions_owner_created_us", "owner", "created_us", "id"),
     Index("ix_completions_created_us", "created_us"),
 )

@@ -47,6 +47,15 @@ async def test_what_fits_is_sent_whole(client: AsyncOpenAI, reader: Reader, stre
 
 
 @STREAMED
+async def test_what_was_left_out_is_stored_with_the_response(client: AsyncOpenAI, reader: Reader, stream: bool) -> None:
+    reader.room = 60
+    lost, response = await asked(client, stream=stream, truncation="auto")
+    kept = await client.responses.with_raw_response.retrieve(response.id)
+    assert kept.headers[LOSS] == lost
+    assert "input=truncated" in kept.headers[LOSS].split(", ")
+
+
+@STREAMED
 async def test_what_does_not_fit_loses_its_beginning(client: AsyncOpenAI, reader: Reader, stream: bool) -> None:
     reader.room = 60
     lost, response = await asked(client, stream=stream, truncation="auto")

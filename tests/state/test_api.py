@@ -242,6 +242,23 @@ async def test_what_a_request_lost_is_stored_with_its_response(client: AsyncOpen
         assert "x-gateway-loss" not in (await plain.get(f"responses/{lossless['id']}")).headers
 
 
+async def test_what_a_request_lost_is_stored_with_its_completion(client: AsyncOpenAI) -> None:
+    asked = {"model": "m", "messages": [{"role": "user", "content": "Hello"}], "store": True}
+    async with httpx.AsyncClient(base_url=str(client.base_url)) as plain:
+        for stream in (False, True):
+            body = {**asked, "stream": stream, "thinking": True}
+            answer = await plain.post("chat/completions", json=body)
+            assert answer.headers["x-gateway-loss"] == "thinking=dropped"
+        listed = (await plain.get("chat/completions")).json()["data"]
+        assert len(listed) == 2
+        for one in listed:
+            path = f"chat/completions/{one['id']}"
+            for kept in (await plain.get(path), await plain.post(path, json={"metadata": {"k": "v"}})):
+                assert (kept.json()["id"], kept.headers["x-gateway-loss"]) == (one["id"], "thinking=dropped")
+        lossless = (await plain.post("chat/completions", json=asked)).json()
+        assert "x-gateway-loss" not in (await plain.get(f"chat/completions/{lossless['id']}")).headers
+
+
 async def test_a_stored_completion_can_be_found_again(client: AsyncOpenAI) -> None:
     messages: Any = [{"role": "user", "content": "Hello"}]
     whole = await client.chat.completions.create(model="m", messages=messages, store=True, metadata={"k": "v"})

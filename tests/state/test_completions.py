@@ -4,7 +4,7 @@ import pytest
 
 from gateway.state.database import Database
 from gateway.state.sql_completions import SqlCompletions
-from gateway.state.store import PageRequest, UnknownCursor
+from gateway.state.store import PageRequest, StoredCompletion, UnknownCursor
 from translation.json_types import Json
 
 OWNER = "ann"
@@ -61,10 +61,10 @@ async def test_a_cursor_that_is_not_the_owners_is_unknown(kept, cursor):
 async def test_new_metadata_is_what_it_is_found_by(kept):
     await fill(kept)
     after = await kept.update_completion(OWNER, "c", {"topic": "new"})
-    assert after == await kept.completion(OWNER, "c") == completion("c", topic="new")
+    assert after == await kept.completion(OWNER, "c") == StoredCompletion(completion=completion("c", topic="new"))
     assert await ids(kept, PageRequest(), metadata={"topic": "new"}) == (["c"], False)
     assert await ids(kept, PageRequest(), metadata={"user": "1"}) == (["b"], False)
-    assert (await kept.update_completion(OWNER, "c", None))["metadata"] is None
+    assert (await kept.update_completion(OWNER, "c", None)).completion["metadata"] is None
     assert await ids(kept, PageRequest(), metadata={"topic": "new"}) == ([], False)
 
 
@@ -93,7 +93,7 @@ async def test_foreign_unknown_and_impossible_are_alike(kept, owner, completion_
     assert await kept.update_completion(owner, completion_id, {}) is None
     assert await kept.completion_messages(owner, completion_id, PageRequest()) is None
     assert not await kept.delete_completion(owner, completion_id)
-    assert await kept.completion(OWNER, "c") == completion("c", topic="a", user="1")
+    assert (await kept.completion(OWNER, "c")).completion == completion("c", topic="a", user="1")
 
 
 async def test_deleted_is_unknown(kept):
@@ -102,3 +102,12 @@ async def test_deleted_is_unknown(kept):
     assert not await kept.delete_completion(OWNER, "c")
     assert await kept.completion(OWNER, "c") is None
     assert await ids(kept, PageRequest(), metadata={"topic": "a"}) == (["a"], False)
+
+
+async def test_what_was_lost_is_kept_beside_it_and_outlives_changes(kept):
+    await kept.keep_completion(OWNER, completion("c"), [], "store=dropped")
+    stored = StoredCompletion(completion=completion("c"), losses="store=dropped")
+    assert await kept.completion(OWNER, "c") == stored
+    changed = StoredCompletion(completion=completion("c", topic="new"), losses="store=dropped")
+    assert await kept.update_completion(OWNER, "c", {"topic": "new"}) == changed
+    assert await kept.completion(OWNER, "c") == changed

@@ -1,6 +1,7 @@
 """The tables of a database and their versions."""
 
 import asyncio
+import json
 import os
 import sqlite3
 import stat
@@ -11,18 +12,20 @@ from pathlib import Path
 
 import pytest
 import yaml
+from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.operations import Operations
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Column, Connection, String, Table, insert, select, update
+from sqlalchemy import Column, Connection, String, Table, column, insert, select, table, update
 from sqlalchemy.schema import MetaData
 
 from gateway.settings import Background, Store
 from gateway.state.database import Database
 from gateway.state.migrate import config, head, migrate
 from gateway.state.sql import SqlStore
-from gateway.state.store import PageRequest, SchemaMismatch
+from gateway.state.sqlite_file import make_file, sqlite_file
+from gateway.state.store import PageRequest, SchemaMismatch, StoredCompletion
 from gateway.state.tables import metadata
 from tests import databases
 from tests.databases import Postgres
@@ -33,6 +36,12 @@ VERSIONS = Table("alembic_version", MetaData(), Column("version_num", String(32)
 
 def connect(url: str) -> SqlStore:
     return SqlStore(Store(url=url), Background())
+
+
+def upgrade(connection: Connection, version: str) -> None:
+    alembic = config()
+    alembic.attributes["connection"] = connection
+    command.upgrade(alembic, version)
 
 
 async def set_version(url: str, version: str) -> None:
@@ -72,8 +81,8 @@ async def test_a_running_store_works_on_tables_that_have_more(store_url: str, da
 
     def add_column(connection: Connection) -> None:
         operations = Operations(MigrationContext.configure(connection))
-        for table in ("responses", "items", "jobs", "events"):
-            operations.add_column(table, Column("newer", String(10), nullable=True))
+        for name in ("responses", "items", "jobs", "events"):
+            operations.add_column(name, Column("newer", String(10), nullable=True))
 
     async with database.write() as connection:
         await connection.run_sync(add_column)
@@ -165,6 +174,31 @@ def test_the_command_migrates_and_serving_refuses_what_is_not(
     assert "unmigrated" in refused.stderr
     migrated = run(empty_postgres, "migrate")
     assert (migrated.returncode, migrated.stdout) == (0, f"the database is of version {head()}\n")
+
+
+async def test_completions_of_an_older_version_are_read(empty_url: str) -> None:
+    """Before 0003 nothing was kept of what their requests lost."""
+    database = Database(empty_url, deadline_s=5.0)
+    if (file := sqlite_file(empty_url)) is not None:
+        make_file(file)
+    completion = {"id": "c", "object": "chat.completion", "model": "m", "choices": [], "metadata": {}}
+    older = {"owner": "ann", "id": "c", "created_us": 1, "model": "m", "body": json.dumps(completion), "messages": "[]"}
+    async with database.write() as connection:
+        await connection.run_sync(upgrade, "0002")
+        await connection.execute(insert(table("completions", *map(column, older))).values(**older))
+    assert await migrate(empty_url) == head()
+    async with database.write() as connection:
+        await connection.execute(insert(table("completions", *map(column, older))).values({**older, "id": "d"}))
+    await database.aclose()
+    store = connect(empty_url)
+    await store.open()
+    for completion_id in ("c", "d"):
+        found = await store.completion("ann", completion_id)
+        assert found == StoredCompletion(completion=completion)
+    await store.keep_completion("ann", completion | {"id": "e"}, [], "n=dropped")
+    page = await store.completions("ann", PageRequest(order="asc"))
+    assert len(page.rows) == 3
+    await store.aclose()
 
 
 def test_two_processes_that_migrate_one_file_do_not_collide(tmp_path: Path) -> None:

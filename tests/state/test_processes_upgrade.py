@@ -12,7 +12,7 @@ import yaml
 import gateway
 from tests.state import beside
 from tests.state.killing import has_ended, until
-from tests.state.replicas import client, replica, text
+from tests.state.replicas import Client, client, replica, text
 from tests.upstream import ScriptedUpstream, silence
 from tests.upstream.builders import chat_text
 
@@ -30,12 +30,14 @@ down_revision = "{head}"
 def upgrade() -> None:
     op.add_column("responses", sa.Column("newer", sa.String(10), server_default="more"))
     op.add_column("jobs", sa.Column("newer", sa.String(10), nullable=True))
+    op.add_column("completions", sa.Column("newer", sa.String(10), nullable=True))
     op.create_table("newer", sa.Column("id", sa.String(255), primary_key=True))
 '''
 TABLES = """
 
 responses.append_column(Column("newer", String(10), server_default="more"))
 jobs.append_column(Column("newer", String(10), nullable=True))
+completions.append_column(Column("newer", String(10), nullable=True))
 Table("newer", metadata, Column("id", _ID, primary_key=True))
 """
 
@@ -69,6 +71,20 @@ def run(store_url: str, folder: Path, what: str, within: list[str]) -> "subproce
     )
 
 
+async def keep_completion(server: Client) -> str:
+    """The id of a stored chat completion that has lost something."""
+    body = {"model": "m", "messages": [{"role": "user", "content": "Hello"}], "store": True, "thinking": True}
+    answer = await server.http.post("/chat/completions", json=body)
+    assert answer.status_code == 200, answer.text
+    return str(answer.json()["id"])
+
+
+async def losses(server: Client, completion_id: str) -> str | None:
+    answer = await server.http.get(f"/chat/completions/{completion_id}")
+    assert answer.status_code == 200, answer.text
+    return answer.headers.get("x-gateway-loss")
+
+
 async def test_old_and_new_servers_work_on_one_database(
     upstream: ScriptedUpstream, store_url: str, tmp_path: Path, newer: list[str]
 ) -> None:
@@ -95,9 +111,12 @@ async def test_old_and_new_servers_work_on_one_database(
                     async with new.stream("GET", f"/responses/{stream.response_id}?stream=true") as replayed:
                         assert await replayed.read_all() == final
                     assert replayed.events == stream.events
+                    for keeping, asking in ((old, new), (new, old)):
+                        kept = await keep_completion(keeping)
+                        assert await losses(asking, kept) == "thinking=dropped"
                     upstream.on("/chat/completions", silence)
                     job = await old.create(input="Six", background=True)
-                    await upstream.received(6)
+                    await upstream.received(8)
                     upstream.on("/chat/completions", chat_text("Hi", " there"))
                     old_server.process.terminate()
                     assert old_server.process.wait(20) == 0

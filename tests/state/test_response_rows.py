@@ -61,6 +61,16 @@ async def test_json_comes_back_byte_by_byte(store: SqlStore) -> None:
     assert orjson.dumps(found.response) == orjson.dumps(ended)
 
 
+@pytest.mark.parametrize(("later", "kept"), [(None, "n=dropped"), ("n=dropped, input=truncated",) * 2])
+async def test_losses_are_those_of_the_end_where_it_knows_them(store: SqlStore, later: str | None, kept: str) -> None:
+    begun = response()
+    await store.begin(new(begun, said("a"), losses="n=dropped"))
+    await store.finish("ann", completed(begun), worker=WORKER, losses=later)
+    found = await store.response("ann", begun["id"])
+    assert found is not None
+    assert found.losses == kept
+
+
 async def test_an_end_is_written_once_and_by_its_worker(store: SqlStore) -> None:
     begun = response()
     await store.begin(new(begun, said("a")))

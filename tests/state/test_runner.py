@@ -48,6 +48,9 @@ class ScriptedWire:
     def wire(self) -> "ScriptedWire":
         return self
 
+    def losses(self) -> str | None:
+        return "input=truncated" if self.ended else None
+
     async def frames(self) -> AsyncGenerator[bytes, None]:
         try:
             beginnings = ("response.created", "response.in_progress")
@@ -156,6 +159,9 @@ async def test_a_job_is_run_where_it_was_accepted_and_all_of_it_is_kept(store: S
         assert await told(store, head) == WHOLE
         assert here.reopened == []
         assert await store.held(WORKER) == frozenset()
+        stored = await store.response("ann", head["id"])
+        assert stored is not None
+        assert stored.losses == "input=truncated"
 
 
 async def test_jobs_of_others_are_begun_from_what_they_left(store: SqlStore) -> None:

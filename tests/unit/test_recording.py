@@ -38,19 +38,22 @@ class Log:
         self.gate = asyncio.Event()
         self.gate.set()
         self.failure: Exception | None = None
+        self.losses: str | None = None
 
     async def begin(self, new: NewResponse) -> None:
         await self._write("begin", new.response["status"])
 
-    async def finish(self, owner: str, response: Json, *, worker: str) -> None:
+    async def finish(self, owner: str, response: Json, *, worker: str, losses: str | None = None) -> None:
         await self._write("finish", response["status"])
+        self.losses = losses
 
     async def delete(self, owner: str, response_id: str) -> bool:
         await self._write("delete", response_id)
         return True
 
-    async def keep_completion(self, owner: str, completion: Json, messages: list[Json]) -> None:
+    async def keep_completion(self, owner: str, completion: Json, messages: list[Json], losses: str | None) -> None:
         await self._write("keep", (completion, messages))
+        self.losses = losses
 
     async def _write(self, what: str, detail: Any) -> None:
         await self.gate.wait()
@@ -72,7 +75,7 @@ async def lease() -> Lease:
 @pytest.fixture
 async def recording(log: Log, lease: Lease) -> ResponseRecording:
     store: Any = log
-    return ResponseRecording(store, lease, NewResponse(owner="o", response=HEAD, items=[]))
+    return ResponseRecording(store, lease, NewResponse(owner="o", response=HEAD, items=[]), lambda: "n=late")
 
 
 async def test_the_beginning_is_written_before_the_end(recording: ResponseRecording, log: Log, lease: Lease) -> None:
@@ -153,7 +156,7 @@ async def test_what_never_began_leaves_nothing(recording: ResponseRecording, log
 async def test_a_completion_is_kept_with_its_messages_and_metadata(log: Log) -> None:
     store: Any = log
     body = {"messages": [{"role": "user", "content": "a"}], "metadata": {"k": "v"}}
-    recording = CompletionRecording(store, "o", body)
+    recording = CompletionRecording(store, "o", body, lambda: "n=dropped")
     recording.begin()
     await recording.finish(None)
     assert log.said == []
@@ -161,3 +164,4 @@ async def test_a_completion_is_kept_with_its_messages_and_metadata(log: Log) -> 
     await recording.abandon(None)
     kept = {"id": "chatcmpl_1", "metadata": {"k": "v"}}
     assert log.said == [("keep", (kept, [{"role": "user", "content": "a", "id": "chatcmpl_1-0"}]))]
+    assert log.losses == "n=dropped"
