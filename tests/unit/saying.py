@@ -1,0 +1,215 @@
+"""A gateway without sockets: models that say what was recorded, and one of every type to say it to."""
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from gateway.auth import ANONYMOUS
+from gateway.endpoints import ENDPOINTS
+from gateway.guard import Drain
+from gateway.opened import Opened
+from gateway.service import Service
+from gateway.settings import Settings
+from gateway.streaming import Wire
+from providers.base import Batch, Capabilities, Counting, Dialect, Exchange, Provider, RelayExchange
+from providers.config import EMBEDDED, KINDS, ProviderConfig
+from providers.engines.exchange import generated
+from providers.harmony.decode import HarmonyDecoder
+from providers.harmony.reply import HarmonyReply
+from providers.profiles import PROFILES
+from providers.registry import CAPABILITIES, build
+from providers.scripted import ScriptedExchange
+from providers.spoken import SPOKEN
+from providers.wire import WireExchange, WireRelay
+from tests.unit.driving import counting_ids
+from tests.unit.fake_engine import FakeEngine
+from tests.unit.golden import GOLDEN, chunks_of
+from tests.unit.harmony import lower_to_harmony, real
+from translation.events import Event, Started, Usage
+from translation.generated import Generated
+from translation.json_types import Json
+from translation.loss import Loss
+from translation.parsers.tools import PARSERS
+from translation.profile import DEFAULT_PROFILE, Profile
+from translation.turn import Turn
+
+RECORDINGS = {
+    path: path.with_suffix(".events").read_text()
+    for path in sorted(GOLDEN.glob("*/*"))
+    if path.suffix in (".sse", ".ndjson")
+}
+"""Every stream of every dialect, and of engines, with what it is understood as."""
+
+FAILED = [path for path, events in RECORDINGS.items() if "\nFailed(" in events and "ItemStarted(" in events]
+"""Streams that broke off in the middle of an answer."""
+
+ANSWERS = [path for path, events in RECORDINGS.items() if "Failed(" not in events]
+
+ENGINES = sorted(EMBEDDED - {"scripted"})
+"""Types that write with an engine of the gateway's."""
+
+
+def events_of(recording: Path) -> list[Event]:
+    """What is understood of a recorded stream."""
+    wire, dialect = recording.read_bytes(), recording.parent.name
+    chunks = chunks_of(wire) if recording.suffix == ".sse" else list(map(orjson.loads, wire.splitlines()))
+    if dialect == "completion":
+        return _events_of_engine(chunks)
+    if dialect == "harmony":
+        decoder: Any = HarmonyDecoder(real(), HarmonyReply(real(), counting_ids(), DEFAULT_PROFILE), 9)
+    else:
+        decoder = SPOKEN[dialect].decoder(counting_ids(), PROFILES["openai_compatible"])  # type: ignore[index]
+    return [*(event for chunk in chunks for event in decoder.feed(chunk)), *decoder.finish()]
+
+
+def _events_of_engine(chunks: Sequence[Json]) -> list[Event]:
+    """What an engine wrote, with the thoughts and the calls that are in it."""
+    said = Generated(counting_ids(), DEFAULT_PROFILE, tags=True, parser=PARSERS["hermes"]())
+    events: list[Event] = [Started(model="m")]
+    for chunk in chunks:
+        events += said.say(chunk["content"])
+    return [*events, *said.finish("length" if chunks[-1]["stop_type"] == "limit" else "stop", Usage())]
+
+
+class Source:
+    """A provider whose models are the recordings: each says what is in it, and is told more in its own dialect."""
+
+    name = "source"
+    capabilities: Capabilities = CAPABILITIES["openai_compatible"]
+
+    def prepare(self, turn: Turn, profile: Profile) -> Exchange:
+        recording = GOLDEN / turn.model
+        if turn.items[-1] == turn.items[0]:
+            return Told(events_of(recording))
+        dialect = recording.parent.name
+        if dialect == "completion":
+            return _generated(turn, profile)
+        lower = lower_to_harmony if dialect == "harmony" else SPOKEN[dialect].lower  # type: ignore[index]
+        body = lower(turn, profile).body
+        return Told([], {"prompt": real().decode(body["prompt"])} if dialect == "harmony" else body)
+
+    def relay(self, dialect: Dialect, body: Json) -> RelayExchange:
+        raise AssertionError("what is recorded is translated")
+
+    async def count(self, turn: Turn, profile: Profile, way: Counting) -> int:
+        raise AssertionError("nobody counts")
+
+    async def models(self) -> Sequence[str]:
+        return []
+
+    def scrub(self, message: str) -> str:
+        return message
+
+    async def aclose(self) -> None: ...
+
+
+@dataclass
+class Told:
+    """A turn that is answered with these events."""
+
+    events: list[Event]
+    body: Json | None = None
+    losses: Sequence[Loss] = ()
+
+    async def batches(self) -> AsyncGenerator[Batch, None]:
+        yield self.events
+
+
+@dataclass
+class Relayed:
+    """A request of a client that is passed on, and not answered."""
+
+    body: Json
+
+    async def reads(self) -> AsyncGenerator[bytes, None]:
+        yield b""
+
+    async def answer(self) -> Json | bytes:
+        return b""
+
+
+class Embedded(Source):
+    """A provider of an engine in this process."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.capabilities = build(name, ProviderConfig.model_validate({"type": name, "model": "m"})).capabilities
+
+    def prepare(self, turn: Turn, profile: Profile) -> Exchange:
+        return _generated(turn, profile)
+
+    def relay(self, dialect: Dialect, body: Json) -> RelayExchange:
+        return Relayed(body)
+
+
+def _generated(turn: Turn, profile: Profile) -> Exchange:
+    return generated(FakeEngine(["Yes."]), turn, profile)
+
+
+TARGETS: dict[str, dict[str, Any]] = {
+    **{kind: {"type": kind, "base_url": "http://127.0.0.1:9/v1"} for kind in KINDS if kind not in EMBEDDED},
+    **{kind: {"type": kind} if kind == "scripted" else {"type": kind, "model": "m"} for kind in sorted(EMBEDDED)},
+    "openai, chat": {"type": "openai", "base_url": "http://127.0.0.1:9/v1", "dialects": ["chat"]},
+    "openai, Responses": {"type": "openai", "base_url": "http://127.0.0.1:9/v1", "dialects": ["responses"]},
+}
+"""The config of a provider of every type there is, and of openai by each of its APIs."""
+
+
+def build_target(name: str) -> Provider:
+    if TARGETS[name]["type"] in ENGINES:
+        return Embedded(name)
+    return build(name, ProviderConfig.model_validate(TARGETS[name]))
+
+
+class Gateway:
+    """The recordings are its models by their places under `golden`, and there is a model for each target."""
+
+    def __init__(self) -> None:
+        config = {
+            "store": {"url": None},
+            "providers": {"source": TARGETS["openai_compatible"], **TARGETS},
+            "models": {**{name: {"provider": name} for name in TARGETS}, "*": {"provider": "source"}},
+        }
+        self._providers: dict[str, Provider] = {"source": Source(), **{name: build_target(name) for name in TARGETS}}
+        self._service = Service(Settings.model_validate(config), self._providers, Drain())
+
+    async def aclose(self) -> None:
+        for provider in self._providers.values():
+            await provider.aclose()
+
+    async def accept(self, api: str, **body: Any) -> Opened:
+        """The request, accepted by the whole gateway and lowered, but not sent. Raises what it is refused with."""
+        return await self._service.open(ENDPOINTS[api], ANONYMOUS, body, strict=False)  # type: ignore[index]
+
+    async def say(self, api: str, **body: Any) -> Json:
+        """The answer to a request."""
+        return await (await self.accept(api, **body)).result()
+
+    async def stream(self, **body: Any) -> Json:
+        """The response of the last event."""
+        opened = await self.accept("responses", stream=True, **body)
+        response: Json = chunks_of(await _read(opened.wire()))[-1]["response"]
+        return response
+
+
+async def _read(wire: Wire) -> bytes:
+    async with aclosing(wire.frames()) as frames:
+        return b"".join([each async for each in frames])
+
+
+async def sent(opened: Opened) -> bytes:
+    """What its upstream would be told, as JSON; of a prompt in tokens, its text. Nothing, where nothing is sent."""
+    exchange: Any = opened.run.plan.exchange
+    if isinstance(exchange, ScriptedExchange):
+        return b""
+    if isinstance(exchange, Told | Relayed):
+        return orjson.dumps(exchange.body)
+    if isinstance(exchange, WireExchange | WireRelay):
+        body = exchange._body
+        return orjson.dumps(real().decode(body["prompt"]) if "prompt" in body else body)
+    await opened.result()
+    return orjson.dumps(exchange._engine.rendered)
