@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 from openai import AsyncOpenAI
 
 from tests.serving import Gateway, serving
-from tests.upstream import Script, ScriptedUpstream
+from tests.unit.harmony import marked, real
+from tests.upstream import Script, ScriptedUpstream, harmony
 from tests.upstream.anthropic import anthropic_calls, anthropic_text, thinking_block
 from tests.upstream.builders import (
     CHAT_USAGE,
@@ -82,6 +83,12 @@ def _gemini(*parts: Json) -> Script:
     return either(Reply(headers=SSE, body=list(map(data_frame, chunks))), json_reply(gemini_last(*parts)))
 
 
+def _harmony(text: str) -> Script:
+    """What gpt-oss writes, its control tokens spelt out."""
+    said = harmony.last(len(marked(text)), tokens=marked(text))
+    return either(Reply(headers=SSE, body=data_frame(said)), json_reply(said))
+
+
 class Upstream(NamedTuple):
     """A type of upstream. `needed`: what its second request must have again, of its first reply; what is `secret` no
     client may read and no other upstream be sent."""
@@ -93,6 +100,11 @@ class Upstream(NamedTuple):
     secret: bool = True
 
 
+_THINKING_AND_CALLING = (
+    f"<|channel|>analysis<|message|>{THOUGHT}<|end|><|start|>assistant<|channel|>commentary to=functions.add "
+    '<|constrain|>json<|message|>{"a":1}<|call|>'
+)
+_ANSWERING = "<|channel|>final<|message|>Three.<|return|>"
 _ADD = ollama_call("add", a=1)
 DETAIL = {"type": "reasoning.text", "text": THOUGHT, "signature": "signed-by-router", "index": 0}
 
@@ -125,6 +137,8 @@ UPSTREAMS: dict[str, Upstream] = {
         ),
         Upstream("openai_compatible", _chat({"reasoning_content": THOUGHT}), chat_text("Three."), THOUGHT, False),
         Upstream("vllm", _chat({"reasoning": THOUGHT}), chat_text("Three."), THOUGHT, False),
+        Upstream("llama_server", _chat({"reasoning_content": THOUGHT}), chat_text("Three."), THOUGHT, False),
+        Upstream("harmony", _harmony(_THINKING_AND_CALLING), _harmony(_ANSWERING), THOUGHT, False),
         Upstream(
             "ollama", ollama_calls(ollama_call("add", a=1), thinking=THOUGHT), ollama_text("Three."), THOUGHT, False
         ),
@@ -170,8 +184,9 @@ def client_of(gateway: Gateway, key: str = "none") -> AsyncOpenAI:
 
 
 def sent(upstream: ScriptedUpstream) -> str:
-    """The body of the last request that asked for an answer."""
-    return json.dumps(upstream.requests[-1].json)
+    """The body of the last request that asked for an answer; of one in tokens, its text."""
+    body = upstream.requests[-1].json
+    return json.dumps(real().decode(body["prompt"]) if "prompt" in body else body)
 
 
 def resent(output: list[Any]) -> list[Any]:
