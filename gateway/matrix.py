@@ -1,21 +1,50 @@
 """What each model can do, as a table for terminals: capabilities down, models across."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
+from itertools import zip_longest
 from typing import Final
 
 from gateway.table import table
 from providers.base import Capabilities
 
-_MOST_NAMED: Final = 2
-"""Of a set with more members than these, their number is told: its column would be as wide as the screen."""
+_WIDTH: Final = 100
+"""The widest line. Models that do not fit beside each other follow in a table of their own."""
+
+_LEAST: Final = 9
+"""The narrowest column of a model: the longest value that is not a name fits in it."""
+
+_GAP: Final = 2
+
+_PIECES: Final = re.compile(r"[^-/_:.@]*[-/_:.@]?")
+"""Where names of models may be broken."""
 
 
 def matrix(models: Mapping[str, Capabilities]) -> list[str]:
-    """One line for each capability, in the order in which they are declared."""
-    names = [field.name for field in fields(Capabilities)]
-    rows = [(name, *(_words(getattr(able, name)) for able in models.values())) for name in names]
-    return table([("CAPABILITY", *models), *rows])
+    """A line for each capability, in the order in which they are declared; a set has a line for each of its members
+    below its own, and its members are those that any of the models has."""
+    titles, *columns = zip(*_rows(list(models.values())), strict=True)
+    room = _WIDTH - max(map(len, titles))
+    at_once = room // (_LEAST + _GAP)
+    lines: list[str] = []
+    for first in range(0, len(columns), at_once):
+        beside = columns[first : first + at_once]
+        width = room // len(beside) - _GAP
+        names = [_wrapped(name, width) for name in list(models)[first : first + at_once]]
+        heads = zip_longest(["CAPABILITY"], *names, fillvalue="")
+        lines += ["", *table([*heads, *zip(titles, *beside, strict=True)])]
+    return lines[1:]
+
+
+def _rows(models: Sequence[Capabilities]) -> list[tuple[str, ...]]:
+    rows: list[tuple[str, ...]] = []
+    for field in fields(Capabilities):
+        values = [getattr(able, field.name) for able in models]
+        rows.append((field.name, *map(_words, values)))
+        for member in sorted(set().union(*(value for value in values if isinstance(value, frozenset)))):
+            rows.append((f"  {member}", *(_words(member in value) for value in values)))
+    return rows
 
 
 def _words(value: object) -> str:
@@ -24,9 +53,19 @@ def _words(value: object) -> str:
             return "yes" if value else "no"
         case None:
             return "unknown"
-        case frozenset() if len(value) > _MOST_NAMED:
-            return f"{len(value)} kinds"
         case frozenset():
-            return ",".join(sorted(value)) or "none"
+            return str(len(value)) if value else "none"
         case _:
             return str(value)
+
+
+def _wrapped(name: str, width: int) -> list[str]:
+    """A name in lines of at most `width`."""
+    lines = [""]
+    for piece in _PIECES.findall(name):
+        for start in range(0, len(piece), width):
+            part = piece[start : start + width]
+            if len(lines[-1]) + len(part) > width:
+                lines.append("")
+            lines[-1] += part
+    return lines

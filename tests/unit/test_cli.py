@@ -16,6 +16,8 @@ from typer.testing import CliRunner, Result
 from gateway import cli
 from gateway.settings import Settings
 from providers.base import Capabilities
+from providers.config import ProviderType
+from providers.registry import CAPABILITIES
 from tests.serving import command
 
 CONFIG = {
@@ -82,22 +84,57 @@ def test_models_are_listed_with_provider_upstream_name_and_capabilities(config: 
 def test_the_matrix_has_a_line_for_each_capability_and_a_column_for_each_model(config: Path) -> None:
     done = run("models", "--capabilities", "--config", str(config))
     head, *lines = [line.split("  ") for line in done.stdout.splitlines()]
-    rows = {cells[0]: [cell.strip() for cell in cells[1:] if cell.strip()] for cells in lines}
+    rows, members = (
+        {name: [cell.strip() for cell in cells if cell.strip()] for name, *cells in each}
+        for each in ([cells for cells in lines if cells[0]], [cells[1:] for cells in lines if not cells[0]])
+    )
     assert [cell.strip() for cell in head if cell.strip()] == ["CAPABILITY", "demo", "qwen"]
     assert list(rows) == [field.name for field in fields(Capabilities)]
     assert rows["images"] == ["no", "yes"]
-    assert rows["tool_kinds"] == ["function", "function"]
+    assert rows["tool_kinds"] == ["1", "1"]
+    assert members["function"] == ["yes", "yes"]
+    assert members["chat"] == ["no", "yes"]
     assert rows["hosted_tools"] == ["none", "none"]
     assert rows["max_context_window"] == ["unknown", "unknown"]
     assert rows["counting"] == ["turn", "tokenize"]
 
 
-def test_sets_that_are_too_long_for_a_column_are_counted(config: Path) -> None:
-    there = {"type": "openai_compatible", "base_url": "http://localhost/v1", "dialects": ["responses"]}
-    config.write_text(yaml.safe_dump({"providers": {"there": there}, "models": {"gpt": {"provider": "there"}}}))
+def test_the_matrix_names_every_member_of_a_set_and_fits_a_terminal(config: Path) -> None:
+    names = ["gpt-5", "claude-sonnet-4-5-20250929", "org/Model-0.6B", "a" * 35, "gpt-oss:20b", "gemini-2.5-pro"]
+    kinds: tuple[ProviderType, ...] = ("openai", "anthropic", "vllm", "scripted", "ollama", "gemini")
+    providers = {
+        f"p{place}": {"type": kind, "base_url": "http://localhost", "api_key": "k"} for place, kind in enumerate(kinds)
+    }
+    providers["p3"] = {"type": "scripted"}
+    models = {name: {"provider": f"p{place}"} for place, name in enumerate(names)}
+    config.write_text(yaml.safe_dump({"providers": providers, "models": models}, sort_keys=False))
     printed = run("models", "--capabilities", "--config", str(config)).stdout
-    assert re.search(r"^dialects +responses$", printed, flags=re.MULTILINE)
-    assert re.search(r"^hosted_tools +[0-9]+ kinds$", printed, flags=re.MULTILINE)
+    lines = printed.splitlines()
+    assert max(map(len, lines)) <= 100
+    starts = [found.start() for found in re.finditer(r"\S+", lines[0])]
+    heads = lines[: next(place for place, line in enumerate(lines) if line.startswith("dialects"))]
+    columns = list(zip(starts, [*starts[1:], None], strict=True))
+    assert ["".join(head[start:end].strip() for head in heads) for start, end in columns[1:]] == names
+    for place, kind in enumerate(kinds):
+        able = CAPABILITIES[kind]
+        for member in able.dialects | able.tool_kinds | able.hosted_tools:
+            (line,) = [line for line in lines if line.startswith(f"  {member} ")]
+            assert line.split()[1 + place] == "yes"
+
+
+def test_models_for_which_there_is_no_room_follow_below(config: Path) -> None:
+    names = [f"model-{number}" for number in range(9)]
+    config.write_text(
+        yaml.safe_dump(
+            {"providers": {"demo": {"type": "scripted"}}, "models": {name: {"provider": "demo"} for name in names}}
+        )
+    )
+    lines = run("models", "--capabilities", "--config", str(config)).stdout.splitlines()
+    assert max(map(len, lines)) <= 100
+    assert lines.count("") == 1
+    heads = [line.split() for line in lines if line.startswith("CAPABILITY")]
+    assert [name for _, *beside in heads for name in beside] == names
+    assert sum(line.startswith("streaming ") for line in lines) == 2
 
 
 def test_serve_passes_the_settings_on_with_what_the_command_line_says(config: Path, served: list[Settings]) -> None:
