@@ -12,6 +12,7 @@ from pydantic_core import ErrorDetails
 
 from gateway.config_file import ConfigError, Document, Problem, ValuePath
 from gateway.idle_keys import idle_keys
+from gateway.own_address import own_addresses
 from providers.config import CONTINUING, KEEPING_BUDGETS, ProviderConfig, is_loopback
 from providers.engines import checks
 
@@ -56,6 +57,7 @@ def check(model: type[Model], document: Document, environ: Mapping[str, str], so
     problems += _two_passes_nowhere(tree)
     problems += idle_keys(tree)
     problems += _engines_that_cannot_start(tree)
+    problems += own_addresses(tree)
     problems += _open_to_the_network(tree)
     if problems:
         raise ConfigError(source, problems, document.lines)

@@ -64,8 +64,8 @@ KINDS: dict[ProviderType, Kind] = {
     ),
     "ollama": Kind("http://localhost:11434", (), own="ollama"),
     "vllm": Kind("http://localhost:8000/v1", ("chat",)),
-    "llama_server": Kind(None, ("chat",)),
-    "harmony": Kind(None, (), own="harmony"),
+    "llama_server": Kind("http://127.0.0.1:8080/v1", ("chat",)),
+    "harmony": Kind("http://127.0.0.1:8080/v1", (), own="harmony"),
     "vllm_inprocess": Kind(None, ()),
     "llamacpp": Kind(None, ("chat",)),
     "scripted": Kind(None, ()),
@@ -160,8 +160,8 @@ class ProviderConfig(BaseModel):
     type: ProviderType = Field(description="What kind of server it is.")
     base_url: str | None = Field(
         default=None,
-        description="Its address up to and including `/v1`. Known for services and for servers with a usual place on "
-        "this machine; required for `openai_compatible`, `llama_server` and `harmony`.",
+        description="Its address up to and including `/v1`. If left out, the service's, or the server's usual place on "
+        "this machine; required for `openai_compatible`. The gateway's own address is refused.",
     )
     api_key: SecretStr | None = Field(
         default=None,

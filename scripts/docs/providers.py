@@ -33,6 +33,10 @@ otherwise for one upstream or one model, see [configuration](configuration.md).
 | `vllm_inprocess` | vLLM inside the gateway: likewise. |
 | `scripted` | No model but a script, inside the gateway: deterministic, offline, for tests. |
 
+Without `base_url` a server is looked for [where it usually is](dialects.md#types-of-upstream) on this machine: vLLM at port 8000,
+Ollama at 11434, a llama-server at 8080. That is also the gateway's own port; a configuration in which the gateway would
+ask itself is refused: write another `server.port`, or the `base_url` of a llama-server that listens elsewhere.
+
 Local servers may do without a key. A model whose reasoning comes between think tags in its text needs
 `parsing_format: think_tags`; one whose server takes it apart does not.
 
@@ -117,13 +121,15 @@ _OLLAMA = """\
 - **Context**: Ollama gives every model the same short context unless it is told otherwise, and forgets the beginning of
   what does not fit. Here it is asked not to (`truncate: false`, `shift: false`): a prompt that is too long is
   `context_length_exceeded`, an answer that is too long ends as incomplete. Servers too old to know the two go on
-  forgetting. Set the context with `request_defaults: {num_ctx: 32768}` on the model, in its Modelfile, or on the server.
+  forgetting. Set the context with `request_defaults: {num_ctx: 32768}` on the model, in its Modelfile, or on the
+  server.
 - How long the context is, is known where one of the first two says it (never more than the model was made for), and of
-  models in Ollama's cloud, which have all of theirs. What a server gives to every other model it does not tell: compaction
-  then wants a threshold, unless `capabilities: {max_context_window: 32768}` says it.
+  models in Ollama's cloud, which have all of theirs. What a server gives to every other model it does not tell:
+  compaction then wants a threshold, unless `capabilities: {max_context_window: 32768}` says it.
 - **What a model can do** is read from `/api/show`, when it matters: no start waits for it. Images for a model that sees
-  none would be left out without a word: they are refused. So is a limit of more tokens than the model's context. Models
-  that are found without a configuration get the `capabilities` that are shown of them; write yours under `capabilities`.
+  none would be left out without a word: they are refused. So is a limit of more tokens than the model's context.
+  Models that are found without a configuration get the `capabilities` that are shown of them; write yours under
+  `capabilities`.
 - **Thinking** comes back as reasoning items and goes back with the message it led to. `thinking` switches it on and
   off. `reasoning.effort` is a level for gpt-oss (`minimal` as `low`, anything above `high` as `high`), which does not
   stop thinking: `none` is `low`. For other models an effort switches thinking on, which is a loss, and `none` switches

@@ -70,8 +70,6 @@ def test_what_cannot_work_is_refused(given: dict[str, Any], complaint: str) -> N
 
 NEEDED = {
     "openai_compatible": {"base_url": "http://a/v1"},
-    "llama_server": {"base_url": "http://a/v1"},
-    "harmony": {"base_url": "http://a/v1"},
     "vllm_inprocess": {"model": "m"},
     "llamacpp": {"model": "m"},
 }

@@ -1,0 +1,62 @@
+"""gateway/own_address.py: upstreams that would be the gateway itself."""
+
+from typing import Any
+
+import pytest
+
+from gateway.config_file import ConfigError
+from gateway.own_address import own_addresses
+from gateway.settings import Server, parse
+from providers.config import EMBEDDED, KINDS
+
+LOCAL = {"type": "llama_server"}
+
+ITSELF: dict[str, tuple[dict[str, Any] | None, dict[str, Any]]] = {
+    "by default": (None, LOCAL),
+    "by default, tokens": (None, {"type": "harmony"}),
+    "by a name": ({}, {"type": "vllm", "base_url": "http://localhost:8080/v1"}),
+    "by its own name": ({"host": "gw", "port": 80}, {"type": "vllm", "base_url": "http://gw/v1"}),
+    "under a name": ({"host": "localhost", "port": 9000}, {"type": "vllm", "base_url": "http://[::1]:9000/v1"}),
+    "on every address": ({"host": "0.0.0.0"}, LOCAL),
+    "on every address, IPv6": ({"host": "::"}, {"type": "ollama", "base_url": "http://[::1]:8080"}),
+}
+
+
+@pytest.mark.parametrize(("server", "provider"), ITSELF.values(), ids=ITSELF)
+def test_the_gateway_is_no_upstream_of_its_own(server: dict[str, Any] | None, provider: dict[str, Any]) -> None:
+    [problem] = own_addresses({"server": server, "providers": {"p": provider}})
+    assert problem.path == ("providers", "p", "base_url")
+    assert "is where the gateway itself listens" in problem.message
+
+
+ELSEWHERE: dict[str, tuple[Any, Any]] = {
+    "on another port": ({"port": 9000}, LOCAL),
+    "on any free port": ({"port": 0}, LOCAL),
+    "on another machine": ({}, {"type": "vllm", "base_url": "http://gpu-1:8080/v1"}),
+    "beside an address of the network": ({"host": "10.0.0.5"}, LOCAL),
+    "on the other address of this machine": ({}, {"type": "vllm", "base_url": "http://[::1]:8080/v1"}),
+    "inside the gateway": ({}, {"type": "scripted"}),
+    "nowhere": ({}, {"type": "vllm", "base_url": "http://[::1:8080/v1"}),
+    "of a type that is none": ({}, {"type": []}),
+    "what is no provider": ({}, 3),
+    "a host that is none": ({"host": 1}, LOCAL),
+}
+
+
+@pytest.mark.parametrize(("server", "provider"), ELSEWHERE.values(), ids=ELSEWHERE)
+def test_any_other_address_is_an_upstreams(server: Any, provider: Any) -> None:
+    assert list(own_addresses({"server": server, "providers": {"p": provider}})) == []
+
+
+def test_a_configuration_that_asks_itself_is_refused_and_another_port_is_the_way_out() -> None:
+    tree = {"providers": {"p": LOCAL}, "models": {"a": {"provider": "p"}}}
+    with pytest.raises(ConfigError, match=r"providers\.p\.base_url: http://127\.0\.0\.1:8080/v1 is where"):
+        parse(tree, environ={})
+    assert (Server().host, Server().port) == ("127.0.0.1", 8080)
+    settings = parse(tree, server={"port": 8001}, environ={})
+    assert settings.providers["p"].base_url == "http://127.0.0.1:8080/v1"
+
+
+def test_every_type_of_server_has_a_usual_place_but_the_one_that_stands_for_any() -> None:
+    without = {kind for kind, row in KINDS.items() if row.base_url is None and kind not in EMBEDDED}
+    assert without == {"openai_compatible"}
