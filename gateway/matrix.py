@@ -42,8 +42,8 @@ def _rows(models: Sequence[Capabilities]) -> list[tuple[str, ...]]:
     for field in fields(Capabilities):
         values = [getattr(able, field.name) for able in models]
         rows.append((field.name, *map(_words, values)))
-        for member in sorted(set().union(*(value for value in values if isinstance(value, frozenset)))):
-            rows.append((f"  {member}", *(_words(member in value) for value in values)))
+        members = sorted(set().union(*(value for value in values if isinstance(value, frozenset))))
+        rows += [(f"  {member}", *(_words(member in value) for value in values)) for member in members]
     return rows
 
 
