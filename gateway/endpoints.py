@@ -12,11 +12,11 @@ from translation.chat import relay as chat_relay
 from translation.chat.completion import CompletionCollector
 from translation.chat.encode import ChatEncoder
 from translation.chat.forms import completion_of
-from translation.chat.history import call_ids_in
 from translation.chat.lift import lift as lift_chat
 from translation.chat.relay_request import relay_body as chat_relay_body
 from translation.chat.schema import validate as validate_chat
 from translation.events import Failed
+from translation.hygiene.relayed import DEFAULT_RULES, CallRules
 from translation.json_types import Json
 from translation.lowered import Lowered
 from translation.profile import Profile
@@ -54,6 +54,8 @@ class Presentation:
     """What an upstream says of a failure -> what a client may read of it."""
     seal: ItemSeal | None = None
     """What seals items of the Responses API on their way out; None: they leave as they are."""
+    calls: CallRules = DEFAULT_RULES
+    """How the calls of a relayed reply are to be."""
 
 
 class Lift(Protocol):
@@ -143,7 +145,7 @@ def _chat_relay(body: Json, identity: Identity, presentation: Presentation) -> R
         include_usage=_include_usage(body),
         max_line_bytes=presentation.max_frame_bytes,
         choices=body.get("n") or 1,
-        call_ids=call_ids_in(body),
+        calls=presentation.calls,
         legacy_functions=_legacy_functions(body),
         scrub=presentation.scrub,
     )
@@ -163,7 +165,7 @@ def _chat_relay_answer(body: Json, answer: Json, identity: Identity, presentatio
         answer,
         model=presentation.relay_model,
         reasoning_fields=presentation.reasoning_fields,
-        call_ids=call_ids_in(body),
+        calls=presentation.calls,
         legacy_functions=_legacy_functions(body),
     )
     return completion | {"id": identity.id, "created": identity.created} if presentation.kept else completion
@@ -177,6 +179,7 @@ def _responses_relay(body: Json, identity: Identity, presentation: Presentation)
         max_line_bytes=presentation.max_frame_bytes,
         scrub=presentation.scrub,
         seal=presentation.seal,
+        calls=presentation.calls,
     )
 
 
@@ -185,7 +188,9 @@ def _responses_relay_answer(body: Json, answer: Json, identity: Identity, presen
         failed.message = presentation.scrub(failed.message)
         raise TurnFailed(failed)
     head = _head(body, identity) if presentation.kept else None
-    return responses_relay.relay_response(answer, model=presentation.relay_model, head=head, seal=presentation.seal)
+    return responses_relay.relay_response(
+        answer, model=presentation.relay_model, head=head, seal=presentation.seal, calls=presentation.calls
+    )
 
 
 def _collect_responses_relay(body: Json, stream: bytes, identity: Identity, presentation: Presentation) -> Json:

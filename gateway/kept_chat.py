@@ -1,5 +1,7 @@
 """Chat streams that are also added up, for completions that are stored."""
 
+from collections.abc import Sequence
+
 from providers.base import Batch
 from translation.chat import reply
 from translation.chat.encode import ChatEncoder
@@ -65,6 +67,10 @@ class KeptRelay:
         if self.failed is not None or not self.ended:
             return None
         return _completion(self._said, self._relay.usage)
+
+    @property
+    def warnings(self) -> Sequence[Json]:
+        return self._relay.warnings
 
     def feed(self, read: bytes) -> bytes:
         return self._remember(self._relay.feed(read))

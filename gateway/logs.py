@@ -9,8 +9,7 @@ import structlog
 
 from gateway import errors
 from providers.errors import UpstreamBroken, UpstreamTimeout, UpstreamUnreachable
-from translation.events import Event, Noted
-from translation.text_calls import WARNINGS
+from translation.json_types import Json
 
 _MAX_CAUSE_CHARS = 200
 
@@ -48,11 +47,10 @@ def _render(_logger: object, _method: str, fields: structlog.typing.EventDict) -
     return orjson.dumps(fields, default=repr)
 
 
-def note_warnings(batch: Sequence[Event]) -> None:
-    """Put on a request's log line how many calls in the model's text did not fit, where a batch tells."""
-    for event in batch:
-        if isinstance(event, Noted) and event.facts and (warnings := event.facts.get(WARNINGS)):
-            structlog.contextvars.bind_contextvars(tool_warnings=len(warnings))
+def note_warnings(warnings: Sequence[Json]) -> None:
+    """Put on a request's log line how many of the model's calls did not fit, where some did not."""
+    if warnings:
+        structlog.contextvars.bind_contextvars(tool_warnings=len(warnings))
 
 
 def note_failure(error: Exception) -> None:

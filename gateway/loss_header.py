@@ -1,9 +1,10 @@
 """`x-gateway-loss`: what a request lost on its way, for its client to read."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from translation.events import Event, Noted
+from translation.json_types import Json
 from translation.loss import Loss
 from translation.text_calls import WARNINGS
 
@@ -33,11 +34,23 @@ def loss_header(losses: Sequence[Loss]) -> dict[str, str]:
     return said_again(", ".join(kept))
 
 
-def unfit_calls(batch: Sequence[Event]) -> list[Loss]:
-    """The model's calls that did not fit, where a batch tells of them. By name only: headers end up in logs, and why a
+def warnings_in(batch: Sequence[Event]) -> list[Json]:
+    """What a batch tells of the model's calls that did not fit."""
+    facts = [event.facts for event in batch if isinstance(event, Noted) and event.facts]
+    return [warning for told in facts for warning in told.get(WARNINGS, ())]
+
+
+def warnings_of(reply: Json) -> list[Json]:
+    """The same of a whole reply, in which a relayed one may have anything under that name."""
+    told = reply.get(WARNINGS)
+    listed = told if isinstance(told, list) else []
+    return [each for each in listed if isinstance(each, dict) and isinstance(each.get("name"), str)]
+
+
+def unfit_calls(warnings: Iterable[Json]) -> list[Loss]:
+    """The model's calls that did not fit, as warnings tell of them. By name only: headers end up in logs, and why a
     call does not fit quotes it."""
-    noted = [event.facts.get(WARNINGS, ()) for event in batch if isinstance(event, Noted) and event.facts]
-    names = [each["name"][:_MAX_NAME_CHARS] for warnings in noted for each in warnings]
+    names = [each["name"][:_MAX_NAME_CHARS] for each in warnings]
     return [Loss("tool_calls", f"{name or 'one'} does not fit") for name in names]
 
 

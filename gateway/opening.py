@@ -13,7 +13,7 @@ from gateway.endpoints import ENDPOINTS, Endpoint, Identity, Presentation
 from gateway.errors import StoreUnavailable
 from gateway.managed import with_threshold
 from gateway.opened import Opened
-from gateway.plan import make_plan
+from gateway.plan import Relayed, make_plan
 from gateway.recording import CompletionRecording, Lease, ResponseRecording
 from gateway.resolve import Resolver, Route
 from gateway.run import Run
@@ -23,6 +23,7 @@ from gateway.state.store import Job, NewResponse, Store
 from gateway.views import SEALED_REASONING, Keeping, asked, keeping, shown
 from providers.new_id import new_id
 from translation.errors import InvalidRequest
+from translation.hygiene.relayed import DEFAULT_RULES
 from translation.json_types import Item, Json
 from translation.responses.own_items import distinct
 from translation.responses.resource import new_response
@@ -195,5 +196,6 @@ class Opening:
             kept=kept is not None and kept.stored,
             scrub=route.provider.scrub,
             seal=None if route.carrier is None else route.carrier.reply(included=included),
+            calls=plan.calls if isinstance(plan, Relayed) else DEFAULT_RULES,
         )
         return Run(endpoint, view, identity, presentation, plan)

@@ -13,6 +13,7 @@ from gateway.wires import CallMapping
 from providers.base import Exchange, RelayExchange
 from translation.errors import Unrepresentable
 from translation.hygiene.past_calls import check_relayed
+from translation.hygiene.relayed import CallRules
 from translation.json_types import Item, Json
 from translation.loss import Loss
 from translation.profile import Profile
@@ -22,10 +23,11 @@ from translation.responses.lower import replayed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Relayed:
-    """The upstream gets the client's body, its reply leaves as it came."""
+    """The upstream gets the client's body, its reply leaves as it came, but for the calls in it."""
 
     exchange: RelayExchange
     losses: Sequence[Loss]
+    calls: CallRules
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +97,7 @@ def _relay(endpoint: Endpoint, body: Json, route: Route, earlier: int | None) ->
     params = ClientParams(endpoint.dialect, body, turn, earlier or 0)
     with refusing_in(params):
         fitted = fit(turn, route.capabilities, endpoint.dialect, relayed=True)
-        check_relayed(body, turn.items)
+        ids = check_relayed(body, turn.items)
     kept = {name: value for name, value in body.items() if name not in fitted.dropped} if fitted.dropped else body
     found: Sequence[Loss] = ()
     if endpoint.dialect == "responses":
@@ -109,7 +111,15 @@ def _relay(endpoint: Endpoint, body: Json, route: Route, earlier: int | None) ->
     exchange = route.provider.relay(endpoint.dialect, upstream_body)
     ours = (("thinking", fitted.turn.thinking), ("extensions", body.get("extensions") or None))
     unsaid = [Loss(name, "dropped") for name, value in ours if value is not None]
-    return Relayed(exchange=exchange, losses=[*fitted.losses, *losses, *unsaid])
+    calls = CallRules(
+        taken=ids, renames=not _is_kept_upstream(endpoint, body), max_args_bytes=route.profile.max_tool_args_bytes
+    )
+    return Relayed(exchange=exchange, losses=[*fitted.losses, *losses, *unsaid], calls=calls)
+
+
+def _is_kept_upstream(endpoint: Endpoint, body: Json) -> bool:
+    """Whether the upstream itself keeps the reply to this body, so that requests go on from it there."""
+    return endpoint.dialect == "responses" and (body.get("store") is not False or bool(body.get("conversation")))
 
 
 def _said_again(given: Sequence[Item], route: Route, earlier: int | None) -> tuple[Sequence[Item], Sequence[Loss]]:

@@ -1,12 +1,13 @@
 """One reply in the making: from a plan to the bytes or the object its client gets."""
 
+from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 
 from gateway.endpoints import Endpoint, Identity, Presentation
 from gateway.errors import TurnFailed
 from gateway.logs import note_warnings
-from gateway.loss_header import LOSS_HEADER, loss_header, unfit_calls
+from gateway.loss_header import LOSS_HEADER, loss_header, unfit_calls, warnings_in, warnings_of
 from gateway.plan import Relayed, Translated
 from gateway.streaming import Wire
 from gateway.wires import RelayedWire, TranslatedWire
@@ -42,18 +43,23 @@ class Run:
                 answer = await exchange.answer()
                 if isinstance(answer, bytes):
                     answer = self.endpoint.collect_relay(self.body, answer, self.identity, self.presentation)
-                return self.endpoint.relay_answer(self.body, answer, self.identity, self.presentation)
+                told = self.endpoint.relay_answer(self.body, answer, self.identity, self.presentation)
+                self._warn(warnings_of(told))
+                return told
             case Translated(exchange=translated, calls=calls):
                 collector = self.endpoint.collector(self.body, self.identity, self.presentation)
                 async with aclosing(translated.batches()) as batches:
                     async for batch in batches:
                         said = batch if calls is None else calls.feed(batch)
-                        note_warnings(said)
-                        self.unfit.extend(unfit_calls(said))
+                        self._warn(warnings_in(said))
                         collector.feed(said)
                 if collector.failed is not None:
                     raise TurnFailed(collector.failed)
                 return collector.result()
+
+    def _warn(self, warnings: Sequence[Json]) -> None:
+        note_warnings(warnings)
+        self.unfit.extend(unfit_calls(warnings))
 
     def headers(self) -> dict[str, str]:
         """What the request lost, and a whole reply of the model's calls, for the client to read."""

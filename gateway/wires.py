@@ -5,6 +5,7 @@ from typing import Protocol
 
 from gateway.errors import TurnFailed, as_event
 from gateway.logs import note_failure, note_warnings
+from gateway.loss_header import warnings_in
 from providers.base import Batch, Exchange, RelayExchange
 from providers.incoming import Incoming, Iterated, Push
 from translation.errors import ProtocolViolation
@@ -42,6 +43,8 @@ class Relay(Protocol):
     def ended(self) -> bool: ...
     @property
     def response(self) -> Json | None: ...
+    @property
+    def warnings(self) -> Sequence[Json]: ...
     def feed(self, read: bytes, /) -> bytes: ...
     def finish(self) -> bytes: ...
     def fail(self, failed: Failed, /) -> bytes: ...
@@ -90,7 +93,7 @@ class TranslatedWire(Incoming[bytes]):
         return self._batches.arrival(push)
 
     async def close(self, *, whole: bool = False) -> None:
-        note_warnings(self._ending)
+        note_warnings(warnings_in(self._ending))
         if self._failed is not None:
             note_failure(TurnFailed(self._failed))
         await self._batches.close(whole=whole)
@@ -146,6 +149,7 @@ class RelayedWire(Incoming[bytes]):
         return self._reads.arrival(push)
 
     async def close(self, *, whole: bool = False) -> None:
+        note_warnings(self._relay.warnings)
         if self.ended and self._relay.failed is not None:
             note_failure(TurnFailed(self._relay.failed))
         await self._reads.close(whole=self.ended)

@@ -212,6 +212,7 @@ def test_an_effort_the_upstream_has_no_field_for_is_a_loss() -> None:
 
 TOOL_CALL = {"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}}
 SIGNED = {**TOOL_CALL, "extra_content": {"google": {"thought_signature": "skip_thought_signature_validator"}}}
+ANOTHER = {**TOOL_CALL, "id": "b"}
 CALLED: dict[str, tuple[Json, Json, Json]] = {
     "nothing is said beside calls unless it has to be": ({}, {}, {}),
     "reasoning, though there is none": ({"empty_reasoning": True}, {}, {"reasoning_content": ""}),
@@ -230,7 +231,7 @@ CALLED: dict[str, tuple[Json, Json, Json]] = {
         {"reasoning": "hm"},
         {"reasoning_content": ""},
     ),
-    "a placeholder for a signature": ({"call_signatures": "placeholder"}, {}, {"tool_calls": [SIGNED, TOOL_CALL]}),
+    "a placeholder for a signature": ({"call_signatures": "placeholder"}, {}, {"tool_calls": [SIGNED, ANOTHER]}),
     "a signature of its own": (
         {"call_signatures": "placeholder"},
         {"tool_calls": [{**TOOL_CALL, "extra_content": {"google": {"thought_signature": "s"}}}]},
@@ -241,8 +242,8 @@ CALLED: dict[str, tuple[Json, Json, Json]] = {
 
 @pytest.mark.parametrize(("profile", "given", "expected"), CALLED.values(), ids=CALLED)
 def test_a_message_with_calls_has_what_its_family_wants(profile: Json, given: Json, expected: Json) -> None:
-    message = {"role": "assistant", "content": None, "tool_calls": [TOOL_CALL, TOOL_CALL], **given}
-    told = {"role": "assistant", "content": None, "tool_calls": [TOOL_CALL, TOOL_CALL], **expected}
+    message = {"role": "assistant", "content": None, "tool_calls": [TOOL_CALL, ANOTHER], **given}
+    told = {"role": "assistant", "content": None, "tool_calls": [TOOL_CALL, ANOTHER], **expected}
     assert relayed(message, **profile) == told
 
 

@@ -11,7 +11,8 @@ _KEYS: dict[reply.Noun, str] = {"arguments": "function", "input": "custom"}
 
 
 class CompletionCollector:
-    """Collects one turn. Feed it batches that satisfy `translation.grammar`; ask for the `result` after Finished.
+    """Collects one turn. Feed it batches that satisfy `translation.grammar`; ask for the `result` after Finished. The
+    completion has `tool_warnings` where something is wrong with its calls.
 
     With `extensions` the completion has `extensions.reasoning_chunks` (texts) and `extensions.tool_call_chunks` (as
     in a stream's `delta.tool_calls`), each chunk as it came.
@@ -66,6 +67,7 @@ class CompletionCollector:
         completion = {**self._identity, **reply.marks(self._collector.facts), "choices": [choice]}
         if (usage := reply.usage(self.usage)) is not None:
             completion["usage"] = usage
+        completion |= reply.warned(self._collector.facts)
         if self._chunks is not None:
             completion["extensions"] = {
                 "reasoning_chunks": self._chunks.reasoning,

@@ -36,7 +36,8 @@ class ChatEncoder:
     """Writes one stream of `chat.completion.chunk` frames, from the role to `[DONE]`.
 
     Takes batches that satisfy `translation.grammar`. Nothing is written before there is something to say, so an empty
-    return means that the reply may still become an error with a status of its own.
+    return means that the reply may still become an error with a status of its own. Where something is wrong with calls,
+    the chunk that ends the turn has `tool_warnings`.
     """
 
     def __init__(
@@ -71,6 +72,7 @@ class ChatEncoder:
         self._reasoned = False
         self._item_types: list[str] = []
         self._called = False
+        self._warned: Json = {}
         # The old shape holds one call. One more is better said in the new shape than not at all.
         self._legacy_call: int | None = None
         self._calls: dict[int, int] = {}
@@ -101,6 +103,7 @@ class ChatEncoder:
                         self._say({"annotations": [cited]}, frames)
                 case Noted():
                     self.usage = event.usage or self.usage
+                    self._warned |= reply.warned(event.facts or {})
                     marks = reply.marks(event.facts or {})
                     if not marks.items() <= self._identity.items():
                         self._identity |= marks
@@ -211,7 +214,8 @@ class ChatEncoder:
     def _finish(self, event: Finished, frames: list[bytes]) -> None:
         self.usage = event.usage or self.usage
         self._open(frames, "")
-        end = self._chunk({}, ending=reply.ending(event, called=self._called, legacy=self._legacy))
+        ending = reply.ending(event, called=self._called, legacy=self._legacy)
+        end = self._chunk({}, ending=ending, **self._warned)
         usage = reply.usage(self.usage)
         if self._include_usage and usage is not None:
             end += sse.data(orjson.dumps({**self._identity, "choices": [], "usage": usage}))
@@ -220,7 +224,8 @@ class ChatEncoder:
     def _fail(self, event: Failed, frames: list[bytes]) -> None:
         self.failed = event
         self.usage = event.usage or self.usage
-        self._end(self._chunk({}, ending={"finish_reason": "error"}, error=reply.error(event)), frames)
+        end = self._chunk({}, ending={"finish_reason": "error"}, error=reply.error(event), **self._warned)
+        self._end(end, frames)
 
     def _end(self, end: bytes, frames: list[bytes]) -> None:
         self.ended = True

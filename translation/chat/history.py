@@ -19,11 +19,6 @@ def lift_messages(messages: Sequence[Json], lost: list[Loss], *, relayed: bool) 
     return _Lifting(lost, relayed=relayed).lift(messages)
 
 
-def call_ids_in(body: Json) -> set[str]:
-    """The ids of the calls in the messages of a valid body."""
-    return {call["id"] for message in body["messages"] for call in message.get("tool_calls") or ()}
-
-
 class _Lifting:
     def __init__(self, lost: list[Loss], *, relayed: bool) -> None:
         self._lost = lost

@@ -1,7 +1,7 @@
 """Chat to a client from an upstream that speaks chat itself: frames leave as they came, and few are opened."""
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -15,7 +15,9 @@ from translation.chat.relay_calls import CallMender
 from translation.chat.usage import read_usage
 from translation.errors import ProtocolViolation
 from translation.events import Failed, Usage
+from translation.hygiene.relayed import DEFAULT_RULES, CallRules
 from translation.json_types import Json
+from translation.text_calls import WARNINGS
 
 _CONTENT: Final = (
     "content",
@@ -50,9 +52,10 @@ class ChatRelay:
 
     `model` replaces the name in every chunk, `None` leaves the upstream's. `identity` (id, created, model) is what a
     chunk says of itself where the upstream has said nothing; when the completion is `kept` here, all say its id and
-    time. Reasoning is said in `reasoning_fields` and in no other field. Calls are given no id of `call_ids`, which
-    calls before this reply have. Usage is always asked for upstream: the chunk with nothing else is left out unless the
-    client wants it (`include_usage`). With `choices` asked for, the stream is whole once each has a finish reason.
+    time. Reasoning is said in `reasoning_fields` and in no other field. Calls are as `calls` says; the chunk that ends
+    a choice has `tool_warnings` of those that cannot be read. Usage is always asked for upstream: the chunk with
+    nothing else is left out unless the client wants it (`include_usage`). With `choices` asked for, the stream is whole
+    once each has a finish reason.
 
     A stream that breaks off, says it failed, or is not chat sets `failed`. After content that closes the stream: a
     chunk with `finish_reason: "error"` and an `error` object, then `[DONE]`. Before any, nothing more is written,
@@ -69,7 +72,7 @@ class ChatRelay:
         include_usage: bool,
         max_line_bytes: int = sse.DEFAULT_MAX_FRAME_BYTES,
         choices: int = 1,
-        call_ids: Iterable[str] = (),
+        calls: CallRules = DEFAULT_RULES,
         legacy_functions: bool = False,
         scrub: Callable[[str], str] = str,
     ) -> None:
@@ -77,6 +80,8 @@ class ChatRelay:
         """Whether something a retry would repeat has been passed on, a regular end included."""
         self.failed: Failed | None = None
         self.usage: Usage | None = None
+        self.warnings: list[Json] = []
+        """What is wrong with calls that cannot be read, as far as their choices have ended."""
         self._ours: Json = {key: identity[key] for key in ("id", "created")} if kept else {}
         if model is not None:
             self._ours["model"] = model
@@ -96,7 +101,7 @@ class ChatRelay:
         self._identity: Json = {**identity, "object": "chat.completion.chunk"}
         self._renaming: list[tuple[bytes, bytes]] = []
         self._legacy = legacy_functions
-        self._new_calls = partial(CallMender, call_ids, legacy=legacy_functions)
+        self._new_calls = partial(CallMender, calls, legacy=legacy_functions)
         self._calls: dict[int, CallMender] = {}
 
     def feed(self, read: bytes) -> bytes:
@@ -123,10 +128,15 @@ class ChatRelay:
         self.failed = self.failed or failed
         chunk = {
             **self._identity,
-            "choices": [{"index": 0, "delta": {}, "finish_reason": "error"}],
+            "choices": [{"index": 0, "delta": self._unsaid(), "finish_reason": "error"}],
             "error": reply.error(self.failed),
         }
         return self._close(sse.data(orjson.dumps(chunk)) + sse.DONE)
+
+    def _unsaid(self) -> Json:
+        """What a choice that fails has not said of its calls."""
+        rest = self._calls[0].complete(cut=True) if 0 in self._calls and 0 not in self._finished else []
+        return {"tool_calls": rest} if rest else {}
 
     def withdraw(self, frames: bytes) -> bytes:
         """`frames`, the last that were made, without the end: as if that had not come yet."""
@@ -201,12 +211,15 @@ class ChatRelay:
             if not choices and not self._include_usage:
                 return b""
         changed = self._rename(chunk)
+        warned = len(self.warnings)
         for choice in choices:
             if not isinstance(choice, dict):
                 raise ProtocolViolation("a choice of the upstream's stream is not a JSON object")
             if _is_broken(choice):
                 return self._stop(failure_in(choice) or Failed("upstream_error", _BROKE_OFF))
             changed |= self._read_choice(choice)
+        if len(self.warnings) > warned:
+            chunk[WARNINGS] = self.warnings
         return sse.data(orjson.dumps(chunk)) if changed else frame.raw
 
     def _read_choice(self, choice: Json) -> bool:
@@ -235,14 +248,15 @@ class ChatRelay:
         return self._calls[index].mend(delta)
 
     def _complete_calls(self, index: int, choice: Json) -> bool:
-        """Calls without arguments get `{}` before the turn ends, unless it was cut before they had any."""
-        if index not in self._calls or choice["finish_reason"] in _CUTS:
+        """Say what is left to say of calls before the turn ends; whether there was anything."""
+        if index not in self._calls:
             return False
-        bare = self._calls[index].complete()
-        if bare:
+        rest = self._calls[index].complete(cut=choice["finish_reason"] in _CUTS)
+        self.warnings += self._calls[index].warnings
+        if rest:
             delta: Json = choice.get("delta") or {}
-            choice["delta"] = {**delta, "tool_calls": [*(delta.get("tool_calls") or ()), *bare]}
-        return bool(bare)
+            choice["delta"] = {**delta, "tool_calls": [*(delta.get("tool_calls") or ()), *rest]}
+        return bool(rest) or bool(self._calls[index].warnings)
 
     def _rename(self, chunk: Json) -> bool:
         """Learn who is speaking and how the frames say it; have the chunk say what is ours to say."""
@@ -281,13 +295,14 @@ def relay_completion(
     *,
     model: str | None,
     reasoning_fields: frozenset[str],
-    call_ids: Iterable[str] = (),
+    calls: CallRules = DEFAULT_RULES,
     legacy_functions: bool = False,
 ) -> Json:
     """A whole completion as the upstream sent it, under our name for the model, reasoning in `reasoning_fields` only.
 
-    Calls and finish reasons are mended as on a stream; one that broke off is for `failure_of` to find first.
-    Raises ProtocolViolation for anything that is not a completion. The answer given is not changed.
+    Calls and finish reasons are mended as on a stream, and there are the same `tool_warnings`; one that broke off is
+    for `failure_of` to find first. Raises ProtocolViolation for anything that is not a completion. The answer given is
+    not changed.
     """
     choices = answer.get("choices")
     if (
@@ -297,16 +312,19 @@ def relay_completion(
     ):
         raise ProtocolViolation("the upstream's answer is not a chat completion")
     relayed = {**answer, "choices": [{**choice, "message": dict(choice["message"])} for choice in choices]}
+    warnings: list[Json] = []
     for choice in relayed["choices"]:
         _say_content(choice["message"])
         say_reasoning(choice["message"], reasoning_fields)
-        CallMender(call_ids, legacy=legacy_functions).mend_whole(
-            choice["message"], cut=choice.get("finish_reason") in _CUTS
-        )
+        mender = CallMender(calls, legacy=legacy_functions)
+        mender.mend_whole(choice["message"], cut=choice.get("finish_reason") in _CUTS)
+        warnings += mender.warnings
         called = bool(choice["message"].get("tool_calls") or choice["message"].get("function_call"))
         reply.mend_ending(choice, called=called, legacy=legacy_functions)
     if model is not None:
         relayed["model"] = model
+    if warnings:
+        relayed[WARNINGS] = warnings
     return relayed
 
 

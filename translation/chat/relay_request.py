@@ -3,6 +3,7 @@
 from translation.chat.calling import completed
 from translation.chat.lower_tools import leave_only_chosen
 from translation.chat.reasoning import is_ours
+from translation.chat.relay_ids import with_own_ids
 from translation.hygiene.outputs import cut_output
 from translation.hygiene.schema_shims import shimmed
 from translation.json_types import Json
@@ -26,15 +27,16 @@ def relay_body(body: Json, profile: Profile, *, model: str) -> Lowered:
     """`body` as this upstream takes it; the body given is not changed.
 
     That is with its name for the model, its word for the output limit and for developers, system messages where it
-    takes them, past reasoning in the field it wants, what it wants beside calls, outputs of tools cut to their limit,
-    tools as it wants them, no effort it has no field for, usage asked for on every stream, no empty `tools`, and where
-    the upstream heeds no names in `tool_choice` only the tools it allows. Raises InvalidRequest for one that is not
-    there.
+    takes them, past reasoning in the field it wants, each call under an id of its own, what it wants beside calls,
+    outputs of tools cut to their limit, tools as it wants them, no effort it has no field for, usage asked for on every
+    stream, no empty `tools`, and where the upstream heeds no names in `tool_choice` only the tools it allows. Raises
+    InvalidRequest for one that is not there.
     """
     relayed = {name: value for name, value in body.items() if value is not None and name not in _OURS}
     relayed["model"] = model
     losses: list[Loss] = []
-    messages = [_message(message, place, profile, losses) for place, message in enumerate(body["messages"])]
+    given = with_own_ids(body["messages"])
+    messages = [_message(message, place, profile, losses) for place, message in enumerate(given)]
     relayed["messages"] = _with_systems_in_place(messages, profile, losses)
     _rename_limit(relayed, profile)
     if profile.effort_field == "none" and relayed.pop("reasoning_effort", None) is not None:

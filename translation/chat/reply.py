@@ -6,6 +6,7 @@ from typing import Any, Literal, TypeAlias
 from translation.channels import CHANNELS
 from translation.events import Failed, Finished, FinishReason, Usage
 from translation.json_types import Item, Json
+from translation.text_calls import WARNINGS
 
 Noun: TypeAlias = Literal["content", "refusal", "reasoning", "arguments", "input"]
 
@@ -165,6 +166,11 @@ def marks(facts: Mapping[str, Any]) -> Json:
     if isinstance(facts.get("system_fingerprint"), str):
         spelled["system_fingerprint"] = facts["system_fingerprint"]
     return spelled
+
+
+def warned(facts: Mapping[str, Any]) -> Json:
+    """What is wrong with the calls of a reply, where something is: a key that chat itself does not have."""
+    return {WARNINGS: facts[WARNINGS]} if facts.get(WARNINGS) else {}
 
 
 def error(failed: Failed) -> Json:

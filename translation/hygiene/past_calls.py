@@ -24,13 +24,17 @@ def ids_in(items: Iterable[Item]) -> Iterator[str]:
     return (item["call_id"] for item in items if item.get("type") in CALLS)
 
 
-def check_relayed(body: Json, items: Sequence[Item]) -> None:
-    """Hold the items of a relayed body to be pairs, as far as they are all there are.
+def check_relayed(body: Json, items: Sequence[Item]) -> frozenset[str]:
+    """Hold the items of a relayed body to be pairs, as far as they are all there are; the ids their calls go out under.
 
     Raises InvalidRequest naming the id of a call without its output, or of an output without its call.
     """
-    if not any(body.get(name) for name in _ELSEWHERE):
-        _new_ids(items)
+    return frozenset(ids_in(_under(_new_ids(items), items) if shows_all(body) else items))
+
+
+def shows_all(body: Json) -> bool:
+    """Whether a relayed body names nothing by which its upstream adds items."""
+    return not any(body.get(name) for name in _ELSEWHERE)
 
 
 def with_own_ids(items: Sequence[Item]) -> Sequence[Item]:
@@ -38,7 +42,15 @@ def with_own_ids(items: Sequence[Item]) -> Sequence[Item]:
 
     The same object where that is so already. Raises as `check_relayed` does.
     """
-    new_ids = _new_ids(items)
+    return _under(_new_ids(items), items)
+
+
+def with_own_ids_as_checked(items: Sequence[Item]) -> Sequence[Item]:
+    """The same for items that were checked before, in another form: what is no pair is left as it is."""
+    return _under(_new_ids(items, checks=False), items)
+
+
+def _under(new_ids: dict[int, str], items: Sequence[Item]) -> Sequence[Item]:
     if not new_ids:
         return items
     renamed = list(items)
@@ -68,8 +80,8 @@ def _renamed(detail: object, ids: dict[str, str]) -> object:
             return detail
 
 
-def _new_ids(items: Sequence[Item]) -> dict[int, str]:
-    """Place -> id, where that is another than the item has."""
+def _new_ids(items: Sequence[Item], *, checks: bool = True) -> dict[int, str]:
+    """Place -> id, where that is another than the item has. Unless it `checks`, it raises nothing."""
     if any(item.get("type") in _UNSEEN or item.get("async") for item in items):
         return {}
     ids = CallIds()
@@ -86,12 +98,12 @@ def _new_ids(items: Sequence[Item]) -> dict[int, str]:
             waiting[said].append((place, own))
         elif waiting[said]:
             own = waiting[said].popleft()[1]
-        else:
+        elif checks:
             told = f"No tool call with the call_id {said!r} comes before this output."
             raise InvalidRequest(told, param=f"input[{place}].call_id")
         if own != said:
             found[place] = own
-    for said, left in waiting.items():
+    for said, left in waiting.items() if checks else ():
         for place, _ in left:
             raise InvalidRequest(f"No output for the tool call {said!r} follows it.", param=f"input[{place}].call_id")
     return found

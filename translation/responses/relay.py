@@ -1,6 +1,6 @@
 """A Responses upstream's stream to a Responses client: the same frames, watched."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeGuard
 
 import orjson
@@ -8,12 +8,15 @@ import orjson
 from translation import sse
 from translation.errors import ProtocolViolation
 from translation.events import Failed, Usage
+from translation.hygiene.relayed import DEFAULT_RULES, CallRules
 from translation.json_types import Item, Json
 from translation.responses import usage
 from translation.responses.failures import failure_in
+from translation.responses.relay_calls import ARGUMENTS, ITEM_DONE, RelayedCalls
 from translation.responses.sealed import ItemSeal
 from translation.responses.snapshot import Snapshot
 from translation.sse import DEFAULT_MAX_FRAME_BYTES, DONE_PAYLOAD, Frame, FrameDecoder
+from translation.text_calls import WARNINGS
 
 _BEGINNINGS = frozenset({"response.created", "response.queued", "response.in_progress"})
 _ENDS = frozenset({"response.completed", "response.incomplete", "response.failed"})
@@ -23,9 +26,8 @@ _ENDED = ("completed", "incomplete", "failed", "cancelled")
 """Statuses of responses that have ended."""
 
 _ITEM_ADDED = "response.output_item.added"
-_ITEM_DONE = "response.output_item.done"
-_ITEM_EVENTS = frozenset({_ITEM_ADDED, _ITEM_DONE})
-_LOOKED_AT = _OPENED | _ITEM_EVENTS
+_ITEM_EVENTS = frozenset({_ITEM_ADDED, ITEM_DONE})
+_LOOKED_AT = _OPENED | _ITEM_EVENTS | ARGUMENTS
 """Events that may have to be opened; all others pass without a further look."""
 
 _STATE = ("id", "created_at", "store", "background", "previous_response_id", "conversation", "metadata")
@@ -39,8 +41,9 @@ class ResponsesRelay:
     """Reads in, whole LF frames out, ending in exactly one terminal event and [DONE].
 
     Only lifecycle frames are opened, a handful per stream, which carry the model's name, which is ours to say, and the
-    last one the whole response; and those of items with something to `seal`. Every other frame leaves as it came, known
-    or not; one without an `event:` line gets it. `model` is the name the client knows; `None` leaves the upstream's.
+    last one the whole response; those of items with something to `seal`; and those of calls, which are as `calls` says:
+    the terminal event has `tool_warnings` of those that cannot be read. Every other frame leaves as it came, known or
+    not; one without an `event:` line gets it. `model` is the name the client knows; `None` leaves the upstream's.
     `kept`: the response is kept here, so its id, time and state are those of `head` too, its items are remembered, and
     one whose output cannot be kept fails. `head` is the object from `new_response`: it fails in the place of a response
     the upstream never began.
@@ -56,6 +59,7 @@ class ResponsesRelay:
         max_line_bytes: int = DEFAULT_MAX_FRAME_BYTES,
         scrub: Callable[[str], str] = str,
         seal: ItemSeal | None = None,
+        calls: CallRules = DEFAULT_RULES,
     ) -> None:
         self.has_content = False
         """Whether anything of the answer went out: from then on the request cannot be sent again."""
@@ -68,12 +72,18 @@ class ResponsesRelay:
         self._head = head
         self._scrub = scrub
         self._seal = seal
+        self._calls = RelayedCalls(calls)
         self._frames = FrameDecoder(max_line_bytes)
         self._last = b""
         self._count = 0
         self.ended = False
         """Whether the last frames were made."""
         self._end_bytes = 0
+
+    @property
+    def warnings(self) -> list[Json]:
+        """What is wrong with calls that cannot be read."""
+        return self._calls.warnings
 
     def feed(self, read: bytes) -> bytes:
         """Take one read; return the frames it completed, possibly none."""
@@ -137,9 +147,11 @@ class ResponsesRelay:
             return self.fail(_GARBLED)
 
     def _is_opened(self, name: str | None, payload: bytes) -> bool:
-        if name in _OPENED or (name == _ITEM_DONE and self._items is not None):
+        if name in ARGUMENTS:
+            return bool(self._calls.listening)
+        if name in _OPENED or (name == ITEM_DONE and self._items is not None):
             return True
-        return self._seal is not None and self._seal.concerns(payload)
+        return self._calls.concerns(payload) or (self._seal is not None and self._seal.concerns(payload))
 
     def _forward_opened(self, event_type: str, event: Json, frame: Frame) -> bytes:
         if event_type == "error":
@@ -157,31 +169,35 @@ class ResponsesRelay:
                 return self._forward_end(event, response)
             frame_out = sse.encode(event_type, orjson.dumps(event))
         else:
-            told = self._tell_item(event_type, event) if event_type in _ITEM_EVENTS else event
+            told = self._told(event_type, event)
             if told is None:
                 return self.fail(_GARBLED)
             self.has_content = self.has_content or event_type.startswith("response.")
-            if told is not event:
-                frame_out = sse.encode(event_type, orjson.dumps(told))
-            else:
+            if len(told) == 1 and told[0] is event:
                 frame_out = frame.raw if frame.event == event_type else sse.encode(event_type, frame.payload)
+            else:
+                frame_out = _encoded(told)
         self._count += 1
         self._last = frame.payload
         return frame_out
 
-    def _tell_item(self, event_type: str, event: Json) -> Json | None:
-        """An event of an item as the client is told it, the same where nothing is sealed; None for one that is kept and
-        cannot be."""
-        told, item = event, event.get("item")
-        is_done = event_type == _ITEM_DONE
+    def _told(self, event_type: str, event: Json) -> Sequence[Json] | None:
+        """An event as the client is told it; None for one of an item that is kept and cannot be."""
+        if event_type in ARGUMENTS:
+            return self._calls.taken(event_type, event)
+        if event_type not in _ITEM_EVENTS:
+            return [event]
+        *before, told = self._calls.taken(event_type, event)
+        item = told.get("item")
+        is_done = event_type == ITEM_DONE
         if self._seal is not None and _is_item(item):
             sealed = self._seal.ended(item) if is_done else self._seal.begun(item)
-            told = event if sealed is item else {**event, "item": sealed}
+            told = told if sealed is item else {**told, "item": sealed}
         if is_done and self._items is not None:
             if not (isinstance(event["output_index"], int) and _is_item(item)):
                 return None
             self._items[event["output_index"]] = told["item"]
-        return told
+        return [*before, told]
 
     def _forward_end(self, event: Json, response: Json) -> bytes:
         self.usage = usage.read(response.get("usage"))
@@ -190,6 +206,8 @@ class ResponsesRelay:
         elif self._items is not None and not _has_items(response["output"]):
             response["output"] = self._output()
             return self.fail(_GARBLED)
+        elif isinstance(response["output"], list):
+            response["output"] = self._calls.whole(response["output"])
         # vLLM 0.32 says `response.completed` of a response whose status is incomplete.
         said = f"response.{response.get('status')}"
         event["type"] = said if said in _ENDS else event["type"]
@@ -205,9 +223,12 @@ class ResponsesRelay:
     def _end(self, event: Json) -> bytes:
         self.ended = True
         self.response = event["response"]
+        if self.warnings:
+            self.response[WARNINGS] = self.warnings
+        rest = _encoded(self._calls.released())
         end = sse.encode(event["type"], orjson.dumps(event)) + sse.DONE
         self._end_bytes = len(end)
-        return end
+        return rest + end
 
     def _output(self) -> list[Item]:
         """The items that were complete, as far as they are remembered."""
@@ -221,17 +242,27 @@ class ResponsesRelay:
             return self._count
 
 
-def relay_response(body: Json, *, model: str | None, head: Json | None = None, seal: ItemSeal | None = None) -> Json:
+def relay_response(
+    body: Json,
+    *,
+    model: str | None,
+    head: Json | None = None,
+    seal: ItemSeal | None = None,
+    calls: CallRules = DEFAULT_RULES,
+) -> Json:
     """A whole response object for the client, under the name it knows the model by; one that is kept here under the id
-    and with the state of `head`; its items as `seal` says.
+    and with the state of `head`; its items as `seal` and `calls` say, with `tool_warnings` as on a stream.
 
     One that failed is for `failure_of` to find first. Raises ProtocolViolation when it is none, or not whole.
     """
     if not isinstance(body, dict) or not isinstance(body.get("output"), list):
         raise ProtocolViolation("the upstream answered with something that is no response")
     ours = _said_here(head or {}, model=model, kept=head is not None)
-    if (output := _sealed(body["output"], seal)) is not body["output"]:
+    relayed = RelayedCalls(calls)
+    if (output := _sealed(relayed.whole(body["output"]), seal)) is not body["output"]:
         ours |= {"output": output}
+    if relayed.warnings:
+        ours |= {WARNINGS: relayed.warnings}
     if head is not None:
         status = body.get("status") or "completed"
         if status not in _ENDED or not _has_items(body["output"]):
@@ -255,6 +286,10 @@ def _sealed(output: list[Any], seal: ItemSeal | None) -> list[Any]:
         return output
     told = [seal.ended(item) if _is_item(item) else item for item in output]
     return told if any(one is not other for one, other in zip(told, output, strict=True)) else output
+
+
+def _encoded(events: Iterable[Json]) -> bytes:
+    return b"".join([sse.encode(event["type"], orjson.dumps(event)) for event in events])
 
 
 def _is_item(item: object) -> TypeGuard[Item]:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from translation.hygiene.outputs import cut_outputs
+from translation.hygiene.past_calls import shows_all, with_own_ids_as_checked
 from translation.hygiene.schema_shims import shimmed
 from translation.json_types import Item, Json
 from translation.loss import Loss
@@ -17,8 +18,9 @@ _NEVER_EMPTY = ("tools", "include")
 
 
 def relay_body(body: Json, profile: Profile, *, model: str) -> Lowered:
-    """`body` with the upstream's model name, and without empty `tools` and `include`; outputs of calls, ids and tools
-    as the profile wants them. The body given is not changed."""
+    """`body` with the upstream's model name, and without empty `tools` and `include`; each call under an id of its own
+    where all of them can be seen; outputs of calls, ids and tools as the profile wants them. The body given is not
+    changed."""
     relayed = {name: value for name, value in body.items() if name not in _OURS}
     for name in _NEVER_EMPTY:
         if not relayed.get(name):
@@ -26,6 +28,8 @@ def relay_body(body: Json, profile: Profile, *, model: str) -> Lowered:
     relayed["model"] = model
     losses: list[Loss] = []
     if isinstance(given := relayed.get("input"), list):
+        if shows_all(body):
+            given = with_own_ids_as_checked(given)
         items = cut_outputs(given, profile.max_tool_output_bytes, losses)
         relayed["input"] = _without_ids(items) if profile.replay_ids == "drop" else items
     if "tools" in relayed:
