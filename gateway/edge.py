@@ -1,7 +1,7 @@
 """What wraps every request: its id, one log line, and protocols that are not served."""
 
 import time
-from secrets import token_hex
+from os import urandom
 
 import structlog
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -33,7 +33,7 @@ class Edge:
         if scope["type"] not in _WRAPPED:
             await self._app(scope, receive, send)
             return
-        request_id = _given_id(scope) or f"req_{token_hex(16)}"
+        request_id = _given_id(scope) or f"req_{urandom(16).hex()}"
         began = time.perf_counter()
         status = 0
 
@@ -45,7 +45,6 @@ class Edge:
             await send(message)
 
         scope[BODY_SEND] = send
-        structlog.contextvars.clear_contextvars()
         structlog.contextvars.bind_contextvars(request_id=request_id)
         try:
             await self._app(scope, receive, send_with_id)

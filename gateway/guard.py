@@ -8,6 +8,7 @@ from types import TracebackType
 from starlette.types import Receive
 
 from gateway.errors import ShuttingDown
+from gateway.http_protocol import Leaving
 
 
 class ClientLeft(Exception):
@@ -63,20 +64,25 @@ class Guard:
 
     Works as `asyncio.timeout` does: the block is cancelled at its next await, and the cancellation becomes the named
     exception. The request's body must have been read: from then on `receive` only reports that the client left.
+    Where the server has a `leaving` of the request, nothing has to wait for `receive`: that takes a task.
     """
 
-    def __init__(self, receive: Receive, drain: Drain) -> None:
+    def __init__(self, receive: Receive, drain: Drain, leaving: Leaving | None = None) -> None:
         self._receive = receive
         self._drain = drain
+        self._leaving = leaving
         self._reason: Exception | None = None
         self._task: asyncio.Task[object]
-        self._watch: asyncio.Task[None]
+        self._watch: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> "Guard":
         task = asyncio.current_task()
         assert task is not None
         self._task = task
-        self._watch = asyncio.get_running_loop().create_task(self._watch_client())
+        if self._leaving is not None:
+            self._leaving.watch(self._client_left)
+        else:
+            self._watch = asyncio.get_running_loop().create_task(self._watch_client())
         self._drain.add(self)
         return self
 
@@ -84,7 +90,10 @@ class Guard:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._drain.discard(self)
-        self._watch.cancel()
+        if self._leaving is not None:
+            self._leaving.watch(None)
+        if self._watch is not None:
+            self._watch.cancel()
         reason, self._reason = self._reason, None
         if reason is not None and self._task.uncancel() == 0 and kind is asyncio.CancelledError:
             raise reason from None
@@ -98,4 +107,7 @@ class Guard:
     async def _watch_client(self) -> None:
         while (await self._receive())["type"] != "http.disconnect":
             continue
+        self._client_left()
+
+    def _client_left(self) -> None:
         self.interrupt(ClientLeft())

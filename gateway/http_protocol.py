@@ -1,11 +1,16 @@
-"""uvicorn's HTTP protocol, and a way past its coroutine for the pieces of a streamed reply."""
+"""uvicorn's HTTP protocol, with ways past its coroutines: for pieces of a reply, and to hear of a client that left."""
 
+from collections.abc import Callable
 from typing import Final
 
+from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 BODY_WRITER: Final = "gateway.body_writer"
 """Scope key of a request's `BodyWriter`; other servers have none."""
+
+LEAVING: Final = "gateway.leaving"
+"""Scope key of a request's `Leaving`; other servers have none, nor has a request sent before the last was answered."""
 
 
 class BodyWriter:
@@ -26,11 +31,46 @@ class BodyWriter:
         return True
 
 
+class Leaving:
+    """Whether the client of one request has hung up."""
+
+    __slots__ = ("_flow", "_left", "_tell")
+
+    def __init__(self, flow: FlowControl) -> None:
+        self._flow = flow
+        self._left = False
+        self._tell: Callable[[], None] | None = None
+
+    def watch(self, tell: Callable[[], None] | None) -> None:
+        """Call `tell` when the client hangs up, now if it has; None: no longer."""
+        self._tell = tell
+        # What was read of a large body may have paused it, and who does not read does not hear of an end.
+        self._flow.resume_reading()
+        if self._left and tell is not None:
+            tell()
+
+    def happened(self) -> None:
+        self._left = True
+        if self._tell is not None:
+            self._tell()
+
+
 class HttpProtocol(HttpToolsProtocol):
-    """Gives each request its BodyWriter."""
+    """Gives each request its BodyWriter, and its Leaving unless it waits behind another on the connection."""
+
+    _leaving: Leaving | None = None
 
     def on_headers_complete(self) -> None:
         super().on_headers_complete()
         cycle = self.cycle
-        if cycle is not None and cycle.scope is self.scope:
-            self.scope[BODY_WRITER] = BodyWriter(cycle)  # type: ignore[typeddict-unknown-key]
+        if cycle is None or cycle.scope is not self.scope:
+            return
+        scope: dict[str, object] = self.scope  # type: ignore[assignment]
+        scope[BODY_WRITER] = BodyWriter(cycle)
+        if not self.pipeline:
+            self._leaving = scope[LEAVING] = Leaving(self.flow)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        if self._leaving is not None:
+            self._leaving.happened()

@@ -3,6 +3,7 @@
 import logging
 import sys
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
 import orjson
 import structlog
@@ -23,7 +24,7 @@ def configure_logs(level: int = logging.INFO) -> None:
         structlog.processors.format_exc_info,
     ]
     structlog.configure(
-        processors=[*shared, structlog.processors.EventRenamer("message"), _render],
+        processors=[structlog.contextvars.merge_contextvars, _line],
         wrapper_class=structlog.make_filtering_bound_logger(level),
         logger_factory=structlog.BytesLoggerFactory(sys.stderr.buffer),
         cache_logger_on_first_use=True,
@@ -42,9 +43,17 @@ def configure_logs(level: int = logging.INFO) -> None:
     logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
 
 
-def _render(_logger: object, _method: str, fields: structlog.typing.EventDict) -> bytes:
-    """One line of JSON; `structlog.processors.JSONRenderer` costs twice as much, once per request."""
-    return orjson.dumps(fields, default=repr)
+def _line(_logger: object, method: str, fields: structlog.typing.EventDict) -> bytes:
+    """One line of JSON; structlog's own processors for it cost three times as much, once per request."""
+    if fields.get("exc_info"):
+        fields = dict(structlog.processors.format_exc_info(None, method, fields))
+    message = fields.pop("event")
+    level = "error" if method == "exception" else method
+    return orjson.dumps({**fields, "level": level, "timestamp": _now(), "message": message}, default=repr)
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat().replace("+00:00", "Z")
 
 
 def note_warnings(warnings: Sequence[Json]) -> None:

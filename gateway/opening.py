@@ -64,9 +64,10 @@ class Opening:
         endpoint.validate(body)
         if not body.get("model"):
             raise InvalidRequest("model is required", param="model", code="missing_required_parameter")
-        route = self._resolver.resolve(body["model"], principal.models)
         if endpoint.dialect == "responses":
-            route = route.carrying(self._sealer, principal.name)
+            route = self._resolver.resolve_carrying(body["model"], principal.models, self._sealer, principal.name)
+        else:
+            route = self._resolver.resolve(body["model"], principal.models)
         bind_contextvars(model=route.name[:_MAX_LOGGED_CHARS], provider=route.provider.name)
         if route.request_defaults:
             body = with_defaults(body, route.request_defaults, endpoint.dialect)
@@ -122,7 +123,8 @@ class Opening:
         """A job's reply from its start, under the id and the time it has. Raises what `open` does."""
         request = job.request
         endpoint = ENDPOINTS[request["dialect"]]
-        route = self._resolver.resolve(request["asked"]["model"], request["models"]).carrying(self._sealer, job.owner)
+        asked_for = request["asked"]["model"]
+        route = self._resolver.resolve_carrying(asked_for, request["models"], self._sealer, job.owner)
         bind_contextvars(model=route.name[:_MAX_LOGGED_CHARS], provider=route.provider.name)
         identity = Identity(id=job.response_id, created=request["created"], model=route.name)
         run = self._run(

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from typing import Any
 
 from gateway.carrier import Carrier
@@ -38,14 +39,37 @@ class Route:
         return replace(self, carrier=carrier)
 
 
+_MAX_REMEMBERED = 256
+"""Routes; where a pattern lets any name through, clients write them, so that neither they nor their names are many or
+long."""
+
+_MAX_REMEMBERED_CHARS = 200
+
+
 class Resolver:
     """The configured models, in order; the first whose pattern matches wins."""
 
     def __init__(self, settings: Settings, providers: Mapping[str, Provider]) -> None:
         self._rows = [_Row(pattern, model, settings, providers) for pattern, model in settings.models.items()]
+        self._remembered = lru_cache(_MAX_REMEMBERED)(self._find)
+        self._carrying = lru_cache(_MAX_REMEMBERED)(self._find_carrying)
 
     def resolve(self, name: str, allowed: Sequence[str] = ("*",)) -> Route:
         """Raises UnknownModel, the same for a name nobody serves and one outside `allowed` patterns."""
+        if len(name) > _MAX_REMEMBERED_CHARS:
+            return self._find(name, tuple(allowed))
+        return self._remembered(name, tuple(allowed))
+
+    def resolve_carrying(self, name: str, allowed: Sequence[str], sealer: Sealer, owner: str) -> Route:
+        """The same for requests of the Responses API by `owner`."""
+        if len(name) > _MAX_REMEMBERED_CHARS:
+            return self._find_carrying(name, tuple(allowed), sealer, owner)
+        return self._carrying(name, tuple(allowed), sealer, owner)
+
+    def _find_carrying(self, name: str, allowed: tuple[str, ...], sealer: Sealer, owner: str) -> Route:
+        return self._find(name, allowed).carrying(sealer, owner)
+
+    def _find(self, name: str, allowed: tuple[str, ...]) -> Route:
         if any(fnmatchcase(name, pattern) for pattern in allowed):
             for row in self._rows:
                 if fnmatchcase(name, row.pattern):

@@ -20,6 +20,7 @@ from gateway.errors import NotFound
 from gateway.following import Following, follow
 from gateway.generate import Generating
 from gateway.guard import Drain, Guard
+from gateway.http_protocol import LEAVING
 from gateway.opened import Opened
 from gateway.opening import Opening
 from gateway.recording import Recording
@@ -82,7 +83,7 @@ class Service:
             # What truncation leaves out is known once the upstream has accepted the rest.
             late = opened.headers if body.get("truncation") == "auto" else None
             return self.stream(opened.wire(), opened.headers(), opened.recording, late)
-        async with Guard(request.receive, self.drain):
+        async with Guard(request.receive, self.drain, request.scope.get(LEAVING)):
             return json_answer(await opened.result(), headers=opened.headers())
 
     async def generate(self, request: Request) -> Response:
@@ -93,7 +94,7 @@ class Service:
         opened = self._generating.open(principal, body, strict=strict)
         if body.get("stream"):
             return self.stream(opened.wire(), opened.headers())
-        async with Guard(request.receive, self.drain):
+        async with Guard(request.receive, self.drain, request.scope.get(LEAVING)):
             return json_answer(await opened.result(), headers=opened.headers())
 
     async def follow(self, owner: str, response_id: str, *, after: int | None) -> Response:

@@ -11,7 +11,7 @@ from starlette.types import Receive, Scope, Send
 from gateway.edge import BODY_SEND
 from gateway.errors import GatewayError, ShuttingDown
 from gateway.guard import ClientLeft, Drain, Guard
-from gateway.http_protocol import BODY_WRITER, BodyWriter
+from gateway.http_protocol import BODY_WRITER, LEAVING, BodyWriter
 from gateway.logs import note_failure
 from gateway.recording import Recording
 from providers.errors import ProviderError
@@ -129,7 +129,7 @@ class EventStream(Response):
 
     async def _pass_on(self, receive: Receive) -> None:
         try:
-            async with Guard(receive, self._drain):
+            async with Guard(receive, self._drain, self._scope.get(LEAVING)):
                 await self._pump()
         finally:
             await self._frames.close()

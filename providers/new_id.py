@@ -1,8 +1,8 @@
 """Random ids for items and calls."""
 
-from secrets import token_hex
+from os import urandom
 
 
 def new_id(prefix: str, /) -> str:
     """`prefix`, an underscore and 192 random bits in hex: unguessable, as long as OpenAI's own."""
-    return f"{prefix}_{token_hex(24)}"
+    return f"{prefix}_{urandom(24).hex()}"

@@ -47,6 +47,29 @@ async def test_a_client_that_leaves_before_the_first_byte_hangs_up_on_the_upstre
         await closes_within_a_second(upstream)
 
 
+@pytest.mark.parametrize("stream", [True, False], ids=["streaming", "whole"])
+async def test_a_client_that_leaves_after_a_large_request_is_noticed(stream: bool, gateway: StartGateway) -> None:
+    async with ScriptedUpstream() as upstream:
+        upstream.script(silence)
+        serving = gateway(patient(upstream.url))
+        async with connected(serving.v1) as client:
+            client.post(RESPONSES, {**question(RESPONSES, stream=stream), "input": "x" * 1_000_000})
+            await upstream.received(1)
+        await closes_within_a_second(upstream)
+
+
+async def test_a_request_that_waited_in_line_is_watched_too(gateway: StartGateway) -> None:
+    async with ScriptedUpstream() as upstream:
+        upstream.script(chat_text("Hi"), silence)
+        serving = gateway(patient(upstream.url))
+        async with connected(serving.v1) as client:
+            client.post(CHAT, question(CHAT, stream=True))
+            client.post(CHAT, question(CHAT, stream=False))
+            await upstream.received(2)
+        async with asyncio.timeout(1):
+            await upstream.requests[1].closed
+
+
 @pytest.mark.parametrize(("path", "dialect"), ROUTES.values(), ids=ROUTES)
 async def test_a_client_that_leaves_in_mid_stream_hangs_up_on_the_upstream(
     path: str, dialect: str, gateway: StartGateway

@@ -4,9 +4,11 @@ import asyncio
 from typing import Any
 
 import pytest
+from uvicorn.protocols.http.flow_control import FlowControl
 
 from gateway.errors import ShuttingDown
 from gateway.guard import ClientLeft, Drain, Guard
+from gateway.http_protocol import Leaving
 
 
 class Client:
@@ -22,9 +24,9 @@ class Client:
         return {"type": "http.disconnect"}
 
 
-async def guarded(client: Client, drain: Drain) -> None:
+async def guarded(client: Client, drain: Drain, leaving: Leaving | None = None) -> None:
     """Wait for ever, if let."""
-    async with Guard(client, drain):
+    async with Guard(client, drain, leaving):
         await asyncio.Event().wait()
 
 
@@ -122,3 +124,38 @@ async def test_the_beginning_of_draining_is_told_once_to_those_who_listen() -> N
     assert told == ["a"]
     with drain.telling(lambda: told.append("late")):
         assert told == ["a", "late"]
+
+
+class Flow(FlowControl):
+    """Of a connection whose reading was paused."""
+
+    def __init__(self) -> None:
+        self.read_paused = True
+
+    def resume_reading(self) -> None:
+        self.read_paused = False
+
+
+async def test_a_server_that_tells_of_leaving_is_not_waited_for() -> None:
+    client, flow = Client(), Flow()
+    leaving = Leaving(flow)
+    asyncio.get_running_loop().call_later(0.01, leaving.happened)
+    with pytest.raises(ClientLeft):
+        await guarded(client, Drain(), leaving)
+    assert not client.watched.is_set()
+    assert not flow.read_paused, "who does not read does not hear"
+
+
+async def test_who_left_before_the_block_ends_it_at_once() -> None:
+    leaving = Leaving(Flow())
+    leaving.happened()
+    with pytest.raises(ClientLeft):
+        await guarded(Client(), Drain(), leaving)
+
+
+async def test_who_leaves_after_the_block_ends_nothing() -> None:
+    leaving = Leaving(Flow())
+    async with Guard(Client(), Drain(), leaving):
+        pass
+    leaving.happened()
+    await asyncio.sleep(0)

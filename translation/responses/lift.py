@@ -46,6 +46,9 @@ _LOST = ("image", "access_programs", "prompt_cache_options", "max_tool_calls")
 _DEFAULT_REASONING = {"context": "auto", "mode": "standard"}
 """Keys of `reasoning` no upstream is told, and the value that asks for nothing special."""
 
+_LOSABLE = frozenset({*_LOST, "include", "reasoning", "top_logprobs", "stream_options"})
+"""Where a loss can be."""
+
 _SEALED_REASONING = "reasoning.encrypted_content"
 
 _TOLERATED = frozenset({_SEALED_REASONING, _LOGPROBS})
@@ -94,13 +97,15 @@ def _refuse_state(body: Json) -> None:
             param="previous_response_id",
             code="previous_response_not_found",
         )
+    if _STATEFUL.keys().isdisjoint(body):
+        return
     for param, message in _STATEFUL.items():
         if body.get(param):
             raise Unrepresentable(message, param=param)
 
 
 def _sampling(body: Json) -> dict[str, Any]:
-    sampling = {key: body[key] for key in _SAMPLING if body.get(key) is not None}
+    sampling = {key: value for key, value in body.items() if key in _SAMPLING and value is not None}
     if stop := body.get("stop"):
         sampling["stop"] = [stop] if isinstance(stop, str) else stop
     if _LOGPROBS in (body.get("include") or ()):
@@ -118,6 +123,8 @@ def _reasoning(given: Json) -> Json | None:
 
 
 def _losses(body: Json) -> Iterator[Loss]:
+    if _LOSABLE.isdisjoint(body):
+        return
     for param in _LOST:
         if body.get(param):
             yield Loss(param, "dropped")

@@ -22,6 +22,8 @@ _DEFAULTS: dict[str, Any] = {
 }
 """Parameters that are read back as given, and what they read when they were not."""
 
+_GIVEN = frozenset({*_DEFAULTS, "conversation"})
+
 _FUNCTION = {"description": None, "parameters": None, "strict": None}
 """Keys a function tool is read back with, given or not. Source: Open Responses."""
 
@@ -35,7 +37,7 @@ def new_response(body: Json, *, response_id: str, created_at: int, model: str) -
     It has every key OpenAI sends and every key Open Responses requires, so it satisfies strict readers of both. What
     the server decides reads as `body` has it: whoever calls says there what is really stored or in the background.
     """
-    given = {key: body[key] for key in (*_DEFAULTS, "conversation") if body.get(key) is not None}
+    given = {key: value for key, value in body.items() if key in _GIVEN and value is not None}
     return {
         "id": response_id,
         "object": "response",

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from translation.errors import InvalidRequest
 from translation.json_types import Json
@@ -14,6 +14,9 @@ from translation.tools.kinds import KINDS, client_runs
 from translation.tools.names import Callee, Names
 from translation.tools.schemas import FREEFORM_PARAMETERS
 from translation.turn import Turn
+
+_SPEECH: Final = frozenset({"message", "reasoning"})
+"""Kinds of items that no tool has to do with."""
 
 
 class Bridged(NamedTuple):
@@ -41,6 +44,8 @@ def bridge(turn: Turn, *, kinds: frozenset[str], hosted: frozenset[str]) -> Brid
     left out, and so are past calls of them: losses. Raises InvalidRequest for two tools of one name, and for a tool
     choice that forces what is not there.
     """
+    if not turn.tools and turn.tool_choice is None and _SPEECH.issuperset(item["type"] for item in turn.items):
+        return Bridged(turn, None, ())
     native = kinds | hosted | {"function"}
     names = Names()
     losses: list[Loss] = []
