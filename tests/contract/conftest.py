@@ -1,17 +1,26 @@
 """Every kind of provider, built as a configuration would, before a scripted upstream where it has one."""
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack
-from typing import get_args
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from typing import Any, get_args
 
 import pytest
 
-from providers.base import Dialect, Provider, WireDialect
-from providers.config import ProviderConfig, ProviderType
+from providers import errors
+from providers.base import Dialect, Host, Provider, WireDialect
+from providers.config import EMBEDDED, ProviderConfig, ProviderType
+from providers.llamacpp.process import Child
 from providers.registry import build
+from translation.events import Delta, Event
+from translation.grammar import Grammar
+from translation.profile import DEFAULT_PROFILE
+from translation.turn import Turn
 
-Build = Callable[[str], Provider]
-"""The upstream's base URL to a provider."""
+Build = Callable[[str], Awaitable[Provider]]
+"""The upstream's base URL to a provider, ready to be asked."""
+
+KEY = "upstream-secret"
 
 KINDS: dict[str, tuple[ProviderType, WireDialect]] = {
     "openai_compatible": ("openai_compatible", "chat"),
@@ -24,8 +33,37 @@ KINDS: dict[str, tuple[ProviderType, WireDialect]] = {
     "vllm": ("vllm", "chat"),
     "llama_server": ("llama_server", "chat"),
     "harmony": ("harmony", "harmony"),
+    "llamacpp": ("llamacpp", "chat"),
 }
-"""Name -> type of provider, and the dialect its turns go out in."""
+"""Name -> type of provider, and the dialect its turns go out in. Of an embedded engine only the process is scripted."""
+
+ELSEWHERE: dict[ProviderType, str] = {
+    "scripted": "tests/contract/test_embedded.py",
+    "vllm_inprocess": "tests/contract/test_embedded.py and, with a real vLLM, tests/engine",
+}
+"""Types that say nothing over a socket -> where they are held to what is left of the promises."""
+
+QUESTION: dict[str, Any] = {
+    "model": "m",
+    "items": [{"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Hi"}]}],
+}
+STREAMED = pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
+
+
+async def events_of(provider: Provider, *, stream: bool = True) -> list[Event]:
+    """The events of one turn, each checked as it comes."""
+    grammar = Grammar()
+    events: list[Event] = []
+    async with aclosing(provider.prepare(Turn(**QUESTION, stream=stream), DEFAULT_PROFILE).batches()) as batches:
+        async for batch in batches:
+            grammar.check(batch)
+            events += batch
+    grammar.finish()
+    return events
+
+
+def text_of(events: list[Event]) -> str:
+    return "".join(event.text for event in events if isinstance(event, Delta))
 
 
 @pytest.fixture(params=KINDS.values(), ids=list(KINDS))
@@ -40,24 +78,43 @@ def dialect(kind: tuple[ProviderType, WireDialect]) -> WireDialect:
 
 
 @pytest.fixture
-async def provider_at(kind: tuple[ProviderType, WireDialect]) -> AsyncIterator[Build]:
+def unreachable(kind: tuple[ProviderType, WireDialect]) -> type[errors.ProviderError]:
+    """What it is called that there is nobody to talk to: a process of the gateway's own is dead then."""
+    return errors.EngineUnavailable if kind[0] in EMBEDDED else errors.UpstreamUnreachable
+
+
+@pytest.fixture
+async def provider_at(kind: tuple[ProviderType, WireDialect], monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Build]:
     """Call it with the upstream's address; what it builds is closed when the test ends."""
     async with AsyncExitStack() as open_providers:
 
-        def provider_at(url: str) -> Provider:
-            config = ProviderConfig.model_validate(
-                {
-                    "type": kind[0],
-                    "base_url": url,
-                    "api_key": "upstream-secret",
-                    "dialects": [kind[1]] if kind[1] in get_args(Dialect) else [],
-                    "silence_s": 0.3,
-                    "answer_s": 0.3,
-                    "retries": 0,
-                }
-            )
-            provider = build("up", config)
+        async def provider_at(url: str) -> Provider:
+            provider = build("up", config_of(kind, url))
             open_providers.push_async_callback(provider.aclose)
+            if isinstance(provider, Host):
+                monkeypatch.setattr("providers.llamacpp.provider.child", lambda *_: _process_at(url))
+                await open_providers.enter_async_context(provider.running())
+                await provider.settled()
             return provider
 
         yield provider_at
+
+
+def config_of(kind: tuple[ProviderType, WireDialect], url: str) -> ProviderConfig:
+    limits = {"silence_s": 0.3, "answer_s": 0.3, "retries": 0}
+    known: dict[str, Any] = {"model": "m.gguf"}
+    if kind[0] not in EMBEDDED:
+        dialects = [kind[1]] if kind[1] in get_args(Dialect) else []
+        known = {"base_url": url, "api_key": KEY, "dialects": dialects}
+    return ProviderConfig.model_validate({"type": kind[0], **known, **limits})
+
+
+@asynccontextmanager
+async def _process_at(url: str) -> AsyncGenerator[Child, None]:
+    """A process that serves there and lives as long as it is wanted."""
+    never: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+    async def end() -> str:
+        return await never
+
+    yield Child(url.removesuffix("/v1"), KEY, end)

@@ -23,7 +23,7 @@ async def test_a_turn_of_one_token_is_not_streamed_and_counted_by_its_usage(
 ) -> None:
     async with ScriptedUpstream() as upstream:
         upstream.script(sound(ANSWERS[dialect]))
-        assert await provider_at(upstream.url).count(TURN, DEFAULT_PROFILE, "turn") == 9
+        assert await (await provider_at(upstream.url)).count(TURN, DEFAULT_PROFILE, "turn") == 9
         (request,) = upstream.requests
         assert not request.streams
 
@@ -31,14 +31,14 @@ async def test_a_turn_of_one_token_is_not_streamed_and_counted_by_its_usage(
 async def test_no_way_is_no_count(provider_at: Build) -> None:
     async with ScriptedUpstream() as upstream:
         with pytest.raises(Unrepresentable):
-            await provider_at(upstream.url).count(TURN, DEFAULT_PROFILE, "none")
+            await (await provider_at(upstream.url)).count(TURN, DEFAULT_PROFILE, "none")
         assert upstream.requests == []
 
 
 @pytest.mark.parametrize("way", ["responses", "chat", "template", "turn"])
 async def test_what_goes_wrong_has_its_name(provider_at: Build, way: Counting) -> None:
     async with ScriptedUpstream() as upstream:
-        provider = provider_at(upstream.url)
+        provider = await provider_at(upstream.url)
         upstream.script(error_reply(429, "slow down"))
         with pytest.raises(errors.UpstreamRateLimited):
             await provider.count(TURN, DEFAULT_PROFILE, way)
@@ -50,7 +50,7 @@ async def test_what_goes_wrong_has_its_name(provider_at: Build, way: Counting) -
 async def test_who_does_not_wait_for_a_count_hangs_up(provider_at: Build) -> None:
     async with ScriptedUpstream() as upstream:
         upstream.script(Reply(headers=SSE, body=[Hang()]))
-        counting = asyncio.ensure_future(provider_at(upstream.url).count(TURN, DEFAULT_PROFILE, "chat"))
+        counting = asyncio.ensure_future((await provider_at(upstream.url)).count(TURN, DEFAULT_PROFILE, "chat"))
         request = await upstream.received(1)
         counting.cancel()
         async with asyncio.timeout(GONE_S):

@@ -3,48 +3,25 @@
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import Any, get_args
+from typing import get_args
 
 import pytest
 
 from providers import errors
-from providers.base import Dialect, Provider, WireDialect
-from providers.config import KINDS, ProviderConfig, ProviderType
-from providers.registry import build
+from providers.base import Dialect, WireDialect
+from providers.config import KINDS, ProviderType
+from tests.contract.conftest import KEY, QUESTION, STREAMED, Build, events_of, text_of
 from tests.contract.conftest import KINDS as PROVIDERS
-from tests.contract.conftest import Build
 from tests.upstream import Drip, Hang, Reply, Script, ScriptedUpstream, closed_port, error_reply, reset
 from tests.upstream.builders import SSE, json_reply
 from tests.upstream.faults import ANSWERS, TEXT, sound
 from tests.upstream.ollama import ollama_tags
-from translation.events import Delta, Event, Failed, Finished
-from translation.grammar import Grammar
+from translation.events import Failed, Finished
 from translation.profile import DEFAULT_PROFILE
 from translation.turn import Turn
 
-QUESTION: dict[str, Any] = {
-    "model": "m",
-    "items": [{"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Hi"}]}],
-}
 GEMINI_MODELS = [{"name": "models/a"}, {"name": "models/b"}]
 RELAYING = {name: kind for name, kind in PROVIDERS.items() if kind[1] in get_args(Dialect)}
-STREAMED = pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
-
-
-async def events_of(provider: Provider, *, stream: bool = True) -> list[Event]:
-    """The events of one turn, each checked as it comes."""
-    grammar = Grammar()
-    events: list[Event] = []
-    async with aclosing(provider.prepare(Turn(**QUESTION, stream=stream), DEFAULT_PROFILE).batches()) as batches:
-        async for batch in batches:
-            grammar.check(batch)
-            events += batch
-    grammar.finish()
-    return events
-
-
-def text_of(events: list[Event]) -> str:
-    return "".join(event.text for event in events if isinstance(event, Delta))
 
 
 @STREAMED
@@ -53,12 +30,12 @@ async def test_a_turn_is_asked_and_answered(
 ) -> None:
     async with ScriptedUpstream() as upstream:
         upstream.script(sound(ANSWERS[kind[1]]))
-        events = await events_of(provider_at(upstream.url), stream=stream)
+        events = await events_of(await provider_at(upstream.url), stream=stream)
         assert text_of(events) == "".join(TEXT)
         assert isinstance(events[-1], Finished)
         assert events[-1].usage is not None
         [request] = upstream.requests
-        assert request.headers[KINDS[kind[0]].key_header].removeprefix("Bearer ") == "upstream-secret"
+        assert request.headers[KINDS[kind[0]].key_header].removeprefix("Bearer ") == KEY
         assert request.model == "m"
         assert request.streams == stream
 
@@ -66,7 +43,7 @@ async def test_a_turn_is_asked_and_answered(
 async def test_it_does_not_matter_where_the_network_cuts(dialect: WireDialect, provider_at: Build) -> None:
     stream = ANSWERS[dialect].stream
     async with ScriptedUpstream() as upstream:
-        provider = provider_at(upstream.url)
+        provider = await provider_at(upstream.url)
         told = []
         for size in (len(stream), 1, 7, 64):
             upstream.script(Reply(headers=SSE, body=[Drip(stream, size=size)]))
@@ -77,7 +54,7 @@ async def test_it_does_not_matter_where_the_network_cuts(dialect: WireDialect, p
 async def test_a_stream_that_stops_too_early_fails(dialect: WireDialect, provider_at: Build) -> None:
     answer = ANSWERS[dialect]
     async with ScriptedUpstream() as upstream:
-        provider = provider_at(upstream.url)
+        provider = await provider_at(upstream.url)
         for kept in range(answer.cut + 1):
             upstream.script(Reply(headers=SSE, body=b"".join(answer.frames[:kept])))
             *_, last = await events_of(provider)
@@ -91,9 +68,11 @@ REFUSALS: dict[str, tuple[Script, type[errors.ProviderError]]] = {
     "an unknown model": (error_reply(404, "no"), errors.UpstreamModelNotFound),
     "too many requests": (error_reply(429, "no"), errors.UpstreamRateLimited),
     "a failure": (error_reply(500, "no"), errors.UpstreamRejected),
+    "a bad gateway": (error_reply(502, "no"), errors.UpstreamRejected),
     "an overload": (error_reply(503, "no"), errors.UpstreamOverloaded),
+    "a time-out of its own": (error_reply(504, "no"), errors.UpstreamRejected),
+    "an overload that is no fault of the server's": (error_reply(529, "no"), errors.UpstreamOverloaded),
     "a prompt too long": (error_reply(400, "maximum context length is 9 tokens"), errors.ContextLengthExceeded),
-    "a reset": (reset, errors.UpstreamUnreachable),
     "what is not JSON": (Reply(headers={"content-type": "application/json"}, body=b"<html>"), errors.UpstreamGarbled),
     "silence": (Reply(headers=SSE, body=[b"\n\n", Hang()]), errors.UpstreamTimeout),
 }
@@ -104,7 +83,7 @@ async def test_what_goes_wrong_has_its_name(
     script: Script, refusal: type[errors.ProviderError], dialect: WireDialect, provider_at: Build
 ) -> None:
     async with ScriptedUpstream() as upstream:
-        provider = provider_at(upstream.url)
+        provider = await provider_at(upstream.url)
         upstream.script(script)
         with pytest.raises(errors.ProviderError) as failure:
             await events_of(provider)
@@ -113,15 +92,29 @@ async def test_what_goes_wrong_has_its_name(
         assert text_of(await events_of(provider)) == "".join(TEXT), "the next turn is unaffected"
 
 
-async def test_an_upstream_that_is_not_there_is_unreachable(provider_at: Build) -> None:
-    with pytest.raises(errors.UpstreamUnreachable):
-        await events_of(provider_at(f"http://127.0.0.1:{closed_port()}/v1"))
+async def test_an_upstream_that_hangs_up_at_once_is_unreachable(
+    dialect: WireDialect, provider_at: Build, unreachable: type[errors.ProviderError]
+) -> None:
+    async with ScriptedUpstream() as upstream:
+        provider = await provider_at(upstream.url)
+        upstream.script(reset)
+        with pytest.raises(unreachable):
+            await events_of(provider)
+        upstream.script(sound(ANSWERS[dialect]))
+        assert text_of(await events_of(provider)) == "".join(TEXT), "the next turn is unaffected"
+
+
+async def test_an_upstream_that_is_not_there_is_unreachable(
+    provider_at: Build, unreachable: type[errors.ProviderError]
+) -> None:
+    with pytest.raises(unreachable):
+        await events_of(await provider_at(f"http://127.0.0.1:{closed_port()}/v1"))
 
 
 async def test_leaving_early_hangs_up(dialect: WireDialect, provider_at: Build) -> None:
     async with ScriptedUpstream() as upstream:
         upstream.script(Reply(headers=SSE, body=[ANSWERS[dialect].opening, Hang()]))
-        exchange = provider_at(upstream.url).prepare(Turn(**QUESTION), DEFAULT_PROFILE)
+        exchange = (await provider_at(upstream.url)).prepare(Turn(**QUESTION), DEFAULT_PROFILE)
         async with aclosing(exchange.batches()) as batches:
             await anext(batches)
         async with asyncio.timeout(1):
@@ -131,7 +124,7 @@ async def test_leaving_early_hangs_up(dialect: WireDialect, provider_at: Build) 
 async def test_leaving_before_the_first_byte_hangs_up(provider_at: Build) -> None:
     async with ScriptedUpstream() as upstream:
         upstream.script(Reply(headers=SSE, body=[Hang()]))
-        asking = asyncio.get_running_loop().create_task(events_of(provider_at(upstream.url)))
+        asking = asyncio.get_running_loop().create_task(events_of(await provider_at(upstream.url)))
         request = await upstream.received(1)
         asking.cancel()
         async with asyncio.timeout(1):
@@ -144,7 +137,7 @@ async def test_a_relay_gets_the_bytes_as_they_are(kind: tuple[ProviderType, Dial
     answer = ANSWERS[dialect]
     async with ScriptedUpstream() as upstream:
         upstream.script(sound(answer))
-        provider = provider_at(upstream.url)
+        provider = await provider_at(upstream.url)
         assert await _joined(provider.relay(dialect, {"model": "m", "stream": True}).reads()) == answer.stream
         whole = await provider.relay(dialect, {"model": "m"}).answer()
         assert isinstance(whole, dict)
@@ -160,17 +153,4 @@ async def test_models_are_listed(provider_at: Build) -> None:
     async with ScriptedUpstream() as upstream:
         upstream.on("/models", json_reply({"data": [{"id": "a"}, {"id": "b"}], "models": GEMINI_MODELS}))
         upstream.on("/api/tags", ollama_tags("a", "b"))
-        assert await provider_at(upstream.url).models() == ["a", "b"]
-
-
-@STREAMED
-async def test_the_embedded_model_keeps_the_promises_that_need_no_network(stream: bool) -> None:
-    provider = build("demo", ProviderConfig(type="scripted"))
-    events = await events_of(provider, stream=stream)
-    assert text_of(events)
-    assert isinstance(events[-1], Finished)
-    assert await provider.models() == ["demo"]
-    with pytest.raises(ValueError, match="dialect"):
-        provider.relay("chat", {})
-    assert provider.scrub("as it is") == "as it is"
-    await provider.aclose()
+        assert await (await provider_at(upstream.url)).models() == ["a", "b"]

@@ -1,0 +1,121 @@
+"""What is left of the promises for types that ask nobody over a socket, and that no type is without its tests."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, aclosing
+
+import pytest
+
+from providers import errors
+from providers.base import Host, Provider
+from providers.config import ProviderConfig, ProviderType
+from providers.registry import BUILDERS, build
+from providers.vllm_inprocess import starting
+from tests.contract.conftest import ELSEWHERE, KINDS, QUESTION, STREAMED, events_of, text_of
+from tests.unit.vllm_fakes import AsyncLLM, EngineDeadError, GracefulHTTPError, library, said
+from translation.events import Finished
+from translation.profile import DEFAULT_PROFILE
+from translation.turn import Turn
+
+READY_S = 10.0
+FAILURES: dict[str, tuple[Exception, type[errors.ProviderError]]] = {
+    "too many requests": (GracefulHTTPError("slow down", 429), errors.UpstreamRateLimited),
+    "an overload": (GracefulHTTPError("busy", 503), errors.UpstreamOverloaded),
+    "an end of the engine": (EngineDeadError(), errors.EngineUnavailable),
+    "anything else": (RuntimeError("out of memory"), errors.UpstreamBroken),
+}
+
+
+class Loading:
+    """vLLM, but for what it says."""
+
+    def __init__(self) -> None:
+        self.llm = AsyncLLM(said("Hi"), said(" you"), said("", "stop"))
+
+    def from_engine_args(self, arguments: object) -> AsyncLLM:
+        return self.llm
+
+
+@pytest.fixture
+def vllm(monkeypatch: pytest.MonkeyPatch) -> AsyncLLM:
+    loading = Loading()
+    monkeypatch.setattr(starting, "import_module", lambda _: library(AsyncLLM=loading))
+    return loading.llm
+
+
+@pytest.fixture(params=sorted(ELSEWHERE))
+async def provider(request: pytest.FixtureRequest, vllm: AsyncLLM) -> AsyncIterator[Provider]:
+    """Of each of these types, ready to be asked."""
+    async with AsyncExitStack() as open_providers:
+        yield await opened(request.param, open_providers)
+
+
+async def opened(kind: ProviderType, until: AsyncExitStack) -> Provider:
+    known = {"type": kind} if kind == "scripted" else {"type": kind, "model": "m", "silence_s": 0.3}
+    provider = build("up", ProviderConfig.model_validate(known))
+    until.push_async_callback(provider.aclose)
+    if isinstance(provider, Host):
+        await until.enter_async_context(provider.running())
+        async with asyncio.timeout(READY_S):
+            await provider.settled()
+    return provider
+
+
+def test_every_type_there_is_keeps_its_promises_here_or_elsewhere() -> None:
+    here = {kind for kind, _ in KINDS.values()}
+    assert here | ELSEWHERE.keys() == BUILDERS.keys()
+    assert not here & ELSEWHERE.keys()
+
+
+@STREAMED
+async def test_a_turn_is_asked_and_answered_without_a_socket(provider: Provider, stream: bool) -> None:
+    events = await events_of(provider, stream=stream)
+    assert text_of(events)
+    assert isinstance(events[-1], Finished)
+    assert events[-1].usage is not None
+    assert len(await provider.models()) == 1
+    with pytest.raises(ValueError, match="dialect"):
+        provider.relay("chat", {})
+    assert provider.scrub("as it is") == "as it is"
+
+
+@pytest.mark.parametrize(("failure", "name"), FAILURES.values(), ids=FAILURES)
+async def test_what_goes_wrong_in_an_engine_has_its_name(
+    failure: Exception, name: type[errors.ProviderError], vllm: AsyncLLM
+) -> None:
+    async with AsyncExitStack() as open_providers:
+        provider = await opened("vllm_inprocess", open_providers)
+        sound, vllm.script = vllm.script, [failure]
+        with pytest.raises(errors.ProviderError) as told:
+            await events_of(provider)
+        assert type(told.value) is name
+        vllm.script = sound
+        assert text_of(await events_of(provider)) == "Hi you", "the next turn is unaffected"
+
+
+@pytest.mark.parametrize("left", [[said("Hi")], [said("Hi"), said("", "abort")]], ids=["says no end", "gives up"])
+async def test_an_answer_of_an_engine_that_stops_too_early_fails(left: list, vllm: AsyncLLM) -> None:
+    async with AsyncExitStack() as open_providers:
+        provider = await opened("vllm_inprocess", open_providers)
+        vllm.script = left
+        with pytest.raises(errors.UpstreamBroken):
+            await events_of(provider)
+
+
+async def test_an_engine_that_falls_silent_is_given_up(vllm: AsyncLLM) -> None:
+    async with AsyncExitStack() as open_providers:
+        provider = await opened("vllm_inprocess", open_providers)
+        vllm.script, vllm.hangs = [said("Hi")], True
+        with pytest.raises(errors.UpstreamTimeout):
+            await events_of(provider)
+
+
+async def test_leaving_early_ends_the_work_of_the_engine(vllm: AsyncLLM) -> None:
+    async with AsyncExitStack() as open_providers:
+        provider = await opened("vllm_inprocess", open_providers)
+        vllm.script, vllm.hangs = [said("Hi")], True
+        async with aclosing(provider.prepare(Turn(**QUESTION), DEFAULT_PROFILE).batches()) as batches:
+            await anext(batches)
+            await anext(batches)
+            assert vllm.unfinished == 1
+        assert vllm.unfinished == 0
