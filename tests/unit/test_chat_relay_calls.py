@@ -9,6 +9,7 @@ from tests.unit.chat_chunks import chunk, completion
 from tests.unit.golden import chunks_of
 from translation import sse
 from translation.chat.relay import ChatRelay, relay_completion
+from translation.hygiene.relayed import DEFAULT_RULES, CallRules
 from translation.json_types import Json
 
 
@@ -22,12 +23,15 @@ def delta(*entries: Json) -> Json:
     return {"tool_calls": list(entries)}
 
 
-def relayed(*deltas: Json, finish: str = "tool_calls", legacy: bool = False) -> list[Json]:
+def relayed(
+    *deltas: Json, finish: str = "tool_calls", legacy: bool = False, rules: CallRules = DEFAULT_RULES
+) -> list[Json]:
     relay = ChatRelay(
         model=None,
         identity={},
         reasoning_fields=frozenset({"reasoning"}),
         include_usage=False,
+        calls=rules,
         legacy_functions=legacy,
     )
     wire = b"".join(sse.data(orjson.dumps(each)) for each in [*map(chunk, deltas), chunk(finish=finish)])

@@ -92,7 +92,7 @@ def _as_parts(content: str | list[Json]) -> list[Json]:
 
 def _message(message: Json, place: int, profile: Profile, losses: list[Loss]) -> Json:
     role = message.get("role")
-    if role == "tool":
+    if role in ("tool", "function") and message["content"] is not None:
         param = f"messages[{place}].content"
         return {**message, "content": cut_output(message["content"], profile.max_tool_output_bytes, param, losses)}
     return completed(_with_reasoning_in_place(message, profile, losses), profile)
