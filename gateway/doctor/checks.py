@@ -102,7 +102,9 @@ def reasoning(visit: Visit) -> str:
     text_of(response)
     tokens = ((response.get("usage") or {}).get("output_tokens_details") or {}).get("reasoning_tokens")
     if not items(response, "reasoning") and not tokens:
-        raise Untold("it did not think; where it cannot, write capabilities: {reasoning: false}")
+        lost = next((loss for loss in visit.losses if loss.startswith("reasoning=")), None)
+        unasked = f"it was not asked to think, as the reply says: {lost}"
+        raise Untold(unasked if lost else "it did not think; where it cannot, write capabilities: {reasoning: false}")
     return f"{tokens} tokens" if tokens else ""
 
 

@@ -92,7 +92,9 @@ def _outcome(check: Check, visit: Visit, *, may_refuse: bool) -> _Outcome:
     except Wrong as wrong:
         return _Outcome("fail", str(wrong))
     except Refusal as refusal:
-        if refusal.code == REFUSED_BY_NAME and may_refuse:
+        # An upstream that has no such parameter may say so itself, in its own words.
+        is_foreign = check.may_lack and refusal.status == 400 and refusal.error.get("param") == check.lost
+        if may_refuse and (is_foreign or refusal.code == REFUSED_BY_NAME):
             return _Outcome("refused", str(refusal))
         is_busy = refusal.code in BUSY and check is not CHECKS[0]
         return _Outcome("skipped" if is_busy else "fail", str(refusal), refusal.code)

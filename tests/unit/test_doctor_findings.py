@@ -226,6 +226,56 @@ async def test_an_upstream_that_is_busy_tells_nothing(upstream: ScriptedUpstream
     assert not diagnosis.failed
 
 
+async def test_a_fail_says_what_was_asked_what_came_and_what_to_do(upstream: ScriptedUpstream) -> None:
+    upstream.script(instead(chat_text("seven"), response_format=...))
+    diagnosis = await examined(settings_for(upstream), "text", "json_schema", "chat_json_schema", "chat_streaming")
+    assert {each.asked + each.came + each.advice for each in diagnosis.findings if each.verdict == "pass"} == {""}
+    found = finding(diagnosis, "json_schema")
+    assert found.asked.startswith('POST /v1/responses\n{"model":"sound",')
+    assert found.came.startswith("200\n")
+    assert "seven" in found.came
+    assert "capabilities: {json_schema: false} at models.sound" in found.advice
+    assert finding(diagnosis, "chat_json_schema").asked.startswith("POST /v1/chat/completions\n")
+
+
+async def test_of_a_stream_that_fails_its_last_frames_are_shown(upstream: ScriptedUpstream) -> None:
+    pieces = [f"piece {number}" for number in range(9)]
+    upstream.script(instead(chat_sse([chat_chunk({"content": each}) for each in pieces], done=False), stream=True))
+    found = finding(await examined(settings_for(upstream), "chat_streaming"), "chat_streaming")
+    told, left_out, *frames = found.came.splitlines()
+    assert (told.startswith("200, and "), left_out) == (True, "...")
+    assert "piece 8" in "".join(frames)
+    assert "piece 0" not in found.came
+    assert '"error"' in found.came
+
+
+async def test_long_texts_of_a_request_are_cut(upstream: ScriptedUpstream) -> None:
+    upstream.script(chat_text("pong"))
+    found = finding(await examined(settings_for(upstream), "overflow"), "overflow")
+    assert (found.verdict, len(found.asked) < 600) == ("fail", True)
+    assert "characters)" in found.asked
+
+
+async def test_a_model_that_the_upstream_does_not_have_is_told_where_to_mend(upstream: ScriptedUpstream) -> None:
+    found = finding(await examined(settings_for(upstream, model="unknown"), "text"), "text")
+    assert found.advice == "Mend model at models.sound: the upstream has none that is called unknown."
+
+
+async def test_a_model_that_was_not_asked_to_think_is_not_blamed_for_it(upstream: ScriptedUpstream) -> None:
+    upstream.script(anthropic_text("pong"))
+    provider = {"type": "anthropic", "base_url": upstream.url, "api_key": "k", "retries": 0}
+    model = {"provider": "p", "model": "claude-sonnet-4-5", "capabilities": {"max_context_window": WINDOW}}
+    settings = parse({"providers": {"p": provider}, "models": {"m": model}}, environ={})
+    found = finding(await examined(settings, "reasoning"), "reasoning")
+    assert (found.verdict, "reasoning=no room for it" in found.detail) == ("skipped", True)
+
+
+async def test_a_failure_inside_a_chat_stream_is_told_by_its_error(upstream: ScriptedUpstream) -> None:
+    upstream.script(instead(sse_reply(data_frame(chat_chunk({"content": "po"})), Hang()), stream=True))
+    found = finding(await examined(settings_for(upstream), "chat_streaming"), "chat_streaming")
+    assert (found.verdict, "silent" in found.detail) == ("fail", True)
+
+
 async def test_where_nobody_answers_only_the_first_check_is_made(upstream: ScriptedUpstream) -> None:
     settings = settings_for(upstream)
     away = settings.providers["upstream"].model_copy(update={"base_url": f"http://127.0.0.1:{closed_port()}/v1"})

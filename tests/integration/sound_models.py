@@ -1,0 +1,76 @@
+"""A model without faults, whatever API it is asked by: what it is asked, and what it says to that."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+MODELS = frozenset({"sound-model", "claude-opus-4-8", "claude-sonnet-4-5", "gemini-3-pro-preview", "gemini-2.5-flash"})
+"""By names of families that are asked in different ways too."""
+WINDOW = 8192
+LIMIT = 16
+THOUGHT = "Let me see."
+SIGNATURE = "c2lnbmVk"
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """One request, as far as it matters for the answer."""
+
+    model: str
+    question: str
+    tools: tuple[str, ...] = ()
+    forced: str | None = None
+    has_result: bool = False
+    has_schema: bool = False
+    limit: int | None = None
+    stop: bool = False
+    thinks: bool = False
+    forgotten: bool = False
+    """A thought that it signed was not sent back."""
+    strange: bool = False
+    """There is a parameter that the API does not have."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Said:
+    """One answer."""
+
+    thought: str = ""
+    text: tuple[str, ...] = ()
+    calls: tuple[tuple[str, Json], ...] = ()
+    cut: bool = False
+    tokens: int = 7
+
+
+@dataclass(frozen=True, kw_only=True)
+class Refused:
+    """No answer: `unknown` for a model that is not there, `long` for a prompt that does not fit, `unsigned` for a
+    thought that is not sent back, `stop` where the API has no stop sequences."""
+
+    why: str
+
+
+def said(asked: Asked) -> Said | Refused:
+    if asked.model not in MODELS:
+        return Refused(why="unknown")
+    if asked.question.count("river") > WINDOW:
+        return Refused(why="long")
+    if asked.strange:
+        return Refused(why="stop")
+    if asked.forgotten:
+        return Refused(why="unsigned")
+    if asked.limit == LIMIT:
+        return Said(text=("1, 2, ", "3, 4"), cut=True, tokens=LIMIT)
+    thought = THOUGHT if asked.thinks else ""
+    if asked.tools and not asked.has_result:
+        if asked.forced or "search" in asked.tools:
+            return Said(thought=thought, calls=((asked.forced or "search", {"query": "weather"}),))
+        cities = ("Paris", "Rome") if "Rome" in asked.question else ("Paris",)
+        return Said(thought=thought, calls=tuple(("get_weather", {"city": city}) for city in cities))
+    if asked.has_schema:
+        return Said(thought=thought, text=(json.dumps({"a": 3, "b": 4, "sum": 7}),))
+    if "Count to 12" in asked.question:
+        return Said(thought=thought, text=("9, 10, 11, ",) if asked.stop else ("9, 10, 11, ", "12"))
+    return Said(thought=thought, text=("Hel", "lo."))
