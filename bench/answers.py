@@ -84,6 +84,16 @@ _DELTAS = {True: re.compile(rb'"delta":\s*"([^"]*)"'), False: re.compile(rb'"con
 _ENDS = {True: re.compile(rb'"response\.completed"'), False: re.compile(rb'"finish_reason":\s*"stop"')}
 
 
+_ID = re.compile(rb'"id":\s*"(resp_[^"]+)"')
+
+
+def response_id(body: bytes) -> str:
+    """The id of the response that a Responses stream is of. Raises ValueError for what is none."""
+    if not (match := _ID.search(body)):
+        raise ValueError(f"no id in {body[:200]!r}…")
+    return match[1].decode()
+
+
 _SHOWN = 600
 
 

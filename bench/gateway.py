@@ -1,31 +1,58 @@
 """The gateway as a user starts it: with a config file and no special switches."""
 
 import sys
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Literal
 
 import orjson
 
 from bench.processes import Server, listening
 
+KEY = "bench"
+"""What the load generator sends as its key."""
+
+
+@dataclass(frozen=True)
+class Setup:
+    """How it is configured. Without `store_url` it keeps nothing."""
+
+    upstream: Literal["chat", "responses"] = "chat"
+    """The dialect of what it asks."""
+    store_url: str | None = None
+    workers: int = 1
+    keys: bool = False
+
 
 def gateway(
-    upstream: Server, core: int | None, home: Path, *, store_url: str | None = None
+    upstream: Server,
+    core: int | None,
+    home: Path,
+    setup: Setup | None = None,
+    environment: Mapping[str, str] | None = None,
 ) -> AbstractContextManager[Server]:
-    """One in front of `upstream`. Without `store_url` it keeps nothing."""
+    """One in front of `upstream`."""
     config = home / "config.yaml"
     # JSON is YAML too.
-    config.write_bytes(
-        orjson.dumps(
-            {
-                "server": {"port": 0},
-                "store": {"url": store_url},
-                "providers": {
-                    "upstream": {"type": "openai_compatible", "base_url": f"http://127.0.0.1:{upstream.port}/v1"}
-                },
-                "models": {"*": {"provider": "upstream"}},
-            }
-        )
-    )
+    config.write_bytes(orjson.dumps(_config(upstream.port, setup or Setup())))
     command = [str(Path(sys.executable).parent / "responses-gateway"), "serve", "--config", str(config)]
-    return listening("gateway", command, core, home / "gateway.log")
+    return listening("gateway", command, core, home / "gateway.log", environment)
+
+
+def _config(upstream: int, setup: Setup) -> dict[str, Any]:
+    provider = {
+        "type": "openai_compatible",
+        "base_url": f"http://127.0.0.1:{upstream}/v1",
+        "dialects": [setup.upstream],
+        "capabilities": {"images": True},
+    }
+    keys = [{"name": "bench", "key": KEY, "models": ["*"]}]
+    return {
+        "server": {"port": 0, "workers": setup.workers},
+        "store": {"url": setup.store_url},
+        "providers": {"upstream": provider},
+        "models": {"*": {"provider": "upstream"}},
+        **({"auth": {"keys": keys}} if setup.keys else {}),
+    }

@@ -11,37 +11,18 @@ import sys
 from dataclasses import asdict, dataclass, field
 from statistics import median
 from time import perf_counter
-from typing import Any, cast
+from typing import cast
 
 import httptools
-import orjson
 import uvloop
 
-from bench.answers import DELTA, END, FIRST_DELTA, Model, wrong
+from bench.answers import DELTA, END, FIRST_DELTA, Model, response_id, wrong
+from bench.requests import Spec, replay_bytes, request_bytes
 
 _WARM_UP_MODEL = "bench-4"
 _MAX_WRONG = 5
-
-
-@dataclass(frozen=True)
-class Spec:
-    """What to ask, of whom, and how often. No request starts after `seconds`; those under way are read to the end."""
-
-    port: int
-    path: str
-    model: str
-    stream: bool
-    connections: int
-    seconds: float
-    hold: bool = False
-    fields: dict[str, Any] = field(default_factory=dict)
-    """Further fields of the request's body."""
-    apart: bool = False
-    """Paced streams start evenly over the length of one, so that their ends do not come together."""
-
-    @property
-    def responses(self) -> bool:
-        return self.path.endswith("/responses")
+_PATIENCE_S = 150
+"""On top of what a load takes by itself: a server that never answers is no reason to wait for ever."""
 
 
 @dataclass
@@ -61,22 +42,6 @@ class Result:
     """What was wrong with answers, the first few."""
 
 
-def request_bytes(spec: Spec, model: str) -> bytes:
-    question = "Say the tokens."
-    body: dict[str, Any] = {"model": model, "stream": spec.stream}
-    if spec.responses:
-        body |= {"input": question, "store": False}
-    else:
-        body["messages"] = [{"role": "user", "content": question}]
-    body |= spec.fields
-    content = orjson.dumps(body)
-    head = (
-        f"POST {spec.path} HTTP/1.1\r\nhost: 127.0.0.1:{spec.port}\r\ncontent-type: application/json\r\n"
-        f"authorization: Bearer bench\r\ncontent-length: {len(content)}\r\n\r\n"
-    )
-    return head.encode() + content
-
-
 class Client(asyncio.Protocol):
     """One connection that asks one question at a time."""
 
@@ -90,6 +55,8 @@ class Client(asyncio.Protocol):
         self._answered: asyncio.Future[None] | None = None
         self._model = Model.named(spec.model)
         self._body: list[bytes] = []
+        self._requests: dict[str, bytes] = {}
+        self._kept: str | None = None
         self._sent_at = 0.0
         self._last_delta_at = 0.0
         self.begun = asyncio.Event()
@@ -125,6 +92,8 @@ class Client(asyncio.Protocol):
             fault = wrong(body, self._model, responses=self._spec.responses, streamed=self._spec.stream)
         if fault and len(self.result.wrong) < _MAX_WRONG:
             self.result.wrong.append(fault)
+        if self._spec.resume and self._kept is None and not fault:
+            self._kept = response_id(body)
         self.result.requests += 1
         self.result.deltas += self._model.deltas
         if self._answered and not self._answered.done():
@@ -141,11 +110,25 @@ class Client(asyncio.Protocol):
         self._model = Model.named(model)
         self._body.clear()
         self.begun.clear()
+        content = self._request(model)
         self._sent_at = perf_counter()
-        self.transport.write(request_bytes(self._spec, model))
+        self.transport.write(content)
+
+    def _request(self, model: str) -> bytes:
+        if self._kept is not None:
+            return replay_bytes(self._spec, self._kept)
+        if model not in self._requests:
+            self._requests[model] = request_bytes(self._spec, model)
+        return self._requests[model]
 
 
 async def run(spec: Spec) -> Result:
+    """Raises TimeoutError where the server does not answer."""
+    async with asyncio.timeout(spec.seconds + _PATIENCE_S):
+        return await _run(spec)
+
+
+async def _run(spec: Spec) -> Result:
     loop = asyncio.get_running_loop()
     warm_up, result = Result(), Result()
     clients = [
@@ -153,7 +136,7 @@ async def run(spec: Spec) -> Result:
         for _ in range(spec.connections)
     ]
     if not spec.hold:
-        await asyncio.gather(*(client.ask(_WARM_UP_MODEL) for client in clients))
+        await asyncio.gather(*(client.ask(spec.model if spec.resume else _WARM_UP_MODEL) for client in clients))
     await _turn("ready")
     for client in clients:
         client.result = result
@@ -205,7 +188,7 @@ def middle_and_tail(times: list[float]) -> list[float]:
 
 
 def main() -> None:
-    result = asdict(uvloop.run(run(Spec(**json.loads(sys.argv[1])))))
+    result = asdict(uvloop.run(run(Spec.read(sys.argv[1]))))
     # Every request has a time; a line that holds them all would outgrow the pipe that carries it.
     result["first_deltas"] = [median(result["first_deltas"])] if result["first_deltas"] else []
     result["wholes"] = [median(result["wholes"])] if result["wholes"] else []

@@ -8,8 +8,9 @@ from pathlib import Path
 from statistics import median
 from subprocess import Popen
 
-from bench.load import Result, Spec
+from bench.load import Result
 from bench.processes import Server, load
+from bench.requests import Spec
 from bench.scenarios import Scenario
 
 _SETTLE_CONNECTIONS = 8
@@ -38,8 +39,14 @@ def measure(server: Server, scenario: Scenario, seconds: float, core: int | None
     elif direct:
         value = None
     else:
-        value = spent * 1e6 / (result.deltas if scenario.measure == "delta" else result.requests)
+        value = spent * 1e6 / _delivered(result, scenario)
     return Figure(value, result.requests / result.elapsed, result.deltas / result.elapsed)
+
+
+def _delivered(result: Result, scenario: Scenario) -> int:
+    if scenario.measure == "delta":
+        return result.deltas
+    return result.requests * (scenario.history.items if scenario.measure == "item" else 1)
 
 
 def under_load(server: Server, spec: Spec, core: int | None, log: Path) -> tuple[Result, float]:

@@ -11,11 +11,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from time import monotonic, sleep
+
+from bench import proc_tree
+from bench.proc_tree import Usage
 
 _LISTENING = re.compile(r"listening on http://[^:]+:(\d+)")
-_TICKS = os.sysconf("SC_CLK_TCK")
-_PAGE = os.sysconf("SC_PAGE_SIZE")
 _STOP_S = 30
+_START_S = 120
+_LOOK_S = 0.02
 
 
 @dataclass(frozen=True)
@@ -27,12 +31,16 @@ class Server:
     process: subprocess.Popen[str]
 
     def cpu_s(self) -> float:
-        """User and system time of the whole process tree so far; steps of a hundredth of a second."""
-        return sum(_cpu_ticks(pid) for pid in _tree(self.process.pid)) / _TICKS
+        """User and system time of the whole process tree so far."""
+        return proc_tree.cpu_s(self.process.pid)
 
     def resident_bytes(self) -> int:
         """Resident memory of the whole process tree."""
-        return sum(int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE for pid in _tree(self.process.pid))
+        return proc_tree.resident_bytes(self.process.pid)
+
+    def usage(self) -> Usage:
+        """What the whole process tree holds."""
+        return proc_tree.usage(self.process.pid)
 
 
 def announce(port: int) -> None:
@@ -55,29 +63,46 @@ def listening(
 
 
 @contextmanager
+def accepting(
+    name: str,
+    command: Sequence[str],
+    port: int,
+    core: int | None,
+    log: Path,
+    environment: Mapping[str, str] | None = None,
+) -> Iterator[Server]:
+    """Start a server that says nothing once it listens on `port`; end it with the block. Raises RuntimeError if it does
+    not start."""
+    with _started(command, core, log, environment, quiet=True) as process:
+        if not _accepts(port, process):
+            raise RuntimeError(f"{name} did not start; its log is\n{log.read_text()[-2000:]}")
+        yield Server(name, port, process)
+
+
+@contextmanager
 def nginx(upstream: int, core: int | None, home: Path) -> Iterator[Server | None]:
     """An nginx that forwards everything to `upstream`, unbuffered; None where nginx is not installed."""
     binary = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
     if binary is None:
         yield None
         return
-    port = _free_port()
+    port = free_port()
     config = home / "nginx.conf"
     config.write_text(_NGINX.format(home=home, port=port, upstream=upstream))
     command = [binary, "-p", str(home), "-c", str(config), "-e", str(home / "nginx-error.log")]
-    with _started(command, core, home / "nginx.log", None) as process:
-        _wait_until_accepting(port, process)
-        yield Server("nginx", port, process)
+    with accepting("nginx", command, port, core, home / "nginx.log") as server:
+        yield server
 
 
 _NGINX = """
 daemon off; worker_processes 1; pid {home}/nginx.pid; error_log {home}/nginx-error.log;
 events {{ worker_connections 4096; }}
 http {{
-  access_log off; client_body_temp_path {home}/body; proxy_temp_path {home}/proxy;
+  access_log off; client_max_body_size 64m; client_body_buffer_size 8m;
+  client_body_temp_path {home}/body; proxy_temp_path {home}/proxy;
   fastcgi_temp_path {home}/fastcgi; uwsgi_temp_path {home}/uwsgi; scgi_temp_path {home}/scgi;
   keepalive_requests 1000000;
-  upstream model {{ server 127.0.0.1:{upstream}; keepalive 512; keepalive_requests 1000000; }}
+  upstream model {{ server 127.0.0.1:{upstream}; keepalive 1024; keepalive_requests 1000000; }}
   server {{
     listen 127.0.0.1:{port} backlog=1024;
     location / {{
@@ -91,7 +116,12 @@ http {{
 
 @contextmanager
 def _started(
-    command: Sequence[str], core: int | None, log: Path, environment: Mapping[str, str] | None
+    command: Sequence[str],
+    core: int | None,
+    log: Path,
+    environment: Mapping[str, str] | None,
+    *,
+    quiet: bool = False,
 ) -> Iterator[subprocess.Popen[str]]:
     def pin() -> None:
         if core is not None:
@@ -101,7 +131,7 @@ def _started(
         process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
+            stdout=errors if quiet else subprocess.PIPE,
             stderr=errors,
             text=True,
             preexec_fn=pin,
@@ -131,35 +161,18 @@ def cores() -> tuple[int | None, int | None]:
     return (mine[0], mine[1]) if len(mine) > 1 else (None, None)
 
 
-def _tree(root: int) -> list[int]:
-    parents: dict[int, list[int]] = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = stat.read_text().rpartition(") ")[2].split()
-        except (FileNotFoundError, ProcessLookupError):
-            continue  # it ended between the listing and the reading
-        parents.setdefault(int(fields[1]), []).append(int(stat.parent.name))
-    tree = [root]
-    for pid in tree:
-        tree += parents.get(pid, [])
-    return tree
-
-
-def _cpu_ticks(pid: int) -> int:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
-    return int(fields[11]) + int(fields[12])
-
-
-def _free_port() -> int:
+def free_port() -> int:
+    """One that nobody listens on yet."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
-def _wait_until_accepting(port: int, process: subprocess.Popen[str]) -> None:
-    while process.poll() is None:
+def _accepts(port: int, process: subprocess.Popen[str]) -> bool:
+    deadline = monotonic() + _START_S
+    while process.poll() is None and monotonic() < deadline:
         with socket.socket() as probe:
             if probe.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        os.sched_yield()
-    raise RuntimeError(f"nginx ended with status {process.returncode}")
+                return True
+        sleep(_LOOK_S)
+    return False

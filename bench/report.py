@@ -1,110 +1,156 @@
-"""Medians, ratios and the table."""
+"""Medians, ratios and the tables."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
 
+from bench.baseline import Written
 from bench.measure import Figure
 from bench.scenarios import Scenario
-from bench.state_report import StateRow, aligned, number
+from bench.state_report import StateRow
+from bench.table import limit, number, titled
 
 RESULTS = Path(__file__).parent / "results"
 LATEST = RESULTS / "latest.json"
 BASELINE = RESULTS / "baseline.json"
-WORSE = 1.25
-"""A figure this much above the baseline's is marked; less is noise on a shared machine."""
+
+OURS, DIRECT, NGINX = "gateway", "direct", "nginx"
+_BESIDE = (DIRECT, NGINX, OURS)
 
 
 @dataclass(frozen=True)
 class Row:
-    """One scenario's medians. `score` is what the target is compared with."""
+    """One scenario. `figures` are medians by server, the others are of each round: `scores` is what the targets are
+    compared with, `ratios` what a run on another machine can be compared with."""
 
     name: str
     unit: str
-    direct: Figure
-    nginx: Figure | None
-    gateway: Figure
-    score: float | None
-    target: float
+    absolute: bool
+    figures: dict[str, Figure]
+    scores: list[float]
+    ratios: list[float]
+    target: float | None
+    fast: float | None
 
     @property
-    def missed(self) -> bool:
-        return self.score is not None and self.score > self.target
+    def score(self) -> float | None:
+        return median(self.scores) if self.scores else None
+
+    @property
+    def reached(self) -> str:
+        """The best target that is."""
+        if self.score is None or self.target is None or self.fast is None:
+            return ""
+        return "fast" if self.score <= self.fast else "main job" if self.score <= self.target else "missed"
 
 
-def row(scenario: Scenario, runs: dict[str, list[Figure]]) -> Row:
-    """The medians of interleaved runs, by server: `direct`, `gateway` and, where it is installed, `nginx`."""
-    figures = {name: _median(of) for name, of in runs.items()}
-    gateway, nginx = figures["gateway"], figures.get("nginx")
+def row(scenario: Scenario, rounds: Sequence[dict[str, Figure]]) -> Row:
+    """Of interleaved rounds, by server: `direct`, `gateway`, and those that are installed of `nginx` and the peers."""
+    servers = dict.fromkeys(name for one in rounds for name in one)
+    ratios = [ratio for one in rounds if (ratio := _to_nginx(one)) is not None]
     return Row(
         name=scenario.name,
         unit=scenario.unit,
-        direct=figures["direct"],
-        nginx=nginx,
-        gateway=gateway,
-        score=_score(scenario, figures["direct"], nginx, gateway),
+        absolute=scenario.absolute,
+        figures={name: _median([one[name] for one in rounds if name in one]) for name in servers},
+        scores=[_added(one, scenario) for one in rounds] if scenario.absolute else ratios,
+        ratios=ratios,
         target=scenario.target,
+        fast=scenario.fast,
     )
 
 
-def write(rows: list[Row], state: list[StateRow], machine: str, path: Path) -> None:
-    path.parent.mkdir(exist_ok=True)
-    written = {
+def written(rows: Sequence[Row], state: Sequence[StateRow], start: Sequence[StateRow], machine: str) -> Written:
+    """The file of results. Every row has its `ratios`: they are what the baseline is compared by."""
+    return {
         "machine": machine,
-        "rows": [asdict(row) for row in rows],
+        "rows": [asdict(row) | {"score": row.score, "reached": row.reached} for row in rows],
         "state": [asdict(row) for row in state],
+        "start": [asdict(row) for row in start],
     }
-    path.write_text(json.dumps(written, indent=2) + "\n")
 
 
-def baseline_scores(path: Path = BASELINE) -> dict[str, float]:
-    """Scores of the committed run by scenario; empty where there is none."""
-    if not path.exists():
-        return {}
-    return {row["name"]: row["score"] for row in json.loads(path.read_text())["rows"] if row["score"] is not None}
+def save(results: Written, path: Path) -> None:
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps(results, indent=2) + "\n")
 
 
-def table(scenarios: list[Scenario], rows: list[Row], baseline: dict[str, float]) -> str:
-    lines = [_COLUMNS, tuple("-" * len(name) for name in _COLUMNS)]
-    lines += [_cells(scenario, row, baseline.get(row.name)) for scenario, row in zip(scenarios, rows, strict=True)]
-    return aligned(lines)
+def table(rows: Sequence[Row]) -> str:
+    columns = (
+        "scenario",
+        "unit",
+        *_BESIDE,
+        "score",
+        "main job",
+        "fast",
+        "reached",
+        "req/s",
+        "deltas/s",
+    )
+    return titled(columns, [*map(_cells, rows)])
 
 
-_COLUMNS = ("scenario", "unit", "direct", "nginx", "gateway", "score", "target", "baseline", "req/s", "deltas/s", "")
+def peers_table(rows: Sequence[Row]) -> str | None:
+    """Each peer beside the gateway; None where none was measured."""
+    names = list(dict.fromkeys(name for row in rows for name in row.figures if name not in _BESIDE))
+    if not names:
+        return None
+    compared = [row for row in rows if any(name in row.figures for name in names)]
+    return titled(
+        ("peers", "unit", OURS, *names, "less than all"),
+        [
+            (
+                row.name,
+                row.unit,
+                *(number(_value(row, name)) for name in (OURS, *names)),
+                "yes" if _least(row, names) else "no",
+            )
+            for row in compared
+        ],
+    )
 
 
-def _cells(scenario: Scenario, row: Row, before: float | None) -> tuple[str, ...]:
-    sign = "" if scenario.absolute else "x nginx"
-    marks = ["missed"] * row.missed
-    if before is not None and row.score is not None and row.score > before * WORSE:
-        marks.append("worse than the baseline")
+def _least(row: Row, names: Sequence[str]) -> bool:
+    ours = _value(row, OURS)
+    theirs = [value for name in names if (value := _value(row, name)) is not None]
+    return ours is not None and all(ours < value for value in theirs)
+
+
+def _value(row: Row, name: str) -> float | None:
+    figure = row.figures.get(name)
+    return figure.value if figure else None
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    sign = "" if row.absolute else "x nginx"
     return (
         row.name,
         row.unit,
-        number(row.direct.value),
-        number(row.nginx.value if row.nginx else None),
-        number(row.gateway.value),
+        *(number(_value(row, name)) for name in _BESIDE),
         f"{number(row.score)} {sign}".strip(),
-        f"≤ {number(row.target)}",
-        number(before),
+        limit(row.target),
+        limit(row.fast),
+        row.reached,
         _rates(row, "requests_per_s"),
         _rates(row, "deltas_per_s"),
-        ", ".join(marks),
     )
 
 
-def _score(scenario: Scenario, direct: Figure, nginx: Figure | None, gateway: Figure) -> float | None:
-    assert gateway.value is not None
-    if scenario.measure == "first delta":
-        assert direct.value is not None
-        return gateway.value - direct.value
-    if scenario.absolute:
-        return gateway.value
-    return gateway.value / nginx.value if nginx and nginx.value else None
+def _added(figures: dict[str, Figure], scenario: Scenario) -> float:
+    """What the gateway adds to a direct run, where there is something to measure in one."""
+    ours, direct = figures[OURS].value, figures[DIRECT].value
+    assert ours is not None, scenario
+    return ours - direct if direct is not None else ours
 
 
-def _median(figures: list[Figure]) -> Figure:
+def _to_nginx(figures: dict[str, Figure]) -> float | None:
+    ours, theirs = (figures[name].value if name in figures else None for name in (OURS, NGINX))
+    return ours / theirs if ours is not None and theirs else None
+
+
+def _median(figures: Sequence[Figure]) -> Figure:
     values = [figure.value for figure in figures if figure.value is not None]
     return Figure(
         median(values) if values else None,
@@ -115,6 +161,5 @@ def _median(figures: list[Figure]) -> Figure:
 
 def _rates(row: Row, field: str) -> str:
     """direct / nginx / gateway."""
-    figures = [row.direct, *([row.nginx] if row.nginx else []), row.gateway]
-    rates = [getattr(figure, field) for figure in figures]
+    rates = [getattr(row.figures[name], field) for name in _BESIDE if name in row.figures]
     return " / ".join(f"{rate:,.0f}" for rate in rates) if any(rates) else "-"

@@ -1,83 +1,123 @@
 """The order of a run: start everything, measure in turns so that foreign load falls on all alike, report."""
 
-import argparse
 import os
 import platform
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
-from bench import report, state_report
+from bench import baseline, report, state_report
 from bench.chain import CHAIN, chain_rows
 from bench.databases import databases
 from bench.gateway import gateway
 from bench.measure import Figure, WrongAnswers, measure
+from bench.options import Options, options
+from bench.peers import peers
+from bench.plot import draw
 from bench.processes import Server, cores, listening, nginx
 from bench.scenarios import SCENARIOS, Scenario
+from bench.start import START, UnwantedModules, heaviest_modules, start_rows
 from bench.state import STATE, Bench, StateScenario, state_rows
 from bench.state_report import StateRow
 
-
-@dataclass(frozen=True)
-class Options:
-    rounds: int
-    seconds: float
-    only: str
-    keep: bool
+NAMES = (*(scenario.name for scenario in SCENARIOS), *(scenario.name for scenario in STATE), CHAIN, START)
 
 
 def main() -> int:
-    """Print the table; 1 when an answer was wrong."""
-    options = _options()
-    scenarios = [scenario for scenario in SCENARIOS if options.only in scenario.name]
-    stateful = [scenario for scenario in STATE if options.only in scenario.name]
+    """Print the tables; 1 when an answer was wrong or the gateway imports what it should not."""
+    chosen = options(NAMES)
+    if chosen.list:
+        print("\n".join(NAMES))
+        return 0
     try:
         with tempfile.TemporaryDirectory(prefix="bench-") as home:
-            rows = run(scenarios, options, Path(home))
-            kept = run_stateful(stateful, options, Path(home), chain=options.only in CHAIN)
+            scenarios = [one for one in SCENARIOS if chosen.wants(one.name, default=one.default)]
+            rows = run(scenarios, chosen, Path(home))
+            stateful = [one for one in STATE if chosen.wants(one.name, default=one.default)]
+            kept = run_stateful(stateful, chosen, Path(home), chain=chosen.wants(CHAIN))
+            start = run_start(chosen, Path(home)) if chosen.wants(START) else []
     except WrongAnswers as wrong:
         print(f"wrong answers, so there are no figures: {wrong}", file=sys.stderr)
         return 1
-    if rows:
-        print(report.table(scenarios, rows, report.baseline_scores()))
-        print("req/s and deltas/s: direct / nginx / gateway. CPU is user + system time of the whole process tree.")
-    if kept:
-        print(state_report.table(kept))
-        print(
-            "without / with: the same load, answered without and with the store. A database server's CPU is not in it."
-        )
-    report.write(rows, kept, _machine(), report.LATEST)
-    if options.keep:
-        report.write(rows, kept, _machine(), report.BASELINE)
+    except UnwantedModules as found:
+        print(f"the gateway imports what nobody has configured: {found}", file=sys.stderr)
+        return 1
+    if not (rows or kept or start):
+        print("there is no such scenario; --list names all", file=sys.stderr)
+        return 1
+    _tell(rows, kept, start)
+    _compare_and_save(report.written(rows, kept, start, _machine()), keep=chosen.keep)
     return 0
 
 
-def run(scenarios: list[Scenario], options: Options, home: Path) -> list[report.Row]:
+def _tell(rows: Sequence[report.Row], kept: Sequence[StateRow], start: Sequence[StateRow]) -> None:
+    if rows:
+        print(report.table(rows))
+        print("req/s and deltas/s: direct / nginx / gateway. CPU is user + system time of the whole process tree.")
+    if beside := report.peers_table(rows):
+        print(f"\n{beside}")
+    if kept:
+        print(f"\n{state_report.table(kept)}")
+        print("without / with: the same load, without and with the store. A database server's CPU is not in it.")
+    if start:
+        print(f"\n{state_report.start_table(start)}")
+
+
+def _compare_and_save(results: baseline.Written, *, keep: bool) -> None:
+    before = baseline.read(report.BASELINE)
+    if changes := baseline.compare(before, results):
+        print(f"\n{baseline.table(changes)}")
+        print("Ratios within each run: to nginx, to the same load without the store, to a bare server.")
+    report.save(results, report.LATEST)
+    draw(report.LATEST, report.BASELINE)
+    if keep:
+        report.save(baseline.merged(before, results), report.BASELINE)
+        draw(report.BASELINE, None)
+
+
+def run(scenarios: Sequence[Scenario], options: Options, home: Path) -> list[report.Row]:
     """The rows of all scenarios. Raises WrongAnswers."""
+    if not scenarios:
+        return []
     measured, loaded = cores()
     if measured is None:
         print("only one core: the gateway, the load and the upstream share it", file=sys.stderr)
-    rows: list[report.Row] = []
-    with _upstream(loaded, home) as upstream:
-        for scenario in scenarios:
-            runs: dict[str, list[Figure]] = {}
-            for turn in range(options.rounds):
-                print(f"{scenario.name}: {turn + 1} of {options.rounds}", file=sys.stderr)
-                # Fresh servers each time: memory that one load left behind would hide what the next one takes.
-                with _servers(upstream, measured, home) as servers:
-                    for server in servers:
-                        figure = measure(
-                            server, scenario, options.seconds, loaded, home / "load.log", direct=server is upstream
-                        )
-                        runs.setdefault(server.name, []).append(figure)
-            rows.append(report.row(scenario, runs))
-    return rows
+    with ExitStack() as stack:
+        upstream = stack.enter_context(_upstream(loaded, home))
+        beside = stack.enter_context(peers(upstream, measured, home)) if options.peers else []
+        return [_row(scenario, upstream, beside if scenario.peers else [], options, home) for scenario in scenarios]
 
 
-def run_stateful(scenarios: list[StateScenario], options: Options, home: Path, *, chain: bool) -> list[StateRow]:
+def _row(scenario: Scenario, upstream: Server, beside: Sequence[Server], options: Options, home: Path) -> report.Row:
+    measured, loaded = cores()
+    rounds: list[dict[str, Figure]] = []
+    for turn in range(options.rounds):
+        print(f"{scenario.name}: {turn + 1} of {options.rounds}", file=sys.stderr)
+        figures: dict[str, Figure] = {}
+        # A fresh gateway each time: memory that one load left behind would hide what the next one takes.
+        with _servers(scenario, upstream, measured, home) as servers:
+            for server in _turned([*servers, *beside], turn):
+                try:
+                    figures[server.name] = measure(
+                        server, scenario, options.seconds, loaded, home / "load.log", direct=server is upstream
+                    )
+                except (WrongAnswers, RuntimeError) as failure:
+                    if server not in beside:
+                        raise
+                    print(f"no figure of {server.name}: {failure}", file=sys.stderr)
+        rounds.append(figures)
+    return report.row(scenario, rounds)
+
+
+def _turned(servers: list[Server], turn: int) -> list[Server]:
+    """In another order each round: what comes first may find the machine in another state."""
+    first = turn % len(servers)
+    return servers[first:] + servers[:first]
+
+
+def run_stateful(scenarios: Sequence[StateScenario], options: Options, home: Path, *, chain: bool) -> list[StateRow]:
     """What the store costs. Raises WrongAnswers."""
     if not scenarios and not chain:
         return []
@@ -86,9 +126,18 @@ def run_stateful(scenarios: list[StateScenario], options: Options, home: Path, *
         rows: list[StateRow] = []
         if scenarios:
             with _upstream(loaded, home) as upstream:
-                bench = Bench(upstream, measured, loaded, home, options.rounds, options.seconds)
+                bench = Bench(upstream, measured, loaded, home, options.state_rounds, options.seconds)
                 rows += state_rows(scenarios, made, bench)
         return rows + (chain_rows(made) if chain else [])
+
+
+def run_start(options: Options, home: Path) -> list[StateRow]:
+    """What the start costs. Raises UnwantedModules."""
+    measured, loaded = cores()
+    print(START, file=sys.stderr)
+    with _upstream(loaded, home) as upstream:
+        print(heaviest_modules(upstream, measured, home))
+        return start_rows(upstream, measured, home, options.rounds)
 
 
 def _upstream(core: int | None, home: Path) -> AbstractContextManager[Server]:
@@ -96,9 +145,9 @@ def _upstream(core: int | None, home: Path) -> AbstractContextManager[Server]:
 
 
 @contextmanager
-def _servers(upstream: Server, core: int | None, home: Path) -> Iterator[list[Server]]:
+def _servers(scenario: Scenario, upstream: Server, core: int | None, home: Path) -> Iterator[list[Server]]:
     with ExitStack() as stack:
-        measured = stack.enter_context(gateway(upstream, core, home))
+        measured = stack.enter_context(gateway(upstream, core, home, scenario.setup))
         forwarder = stack.enter_context(nginx(upstream.port, core, home))
         if forwarder is None:
             print(
@@ -106,18 +155,6 @@ def _servers(upstream: Server, core: int | None, home: Path) -> Iterator[list[Se
                 file=sys.stderr,
             )
         yield [upstream, *([forwarder] if forwarder else []), measured]
-
-
-def _options() -> Options:
-    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="one short round of each scenario")
-    parser.add_argument("--rounds", type=int, help="how often each is measured; the median counts (3)")
-    parser.add_argument("--seconds", type=float, help="length of one measurement (4)")
-    parser.add_argument("--only", default="", metavar="TEXT", help="only scenarios whose name holds this")
-    parser.add_argument("--keep", action="store_true", help="write the result to the baseline file")
-    given = parser.parse_args()
-    rounds, seconds = (1, 1.0) if given.quick else (3, 4.0)
-    return Options(rounds=given.rounds or rounds, seconds=given.seconds or seconds, only=given.only, keep=given.keep)
 
 
 def _machine() -> str:

@@ -1,30 +1,47 @@
 """What is measured, and what the gateway must reach."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
-from bench.load import Spec
+from bench.gateway import Setup
+from bench.requests import History, Spec
 
-Measure = Literal["delta", "request", "first delta", "stream"]
-"""CPU per delta, CPU per request, time to the first delta, memory per open stream."""
+Measure = Literal["delta", "request", "item", "first delta", "stream"]
+"""CPU per delta, per request, per item of the history, time to the first delta, memory per open stream."""
+
+_UNITS: dict[Measure, str] = {
+    "delta": "µs/delta",
+    "request": "µs/request",
+    "item": "µs/item",
+    "first delta": "ms",
+    "stream": "KiB/stream",
+}
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """One load and one figure. `target` is a multiple of nginx's figure, or where `absolute` a limit in `unit`."""
+    """One load and one figure. The targets are multiples of nginx's figure, or where `absolute` limits in the unit:
+    `target` is what must be reached, `fast` what is aimed at."""
 
     name: str
     measure: Measure
     path: str
     model: str
     connections: int
-    target: float
+    target: float | None = None
+    fast: float | None = None
     stream: bool = True
     absolute: bool = False
+    history: History = field(default_factory=History)
+    setup: Setup = field(default_factory=Setup)
+    peers: bool = False
+    """Other routers and gateways are measured too where they are asked for."""
+    default: bool = True
+    """It is part of a run that names none."""
 
     @property
     def unit(self) -> str:
-        return {"delta": "µs/delta", "request": "µs/request", "first delta": "ms", "stream": "KiB/stream"}[self.measure]
+        return _UNITS[self.measure]
 
     def spec(self, port: int, seconds: float) -> Spec:
         return Spec(
@@ -35,18 +52,54 @@ class Scenario:
             connections=self.connections,
             seconds=seconds,
             hold=self.measure == "stream",
+            history=self.history,
         )
 
 
 _RESPONSES = "/v1/responses"
 _CHAT = "/v1/chat/completions"
+_OVER_RESPONSES = Setup(upstream="responses")
 
-SCENARIOS = (
-    Scenario("translate", "delta", _RESPONSES, "bench-128", 64, 3.0),
-    Scenario("relay chat", "delta", _CHAT, "bench-128", 64, 5.0),
-    Scenario("translate, 50 deltas/s", "delta", _RESPONSES, "bench-128-50ps", 64, 3.0),
-    Scenario("translate, not streaming", "request", _RESPONSES, "bench-128", 16, 35.0, stream=False),
-    Scenario("translate, 4 deltas", "request", _RESPONSES, "bench-4", 16, 12.0),
-    Scenario("first delta, one connection", "first delta", _RESPONSES, "bench-4", 1, 2.0, absolute=True),
-    Scenario("memory, 256 open streams", "stream", _RESPONSES, "bench-600-1ps", 256, 90.0, absolute=True),
+_IMAGES = History(items=200, images=10, image_bytes=480_000)
+_TEXTS = History(items=200)
+
+_MAIN = (
+    Scenario("translate", "delta", _RESPONSES, "bench-128", 64, 3.0, 1.3, peers=True),
+    Scenario("translate back", "delta", _CHAT, "bench-128", 64, setup=_OVER_RESPONSES),
+    Scenario("relay chat", "delta", _CHAT, "bench-128", 64, 5.0, 1.8, peers=True),
+    Scenario("relay Responses", "delta", _RESPONSES, "bench-128", 64, setup=_OVER_RESPONSES),
+    Scenario("translate, 50 deltas/s", "delta", _RESPONSES, "bench-128-50ps", 64, 3.0, 1.6, peers=True),
+    Scenario("translate, not streaming", "request", _RESPONSES, "bench-128", 16, 35.0, 10.0, stream=False, peers=True),
+    Scenario("translate, 4 deltas", "request", _RESPONSES, "bench-4", 16, 12.0, 4.5, peers=True),
+    Scenario("translate, 10,000 deltas", "delta", _RESPONSES, "bench-10000", 16),
+    Scenario("first delta, one connection", "first delta", _RESPONSES, "bench-4", 1, 2.0, 0.7, absolute=True),
+    Scenario("memory, 256 open streams", "stream", _RESPONSES, "bench-600-1ps", 256, 90.0, 45.0, absolute=True),
+    Scenario("history, 200 items, 5 MB", "item", _RESPONSES, "bench-4", 4, history=_IMAGES),
 )
+
+_MORE = (
+    Scenario("history, 200 items of text", "item", _RESPONSES, "bench-4", 4, history=_TEXTS, default=False),
+    Scenario("keys", "delta", _RESPONSES, "bench-128", 64, setup=Setup(keys=True), default=False),
+    Scenario("keys, 4 deltas", "request", _RESPONSES, "bench-4", 16, setup=Setup(keys=True), default=False),
+    Scenario("two workers", "delta", _RESPONSES, "bench-128", 64, setup=Setup(workers=2), default=False),
+    Scenario(
+        "two workers, 50 deltas/s", "delta", _RESPONSES, "bench-128-50ps", 64, setup=Setup(workers=2), default=False
+    ),
+    Scenario("translate back, 50 deltas/s", "delta", _CHAT, "bench-128-50ps", 64, setup=_OVER_RESPONSES, default=False),
+    Scenario("relay chat, 50 deltas/s", "delta", _CHAT, "bench-128-50ps", 64, default=False),
+    Scenario(
+        "relay Responses, 50 deltas/s", "delta", _RESPONSES, "bench-128-50ps", 64, setup=_OVER_RESPONSES, default=False
+    ),
+    Scenario("relay chat, not streaming", "request", _CHAT, "bench-128", 16, stream=False, default=False),
+)
+
+STREAMS = (1, 16, 64, 256, 1000)
+"""How many are open at once, in the scenarios `streams: …` that show what more of them cost."""
+
+_SCALED = tuple(
+    Scenario(f"streams: {count:,}{paced}", "delta", _RESPONSES, model, count, default=False)
+    for model, paced in (("bench-128", ", full speed"), ("bench-128-50ps", ", 50 deltas/s"))
+    for count in STREAMS
+)
+
+SCENARIOS = (*_MAIN, *_MORE, *_SCALED)

@@ -14,10 +14,11 @@ import orjson
 
 from bench.answers import Model, wrong_kept
 from bench.databases import Databases
-from bench.gateway import gateway
-from bench.load import Result, Spec
+from bench.gateway import Setup, gateway
+from bench.load import Result
 from bench.measure import WrongAnswers, under_load
 from bench.processes import Server
+from bench.requests import Spec
 from bench.state_report import StateRow
 from translation.json_types import Json
 
@@ -61,6 +62,10 @@ class StateScenario:
     kept: dict[str, Any]
     together: bool = False
     """Streams begin at once, and so end at once."""
+    resume: bool = False
+    """What is kept is replayed."""
+    default: bool = True
+    """It is part of a run that names none."""
 
 
 @dataclass(frozen=True)
@@ -113,12 +118,21 @@ STATE = (
     # Paced, so that the last delta and the end are not one write: what is between them is what is waited for.
     StateScenario("state: end of a stream, 1 connection", ("bench-16-200ps",), 1, _END, _KEPT),
     # Longer, so that the machine is not full: what waits for a core is not what keeping costs.
-    StateScenario("state: end of a stream, 16 connections", ("bench-64-200ps",), 16, _END, _KEPT),
-    StateScenario("state: 16 streams that end together", ("bench-64-200ps",), 16, _ENDS_TOGETHER, _KEPT, together=True),
-    StateScenario("state: short answer, 1 connection", ("bench-4",), 1, _SHORT, _KEPT),
+    StateScenario("state: end of a stream, 16 connections", ("bench-64-200ps",), 16, _END, _KEPT, default=False),
+    StateScenario(
+        "state: 16 streams that end together",
+        ("bench-64-200ps",),
+        16,
+        _ENDS_TOGETHER,
+        _KEPT,
+        together=True,
+        default=False,
+    ),
+    StateScenario("state: short answer, 1 connection", ("bench-4",), 1, _SHORT, _KEPT, default=False),
     StateScenario("state: 16 connections", ("bench-16", "bench-8000"), 16, _CPU, _KEPT),
     StateScenario("state: event log, full speed", ("bench-128",), 16, _LOG, _LOGGED),
-    StateScenario("state: event log, 50 deltas/s", ("bench-128-50ps",), 64, _LOG, _LOGGED),
+    StateScenario("state: event log, 50 deltas/s", ("bench-128-50ps",), 64, _LOG, _LOGGED, default=False),
+    StateScenario("state: resumed, 16 connections", ("bench-128",), 16, _LOG, _LOGGED, resume=True),
 )
 
 _Figures: TypeAlias = dict[str, list[tuple[float, float]]]
@@ -131,7 +145,7 @@ def state_rows(scenarios: Sequence[StateScenario], databases: Databases, bench: 
     for scenario in scenarios:
         figures: dict[str, _Figures] = {database: {} for database in databases}
         for _, (database, new_url) in itertools.product(range(bench.rounds), databases.items()):
-            with gateway(bench.upstream, bench.core, bench.home, store_url=new_url()) as server:
+            with gateway(bench.upstream, bench.core, bench.home, Setup(store_url=new_url())) as server:
                 without = _runs(server, scenario, _NOT_KEPT, bench)
                 kept = _runs(server, scenario, scenario.kept, bench)
             for reading in scenario.readings:
@@ -158,7 +172,8 @@ def _row(scenario: StateScenario, reading: Reading, database: str, pairs: Sequen
     without, kept = (median(values) for values in zip(*pairs, strict=True))
     # The target is SQLite's, on the machine that is measured; how far away a PostgreSQL is, its operator decides.
     target = reading.target if database == "SQLite" else None
-    return StateRow(f"{scenario.name}, {reading.name}", database, reading.unit, without, kept, target)
+    ratios = tuple(after / before for before, after in pairs if before)
+    return StateRow(f"{scenario.name}, {reading.name}", database, reading.unit, without, kept, target, ratios)
 
 
 def _runs(server: Server, scenario: StateScenario, fields: dict[str, Any], bench: Bench) -> list[Run]:
@@ -173,18 +188,22 @@ def _runs(server: Server, scenario: StateScenario, fields: dict[str, Any], bench
             seconds=bench.seconds,
             fields=fields,
             apart=not scenario.together,
+            resume=scenario.resume and fields["store"],
         )
         before = _newest(server, 1)
         result, cpu_s = under_load(server, spec, bench.load_core, bench.home / "load.log")
         model = Model.named(name)
-        if fields["store"]:
-            fault = wrong_kept(_newest(server, _LISTED), model, min(result.requests, _LISTED))
-        else:
-            fault = None if _newest(server, 1) == before else "something was kept of what was not to be"
-        if fault:
+        if fault := _wrong_kept(server, model, result, spec, before):
             raise WrongAnswers(fault)
         runs.append(Run(model, result, cpu_s))
     return runs
+
+
+def _wrong_kept(server: Server, model: Model, result: Result, spec: Spec, before: Json) -> str | None:
+    if not spec.fields["store"]:
+        return None if _newest(server, 1) == before else "something was kept of what was not to be"
+    answers = spec.connections if spec.resume else result.requests
+    return wrong_kept(_newest(server, _LISTED), model, min(answers, _LISTED))
 
 
 def _newest(server: Server, limit: int) -> Json:

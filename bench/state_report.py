@@ -1,13 +1,16 @@
-"""What the store costs, as a table."""
+"""What the store and the start cost, as tables."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+from bench.table import limit, number, titled
 
 
 @dataclass(frozen=True)
 class StateRow:
     """One figure on one database. `without` is that of the same load without the store, where there is such a load;
-    `score` is what the target is compared with."""
+    `score` is what the target is compared with. `ratios`, where they mean something on another machine too, are the
+    figure's to that without the store, in every round."""
 
     name: str
     database: str
@@ -15,6 +18,7 @@ class StateRow:
     without: float | None
     value: float
     target: float | None = None
+    ratios: tuple[float, ...] = ()
 
     @property
     def score(self) -> float:
@@ -26,23 +30,19 @@ class StateRow:
 
 
 def table(rows: Sequence[StateRow]) -> str:
-    return aligned([_COLUMNS, tuple("-" * len(name) for name in _COLUMNS), *map(_cells, rows)])
+    return titled(("state", "database", "unit", "without", "with", "added", "target", ""), [*map(_cells, rows)])
 
 
-def aligned(lines: Sequence[tuple[str, ...]]) -> str:
-    """Cells in columns, the first to the left."""
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return "\n".join(_aligned(line, widths) for line in lines)
+def start_table(rows: Sequence[StateRow]) -> str:
+    """`without` is a server that only imports FastAPI and uvicorn."""
+    return titled(
+        ("start", "unit", "bare", "gateway", "added", "ratio"),
+        [(row.name, row.unit, number(row.without), number(row.value), number(row.score), _ratio(row)) for row in rows],
+    )
 
 
-def number(value: float | None) -> str:
-    """With as many digits as mean something."""
-    if value is None:
-        return "-"
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.2f}" if abs(value) < 10 else f"{value:.1f}"
-
-
-_COLUMNS = ("state", "database", "unit", "without", "with", "added", "target", "")
+def _ratio(row: StateRow) -> str:
+    return number(row.value / row.without) if row.without else "-"
 
 
 def _cells(row: StateRow) -> tuple[str, ...]:
@@ -53,11 +53,6 @@ def _cells(row: StateRow) -> tuple[str, ...]:
         number(row.without),
         number(row.value),
         "-" if row.without is None else number(row.score),
-        "-" if row.target is None else f"≤ {number(row.target)}",
+        limit(row.target),
         "missed" if row.missed else "",
     )
-
-
-def _aligned(line: tuple[str, ...], widths: list[int]) -> str:
-    name, *numbers = (cell.rjust(width) for cell, width in zip(line, widths, strict=True))
-    return "  ".join([name.strip().ljust(widths[0]), *numbers]).rstrip()

@@ -18,6 +18,8 @@ _MODELS_REPLY = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-l
     _MODELS,
 )
 
+_NOT_FOUND = b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n"
+
 
 class Upstream(asyncio.Protocol):
     """One connection: reads requests with a Content-Length, plays the answer their model name asks for."""
@@ -26,25 +28,30 @@ class Upstream(asyncio.Protocol):
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._buffer = b""
+        self._buffer = bytearray()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast("asyncio.Transport", transport)  # uvloop's own has no common class with it
 
     def data_received(self, data: bytes) -> None:
         self._buffer += data
-        head, found, rest = self._buffer.partition(b"\r\n\r\n")
-        if not found:
+        ends = self._buffer.find(b"\r\n\r\n")
+        if ends < 0:
             return
+        head, body_at = bytes(self._buffer[:ends]), ends + 4
         _, named, length = head.lower().partition(b"\r\ncontent-length:")
         size = int(length.split(b"\r\n", 1)[0]) if named else 0
-        if len(rest) >= size:
-            self._buffer = rest[size:]
-            self._answer(head, rest[:size])
+        if len(self._buffer) - body_at >= size:
+            body = bytes(self._buffer[body_at : body_at + size])
+            del self._buffer[: body_at + size]
+            self._answer(head, body)
 
     def _answer(self, head: bytes, body: bytes) -> None:
         if head.startswith(b"GET"):
             self.transport.write(_MODELS_REPLY)
+            return
+        if not body:
+            self.transport.write(_NOT_FOUND)  # routers ask for much that only some engines have
             return
         asked = orjson.loads(body)
         model = Model.named(asked["model"])

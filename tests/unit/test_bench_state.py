@@ -3,7 +3,8 @@
 import pytest
 
 from bench.answers import Model, wrong_kept
-from bench.load import Result, Spec, middle_and_tail, request_bytes
+from bench.load import Result, middle_and_tail
+from bench.requests import Spec, request_bytes
 from bench.state import Run, per_delta_us, per_stream_us
 from bench.state_report import StateRow, table
 
