@@ -26,6 +26,7 @@ from providers.errors import (
 )
 from providers.incoming import Incoming, Iterated, Push
 from providers.rpc_status import meant_status, wait_headers
+from providers.template_errors import is_template_error
 from providers.transport import Limits, PooledTransport, Target
 from translation.json_types import Json
 from translation.overflow import is_context_overflow
@@ -318,6 +319,8 @@ class Upstream:
         error = _error_object(body)
         status = meant_status(status, error)
         message = self.scrub(str(error.get("message") or f"the upstream answered with status {status}"))
+        if status == 500 and is_template_error(message):
+            status = 400
         code = _text(error.get("code"))
         kind = _REJECTIONS.get(status, UpstreamRejected)
         if status in (400, 413, 422, 500) and is_context_overflow(message, code or _text(error.get("type"))):

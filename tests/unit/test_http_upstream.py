@@ -143,6 +143,30 @@ async def test_what_the_upstream_says_beside_its_message_is_kept() -> None:
     assert rejected.headers == {"retry-after": "7", "retry-after-ms": "7000", "x-should-retry": "true"}
 
 
+TEMPLATES = {
+    "llama.cpp's": (
+        "\n------------\nWhile executing CallExpression at line 85, column 32 in source:\n...\n"
+        "Error: Jinja Exception: System message must be at the beginning."
+    ),
+    "llama.cpp's, older": "System message must be at the beginning at row 12, column 5:\n{%- if not loop.first %}",
+    "LM Studio's": 'Error rendering prompt with jinja template: "Conversation roles must alternate".',
+    "Ollama's": '{"error":{"code":500,"message":"Error: Jinja Exception: No user query found.","type":"server_error"}}',
+}
+
+
+@pytest.mark.parametrize("words", TEMPLATES.values(), ids=list(TEMPLATES))
+async def test_a_conversation_that_a_template_refuses_is_the_clients_to_change(words: str) -> None:
+    with pytest.raises(errors.UpstreamRejected) as refused:
+        await post(answers(500, {"error": {"message": words}}))
+    assert (type(refused.value), refused.value.status) == (errors.UpstreamRejected, 400)
+
+
+async def test_any_other_failure_stays_the_upstreams() -> None:
+    with pytest.raises(errors.UpstreamRejected) as failed:
+        await post(answers(500, {"error": {"message": "row 5 of column 7 is gone"}}))
+    assert failed.value.status == 500
+
+
 SECRETS = {
     "the key": (f"bad key {KEY}!", "bad key [hidden]!"),
     "another key": ("bad key sk-live-abcdef123456", "bad key [hidden]"),
