@@ -84,6 +84,11 @@ class Exchange(Protocol):
 class RelayExchange(Protocol):
     """One request in the upstream's own dialect, not yet sent."""
 
+    @property
+    def losses(self) -> Sequence[Loss]:
+        """What the upstream is told and will not do; parameters under the names that the body has for them."""
+        ...
+
     def reads(self) -> AsyncGenerator[bytes, None]:
         """Send it as a stream; raw reads of the SSE reply. Raises ProviderError, also in the middle."""
         ...

@@ -6,8 +6,8 @@ from dataclasses import replace
 from providers.base import Capabilities, Counting, Dialect, Provider, WireDialect
 from providers.config import KINDS, ProviderConfig, ProviderType
 from providers.egress import Egress
-from providers.engines.llama_server import LlamaServerEngine
-from providers.engines.provider import ContinuingProvider, EngineOf
+from providers.engines.llama_provider import LlamaServerProvider
+from providers.engines.provider import ContinuingProvider
 from providers.engines.vllm_server import VllmServerEngine
 from providers.http import Upstream
 from providers.ollama import OllamaProvider
@@ -101,8 +101,10 @@ def _wire(name: str, config: ProviderConfig) -> Provider:
         capabilities = replace(capabilities, tool_kinds=kinds, hosted_tools=_HOSTED, audio=False, choices=False)
     capabilities = replace(capabilities, dialects=dialects, **config.capabilities.given())
     upstream = Upstream(name, config, config.base_url)
-    if (engine_of := _ENGINES.get(config.type)) is not None:
-        return ContinuingProvider(upstream, capabilities, dialect, engine_of)
+    if config.type == "llama_server":
+        return LlamaServerProvider(upstream, capabilities, dialect, guided=False)
+    if config.type == "vllm":
+        return ContinuingProvider(upstream, capabilities, dialect, VllmServerEngine)
     return WireProvider(upstream, capabilities, dialect)
 
 
@@ -134,9 +136,6 @@ def _vllm_inprocess(name: str, config: ProviderConfig, egress: Egress | None = N
 
     return VllmProvider(name, config, egress or Egress())
 
-
-_ENGINES: dict[ProviderType, EngineOf] = {"vllm": VllmServerEngine, "llama_server": LlamaServerEngine.of}
-"""Types of servers that can also go on from a prompt of token ids."""
 
 BUILDERS: dict[ProviderType, Callable[[str, ProviderConfig], Provider]] = {
     "openai": _wire,

@@ -54,6 +54,7 @@ class WireProvider:
 
     def prepare(self, turn: Turn, profile: Profile) -> Exchange:
         body, losses = self._spoken.lower(turn, profile)
+        losses = (*losses, *self._unheld(turn, profile))
         if profile.think_open and _is_told_not_to_think(body):
             profile = replace(profile, think_open=False)
         return WireExchange(
@@ -69,6 +70,10 @@ class WireProvider:
 
     def relay(self, dialect: Dialect, body: Json) -> "WireRelay":
         return WireRelay(self._upstream, RELAYED[dialect], body)
+
+    def _unheld(self, _turn: Turn, _profile: Profile) -> Sequence[Loss]:
+        """What the upstream is told of a turn and will not do."""
+        return ()
 
     async def count(self, turn: Turn, profile: Profile, way: Counting) -> int:
         return await Counter(self._upstream, self.prepare, self._spoken.counting).count(turn, profile, way)
@@ -240,7 +245,8 @@ class WireRelay(Incoming[bytes]):
 
     ended = False
 
-    def __init__(self, upstream: Upstream, relayed: Relayed, body: Json) -> None:
+    def __init__(self, upstream: Upstream, relayed: Relayed, body: Json, losses: Sequence[Loss] = ()) -> None:
+        self.losses = losses
         self._upstream = upstream
         self._relayed = relayed
         self._body = body

@@ -35,13 +35,17 @@ _OF_ANSWERS: Final = frozenset({"min_tokens"})
 """Parameters that are not said of the thinking."""
 
 
-def generated(engine: Engine, turn: Turn, profile: Profile, parsers: Parsers = PARSERS) -> Exchange:
+def generated(
+    engine: Engine, turn: Turn, profile: Profile, parsers: Parsers = PARSERS, unheld: Sequence[Loss] = ()
+) -> Exchange:
     """The turn on this engine: with two passes where the profile says so and the turn thinks, else with one.
 
-    `parsers`: those an engine has beside ours, by the names that profiles may give. No I/O. Raises Unrepresentable for
+    `parsers`: those an engine has beside ours, by the names that profiles may give. `unheld`: what it is told and will
+    not do. No I/O. Raises Unrepresentable for
     what the engine cannot honour, InvalidRequest.
     """
-    return _Exchange(engine, turn, profile, asked_of(turn, profile, engine.parameters, parsers))
+    asked = asked_of(turn, profile, engine.parameters, parsers)
+    return _Exchange(engine, turn, profile, replace(asked, losses=(*asked.losses, *unheld)))
 
 
 async def counted(engine: Engine, turn: Turn, profile: Profile, parsers: Parsers = PARSERS) -> int:

@@ -35,7 +35,7 @@ class ContinuingProvider(WireProvider):
         if profile.two_pass == "off":
             return super().prepare(turn, profile)
         if profile.two_pass == "on" and thinks(turn):
-            return generated(self.engine(turn.model), turn, profile)
+            return generated(self.engine(turn.model), turn, profile, unheld=self._unheld(turn, profile))
         if thinks(turn) and BUDGET not in profile.extra_params:
             raise Unrepresentable("this model's server keeps no budget for thinking in one run", param="reasoning")
         return super().prepare(_in_one_pass(turn, profile), profile)

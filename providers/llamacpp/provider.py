@@ -10,12 +10,10 @@ from pydantic import SecretStr
 
 from providers.base import Capabilities, Condition, Counting, Dialect, Exchange, RelayExchange
 from providers.config import ProviderConfig
-from providers.engines.llama_server import LlamaServerEngine
-from providers.engines.provider import ContinuingProvider
+from providers.engines.llama_provider import LlamaServerProvider
 from providers.engines.supervisor import Progress, Supervisor
 from providers.errors import EngineUnavailable
 from providers.http import Upstream
-from providers.llamacpp.contradictions import refuse_contradictions
 from providers.llamacpp.parameters import SLOTS
 from providers.llamacpp.process import Child, child
 from providers.registry import CAPABILITIES
@@ -58,11 +56,9 @@ class LlamacppProvider:
         await self._supervisor.settled()
 
     def prepare(self, turn: Turn, profile: Profile) -> Exchange:
-        refuse_contradictions({"tools": turn.tools, "text": turn.text_format, **turn.extra})
         return self._wire.prepare(turn, profile)
 
     def relay(self, dialect: Dialect, body: Json) -> RelayExchange:
-        refuse_contradictions({name: value for name, value in body.items() if name not in ("messages", "input")})
         return self._wire.relay(dialect, body)
 
     async def count(self, turn: Turn, profile: Profile, way: Counting) -> int:
@@ -78,7 +74,7 @@ class LlamacppProvider:
         """There is nothing left to close once `running` has ended."""
 
     @property
-    def _wire(self) -> ContinuingProvider:
+    def _wire(self) -> LlamaServerProvider:
         return self._supervisor.engine.wire
 
     @asynccontextmanager
@@ -87,7 +83,7 @@ class LlamacppProvider:
             known = {"type": "llama_server", "base_url": f"{process.url}/v1", "api_key": SecretStr(process.key)}
             transport = PooledTransport(max_connections=self._config.max_connections)
             upstream = _Loopback(self._name, self._config.model_copy(update=known), f"{process.url}/v1", transport)
-            wire = ContinuingProvider(upstream, self._capabilities, "chat", LlamaServerEngine.of)
+            wire = LlamaServerProvider(upstream, self._capabilities, "chat", guided=True)
             try:
                 yield _Served(process, wire, transport)
             finally:
@@ -99,7 +95,7 @@ class _Served:
     """One process and how it is spoken to."""
 
     process: Child
-    wire: ContinuingProvider
+    wire: LlamaServerProvider
     transport: PooledTransport
 
     async def died(self) -> str:

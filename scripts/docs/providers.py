@@ -191,9 +191,10 @@ models:
 
 - `engine` takes every parameter of llama.cpp's `common_params` that is a number, a text, a switch or a list, by llama.cpp's own
   names, and every engine argument of vLLM. Unknown names and wrong values are refused by `check-config`, by the installed
-  library itself.
-- Of a schema llama.cpp leaves out the keywords that it does not know, `not` and `dependentRequired` among them. An answer that
-  it cannot hold to its schema at all fails with `upstream_rejected`.
+  library itself, and so are numbers that llama.cpp takes and cannot live with.
+- Of a schema llama.cpp, also as `llama_server`, leaves out the keywords that it does not know, `not` and `uniqueItems` among
+  them: losses, `text.format=uniqueItems not enforced`. Bounds that nothing is between, and lengths that it would write out
+  until its memory ends, are refused. An answer that it cannot hold to its schema at all fails with `upstream_rejected`.
 - llama.cpp shares `n_ctx` out: a request has `n_ctx / n_parallel` tokens. `n_parallel` requests run at once, 4 if nothing is said;
   the others wait. A model reads images with its projector, `engine: {mmproj: {path: FILE.gguf}}`.
 - While the engine loads, requests for its models get 503 `engine_unavailable` with `retry-after`, and `/readyz` says what it is

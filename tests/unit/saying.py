@@ -124,6 +124,7 @@ class Relayed:
     """A request of a client that is passed on, and not answered."""
 
     body: Json
+    losses: Sequence[Loss] = ()
 
     async def reads(self) -> AsyncGenerator[bytes, None]:
         yield b""

@@ -1,0 +1,109 @@
+"""A real llama.cpp is asked whether a keyword changes what it holds an answer to, and our table has to say the same."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from providers.engines.llama_schemas import left_out
+from tests.integration import engines
+
+Json = dict[str, Any]
+
+TEXT: Json = {"type": "string"}
+WHOLE: Json = {"type": "integer"}
+NUMBER: Json = {"type": "number"}
+LIST: Json = {"type": "array", "items": WHOLE}
+OBJECT: Json = {"type": "object", "properties": {"a": TEXT, "b": WHOLE}, "required": ["a"]}
+CHOICE: Json = {"anyOf": [TEXT, WHOLE]}
+
+IGNORED: list[tuple[Json, Json]] = [
+    (OBJECT, {"not": {"type": "null"}}),
+    (OBJECT, {"if": {"properties": {"b": WHOLE}}}),
+    (OBJECT, {"minProperties": 2}),
+    (OBJECT, {"maxProperties": 1}),
+    (OBJECT, {"patternProperties": {"^x": WHOLE}}),
+    (OBJECT, {"propertyNames": {"maxLength": 1}}),
+    (OBJECT, {"dependentRequired": {"a": ["b"]}}),
+    (OBJECT, {"dependentSchemas": {"a": {"properties": {"b": WHOLE}}}}),
+    (OBJECT, {"dependencies": {"a": ["b"]}}),
+    (OBJECT, {"unevaluatedProperties": False}),
+    (OBJECT, {"allOf": [{"properties": {"c": WHOLE}}]}),
+    (OBJECT, {"required": ["a", "z"]}),
+    ({"type": "object"}, {"required": ["a"]}),
+    (CHOICE, {"properties": {"a": TEXT}}),
+    (CHOICE, {"maxLength": 3}),
+    (CHOICE, {"minimum": 3}),
+    (LIST, {"uniqueItems": True}),
+    (LIST, {"contains": {"const": 1}}),
+    (LIST, {"prefixItems": [TEXT]}),
+    (LIST, {"additionalItems": False}),
+    (LIST, {"unevaluatedItems": False}),
+    (WHOLE, {"multipleOf": 3}),
+    (NUMBER, {"multipleOf": 3}),
+    (NUMBER, {"minimum": 3}),
+    (NUMBER, {"maximum": 3}),
+    (NUMBER, {"exclusiveMinimum": 3}),
+    (NUMBER, {"exclusiveMaximum": 3}),
+    ({"type": ["number", "null"]}, {"minimum": 3}),
+    (TEXT, {"format": "email"}),
+    (TEXT, {"format": "ipv4"}),
+    ({**TEXT, "pattern": "^a+$"}, {"minLength": 3}),
+    ({**TEXT, "pattern": "^a+$"}, {"format": "date"}),
+]
+ANY_TEXT: list[Json] = [{"pattern": pattern} for pattern in ("a+", "^(?=a)b$", r"^\bx$", "^[[:alpha:]]$", "(")]
+HEEDED: list[tuple[Json, Json]] = [
+    (OBJECT, {"additionalProperties": WHOLE}),
+    (OBJECT, {"required": ["a", "b"]}),
+    (OBJECT, {"const": {"a": "x"}}),
+    (LIST, {"minItems": 2}),
+    (LIST, {"maxItems": 2}),
+    ({"type": "array"}, {"prefixItems": [TEXT]}),
+    (WHOLE, {"minimum": 3}),
+    (WHOLE, {"exclusiveMaximum": 3}),
+    ({"type": ["integer", "string"]}, {"minimum": 3}),
+    ({"type": ["integer", "string"]}, {"minLength": 3}),
+    (TEXT, {"minLength": 3}),
+    (TEXT, {"format": "date"}),
+    (TEXT, {"format": "uuid4"}),
+    (TEXT, {"pattern": "^a+$"}),
+    (TEXT, {"pattern": r"^(?:ab|\d{2})$"}),
+    (TEXT, {"enum": ["x"]}),
+]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
+    with engines.llama(tmp_path_factory.mktemp("llama") / "log") as engine, httpx.Client(base_url=engine.url) as client:
+        yield client
+
+
+def held_to(server: httpx.Client, schema: Json) -> set[str]:
+    """The rules of the grammar that it makes of a schema in chat."""
+    body = {
+        "messages": [{"role": "user", "content": "Hi"}],
+        "response_format": {"type": "json_schema", "json_schema": {"name": "a", "schema": schema}},
+        "max_tokens": 1,
+        "verbose": True,
+    }
+    reply = server.post("/v1/chat/completions", json=body, timeout=20).raise_for_status().json()
+    return set(reply["__verbose"]["generation_settings"]["grammar"].splitlines())
+
+
+@pytest.mark.parametrize(("schema", "more"), IGNORED, ids=str)
+def test_a_keyword_that_it_does_not_read_is_named(server: httpx.Client, schema: Json, more: Json) -> None:
+    assert held_to(server, {**schema, **more}) == held_to(server, schema)
+    assert left_out({**schema, **more}, guided=False) == list(more)
+
+
+@pytest.mark.parametrize("pattern", ANY_TEXT, ids=str)
+def test_a_pattern_that_it_takes_for_any_text_is_named(server: httpx.Client, pattern: Json) -> None:
+    assert any('"\\"" char* "\\""' in rule for rule in held_to(server, {**TEXT, **pattern}))
+    assert left_out({**TEXT, **pattern}, guided=False) == ["pattern"]
+
+
+@pytest.mark.parametrize(("schema", "more"), HEEDED, ids=str)
+def test_a_keyword_that_it_reads_is_not_named(server: httpx.Client, schema: Json, more: Json) -> None:
+    assert held_to(server, {**schema, **more}) != held_to(server, schema)
+    assert left_out({**schema, **more}, guided=False) == []

@@ -1,0 +1,92 @@
+"""Schemas that nothing can follow, kept from llama.cpp, which would try for as long as there is memory."""
+
+from typing import Any
+
+import pytest
+
+from providers.engines.contradictions import refuse_contradictions
+from translation.errors import InvalidRequest
+
+
+def inside(schema: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "properties": {"a": {"anyOf": [{"type": "null"}, schema]}}}
+
+
+@pytest.mark.parametrize("what", ["Length", "Items", "Properties"])
+def test_more_at_least_than_at_most_is_refused_wherever_it_is(what: str) -> None:
+    schema = inside({f"min{what}": 5, f"max{what}": 2})
+    with pytest.raises(InvalidRequest, match=f"min{what} is more than max{what}") as refused:
+        refuse_contradictions({"text": None, "tools": ({"parameters": schema},)})
+    assert refused.value.param == "tools"
+
+
+@pytest.mark.parametrize("grammar", ["root ::= [a-z]{5,2}", 'root ::= "a"{1000000}', "root ::= x{20000,}\nx ::= [}]"])
+def test_a_grammar_that_repeats_without_end_is_refused(grammar: str) -> None:
+    with pytest.raises(InvalidRequest, match="is more than") as refused:
+        refuse_contradictions({"grammar": grammar})
+    assert refused.value.param == "grammar"
+
+
+def test_more_than_there_is_room_for_is_refused() -> None:
+    with pytest.raises(InvalidRequest, match="is more than 10000"):
+        refuse_contradictions({"text": inside({"minLength": 10**9})})
+
+
+@pytest.mark.parametrize("grammar", ['root ::= "{5,2}" [{5,2}] [a-z]{2,5}', "root ::= [a-z]{2} [0-9]{1,}"])
+def test_grammars_that_end_are_left_alone(grammar: str) -> None:
+    refuse_contradictions({"grammar": grammar, "seed": "{5,2}"})
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"minLength": 2, "maxLength": 2},
+        {"minLength": 5},
+        {"maxItems": 0},
+        {"minLength": 5, "maxItems": 2},
+        {"minItems": "5", "maxItems": 2},
+        True,
+    ],
+)
+def test_what_can_be_followed_or_is_not_for_us_to_judge_is_left_alone(schema: Any) -> None:
+    refuse_contradictions({"text": inside(schema), "seed": 3})
+
+
+@pytest.mark.parametrize(
+    ("bounds", "why"),
+    [
+        ({"minimum": 10, "maximum": 5}, "minimum and maximum leave no number"),
+        ({"minimum": 5, "exclusiveMaximum": 5}, "minimum and exclusiveMaximum leave no number"),
+        ({"exclusiveMinimum": 5.0, "maximum": 5}, "exclusiveMinimum and maximum leave no number"),
+        ({"exclusiveMinimum": 5, "exclusiveMaximum": 6}, "exclusiveMinimum and exclusiveMaximum leave no whole number"),
+        ({"minimum": 1.5, "maximum": 1.6}, "minimum and maximum leave no whole number"),
+        ({"minimum": -1.5, "exclusiveMaximum": -1}, "minimum and exclusiveMaximum leave no whole number"),
+    ],
+)
+def test_bounds_that_leave_no_number_are_refused_by_name(bounds: dict[str, Any], why: str) -> None:
+    with pytest.raises(InvalidRequest, match=f"'text.format': {why}") as refused:
+        refuse_contradictions({"text.format": inside({"type": "integer", **bounds})})
+    assert refused.value.param == "text.format"
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "integer", "minimum": 5, "maximum": 5},
+        {"type": "integer", "exclusiveMinimum": 5, "exclusiveMaximum": 7},
+        {"type": "number", "exclusiveMinimum": 5, "exclusiveMaximum": 6},
+        {"type": "integer", "minimum": -1.5, "maximum": -1},
+        {"type": "integer", "minimum": 5, "exclusiveMinimum": True, "maximum": 6},
+        {"type": "integer", "minimum": "5", "maximum": 2},
+        {"type": "integer", "minimum": float("inf"), "maximum": 2},
+        {"const": {"minimum": 5, "maximum": 2}},
+        {"properties": {"minimum": {"type": "integer"}, "maximum": {"type": "integer"}}},
+    ],
+)
+def test_bounds_that_leave_a_number_are_left_alone(schema: Any) -> None:
+    refuse_contradictions({"text.format": inside(schema)})
+
+
+def test_a_property_may_be_called_as_a_keyword_is() -> None:
+    with pytest.raises(InvalidRequest, match="minLength is more than maxLength"):
+        refuse_contradictions({"tools": [{"properties": {"enum": {"minLength": 5, "maxLength": 2}}}]})
