@@ -21,6 +21,11 @@ _TRANSFORMS = """\
 What the fields change, each by its name:
 
 - **Roles**: `developer_role` is the role developer messages have, `system_messages` where system messages may stand.
+  Templates that take one at the beginning only refuse others (400, `upstream_rejected`): `merge_all` moves them there,
+  a loss.
+- **Thinking**: `thinking_switch` is how chat switches it, `effort_field` how it says how much; `thinking_form` is the
+  same for APIs of their own. `parsing_format: think_tags` takes it out of the text, from the first word on where the
+  template has opened the tag (`think_open`). `reasoning_part` is the part of a reasoning item that it comes in.
 - **Reasoning** goes back in the field that `replay_reasoning` names. `empty_reasoning: true` gives a chat message with
   calls that field though there is nothing to say in it, where the API refuses the message otherwise.
 - **Signatures**: a past call without one, because another model made it or a client dropped it, goes to Gemini with the
@@ -32,7 +37,14 @@ What the fields change, each by its name:
   `no_schema_key` leaves out `$schema`, `signed_formats` says `uint8` and `uint16` as `int32`, `uint32` and `uint64`
   as `int64`, in schemas inside schemas too. `no_descriptions` leaves out what functions are said to do: a loss.
 - **Parallel calls**: `parallel_tool_calls` is what is said where a request has tools and says nothing.
+- **Forced calls**: `forced_tool: alone` sends no tool but the one that must be called, for servers that do not heed its
+  name.
+- **Media** in outputs of tools stay there with `media_in_tool_messages: true`; otherwise they follow in a user message,
+  which a loss tells.
+- **Citations** of the files of a request are asked for with `cite_documents: true`, for [Anthropic](#anthropic).
+- **Length**: `max_tokens_field` is chat's name for the limit of an answer.
 - **Calls as text**, for servers that know no tools, are asked for with `text_tool_calls`.
+- **Further fields** of requests that an upstream knows are passed on by `extra_params`, as they are.
 - **Other fields** of requests that leave them out are in the model's `request_defaults`: `temperature`, or OpenRouter's
   routing, `request_defaults: {provider: {order: [deepinfra]}}`."""
 

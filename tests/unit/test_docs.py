@@ -1,10 +1,13 @@
 """The generated pages say what the code says."""
 
+from dataclasses import fields
+
 import pytest
 
 from scripts.docs import PAGES, ROOT
 from scripts.docs.parameters import CHAT, RESPONSES
 from translation.chat.schema import FIELDS
+from translation.profile import Profile
 from translation.responses.schema import Request
 
 
@@ -19,3 +22,9 @@ def test_every_parameter_of_chat_completions_has_a_row() -> None:
 
 def test_every_parameter_of_responses_has_a_row() -> None:
     assert Request.__annotations__.keys() - {"model", "input"} == RESPONSES.keys()
+
+
+@pytest.mark.parametrize("field", [field.name for field in fields(Profile)])
+def test_what_every_field_of_a_profile_does_is_said_in_a_sentence(field: str) -> None:
+    told = [(ROOT / "docs" / page).read_text() for page in ("providers.md", "thinking.md", "tools.md", "generate.md")]
+    assert any(f"`{field}`" in page or f"`{field}:" in page for page in told)
