@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.chat_replies import CITED, COMPLETION, DETAILS, FAILED, LOGPROB, TURNS, USAGE, call, text, thought, turn
 from translation.chat.completion import CompletionCollector
-from translation.events import Event, Started
+from translation.events import Event, Noted, Started
 from translation.json_types import Json
 
 BOTH = frozenset({"reasoning", "reasoning_content"})
@@ -160,3 +160,9 @@ def test_a_turn_that_goes_on_has_no_completion_yet() -> None:
     assert running.failed is None
     with pytest.raises(ValueError, match="not finished"):
         running.result()
+
+
+def test_what_is_wrong_with_calls_is_told_beside_them() -> None:
+    warnings = [{"name": "f", "why": "the arguments are not valid JSON"}]
+    assert collect(turn(call(0, "f", "?"), Noted(facts={"tool_warnings": warnings})))["tool_warnings"] == warnings
+    assert "tool_warnings" not in collect(turn(call(0, "f", "{}"), Noted(facts={"service_tier": "flex"})))

@@ -18,7 +18,7 @@ from tests.unit.chat_replies import (
 )
 from translation.chat.completion import CompletionCollector
 from translation.chat.encode import ChatEncoder
-from translation.events import Delta, Event, Failed, Finished, Started
+from translation.events import Delta, Event, Failed, Finished, Noted, Started
 from translation.json_types import Json
 
 BOTH = frozenset({"reasoning", "reasoning_content"})
@@ -224,3 +224,11 @@ def test_an_end_that_nobody_was_sent_can_still_become_a_failure() -> None:
     assert [chunk["choices"][0]["finish_reason"] for chunk in chunks[:-1]] == [None] * (len(chunks) - 1)
     assert chunks[-1]["choices"][0]["finish_reason"] == "error"
     assert encoding.ended
+
+
+@pytest.mark.parametrize("end", [Finished("stop"), FAILED], ids=["finished", "failed"])
+def test_what_is_wrong_with_calls_is_told_at_the_end(end: Event) -> None:
+    warnings = [{"name": "f", "why": "the arguments are not valid JSON"}]
+    *before, last = stream(turn(call(0, "f", "?"), Noted(facts={"tool_warnings": warnings}), end=end))
+    assert last["tool_warnings"] == warnings
+    assert not any("tool_warnings" in chunk for chunk in before)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway.loss_header import loss_header
+from gateway.loss_header import loss_header, unfit_calls, warnings_of
 from translation.loss import Loss
 
 HEADERS: dict[str, tuple[list[Loss], str]] = {
@@ -39,3 +39,13 @@ def test_what_there_is_no_room_for_is_counted(losses: list[Loss]) -> None:
     assert len(said) < 2048
     *kept, rest = said.split(", ")
     assert rest == f"...={len(losses) - len(kept)} more"
+
+
+@pytest.mark.parametrize("told", [None, "no list", [], ["f", {}, {"name": 5}]], ids=str)
+def test_whatever_an_upstream_says_under_the_name_of_warnings_is_no_warning_of_ours(told: object) -> None:
+    assert warnings_of({"tool_warnings": told}) == []
+
+
+def test_a_call_that_does_not_fit_is_a_loss_by_its_name() -> None:
+    warnings = warnings_of({"tool_warnings": [{"name": "f", "why": "secret"}, {"name": ""}]})
+    assert unfit_calls(warnings) == [Loss("tool_calls", "f does not fit"), Loss("tool_calls", "one does not fit")]

@@ -190,3 +190,50 @@ def test_losses_and_refusals_are_told_under_the_clients_names() -> None:
     with pytest.raises(Unrepresentable) as refusal:
         plan(CHAT, "responses", losses=[Loss("max_output_tokens", "raised to 16")], strict=True)
     assert refusal.value.param == "max_completion_tokens"
+
+
+CALLED: dict[str, tuple[Endpoint, Json]] = {
+    "chat": (
+        CHAT,
+        {
+            "messages": [
+                *({"role": "assistant", "tool_calls": [{"id": "x", "function": {"name": "f", "arguments": ""}}]},),
+                *({"role": "tool", "tool_call_id": "x", "content": "ok"},),
+            ]
+            * 2
+        },
+    ),
+    "Responses": (
+        RESPONSES,
+        {
+            "input": [
+                {"type": "function_call", "call_id": "x", "name": "f", "arguments": "{}"},
+                {"type": "function_call_output", "call_id": "x", "output": "ok"},
+            ]
+            * 2
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize(("endpoint", "asked"), CALLED.values(), ids=CALLED)
+def test_a_relayed_reply_knows_the_ids_that_its_upstream_was_told(endpoint: Endpoint, asked: Json) -> None:
+    planned, _ = plan(endpoint, endpoint.dialect, model={"max_tool_args_bytes": 7}, **asked)
+    assert isinstance(planned, Relayed)
+    assert planned.calls.taken == {"x", "x__2"}
+    assert planned.calls.max_args_bytes == 7
+
+
+KEEPING: dict[str, tuple[Endpoint, Json, bool]] = {
+    "chat, which goes on from nothing": (CHAT, {"store": True}, True),
+    "a response that is not stored": (RESPONSES, {"store": False}, True),
+    "a response, which is stored unless that is forbidden": (RESPONSES, {}, False),
+    "a response in a conversation": (RESPONSES, {"store": False, "conversation": "c"}, False),
+}
+
+
+@pytest.mark.parametrize(("endpoint", "asked", "renames"), KEEPING.values(), ids=KEEPING)
+def test_ids_are_changed_unless_the_upstream_goes_on_from_them(endpoint: Endpoint, asked: Json, renames: bool) -> None:
+    planned, _ = plan(endpoint, endpoint.dialect, **asked)
+    assert isinstance(planned, Relayed)
+    assert planned.calls.renames is renames

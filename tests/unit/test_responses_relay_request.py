@@ -59,3 +59,37 @@ def test_tools_are_relayed_as_the_upstream_wants_them() -> None:
     asked = {"model": "m", "input": "Hi", "tools": tools, "parallel_tool_calls": True}
     assert relay_body(asked, profile, model="m").body["parallel_tool_calls"] is True
     assert "parallel_tool_calls" not in relay_body({"model": "m", "input": "Hi"}, profile, model="m").body
+
+
+def pair(call_id: str, **more: Any) -> list[Json]:
+    call = {"type": "function_call", "call_id": call_id, "name": "f", "arguments": "{}", **more}
+    return [call, {"type": "function_call_output", "call_id": call_id, "output": "ok"}]
+
+
+def ids_of(body: Json) -> list[str]:
+    sent = relay_body({"model": "m", **body}, DEFAULT_PROFILE, model="m").body
+    return [item["call_id"] for item in sent["input"] if "call_id" in item]
+
+
+def test_each_call_goes_out_under_an_id_of_its_own() -> None:
+    user = {"role": "user", "content": "Hi"}
+    assert ids_of({"input": [*pair(""), user, *pair("x"), *pair("x")]}) == ["tc_1", "tc_1", "x", "x", "x__2", "x__2"]
+
+
+UNSEEN: dict[str, Json] = {
+    "of a response": {"previous_response_id": "r"},
+    "of a conversation": {"conversation": "c"},
+    "of a prompt": {"prompt": {"id": "p"}},
+}
+
+
+@pytest.mark.parametrize("asked", UNSEEN.values(), ids=UNSEEN)
+def test_ids_are_left_where_the_upstream_has_calls_of_its_own(asked: Json) -> None:
+    given = [*pair("x")[1:], *pair("x"), *pair("")]
+    assert relay_body({"model": "m", "input": given, **asked}, DEFAULT_PROFILE, model="m").body["input"] is given
+
+
+def test_halves_that_were_let_pass_before_are_let_pass_here() -> None:
+    assert ids_of({"input": [*pair("x")[1:], *pair("x"), *pair("x"), *pair("y")[:1]]}) == [
+        *("x", "x", "x", "x__2", "x__2", "y")
+    ]
