@@ -3,21 +3,19 @@
 https://github.com/ggml-org/llama.cpp/tree/master/tools/server
 """
 
-from collections.abc import Sequence
 from typing import Any
-
-import orjson
 
 from providers.harmony.encoding import Encoding
 from providers.harmony.reply import HarmonyReply
 from translation.chat.failures import failure_in
+from translation.chunks import ChunkDecoder
 from translation.counts import read_count
 from translation.errors import ProtocolViolation
 from translation.events import Event, Failed, Finished, FinishReason, Started, Usage
 from translation.json_types import Json
 
 
-class HarmonyDecoder:
+class HarmonyDecoder(ChunkDecoder):
     """Feed it every chunk, then `finish`. What comes after the end is ignored.
 
     Raises ProtocolViolation for what is no completion with its tokens. A reply that broke off ends in Failed.
@@ -31,29 +29,14 @@ class HarmonyDecoder:
         self._prompt = prompt
         self._made = 0
         self._started = False
-        self._ended = False
-
-    def read_alike(self, read: bytes) -> list[Event] | None:
-        """Never: each read is cut into frames, for `read`."""
-        return None
-
-    def read(self, payloads: Sequence[bytes]) -> list[Event]:
-        """`feed` for chunks as their bytes came. Raises orjson.JSONDecodeError too, but not after the end."""
-        events: list[Event] = []
-        for payload in payloads:
-            if self._ended:
-                break
-            events += self.feed(orjson.loads(payload))
-        return events
 
     def feed(self, chunk: Json) -> list[Event]:
-        """Take one chunk; return what it means, possibly nothing."""
-        if self._ended:
+        if self.ended:
             return []
         if not isinstance(chunk, dict):
             raise ProtocolViolation("the upstream sent something that is not a JSON object")
         if (failed := failure_in(chunk)) is not None:
-            self._ended = True
+            self.ended = True
             return [failed]
         events: list[Event] = []
         if not self._started:
@@ -70,9 +53,9 @@ class HarmonyDecoder:
 
     def finish(self) -> list[Event]:
         """The upstream closed. Where it did not say that it is done, that is a failure, not an answer."""
-        if self._ended:
+        if self.ended:
             return []
-        self._ended = True
+        self.ended = True
         return [Failed("upstream_truncated", "the upstream's reply broke off before it was finished")]
 
     def _expects_end(self, token: int) -> bool:
@@ -96,7 +79,7 @@ class HarmonyDecoder:
         return self._encoding.encode(text)
 
     def _end(self, chunk: Json) -> list[Event]:
-        self._ended = True
+        self.ended = True
         is_cut = chunk.get("stop_type") == "limit" and not self._reply.over
         events = self._reply.finish("incomplete" if is_cut else "completed")
         timings, evaluated = chunk.get("timings"), read_count(chunk.get("tokens_evaluated"))

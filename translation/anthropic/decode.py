@@ -3,10 +3,7 @@
 https://docs.claude.com/en/docs/build-with-claude/streaming
 """
 
-from collections.abc import Sequence
 from typing import Any, Final
-
-import orjson
 
 from translation.anthropic.citations import annotation_of
 from translation.anthropic.details import detail_of
@@ -16,6 +13,7 @@ from translation.anthropic.searches import SearchReader
 from translation.anthropic.usage import read_usage
 from translation.call_arguments import arguments_text
 from translation.call_ids import CallIds
+from translation.chunks import ChunkDecoder
 from translation.errors import ProtocolViolation
 from translation.events import Event, Failed, FinishReason, ItemStatus, Noted, Opaque, Started, Usage
 from translation.ids import NewId
@@ -52,7 +50,7 @@ _WHOLE: Final = "whole answer"
 """Stands for a stop reason where a whole message has none: nothing can have been cut."""
 
 
-class AnthropicDecoder:
+class AnthropicDecoder(ChunkDecoder):
     """State machine: waiting for `message_start`, then block after block, then ended. No I/O, no clock, no ids.
 
     Feed it every event, then `finish`; a whole message is one event. Thinking is kept verbatim in the details of its
@@ -70,7 +68,6 @@ class AnthropicDecoder:
         self._ids = CallIds()
         self._searches = SearchReader(new_id, self._writer)
         self._started = False
-        self._ended = False
         self._stop: str | None = None
         self._index: Any = None
         self._block: Json = {}
@@ -81,17 +78,9 @@ class AnthropicDecoder:
         """Of that message's text so far."""
         self._calls = 0
 
-    def read_alike(self, read: bytes) -> list[Event] | None:
-        """Every frame is looked at by itself."""
-        return None
-
-    def read(self, payloads: Sequence[bytes]) -> list[Event]:
-        """`feed` for events as their bytes came. Raises orjson.JSONDecodeError too."""
-        return [event for payload in payloads for event in self.feed(orjson.loads(payload))]
-
     def feed(self, chunk: Json) -> list[Event]:
         """Take one event, or one whole message; return what it means, possibly nothing."""
-        if self._ended:
+        if self.ended:
             return []
         if not isinstance(chunk, dict):
             raise ProtocolViolation("the upstream sent something that is not a JSON object")
@@ -122,7 +111,7 @@ class AnthropicDecoder:
 
     def finish(self) -> list[Event]:
         """The upstream said it is done, or closed. Without a stop reason that is a failure, not an answer."""
-        if self._ended:
+        if self.ended:
             return []
         if self._stop is None:
             return self._fail(Failed("upstream_truncated", "the upstream's reply broke off before it was finished"))
@@ -131,7 +120,7 @@ class AnthropicDecoder:
             reason = "tool_calls" if self._calls else "stop"
         status: ItemStatus = "incomplete" if reason in ("length", "content_filter") else "completed"
         events = [*self._close(status), *self._searches.close(), *self._writer.close(status)]
-        self._ended = True
+        self.ended = True
         return [*events, self._writer.ending(reason, None if self._stop == _WHOLE else self._stop, self.usage)]
 
     def _start(self, message: Json) -> list[Event]:
@@ -271,6 +260,6 @@ class AnthropicDecoder:
         return self._writer.close_block("completed", whole)
 
     def _fail(self, failed: Failed) -> list[Event]:
-        self._ended = True
+        self.ended = True
         failed.usage = self.usage
         return [failed]

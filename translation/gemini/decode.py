@@ -1,12 +1,10 @@
 """What Gemini says, as events: the chunks of a stream, or one whole answer."""
 
-from collections.abc import Sequence
 from typing import Final
-
-import orjson
 
 from translation.call_arguments import arguments_text
 from translation.call_ids import CallIds
+from translation.chunks import ChunkDecoder
 from translation.errors import ProtocolViolation
 from translation.events import Event, Failed, FinishReason, ItemStatus, Noted, Opaque, Started, Usage
 from translation.gemini import details
@@ -40,7 +38,7 @@ _KEYS: Final = ("candidates", "promptFeedback", "usageMetadata")
 _CITING: Final = ("groundingMetadata", "citationMetadata")
 
 
-class GeminiDecoder:
+class GeminiDecoder(ChunkDecoder):
     """Feed it every chunk, then `finish`; a whole answer is one chunk. Follows the first candidate.
 
     Thoughts are summaries, as Gemini calls them. What has to come back signed is in the `details` of a reasoning item:
@@ -55,7 +53,7 @@ class GeminiDecoder:
         self._new_id = new_id
         self._writer = ItemWriter(new_id)
         self._ids = CallIds()
-        self._started = self._ended = self._called = False
+        self._started = self._called = False
         self._reason: str | None = None
         self._text: list[str] = []
         """Of the open message."""
@@ -70,17 +68,8 @@ class GeminiDecoder:
         """Whether the upstream has said how the answer ended: only the end of its stream says that nothing follows."""
         return self._reason is not None
 
-    def read_alike(self, read: bytes) -> list[Event] | None:
-        """None: every chunk counts tokens anew."""
-        return None
-
-    def read(self, payloads: Sequence[bytes]) -> list[Event]:
-        """`feed` for chunks as their bytes came. Raises orjson.JSONDecodeError too."""
-        return [event for payload in payloads for event in self.feed(orjson.loads(payload))]
-
     def feed(self, chunk: Json) -> list[Event]:
-        """Take one chunk; return what it means, possibly nothing."""
-        if self._ended:
+        if self.ended:
             return []
         if not isinstance(chunk, dict):
             raise ProtocolViolation("the upstream sent something that is not a JSON object")
@@ -101,13 +90,13 @@ class GeminiDecoder:
         for candidate in candidates or ():
             if not isinstance(candidate, dict):
                 raise ProtocolViolation("the upstream sent a candidate that is not a JSON object")
-            if not candidate.get("index") and not self._ended:
+            if not candidate.get("index") and not self.ended:
                 events += self._read_candidate(candidate)
         return events
 
     def finish(self) -> list[Event]:
         """The upstream closed. Without a finish reason that is a failure, not an answer."""
-        if self._ended:
+        if self.ended:
             return []
         if self._reason is None:
             return self._fail(Failed("upstream_truncated", "the upstream's reply broke off before it was finished"))
@@ -115,7 +104,7 @@ class GeminiDecoder:
         if reason == "stop" and self._called:
             reason = "tool_calls"
         events = self._end_block("incomplete" if reason in ("length", "content_filter") else "completed")
-        self._ended = True
+        self.ended = True
         return [*events, self._writer.ending(reason, self._reason, self.usage)]
 
     def _start(self, chunk: Json) -> list[Event]:
@@ -135,7 +124,7 @@ class GeminiDecoder:
             events += self._read_part(part, logprobs)
             if "text" in part and not part.get("thought"):
                 logprobs = None  # of all text in the chunk: said once
-            if self._ended:
+            if self.ended:
                 return events
         self._cited |= {key: candidate[key] for key in _CITING if candidate.get(key)}
         reason = candidate.get("finishReason")
@@ -221,6 +210,6 @@ class GeminiDecoder:
         return events + self._writer.item({**reasoning(self._new_id("rs")), "details": kept}) if kept else events
 
     def _fail(self, failed: Failed) -> list[Event]:
-        self._ended = True
+        self.ended = True
         failed.usage = self.usage
         return [failed]

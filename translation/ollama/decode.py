@@ -1,12 +1,10 @@
 """What Ollama's chat says, as events: the chunks of a stream, or one whole answer, which is a chunk that says all."""
 
-from collections.abc import Sequence
 from typing import Any, Final
-
-import orjson
 
 from translation.call_arguments import arguments_text
 from translation.call_ids import CallIds
+from translation.chunks import ChunkDecoder
 from translation.counts import read_count
 from translation.errors import ProtocolViolation
 from translation.events import Event, Failed, FinishReason, Started, Usage
@@ -32,7 +30,7 @@ _REPORTED: Final = (
 )
 
 
-class OllamaDecoder:
+class OllamaDecoder(ChunkDecoder):
     """Feed it every chunk, then `finish`. No I/O, no clock, no ids of its own.
 
     What comes after the end is ignored. Raises ProtocolViolation for what is no chat reply at all; a reply that broke
@@ -51,24 +49,9 @@ class OllamaDecoder:
         self._think: ThinkParser | None = None
         self._calls = 0
         self._started = False
-        self._ended = False
-
-    def read_alike(self, read: bytes) -> list[Event] | None:
-        """Never: each read is cut into lines, for `read`."""
-        return None
-
-    def read(self, payloads: Sequence[bytes]) -> list[Event]:
-        """`feed` for chunks as their bytes came. Raises orjson.JSONDecodeError too, but not after the end."""
-        events: list[Event] = []
-        for payload in payloads:
-            if self._ended:
-                break
-            events += self.feed(orjson.loads(payload))
-        return events
 
     def feed(self, chunk: Json) -> list[Event]:
-        """Take one chunk; return what it means, possibly nothing."""
-        if self._ended:
+        if self.ended:
             return []
         if not isinstance(chunk, dict):
             raise ProtocolViolation("the upstream sent something that is not a JSON object")
@@ -83,13 +66,13 @@ class OllamaDecoder:
             events.append(Started(model=str(chunk.get("model") or "")))
         if isinstance(message, dict):
             events += self._read_message(message, read_logprobs(chunk.get("logprobs")))
-        if chunk.get("done") and not self._ended:
+        if chunk.get("done") and not self.ended:
             events += self._end(chunk)
         return events
 
     def finish(self) -> list[Event]:
         """The upstream closed. Where it did not say that it is done, that is a failure, not an answer."""
-        if self._ended:
+        if self.ended:
             return []
         return self._fail(Failed("upstream_truncated", "the upstream's reply broke off before it was finished"))
 
@@ -103,7 +86,7 @@ class OllamaDecoder:
         calls = message.get("tool_calls")
         for call in calls if isinstance(calls, list) else ():
             events += self._read_call(call)
-            if self._ended:
+            if self.ended:
                 break
         return events
 
@@ -144,7 +127,7 @@ class OllamaDecoder:
         if self._think is not None:
             for noun, run in self._think.finish():
                 events += self._say(noun, run)
-        self._ended = True
+        self.ended = True
         self.usage = _usage(chunk)
         said = chunk.get("done_reason")
         raw_reason = said if isinstance(said, str) and said else None
@@ -155,7 +138,7 @@ class OllamaDecoder:
         return [*events, self._writer.ending(reason, raw_reason, self.usage)]
 
     def _fail(self, failed: Failed) -> list[Event]:
-        self._ended = True
+        self.ended = True
         return [failed]
 
 

@@ -1,0 +1,38 @@
+"""What decoders share whose upstreams say each thing in a JSON object of its own."""
+
+from collections.abc import Callable
+
+import orjson
+import pytest
+
+from providers.new_id import new_id
+from tests.upstream import anthropic, gemini, ollama
+from translation.anthropic.decode import AnthropicDecoder
+from translation.chunks import ChunkDecoder
+from translation.events import Failed, Finished
+from translation.gemini.decode import GeminiDecoder
+from translation.ollama.decode import OllamaDecoder
+
+ENDED = {
+    "anthropic": (AnthropicDecoder, anthropic.text_events("a")),
+    "gemini": (GeminiDecoder, [{"error": {"message": "no"}}]),
+    "ollama": (OllamaDecoder, [ollama.chunk("a"), ollama.last()]),
+}
+
+
+@pytest.mark.parametrize(("kind", "chunks"), ENDED.values(), ids=list(ENDED))
+def test_what_follows_the_end_is_not_even_looked_at(kind: Callable[..., ChunkDecoder], chunks: list[object]) -> None:
+    decoder = kind(new_id)
+    payloads = [*map(orjson.dumps, chunks), b"{"]
+    assert isinstance(decoder.read(payloads)[-1], Finished | Failed)
+    assert decoder.ended
+    assert decoder.read([b"{"]) == []
+
+
+def test_what_is_no_json_before_the_end_is_told_of() -> None:
+    with pytest.raises(orjson.JSONDecodeError):
+        GeminiDecoder(new_id).read([orjson.dumps(gemini.chunk(gemini.text("a"))), b"{"])
+
+
+def test_every_read_is_cut_into_chunks() -> None:
+    assert GeminiDecoder(new_id).read_alike(b"data: {}\n\n") is None

@@ -1,0 +1,32 @@
+"""What decoders share whose upstreams say each thing in a JSON object of its own."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+import orjson
+
+from translation.events import Event
+from translation.json_types import Json
+
+
+class ChunkDecoder(ABC):
+    """Looks at every chunk by itself, and at none once it has `ended`."""
+
+    ended = False
+
+    @abstractmethod
+    def feed(self, chunk: Json) -> list[Event]:
+        """Take one chunk; return what it means, possibly nothing."""
+
+    def read_alike(self, read: bytes) -> list[Event] | None:
+        """Never: each read is cut into chunks, for `read`."""
+        return None
+
+    def read(self, payloads: Sequence[bytes]) -> list[Event]:
+        """`feed` for chunks as their bytes came. Raises orjson.JSONDecodeError too, but not after the end."""
+        events: list[Event] = []
+        for payload in payloads:
+            if self.ended:
+                break
+            events += self.feed(orjson.loads(payload))
+        return events
