@@ -52,7 +52,7 @@ BEGINNING: list[Json] = [
 ]
 
 
-def stream_of(*events: Json, output: list[Item] | None = None) -> bytes:
+def stream_of(*events: Json, output: list[Any] | None = None) -> bytes:
     items = items_of(list(events)) if output is None else output
     whole = [*BEGINNING, *events, {"type": "response.completed", "response": response_snapshot("completed", items)}]
     return wire_of(whole) + sse.DONE
@@ -163,7 +163,14 @@ def test_a_call_that_is_first_heard_of_at_its_end_is_mended_there() -> None:
 
 
 def test_an_end_may_tell_of_calls_that_were_not_streamed_or_in_another_order() -> None:
-    told = [call(1, "y", "{}"), call(0, "x", "{}"), call(2, "x", "?"), {"type": "message"}, "odd", {"type": []}]
+    told: list[Any] = [
+        call(1, "y", "{}"),
+        call(0, "x", "{}"),
+        call(2, "x", "?"),
+        {"type": "message"},
+        "odd",
+        {"type": []},
+    ]
     wire = stream_of(*call_events(0, "x", "{}"), *call_events(1, "y", "{}"), output=told)
     end = orjson.loads(payloads(relay().feed(wire))[-1])["response"]
     assert [item["call_id"] for item in end["output"][:3]] == ["y", "x", "x__2"]
