@@ -12,6 +12,9 @@ from translation.writer import ItemWriter
 
 _FUNCTIONS: Final = "functions."
 
+_BROKEN: Final = "\ufffd"
+"""What bytes that are no character come out as."""
+
 
 class HarmonyReply:
     """One turn of the assistant, after `primed`, what it has said of it already. Feed it tokens.
@@ -61,10 +64,13 @@ class HarmonyReply:
         for token in tokens:
             if self._stops.met:
                 break
+            told = self._parser.current_content if token == marks.end else ""
             self._parser.process(token)
             if token == marks.message:
                 events += self._begin()
             elif token == marks.end:
+                if _BROKEN in told and (rest := self._untold(told)):
+                    events += self._say(rest)
                 events += self._end()
             elif text := self._parser.last_content_delta:
                 events += self._say(text)
@@ -79,6 +85,11 @@ class HarmonyReply:
         self._calls += 1
         self._call, self._has_arguments, self.called = self._calls, False, True
         return self._writer.call(self._call, name=name, call_id=self._new_id("call"))
+
+    def _untold(self, told: str) -> str:
+        """The end of the message that is over. Behind half a character the parser tells each token with the next."""
+        whole = "".join(part.text for part in self._parser.messages[-1].content)
+        return whole[len(told) :]
 
     def _say(self, text: str) -> list[Event]:
         if self._call is not None:

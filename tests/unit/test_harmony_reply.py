@@ -163,3 +163,11 @@ def test_tokens_of_thoughts_are_counted_without_their_marks() -> None:
         reply.feed(token)
     assert reply.reasoned == 3
     assert reply.over
+
+
+def test_what_follows_half_a_character_at_the_end_of_a_message_is_said() -> None:
+    half = real().encode(" 🚀")[0]
+    said = [*marked(F + "Zürich"), half, *marked(":" + NEXT + F + "Yes<|return|>")]
+    assert told(said) == [("message", "Zürich \ufffd:")]
+    arguments = [*marked('<|channel|>commentary to=functions.f<|message|>{"a":"'), half, *marked('"}<|call|>')]
+    assert told(arguments) == [("f", '{"a":" \ufffd"}')]
