@@ -5,7 +5,7 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-clients test-engine check fmt bench bench-engine docs lock
+.PHONY: help setup run test test-clients test-engine check fmt bench bench-peers bench-engine soak docs lock
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -43,8 +43,15 @@ fmt: setup ## format and fix what can be fixed
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
 
-bench: setup ## CPU per delta, added delay and memory, each beside a direct run
-	$(BIN)/python -m bench $(ARGS)
+bench: setup ## CPU per delta, added delay and memory, each beside a direct run and beside the baseline
+	PLOT_PYTHON="$$(scripts/setup_apart plot)" $(BIN)/python -m bench $(ARGS)
+
+bench-peers: setup ## the same beside other routers and gateways; installs them first (1 GB)
+	PLOT_PYTHON="$$(scripts/setup_apart plot)" PEERS_PYTHON="$$(scripts/setup_apart peers)" \
+		$(BIN)/python -m bench --peers $(ARGS)
+
+soak: setup ## 30 minutes of mixed load, and whether anything grows; shorter with ARGS="--minutes 2"
+	$(BIN)/python -m bench.soak $(ARGS)
 
 bench-engine: setup ## vLLM inside: the prefix cache of second passes, tokens per second, /healthz at work
 	ENGINE_PYTHON="$$(scripts/setup_engine)" $(BIN)/python -m bench.engine
