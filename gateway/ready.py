@@ -76,7 +76,10 @@ def _mapping(turn: Turn, profile: Profile, calls: CallMapping | None) -> CallMap
 def said(turn: Turn, route: Route, dialect: Dialect) -> Said:
     """The exchange that asks a turn; nothing is sent. Raises as `ready` does."""
     able, calls, losses = ready(turn, route, dialect)
-    exchange = route.provider.prepare(able, route.profile)
+    profile = route.profile
+    if profile.cite_documents and dialect == "chat":
+        profile = replace(profile, cite_documents=False)  # chat can say which address it cites, not which file
+    exchange = route.provider.prepare(able, profile)
     return Said(exchange, calls, [*losses, *exchange.losses])
 
 

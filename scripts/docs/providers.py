@@ -81,7 +81,8 @@ _ANTHROPIC = """\
   tools too), since annotations are where clients look for sources and the API has no other way to give any. A
   passage of a text, a page or a block is a `file_citation` with the file's name (of a `file_url` the end of its path)
   at the end of the words that rest on it; the passage itself has no place in one. Beside a JSON schema the API refuses
-  it: it is not asked for then. It takes some tokens of input, and `cite_documents: false` saves them.
+  it: it is not asked for then, nor for chat clients, whose API can cite addresses only. It takes some tokens of input,
+  and `cite_documents: false` saves them.
 - **`web_search`** is the API's own; what it found is kept, and cited in annotations.
 - **Tokens** are counted by the API's own endpoint. `input_tokens` include what was read from the cache and written to
   it; tokens of thinking are part of the output and not told apart.

@@ -209,6 +209,14 @@ async def test_a_file_is_to_be_cited_and_its_name_comes_back(stream: bool, tmp_p
     assert document["citations"] == {"enabled": True}
 
 
+async def test_files_are_not_to_be_cited_in_chat_which_has_no_words_for_it(tmp_path: Path) -> None:
+    file: Any = {"type": "file", "file": {"filename": "a.txt", "file_data": "data:text/plain;base64,YQ=="}}
+    async with asking(tmp_path, anthropic_text("So it is.")) as (client, upstream):
+        await client.chat.completions.create(model=MODEL, messages=[{"role": "user", "content": [file]}])
+        [document] = upstream.requests[0].json["messages"][0]["content"]
+    assert (document["type"], document.get("citations")) == ("document", None)
+
+
 @FORMS
 async def test_what_a_search_found_is_cited_in_chat(stream: bool, tmp_path: Path) -> None:
     searched = either(anthropic_sse([opening(), *SEARCHED, *closing()]), json_reply(message(*FOUND)))
