@@ -4,11 +4,24 @@ from typing import Final
 
 from gateway.doctor.subjects import Subject
 
+TOO_SLOW: Final = "too_slow"
+"""The code of what had no end in the time there is for a request."""
+
+_BROKEN_OFF: Final = "Read the upstream's log: it failed, or left its reply unfinished."
+
+MISREAD: Final = "misread"
+"""The code of what a setting mends."""
+
 _BY_CODE: Final = {
+    MISREAD: "Write that setting at {model}.",
+    TOO_SLOW: "Find out why the upstream is silent; where it only needs longer, give it more with --timeout.",
     "upstream_unreachable": "Start the upstream, or mend base_url at {provider}.",
     "upstream_timeout": "Find out why the upstream is silent; where it needs longer, raise answer_s and silence_s "
     "at {provider}.",
-    "upstream_disconnected": "Read the upstream's log: it hung up in the middle of a reply.",
+    "upstream_disconnected": _BROKEN_OFF,
+    "upstream_truncated": _BROKEN_OFF,
+    "upstream_error": _BROKEN_OFF,
+    "server_error": _BROKEN_OFF,
     "upstream_garbled": "Look at what answers at base_url of {provider}: it does not speak the API that its type says.",
     "upstream_unauthorized": "Mend api_key at {provider}: the upstream refuses it.",
     "upstream_overloaded": "Try again once the upstream has room.",
@@ -18,7 +31,7 @@ _BY_CODE: Final = {
     "engine_unavailable": "Read the engine's log: it did not start, or has ended.",
     "internal_error": "Read the gateway's log, and report what was asked and what came back.",
 }
-"""Codes of errors that come before anything a model can or cannot do."""
+"""Code -> what to do about errors that come before anything a model can or cannot do."""
 
 
 def advice(subject: Subject, code: str | None, needs: tuple[str, ...], *, undeclared: bool) -> str:

@@ -7,10 +7,21 @@ from typing import NamedTuple
 
 import httpx
 
-from gateway.doctor.advice import advice
+from gateway.doctor.advice import MISREAD, TOO_SLOW, advice
 from gateway.doctor.checks import CHECKS, Check
 from gateway.doctor.subjects import Subject
-from gateway.doctor.verdicts import BUSY, REFUSED_BY_NAME, Diagnosis, Finding, Refusal, Untold, Verdict, Wrong
+from gateway.doctor.verdicts import (
+    BUSY,
+    REFUSED_BY_NAME,
+    Diagnosis,
+    Finding,
+    Misread,
+    Refusal,
+    TooSlow,
+    Untold,
+    Verdict,
+    Wrong,
+)
 from gateway.doctor.visit import Visit
 
 
@@ -28,7 +39,7 @@ def examine(
     for check in checks:
         beginning(check)
         if silent:
-            findings.append(Finding(check=check.name, verdict="skipped", detail=f"{checks[0].name} was not answered"))
+            findings.append(Finding(check=check.name, verdict="skipped", detail=f"{checks[0].title} was not answered"))
             continue
         visit = Visit(client, subject, deadline_s)
         began = time.monotonic()
@@ -89,6 +100,10 @@ def _outcome(check: Check, visit: Visit, *, may_refuse: bool) -> _Outcome:
         return _Outcome("pass", check.run(visit))
     except Untold as untold:
         return _Outcome("skipped", str(untold))
+    except Misread as misread:
+        return _Outcome("fail", str(misread), MISREAD)
+    except TooSlow as slow:
+        return _Outcome("fail", str(slow), TOO_SLOW)
     except Wrong as wrong:
         return _Outcome("fail", str(wrong))
     except Refusal as refusal:

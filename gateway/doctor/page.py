@@ -11,6 +11,8 @@ from gateway.doctor.verdicts import Diagnosis, Finding
 _MARKS: Final = {"pass": "✓", "fail": "✗", "refused": "⊘", "skipped": "…"}
 """Beside the word, for those who do not tell the colours apart."""
 
+_TITLES: Final = {check.name: check.title for check in CHECKS}
+
 _STYLE: Final = """
 :root { color-scheme: light dark; --text: #1b1f24; --ground: #fff; --soft: #f3f5f7; --line: #d5dae0; --faint: #59636e;
   --pass: #116329; --fail: #b3131f; --refused: #0a5a9c; --skipped: #7a5200; }
@@ -28,7 +30,8 @@ p { margin: .25rem 0; max-width: 45rem; }
 table { border-collapse: collapse; width: 100%; }
 caption { text-align: left; color: var(--faint); padding-bottom: .5rem; }
 th, td { text-align: left; vertical-align: top; padding: .4rem .75rem; border-bottom: 1px solid var(--line); }
-thead th { background: var(--soft); }
+thead th { background: var(--soft); min-width: 6.5rem; overflow-wrap: anywhere; }
+thead th:first-child { position: sticky; left: 0; z-index: 1; }
 thead th small { display: block; font-weight: normal; color: var(--faint); }
 tbody th { position: sticky; left: 0; background: var(--ground); font-weight: 500; white-space: nowrap; }
 .pass, .fail, .refused, .skipped { white-space: nowrap; font-weight: 600; }
@@ -36,7 +39,15 @@ tbody th { position: sticky; left: 0; background: var(--ground); font-weight: 50
 .refused { color: var(--refused); } .skipped { color: var(--skipped); }
 td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 td.detail { overflow-wrap: anywhere; min-width: 12rem; }
+h3 { font-size: 1rem; margin: 0; overflow-wrap: anywhere; }
+article { margin: 1rem 0; padding: .75rem 1rem; border: 1px solid var(--line); border-left: 4px solid var(--fail); }
+article p { overflow-wrap: anywhere; }
+summary { cursor: pointer; margin-top: .5rem; color: var(--faint); }
+pre { margin: .25rem 0 .75rem; padding: .6rem .75rem; background: var(--soft); white-space: pre-wrap;
+  overflow-wrap: anywhere; font: .85em/1.45 ui-monospace, monospace; }
 code { font: .9em ui-monospace, monospace; overflow-wrap: anywhere; }
+@media (max-width: 40rem) { body { padding: 1.25rem .75rem 3rem; } th, td { padding: .35rem .4rem; font-size: .9rem; }
+  tbody th { white-space: normal; min-width: 7rem; max-width: 8.5rem; } thead th { min-width: 5rem; } }
 """
 
 _LEGEND: Final = (
@@ -48,7 +59,8 @@ _LEGEND: Final = (
 
 
 def as_page(diagnoses: Sequence[Diagnosis]) -> str:
-    """An HTML document."""
+    """An HTML document. Models of which more fails come before others."""
+    diagnoses = sorted(diagnoses, key=lambda each: -sum(found.verdict == "fail" for found in each.findings))
     legend = " ".join(f"{_word(verdict)} <span class=faint>{meaning}.</span>" for verdict, meaning in _LEGEND)
     sections = "\n".join(_section(number, each) for number, each in enumerate(diagnoses))
     return f"""<!doctype html>
@@ -67,6 +79,7 @@ def as_page(diagnoses: Sequence[Diagnosis]) -> str:
 <div class="scroll" role="region" aria-label="All models" tabindex="0">
 {_overview(diagnoses)}
 </div>
+{_failures(diagnoses)}
 {sections}
 </main>
 </body>
@@ -96,9 +109,38 @@ def _overview(diagnoses: Sequence[Diagnosis]) -> str:
 </table>"""
 
 
+def _failures(diagnoses: Sequence[Diagnosis]) -> str:
+    """Of every fail what it is, what to do about it, and what it was found by; empty where there is none."""
+    articles = [
+        _failure(number, each, finding)
+        for number, each in enumerate(diagnoses)
+        for finding in each.findings
+        if finding.verdict == "fail"
+    ]
+    if not articles:
+        return ""
+    told = "\n".join(articles)
+    return f"""<section aria-labelledby="failures">
+<h2 id="failures">What fails</h2>
+{told}
+</section>"""
+
+
+def _failure(number: int, diagnosis: Diagnosis, finding: Finding) -> str:
+    exchange = "".join(
+        f"<p>{title}</p>\n<pre>{escape(text)}</pre>\n"
+        for title, text in (("Asked", finding.asked), ("Came back", finding.came or "nothing"))
+    )
+    shown = f"<details>\n<summary>What was asked, and what came back</summary>\n{exchange}</details>\n"
+    return f"""<article>
+<h3><a href="#model-{number}">{escape(diagnosis.model)}</a>: {escape(_TITLES[finding.check])}</h3>
+<p>{escape(finding.detail)}</p>
+<p>{escape(finding.advice)}</p>
+{shown if finding.asked else ""}</article>"""
+
+
 def _section(number: int, diagnosis: Diagnosis) -> str:
-    titles = {check.name: check.title for check in CHECKS}
-    rows = "\n".join(_row(titles[finding.check], finding) for finding in diagnosis.findings)
+    rows = "\n".join(_row(_TITLES[finding.check], finding) for finding in diagnosis.findings)
     lost = ", ".join(f"<code>{escape(loss)}</code>" for loss in diagnosis.losses) or "nothing"
     name, upstream = escape(diagnosis.model), escape(diagnosis.upstream_model)
     return f"""<section aria-labelledby="model-{number}">

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 import orjson
 
-from gateway.doctor.verdicts import Untold, Wrong, hold
+from gateway.doctor.verdicts import Misread, Untold, Wrong, hold
 from translation.json_types import Json
 
 _MARKS: Final = {
@@ -51,7 +51,8 @@ def text_of(response: Json) -> str:
             texts.append(text)
     whole = "".join(texts)
     for mark, advice in _MARKS.items():
-        hold(mark not in whole, advice)
+        if mark in whole:
+            raise Misread(advice)
     return whole
 
 

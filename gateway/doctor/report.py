@@ -1,6 +1,7 @@
 """Diagnoses as text for a terminal, and as JSON for programs."""
 
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Final, get_args
@@ -15,6 +16,9 @@ _WIDEST_CELL: Final = 10
 """Of a column under its head: a verdict or a time, and the space after it."""
 
 _VERDICT: Final = re.compile("|".join(get_args(Verdict)))
+
+_MOST_ALIKE: Final = 3
+"""Features that are skipped for the same reason, each on a line of its own."""
 
 _LONG_S: Final = 10.0
 
@@ -104,12 +108,20 @@ def _grid(diagnoses: Sequence[Diagnosis], paint: Callable[[str], str]) -> list[s
 
 def _remarks(diagnosis: Diagnosis, paint: Callable[[str], str]) -> list[str]:
     titles = {check.name: check.title for check in CHECKS}
+    told = [finding for finding in diagnosis.findings if finding.verdict != "pass"]
+    skipped = Counter(finding.detail for finding in told if finding.verdict == "skipped")
     lines: list[str] = []
-    for finding in diagnosis.findings:
-        if finding.verdict != "pass":
-            lines.append(f"  {paint(finding.verdict)} {titles[finding.check]}: {finding.detail}")
-        if finding.advice:
+    advised: set[str] = set()
+    for finding in told:
+        title = titles[finding.check]
+        if finding.verdict == "skipped" and (alike := skipped[finding.detail]) > _MOST_ALIKE:
+            title = f"{alike} features"
+        line = f"  {paint(finding.verdict)} {title}: {finding.detail}"
+        if line not in lines:
+            lines.append(line)
+        if finding.advice not in advised | {""}:
             lines.append(f"    {finding.advice}")
+            advised.add(finding.advice)
     if diagnosis.losses:
         lines.append(f"  lost on the way: {', '.join(diagnosis.losses)}")
     return [f"{diagnosis.model} ({diagnosis.provider})", *lines, ""] if lines else []

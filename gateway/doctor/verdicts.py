@@ -3,6 +3,8 @@
 A check that returns has passed. Otherwise it raises:
 
 Wrong        what was promised does not hold
+  Misread    it holds once the setting is there that the message names
+  TooSlow    nobody knows, because it takes too long
 Untold       the reply does not tell whether it holds
 Refusal      the gateway answered with an error
 """
@@ -24,6 +26,14 @@ BUSY: Final = frozenset({"rate_limit_exceeded", "upstream_overloaded", "insuffic
 
 class Wrong(Exception):
     """A promise that does not hold. The message says which, for the operator."""
+
+
+class Misread(Wrong):
+    """What the model wrote was not taken apart. The message names the setting that does."""
+
+
+class TooSlow(Wrong):
+    """No end came in the time there is for a request."""
 
 
 class Untold(Exception):

@@ -10,7 +10,7 @@ import httpx
 import orjson
 
 from gateway.doctor.subjects import Subject
-from gateway.doctor.verdicts import Refusal, Wrong
+from gateway.doctor.verdicts import Refusal, TooSlow, Wrong
 from gateway.doctor.witness import Witness
 from gateway.loss_header import LOSS_HEADER
 from translation.errors import ProtocolViolation
@@ -191,8 +191,8 @@ class Visit:
     def _note_losses(self, reply: httpx.Response) -> None:
         self.losses |= dict.fromkeys(loss for loss in reply.headers.get(LOSS_HEADER, "").split(", ") if loss)
 
-    def _too_slow(self) -> Wrong:
-        return Wrong(f"no end after {self._deadline_s:g} s")
+    def _too_slow(self) -> TooSlow:
+        return TooSlow(f"no end after {self._deadline_s:g} s")
 
 
 def _says_something(event: Json) -> bool:

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
@@ -24,6 +25,9 @@ def diagnosis(model: str = "m", *failing: str, **changes: str) -> Diagnosis:
             check=check.name,
             verdict="fail" if check.name in failing else "skipped" if check.name == "errors" else "pass",
             detail="<b>why</b> & so" if check.name in (*failing, "errors") else "",
+            asked='POST /v1/responses\n{"input":"<i>"}' if check.name in failing else "",
+            came='200\n{"output":"<u>"}' if check.name in failing else "",
+            advice="Mend <it>." if check.name in failing else "",
             losses=("stop=dropped",) if check.name == "stop" else (),
             seconds=0.5,
             first_token_s=0.0123 if check.name == "streaming" else None,
@@ -79,6 +83,21 @@ def test_what_is_no_pass_has_its_reason_and_what_is_lost_is_named() -> None:
     assert text.endswith("1 model: 22 passed, 1 failed, 0 refused, 1 skipped")
 
 
+def test_of_a_fail_there_is_what_to_do_and_the_same_advice_is_given_once() -> None:
+    lines = as_text([diagnosis("one", "tools", "stop")]).splitlines()
+    assert lines[lines.index("  fail Stop sequences: <b>why</b> & so") + 1] == "    Mend <it>."
+    assert lines.count("    Mend <it>.") == 1
+
+
+def test_features_that_are_skipped_for_one_reason_have_one_line() -> None:
+    silent = [Finding(check=check.name, verdict="skipped", detail="Text was not answered") for check in CHECKS]
+    few = [replace(each, detail=each.detail if number else "alone") for number, each in enumerate(silent)]
+    text = as_text([replace(diagnosis("one"), findings=tuple(few))])
+    assert "  skipped Text: alone" in text
+    assert text.count("Text was not answered") == 1
+    assert f"  skipped {len(CHECKS) - 1} features: Text was not answered" in text
+
+
 def test_verdicts_are_painted_and_nothing_else_is() -> None:
     plain, painted = as_text([diagnosis("pass")]), as_text([diagnosis("pass")], lambda word: f"[{word}]")
     assert painted.splitlines()[0] == plain.splitlines()[0] == "FEATURE                    pass"
@@ -131,6 +150,21 @@ def test_the_page_is_whole_and_needs_nothing_from_elsewhere() -> None:
     assert "prefers-color-scheme: dark" in page
     assert not re.search(r"https?://|@import|url\(", page)
     assert reader.headings > len(CHECKS) * 3
+
+
+def test_the_page_begins_with_what_fails_and_shows_how_it_was_found() -> None:
+    page = as_page([diagnosis("sound"), diagnosis("worse", "tools", "stop"), diagnosis("bad", "tools")])
+    assert page.index(">worse</a><small>") < page.index(">bad</a><small>") < page.index(">sound</a><small>")
+    failures = page[page.index("What fails") : page.index("Checks of")]
+    assert failures.count("<article>") == 3
+    for shown in ("{&quot;input&quot;:&quot;&lt;i&gt;&quot;}", "&lt;u&gt;", "Mend &lt;it&gt;.", "&lt;b&gt;why"):
+        assert shown in failures
+    assert "<i>" not in page
+    assert Reader(page).open == []
+
+
+def test_a_page_of_what_is_sound_has_no_failures() -> None:
+    assert "What fails" not in as_page([diagnosis("sound")])
 
 
 @pytest.mark.parametrize("verdict", VERDICTS)
