@@ -13,7 +13,7 @@ from providers.counting import Counter
 from providers.errors import ProviderError, UpstreamGarbled
 from providers.http import AFTER_END_S, Reply, Upstream
 from providers.incoming import Incoming, Push
-from providers.spoken import RELAYED, SPOKEN, SSE, Closing, Decoder, Framing, Relayed
+from providers.spoken import RELAYED, SPOKEN, SSE, Decoder, Framing, Relayed, closing
 from translation.errors import ProtocolViolation
 from translation.events import Event, Failed, Finished
 from translation.json_types import Json
@@ -116,7 +116,7 @@ class WireExchange(Incoming[Batch]):
         self._path = path
         self._body = body
         self._decoder = decoder
-        self._closing = decoder if isinstance(decoder, Closing) else None
+        self._closing = closing(decoder)
         self._stream = stream
         self._framing = framing
         self._frames = framing.frames(upstream.max_frame_bytes)
