@@ -37,8 +37,18 @@ _KEPT_SAMPLING = ("service_tier", "user", "safety_identifier", "prompt_cache_key
 """Parameters of the client's turn that its summary shares: who asks and at what price, nothing of how to answer."""
 
 
-_KEPT_EXTRA = ("chat_template_kwargs", "provider", "cache_salt")
-"""Parameters outside the API of which the same is true; others, such as grammars, bind the answer."""
+_KEPT_EXTRA = (
+    "chat_template_kwargs",
+    "provider",
+    "cache_salt",
+    "inference_geo",
+    "safety_settings",
+    "safetySettings",
+    "num_ctx",
+    "keep_alive",
+)
+"""Parameters outside the API of which the same is true, or which say how the model runs; others, such as grammars, bind
+the answer."""
 
 
 class Summary(NamedTuple):

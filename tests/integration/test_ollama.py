@@ -200,7 +200,10 @@ async def test_the_context_of_a_configured_model_says_when_to_compact(
         async with asyncio.timeout(10):
             while response.status in ("queued", "in_progress"):
                 response = await client.responses.retrieve(response.id)
+        asked_for = [request.json.get("options", {}) for request in upstream.requests if request.path == "/api/chat"]
     assert [item.type for item in response.output] == ["compaction", "message"]
+    # Asked for less, the server would load the model anew, and have no room for what is to be summed up.
+    assert {options.get("num_ctx") for options in asked_for} == {model.get("request_defaults", {}).get("num_ctx")}
 
 
 async def test_a_context_that_nobody_knows_does_not_say_when_to_compact(tmp_path: Path) -> None:

@@ -145,6 +145,16 @@ def test_what_nobody_reported_stays_unknown(one: Usage | None, other: Usage | No
     assert total(one, other) == expected
 
 
+RUNNING = {
+    "chat_template_kwargs": {"enable_thinking": False},
+    "inference_geo": "eu",
+    "safety_settings": [],
+    "num_ctx": 8192,
+    "keep_alive": "1h",
+}
+"""Parameters that say where and how a model runs."""
+
+
 def test_a_summary_is_not_bound_by_what_binds_the_answer() -> None:
     turn = Turn(
         model="m",
@@ -155,10 +165,10 @@ def test_a_summary_is_not_bound_by_what_binds_the_answer() -> None:
         sampling={"stop": ["a"], "user": "u"},
         max_output_tokens=16,
         text_format={"type": "json_object"},
-        extra={"guided_json": {}, "chat_template_kwargs": {"enable_thinking": False}},
+        extra={"guided_json": {}, **RUNNING},
     )
     asked = summary_turn(turn, [said("user", "hello")])
     assert (asked.instructions, asked.sampling) == ("Be brief.", {"user": "u"})
     assert (asked.tools, asked.tool_choice, asked.max_output_tokens, asked.text_format) == ((), None, None, None)
-    assert asked.extra == {"chat_template_kwargs": {"enable_thinking": False}}
+    assert asked.extra == RUNNING
     assert len(asked.items) == 2
