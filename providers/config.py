@@ -180,6 +180,12 @@ class ProviderConfig(BaseModel):
         description="Arguments of an embedded engine: for `vllm_inprocess` any of vLLM's engine arguments, for "
         "`llamacpp` any of llama.cpp's common parameters. Unknown ones are refused.",
     )
+    hang_s: Number = Field(
+        default=60.0,
+        ge=0,
+        description="Seconds after which an embedded engine that neither answers nor computes is ended, and started "
+        "again; 0 is never.",
+    )
     headers: dict[str, str] = Field(
         default_factory=dict, description="Further headers for every request to it.", repr=False
     )
@@ -245,6 +251,8 @@ class ProviderConfig(BaseModel):
             raise PydanticCustomError(
                 "model", "only embedded engines load a model: write it under models, as the model of a name"
             )
+        if "hang_s" in self.model_fields_set:
+            raise PydanticCustomError("hang_s", "only embedded engines are watched: leave hang_s out")
         if self.engine:
             raise PydanticCustomError("engine", "only embedded engines are started from here: leave engine out")
         if self.base_url is None:
@@ -267,8 +275,9 @@ class ProviderConfig(BaseModel):
             raise PydanticCustomError(
                 "embedded", "{type} has no upstream: leave base_url and dialects out", {"type": self.type}
             )
-        if self.type == "scripted" and (self.model is not None or self.engine):
-            raise PydanticCustomError("scripted", "a scripted provider loads nothing: leave model and engine out")
+        if self.type == "scripted" and not self.model_fields_set.isdisjoint(("model", "engine", "hang_s")):
+            told = "a scripted provider loads nothing: leave model, engine and hang_s out"
+            raise PydanticCustomError("scripted", told)
         if self.type != "scripted" and self.model is None:
             raise PydanticCustomError("model", "write model, what {type} loads", {"type": self.type})
 

@@ -10,11 +10,13 @@ from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import structlog
 
 from providers.config import ProviderConfig
 from providers.engines.supervisor import Progress
+from providers.engines.watch import Watch, answered, died_or_hung, processor_s
 from providers.errors import EngineUnavailable
 from providers.llamacpp.check import CHILD, is_installed
 
@@ -45,7 +47,7 @@ class Child:
         self._end = end
 
     async def died(self) -> str:
-        """Wait until the process is gone; why, in the system's words or its own."""
+        """Wait until the process is gone, or was killed for it hung; why, in the system's words or its own."""
         return await self._end()
 
 
@@ -75,7 +77,8 @@ async def child(name: str, config: ProviderConfig, progress: Progress) -> AsyncG
                 asked = {"model": str(model), "engine": config.engine, "key": key}
                 if not (url := await _address(name, process, json.dumps(asked))):
                     raise EngineUnavailable(await end(), provider=name)
-                yield Child(url, key, end)
+                watch = _watch(process, url, key, config.hang_s)
+                yield Child(url, key, lambda: died_or_hung(end(), watch))
             finally:
                 await _stop(process)
                 listening.cancel()
@@ -95,6 +98,17 @@ async def _address(name: str, process: Process, asked: str) -> str:
             return (await process.stdout.readline()).decode().strip()
     except TimeoutError:
         raise EngineUnavailable(f"it was not ready within {_START_S:g} s", provider=name) from None
+
+
+def _watch(process: Process, url: str, key: str, patience_s: float) -> Watch:
+    at = urlsplit(url)
+    return Watch(
+        # What computes also writes this page, unlike the one about its health.
+        ping=lambda: answered(at.hostname or "", at.port or 80, "/metrics", key),
+        used_s=lambda: processor_s([process.pid]),
+        kill=process.kill,
+        patience_s=patience_s,
+    )
 
 
 async def _listen(name: str, process: Process, said: "deque[str]", *, hidden: str) -> None:

@@ -20,6 +20,7 @@ from providers.egress import Egress
 from providers.engines.asked import Parsers
 from providers.engines.base import Generation, Guide, Prompt
 from providers.engines.supervisor import Progress
+from providers.engines.watch import Watch, died_or_hung, processor_s
 from providers.errors import EngineUnavailable, UpstreamRejected
 from providers.vllm_inprocess.arguments import engine_args
 from providers.vllm_inprocess.check import INSTALL
@@ -45,9 +46,19 @@ _ONE_AT_A_TIME = threading.Lock()
 class Started:
     """An engine that is up."""
 
-    def __init__(self, vllm: ModuleType, llm: Any, egress: Egress, models: Sequence[str], *, silence_s: float) -> None:
+    def __init__(
+        self,
+        vllm: ModuleType,
+        llm: Any,
+        egress: Egress,
+        models: Sequence[str],
+        *,
+        silence_s: float,
+        watch: Watch | None = None,
+    ) -> None:
         self.models = models
         self.llm = llm
+        self._watch = watch
         self.engine = VllmEngine(vllm, llm, egress, silence_s=silence_s)
         self._special = partial(VllmEngine, vllm, llm, egress, silence_s=silence_s, whole_text=True)
 
@@ -73,6 +84,9 @@ class Started:
         return int(self.llm.get_num_unfinished_requests())
 
     async def died(self) -> str:
+        return await (self._ended() if self._watch is None else died_or_hung(self._ended(), self._watch))
+
+    async def _ended(self) -> str:
         # This task of vLLM's hands out what the engine generates; it ends only when the engine is no more.
         await asyncio.wait([self.llm.output_handler])
         return "the engine's process ended"
@@ -92,7 +106,9 @@ async def started(
         try:
             async with asyncio.timeout(_START_S):
                 vllm, llm = await building.done()
-                engine = Started(vllm, llm, egress, [config.model or name], silence_s=config.silence_s)
+                models = [config.model or name]
+                watch = building.watch(config.hang_s)
+                engine = Started(vllm, llm, egress, models, silence_s=config.silence_s, watch=watch)
                 progress("first token")
                 await _warm_up(VllmEngine(vllm, llm, egress, silence_s=_START_S))
                 await engine.engine.renders_tools()
@@ -168,9 +184,23 @@ class _Building:
             raise EngineUnavailable("the start was given up", provider=self._name)
         self._loop.call_soon_threadsafe(self._progress, doing)
 
-    def _kill(self) -> None:
+    def watch(self, patience_s: float) -> Watch:
+        """Of the engine that was built. Its own `check_health` asks no process."""
+        pids = [process.pid for process in self._ours() if process.pid is not None]
+        return Watch(
+            ping=self._llm.is_sleeping,  # any question that its process answers between two steps
+            used_s=lambda: processor_s(pids),
+            kill=self._kill_only,
+            patience_s=patience_s,
+        )
+
+    def _kill_only(self) -> None:
         for process in self._ours():
             process.kill()
+
+    def _kill(self) -> None:
+        self._kill_only()
+        for process in self._ours():
             process.join(_SHUTDOWN_S)
 
     def _ours(self) -> set[BaseProcess]:
