@@ -1,7 +1,7 @@
 """What the benchmark's upstream says, and what a client must have read in the end.
 
 A model name says how much and how fast: `bench-128` is 128 deltas at full speed, `bench-128-50ps` the same at 50 a
-second.
+second, and `bench-128-50ps-stamped` says in each delta when it was sent instead of which it is.
 """
 
 import re
@@ -23,7 +23,7 @@ from tests.upstream.builders import (
 )
 from translation.json_types import Json
 
-_NAME = re.compile(r"bench-(\d+)(?:-(\d+)ps)?")
+_NAME = re.compile(r"bench-(\d+)(?:-(\d+)ps)?(-stamped)?")
 _STREAM_HEAD = (
     b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncache-control: no-cache\r\n"
     b"transfer-encoding: chunked\r\n\r\n"
@@ -36,13 +36,14 @@ class Model:
 
     deltas: int
     per_second: int
+    stamped: bool = False
 
     @classmethod
     def named(cls, name: str) -> "Model":
         """Raises ValueError for a name that is not one of the benchmark's."""
         if not (match := _NAME.fullmatch(name)):
             raise ValueError(f"{name} is not bench-N or bench-N-Mps")
-        return cls(int(match[1]), int(match[2] or 0))
+        return cls(int(match[1]), int(match[2] or 0), match[3] is not None)
 
     @property
     def pieces(self) -> list[str]:
@@ -72,6 +73,21 @@ def whole_reply(deltas: int, responses: bool) -> bytes:
     text = Model(deltas, 0).text
     body = dump(response_snapshot("completed", [message_item(text)]) if responses else whole_chat(text))
     return b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body)
+
+
+_STAMPED = re.compile(rb" token\d{4}")
+_STAMP = re.compile(rb'"(?:delta|content)":\s*" (\d{9})"')
+_STAMPS = 10**9
+
+
+def stamped(write: bytes, now_s: float) -> bytes:
+    """The write with the time in place of its token: µs, as many digits as the token had bytes."""
+    return _STAMPED.sub(b" %09d" % (int(now_s * 1e6) % _STAMPS), write, count=1)
+
+
+def delays_s(content: bytes, now_s: float) -> list[float]:
+    """How long ago each stamped delta in it was sent."""
+    return [(int(now_s * 1e6) - int(stamp)) % _STAMPS / 1e6 for stamp in _STAMP.findall(content)]
 
 
 FIRST_DELTA = b" token0000"
@@ -104,8 +120,9 @@ def wrong(body: bytes, model: Model, *, responses: bool, streamed: bool) -> str 
         message = answer["output"][-1]["content"][0] if responses else answer["choices"][0]["message"]
         text = message["text" if responses else "content"]
         return None if text == model.text else f"the text is {text[:60]!r}…"
-    deltas = _DELTAS[responses].findall(body)
-    if b"".join(deltas) != model.text.encode():
+    deltas = _STAMP.findall(body) if model.stamped else _DELTAS[responses].findall(body)
+    whole = len(deltas) == model.deltas if model.stamped else b"".join(deltas) == model.text.encode()
+    if not whole:
         return f"{len(deltas)} deltas came instead of {model.deltas}, in {body[:200]!r}…"
     if not _ENDS[responses].search(body) or not body.endswith(b"data: [DONE]\n\n"):
         return f"the end is {body[max(body.rfind(b'event: '), 0) :][:_SHOWN]!r}"

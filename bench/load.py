@@ -16,7 +16,7 @@ from typing import cast
 import httptools
 import uvloop
 
-from bench.answers import DELTA, END, FIRST_DELTA, Model, response_id, wrong
+from bench.answers import DELTA, END, FIRST_DELTA, Model, delays_s, response_id, wrong
 from bench.requests import Spec, replay_bytes, request_bytes
 
 _WARM_UP_MODEL = "bench-4"
@@ -38,6 +38,8 @@ class Result:
     """Time from the last delta to the terminal event of each Responses stream, in the end only `middle_and_tail`."""
     wholes: list[float] = field(default_factory=list)
     """Time from sending a request to the terminal event of the same streams, in the end only their median."""
+    delays: list[float] = field(default_factory=list)
+    """Time from the upstream's write to the arrival, of each stamped delta, in the end only `middle_and_tail`."""
     wrong: list[str] = field(default_factory=list)
     """What was wrong with answers, the first few."""
 
@@ -76,6 +78,8 @@ class Client(asyncio.Protocol):
         if not self.begun.is_set() and FIRST_DELTA in body:
             self.begun.set()
             self.result.first_deltas.append(perf_counter() - self._sent_at)
+        if self._model.stamped:
+            self.result.delays += delays_s(body, perf_counter())
         if DELTA in body:
             self._last_delta_at = perf_counter()
         if END in body:
@@ -192,6 +196,7 @@ def main() -> None:
     # Every request has a time; a line that holds them all would outgrow the pipe that carries it.
     result["first_deltas"] = [median(result["first_deltas"])] if result["first_deltas"] else []
     result["wholes"] = [median(result["wholes"])] if result["wholes"] else []
+    result["delays"] = middle_and_tail(result["delays"])
     result["ends"] = middle_and_tail(result["ends"])
     print(json.dumps(result), flush=True)
 

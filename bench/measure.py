@@ -36,6 +36,8 @@ def measure(server: Server, scenario: Scenario, seconds: float, core: int | None
     result, spent = under_load(server, scenario.spec(server.port, seconds), core, log)
     if scenario.measure == "first delta":
         value: float | None = median(result.first_deltas) * 1e3
+    elif scenario.measure == "delay":
+        value = result.delays[0] * 1e3
     elif direct:
         value = None
     else:

@@ -6,14 +6,16 @@ from typing import Literal
 from bench.gateway import Setup
 from bench.requests import History, Spec
 
-Measure = Literal["delta", "request", "item", "first delta", "stream"]
-"""CPU per delta, per request, per item of the history, time to the first delta, memory per open stream."""
+Measure = Literal["delta", "request", "item", "first delta", "delay", "stream"]
+"""CPU per delta, per request, per item of the history, time to the first delta, time from the upstream's
+write of a delta to its arrival, memory per open stream."""
 
 _UNITS: dict[Measure, str] = {
     "delta": "µs/delta",
     "request": "µs/request",
     "item": "µs/item",
     "first delta": "ms",
+    "delay": "ms",
     "stream": "KiB/stream",
 }
 
@@ -73,11 +75,14 @@ _MAIN = (
     Scenario("translate, 4 deltas", "request", _RESPONSES, "bench-4", 16, 12.0, 4.5, peers=True),
     Scenario("translate, 10,000 deltas", "delta", _RESPONSES, "bench-10000", 16),
     Scenario("first delta, one connection", "first delta", _RESPONSES, "bench-4", 1, 2.0, 0.7, absolute=True),
+    Scenario("delay, 64 streams", "delay", _RESPONSES, "bench-128-50ps-stamped", 64, absolute=True),
     Scenario("memory, 256 open streams", "stream", _RESPONSES, "bench-600-1ps", 256, 90.0, 45.0, absolute=True),
     Scenario("history, 200 items, 5 MB", "item", _RESPONSES, "bench-4", 4, history=_IMAGES),
 )
 
 _MORE = (
+    Scenario("delay, 1 stream", "delay", _RESPONSES, "bench-128-50ps-stamped", 1, absolute=True, default=False),
+    Scenario("delay, 256 streams", "delay", _RESPONSES, "bench-128-50ps-stamped", 256, absolute=True, default=False),
     Scenario("history, 200 items of text", "item", _RESPONSES, "bench-4", 4, history=_TEXTS, default=False),
     Scenario("keys", "delta", _RESPONSES, "bench-128", 64, setup=Setup(keys=True), default=False),
     Scenario("keys, 4 deltas", "request", _RESPONSES, "bench-4", 16, setup=Setup(keys=True), default=False),

@@ -4,12 +4,13 @@ One write a frame, one loop turn between two frames of a stream, so that streams
 """
 
 import asyncio
+from time import perf_counter
 from typing import cast
 
 import orjson
 import uvloop
 
-from bench.answers import Model, stream_writes, whole_reply
+from bench.answers import Model, stamped, stream_writes, whole_reply
 from bench.processes import announce
 
 _MODELS = b'{"object":"list","data":[{"id":"bench-128","object":"model","created":0,"owned_by":"bench"}]}'
@@ -29,6 +30,7 @@ class Upstream(asyncio.Protocol):
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._buffer = bytearray()
+        self._stamped = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast("asyncio.Transport", transport)  # uvloop's own has no common class with it
@@ -60,12 +62,13 @@ class Upstream(asyncio.Protocol):
             self.transport.write(whole_reply(model.deltas, responses))
         else:
             pause = 1 / model.per_second if model.per_second else 0
+            self._stamped = model.stamped
             self._play(stream_writes(model.deltas, responses), 0, pause, self._loop.time())
 
     def _play(self, writes: list[bytes], at: int, pause: float, due: float) -> None:
         if self.transport.is_closing():
             return
-        self.transport.write(writes[at])
+        self.transport.write(stamped(writes[at], perf_counter()) if self._stamped else writes[at])
         at += 1
         if at == len(writes):
             return

@@ -1,8 +1,10 @@
 """The benchmark notices an answer that is not the upstream's: a fast wrong answer is no figure."""
 
+from itertools import pairwise
+
 import pytest
 
-from bench.answers import Model, stream_writes, whole_reply, wrong
+from bench.answers import Model, delays_s, stamped, stream_writes, whole_reply, wrong
 
 MODEL = Model.named("bench-4")
 
@@ -42,6 +44,23 @@ def test_a_stream_is_wrong_when(cut, responses: bool) -> None:
 @pytest.mark.parametrize("responses", [True, False], ids=["Responses", "chat"])
 def test_a_whole_answer_is_wrong_when_its_text_is_another(responses: bool) -> None:
     assert wrong(whole(responses).replace(b"token0001", b"token1111"), MODEL, responses=responses, streamed=False)
+
+
+@pytest.mark.parametrize("responses", [True, False], ids=["Responses", "chat"])
+def test_a_stamped_stream_says_when_each_delta_was_sent(responses: bool) -> None:
+    model = Model.named("bench-4-50ps-stamped")
+    writes = [stamped(write, 100 + at) for at, write in enumerate(stream_writes(4, responses))]
+    assert list(map(len, writes)) == list(map(len, stream_writes(4, responses)))
+    body = b"".join(b"".join(writes).split(b"\r\n\r\n", 1)[1].split(b"\r\n")[1::2])
+    assert wrong(body, model, responses=responses, streamed=True) is None
+    delays = delays_s(body, 200)
+    assert len(delays) == 4
+    assert [before - after for before, after in pairwise(delays)] == pytest.approx([1, 1, 1])
+    assert wrong(body.replace(b'" 1', b'" x', 1), model, responses=responses, streamed=True)
+
+
+def test_a_delay_outlasts_the_clock_of_the_stamps() -> None:
+    assert delays_s(b'"delta":" 999999990"', 1000.00001) == pytest.approx([20e-6])
 
 
 def test_a_model_of_another_name_is_refused() -> None:
