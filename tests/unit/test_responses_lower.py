@@ -107,8 +107,19 @@ def test_a_profile_can_know_more_words() -> None:
 
 OTHERS: Json = {"id": "x_1", "status": "completed", "unheard_of": 1}
 
+TEXT: Json = {"type": "output_text", "text": "a"}
+CITED: Json = {"type": "file_citation", "file_id": "file_1", "filename": "a.txt", "index": 1}
+
 ITEMS: dict[str, tuple[Item, Item]] = {
     "messages lose their ids": ({**OTHERS, **USER}, USER),
+    "citations of files without an id, which another API read": (
+        {
+            "type": "message",
+            "role": "assistant",
+            "content": [{**TEXT, "annotations": [CITED, {**CITED, "file_id": ""}]}],
+        },
+        {"type": "message", "role": "assistant", "content": [{**TEXT, "annotations": [CITED]}]},
+    ),
     "assistant text has annotations": (
         {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "a", "logprobs": []}]},
         {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "a", "annotations": []}]},

@@ -126,7 +126,9 @@ def replayed(items: Sequence[Item], profile: Profile) -> tuple[list[Item], list[
 def _part(part: Json) -> Json:
     match part["type"]:
         case "output_text":
-            return {"type": "output_text", "text": part["text"], "annotations": part.get("annotations") or []}
+            # An API that knows files by their ids cannot know one that has none, because it went as it is.
+            cited = [each for each in part.get("annotations") or () if each.get("file_id") != ""]
+            return {"type": "output_text", "text": part["text"], "annotations": cited}
         case _:
             return part
 
