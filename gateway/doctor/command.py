@@ -21,7 +21,8 @@ _LABEL: Final = 40
 
 
 def run(settings: Settings, names: Sequence[str], *, deadline_s: float, as_json: bool, html: Path | None) -> bool:
-    """Examine, print to stdout, write the page; whether nothing failed. Raises NothingToExamine and NotStarted.
+    """Examine, print to stdout, write the page; whether nothing failed, the page included. Raises NothingToExamine and
+    NotStarted.
 
     Progress is drawn on stderr where that is a terminal, and what fails in the gateway is logged there.
     """
@@ -29,16 +30,24 @@ def run(settings: Settings, names: Sequence[str], *, deadline_s: float, as_json:
     configure_logs(logging.ERROR)
     with _progress(steps) as beginning:
         diagnoses = diagnose(settings, names, deadline_s, beginning)
-    if html is not None:
-        html.write_text(as_page(diagnoses), encoding="utf-8")
     typer.echo(
         rendered_json(diagnoses).decode()
         if as_json
         else as_text(diagnoses, _painted, typer.get_terminal_size().columns)
     )
-    if html is not None:
-        typer.echo(f"the report is in {html}", err=True)
-    return not any(each.failed for each in diagnoses)
+    is_written = html is None or _write(html, as_page(diagnoses))
+    return is_written and not any(each.failed for each in diagnoses)
+
+
+def _write(file: Path, page: str) -> bool:
+    """Whether there was room for it; what was found is printed by now."""
+    try:
+        file.write_text(page, encoding="utf-8")
+    except OSError as error:
+        typer.echo(f"{file} cannot be written: {error.strerror}", err=True)
+        return False
+    typer.echo(f"the report is in {file}", err=True)
+    return True
 
 
 def _painted(verdict: str) -> str:

@@ -47,7 +47,8 @@ pre { margin: .25rem 0 .75rem; padding: .6rem .75rem; background: var(--soft); w
   overflow-wrap: anywhere; font: .85em/1.45 ui-monospace, monospace; }
 code { font: .9em ui-monospace, monospace; overflow-wrap: anywhere; }
 @media (max-width: 40rem) { body { padding: 1.25rem .75rem 3rem; } th, td { padding: .35rem .4rem; font-size: .9rem; }
-  tbody th { white-space: normal; min-width: 7rem; max-width: 8.5rem; } thead th { min-width: 5rem; } }
+  tbody th { white-space: normal; min-width: 7rem; max-width: 8.5rem; } thead th { min-width: 5rem; }
+  td.detail { min-width: 9.5rem; } }
 """
 
 _LEGEND: Final = (
@@ -149,7 +150,7 @@ def _section(number: int, diagnosis: Diagnosis) -> str:
 it <code>{upstream}</code>. Lost on the way: {lost}.</p>
 <div class="scroll" role="region" aria-label="{name}" tabindex="0">
 <table>
-<caption>Checks of {name}</caption>
+<caption>Checks, in the order they were made</caption>
 <thead><tr><th scope="col">Feature</th><th scope="col">Verdict</th><th scope="col">Remarks</th>
 <th scope="col" class="number">First token</th><th scope="col" class="number">Took</th></tr></thead>
 <tbody>

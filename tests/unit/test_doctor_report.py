@@ -155,7 +155,7 @@ def test_the_page_is_whole_and_needs_nothing_from_elsewhere() -> None:
 def test_the_page_begins_with_what_fails_and_shows_how_it_was_found() -> None:
     page = as_page([diagnosis("sound"), diagnosis("worse", "tools", "stop"), diagnosis("bad", "tools")])
     assert page.index(">worse</a><small>") < page.index(">bad</a><small>") < page.index(">sound</a><small>")
-    failures = page[page.index("What fails") : page.index("Checks of")]
+    failures = page[page.index("What fails") : page.index("<caption>Checks")]
     assert failures.count("<article>") == 3
     for shown in ("{&quot;input&quot;:&quot;&lt;i&gt;&quot;}", "&lt;u&gt;", "Mend &lt;it&gt;.", "&lt;b&gt;why"):
         assert shown in failures
