@@ -3,9 +3,10 @@ the model is a process of its own, which goes with it."""
 
 import asyncio
 import multiprocessing
+import signal
 import threading
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import cached_property, partial
 from importlib import import_module
 from multiprocessing.process import BaseProcess
@@ -172,7 +173,8 @@ class _Building:
             arguments = engine_args(vllm, self._name, self._config)
             self._say(f"loading {self._config.model}")
             try:
-                self._llm = vllm.AsyncLLM.from_engine_args(arguments)
+                with _deaf_to_interrupts():
+                    self._llm = vllm.AsyncLLM.from_engine_args(arguments)
             except Exception as failure:
                 # vLLM's own log, which has been printed, says more than any exception it raises.
                 said = f"vLLM cannot load {self._config.model}: {_reason(failure)}"
@@ -188,8 +190,8 @@ class _Building:
         """Of the engine that was built. Its own `check_health` asks no process."""
         pids = [process.pid for process in self._ours() if process.pid is not None]
         return Watch(
-            ping=self._llm.is_sleeping,  # any question that its process answers between two steps
-            used_s=lambda: processor_s(pids),
+            ping=lambda: self._llm.is_sleeping(),  # any question that its process answers between two steps
+            used_s=lambda: processor_s(pids) if pids else None,
             kill=self._kill_only,
             patience_s=patience_s,
         )
@@ -205,6 +207,17 @@ class _Building:
 
     def _ours(self) -> set[BaseProcess]:
         return set() if self._others is None else set(multiprocessing.active_children()) - self._others
+
+
+@contextmanager
+def _deaf_to_interrupts() -> Iterator[None]:
+    """Processes that this thread starts do not hear Ctrl-C on a terminal: it is for the gateway, which has answers to
+    finish. They cannot be given a session of their own, as vLLM starts them."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _reason(failure: Exception) -> str:

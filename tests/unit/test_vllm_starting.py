@@ -2,6 +2,7 @@
 
 import asyncio
 import multiprocessing
+import signal
 import threading
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -27,6 +28,8 @@ DEADLINE_S = 10.0
 class Process:
     """A process of the engine. Killing it makes the load fail."""
 
+    pid = None
+
     def __init__(self, on_kill: threading.Event) -> None:
         self.on_kill = on_kill
 
@@ -48,8 +51,10 @@ class Loading:
         self.was_killed = threading.Event()
         self.failure: Exception | None = None
         self.processes: list[Process] = []
+        self.deaf_to: set[signal.Signals] = set()
 
     def from_engine_args(self, arguments: Any) -> AsyncLLM:
+        self.deaf_to = {signal.Signals(each) for each in signal.pthread_sigmask(signal.SIG_BLOCK, ())}
         self.processes.append(Process(self.was_killed))
         self.is_loading.set()
         while not self.may_go_on.wait(0.01):
@@ -76,6 +81,13 @@ async def test_an_engine_is_warm_when_it_is_ready_and_ended_when_it_is_left(load
         assert doing == ["importing vLLM", "loading some/model", "first token"]
     assert loading.llm.was_shut_down
     assert loading.was_killed.is_set(), "what is left of its processes is killed"
+
+
+async def test_what_it_starts_does_not_hear_the_gateways_interrupts(loading: Loading) -> None:
+    async with started("local", CONFIG, Egress(), print):
+        assert signal.SIGINT in loading.deaf_to
+        masks = [asyncio.to_thread(signal.pthread_sigmask, signal.SIG_BLOCK, ()) for _ in range(4)]
+        assert all(signal.SIGINT not in mask for mask in await asyncio.gather(*masks)), "its thread hears them again"
 
 
 async def test_an_engine_that_cannot_be_guided_starts_all_the_same(loading: Loading) -> None:
