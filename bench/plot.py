@@ -89,6 +89,7 @@ def _bars(axes: Any, rows: list[dict[str, Any]], before: dict[str, dict[str, Any
     axes.axvline(1, color="black", linewidth=0.8)
     axes.set(xscale="log", xlabel="multiple of nginx, same run; the line is the rounds' range", yticks=places)
     axes.set_yticklabels([row["name"] for row in rows])
+    axes.xaxis.set_major_formatter("{x:g}")
     axes.invert_yaxis()
     axes.legend(fontsize="small")
 

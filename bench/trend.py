@@ -14,7 +14,7 @@ _BLOCKS = 10
 _T = 2.306
 """Student's t for 95 % on both sides and the 8 degrees of freedom that ten points leave a line."""
 
-_GROWS, _FLAT = 0.01, 0.05
+_GROWS, _FLAT = 0.01, 0.15
 """Of the level, over the whole series: growth that is surely more counts, growth that is surely less does not."""
 
 

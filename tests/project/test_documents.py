@@ -17,6 +17,13 @@ PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 RECORDS = sorted((ROOT / "docs/adr").glob("[0-9]*.md"))
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 
+APART = [
+    line
+    for name in ("peers", "plot")
+    for line in (ROOT / f"requirements/{name}.in").read_text().splitlines()
+    if not line.startswith("#")
+]
+
 
 def names(requirements: list[str]) -> set[str]:
     return {canonicalize_name(Requirement(requirement).name) for requirement in requirements}
@@ -28,6 +35,7 @@ def names(requirements: list[str]) -> set[str]:
         ("What the server needs", PYPROJECT["project"]["dependencies"]),
         ("What the extras bring", list(chain(*PYPROJECT["project"]["optional-dependencies"].values()))),
         ("What its developers need on top", PYPROJECT["dependency-groups"]["dev"]),
+        ("What the benchmark installs apart", APART),
     ],
 )
 def test_every_dependency_has_its_reason(heading: str, declared: list[str]) -> None:

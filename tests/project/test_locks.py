@@ -60,6 +60,13 @@ def test_a_lock_covers_what_pyproject_declares(lock: str, declared: list[str]) -
         assert requirement.specifier.contains(version), f"{lock} pins {version}, pyproject asks for {requirement}"
 
 
+@pytest.mark.parametrize("name", ["peers", "plot"])
+def test_a_lock_covers_what_is_installed_apart(name: str) -> None:
+    declared = [line for line in (ROOT / f"requirements/{name}.in").read_text().splitlines() if line[:1] != "#"]
+    locked = pins(ROOT / f"requirements/{name}.txt")
+    assert {canonicalize_name(Requirement(line).name) for line in declared} <= set(locked)
+
+
 def test_developers_run_the_versions_that_users_run() -> None:
     users = pins(ROOT / "requirements/runtime.txt").items() | pins(ROOT / "requirements/llamacpp.txt").items()
     assert users <= pins(ROOT / "requirements/dev.txt").items()
