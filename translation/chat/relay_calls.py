@@ -10,6 +10,9 @@ from translation.chat.calls import is_whole
 from translation.hygiene.relayed import DEFAULT_RULES, CallRules
 from translation.json_types import Json
 
+_STARTS = ("{", "`")
+"""How arguments start that are an object, in a fence or not."""
+
 
 @dataclass(slots=True)
 class _Call:
@@ -156,12 +159,12 @@ def _taken(call: _Call, text: str) -> str:
 def _is_next(call: _Call, entry: Json, name: str, text: str) -> bool:
     """Whether an entry with a name, which every call says at its start, begins the call after this one."""
     if call_id := entry.get("id"):
-        return bool(call_id != call.said) or (bool(text.strip()) and _has_all(call))
+        return bool(call_id != call.said) or (text.lstrip().startswith(_STARTS) and _has_all(call))
     if call.texts:
         return name != call.name or (bool(text) and is_whole("".join(call.texts)))
     return name != call.name and not isinstance(entry.get("index"), int)
 
 
 def _has_all(call: _Call) -> bool:
-    # The last piece tells for most: each entry of a long call may come here.
+    # The last piece tells for most, and an object that starts for the rest: long calls come in thousands of pieces.
     return bool(call.texts) and call.texts[-1].rstrip().endswith("}") and is_whole("".join(call.texts))
