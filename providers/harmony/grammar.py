@@ -1,4 +1,7 @@
-"""What a turn of gpt-oss may be, where that is not everything: thoughts, then a declared call or a held answer."""
+"""What a turn of gpt-oss may be, where that is not everything: thoughts, then a declared call or a held answer.
+
+What it says beside its thoughts, before either, may be said where no answer is held.
+"""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -49,10 +52,14 @@ class Grammar:
                     self.left_open[""] = rules.left_open
             held = f"{constrained} " if answer is not None else ""
             ends.append(rules.add("final", f'{channel} "final" {held}{message} {said}'))
-        kinds = '("analysis" | "commentary")' if thinks else '"commentary"'
         rules.rules |= _TEXT
-        rules.add("step", f'{channel} {kinds} {message} text {_token(marks.end)} {_token(marks.start)} "assistant"')
-        self.text = f"root ::= step* ({' | '.join(ends)})\n{rules.text()}\n"
+        # A client is told what is said before an answer as its beginning: in front of a held one it would be no JSON.
+        kinds = [name for name, may_be in (("analysis", thinks), ("commentary", answer is None)) if may_be]
+        if kinds:
+            said = " | ".join(map(literal, kinds))
+            end = f'{_token(marks.end)} {_token(marks.start)} "assistant"'
+            rules.add("step", f"{channel} ({said}) {message} text {end}")
+        self.text = f"root ::= {'step* ' if kinds else ''}({' | '.join(ends)})\n{rules.text()}\n"
 
 
 def _token(mark: int) -> str:

@@ -159,7 +159,8 @@ providers:
 - It asks a llama-server's `/completion`, beside the address's `/v1`. The server has to know token literals in grammars
   (`<[200008]>`). Its model has to be a gpt-oss: the tokens of another would mean nothing to it.
 - **Channels**: `analysis` is reasoning, `commentary` with a recipient is a call and without one a message, `final` is
-  the answer. Thoughts before a final answer are left out of later prompts; those between calls go back.
+  the answer. Thoughts before a final answer are left out of later prompts; those between calls go back. Where the
+  answer has a format, nothing but thoughts is said before it.
 - **Tools**: a grammar holds the turn, so that nothing but declared tools with arguments that fit their schemas can be
   called. Keys come in the schema's order. What a grammar cannot say (`minimum`, `pattern`, `maxLength`, ...) is a loss
   that names the tool. A forced call and `json_schema` are held likewise, also beside tools. Texts of such turns cannot
@@ -172,8 +173,8 @@ providers:
   that a model writes for a user or a tool end the turn.
 - `stop` ends answers, not thoughts. Tokens of thoughts are counted without the marks around them. Input is counted
   here, without a request. There are no images, no `logprobs`.
-- It is tested with gpt-oss's own encoding on a scripted `/completion`; its grammars on a real llama-server with another
-  model. No weights of gpt-oss were asked."""
+- It is tested with gpt-oss's own encoding on a scripted `/completion`, and on a real llama.cpp whose model has gpt-oss's
+  vocabulary and writes at random what a grammar leaves it. No weights of gpt-oss were asked."""
 
 _EMBEDDED = """\
 An embedded engine starts with the gateway and ends with it; there is no second server to run. Its library is an extra, which

@@ -72,10 +72,10 @@ class Engine:
 
 
 @contextmanager
-def llama(log: Path) -> Iterator[Engine]:
+def llama(log: Path, model: Path = ROOT / "models/tiny-reasoner.gguf") -> Iterator[Engine]:
     """llama.cpp's own HTTP server. Its log may write into the line that has the address."""
     command = [sys.executable, "-u", str(Path(__file__).with_name("llama_server.py"))]
-    with _started([*command, str(ROOT / "models/tiny-reasoner.gguf")], r"(http://127\.0\.0\.1:\d+)$", log) as (url,):
+    with _started([*command, str(model)], r"(http://127\.0\.0\.1:\d+)$", log) as (url,):
         work = ("llamacpp:requests_processing", "llamacpp:n_decode_total", "llamacpp:prompt_tokens_total", None)
         yield Engine("openai_compatible", url, *work, block=1)
 

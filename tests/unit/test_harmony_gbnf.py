@@ -145,7 +145,17 @@ def test_control_tokens_are_written_by_their_ids() -> None:
     root, *_ = text.splitlines()
     assert root == "root ::= step* (call-0)"
     assert 'call-0 ::= (" to=functions.f" <[2]> "commentary" | <[2]> "commentary" " to=functions.f")' in text
-    assert 'step ::= <[2]> "commentary" <[4]> text <[5]> <[1]> "assistant"' in text
+    assert 'step ::= <[2]> ("commentary") <[4]> text <[5]> <[1]> "assistant"' in text
+
+
+@pytest.mark.parametrize("tools", [[], [{"function": {"name": "f"}}]], ids=["no tools", "tools"])
+def test_nothing_but_thoughts_may_stand_before_an_answer_that_is_held(tools: list[Json]) -> None:
+    text = Grammar(MARKS, tools, answer={"type": "null"}).text
+    assert text.startswith("root ::= step* (")
+    assert 'step ::= <[2]> ("analysis") <[4]>' in text
+    text = Grammar(MARKS, tools, answer={"type": "null"}, thinks=False).text
+    assert text.startswith("root ::= (")
+    assert "step ::=" not in text
 
 
 def test_a_literal_is_escaped() -> None:
