@@ -16,6 +16,9 @@ _CHAT_NAMES = {
 }
 """Names a turn's parameters have in the Responses API -> their names in chat."""
 
+_FUNCTION_NAMES = {"tools": "functions", "parallel_tool_calls": "functions", "tool_choice": "function_call"}
+"""Likewise where chat is spoken in its old form; that one function is called at a time is part of it."""
+
 _LISTS: dict[Dialect, str] = {"chat": "messages", "responses": "input"}
 
 _ENTRY = re.compile(r"(\w+)(\[\d+\])?(.*)")
@@ -32,7 +35,7 @@ class ClientParams:
         self._dialect = dialect
         self._list = _LISTS[dialect]
         given = body.get(self._list)
-        self._sent = body.keys()
+        self._body = body
         # One message may be several items, and some entries of an input are none.
         self._in_step = isinstance(given, list) and len(given) == len(turn.items)
 
@@ -45,14 +48,35 @@ class ClientParams:
         if found is None:
             return param
         name, place, rest = found.group(1), found.group(2) or "", found.group(3)
-        if self._dialect == "chat" and name in _CHAT_NAMES and name not in self._sent:
-            name, rest = _CHAT_NAMES[name], ""
+        if self._dialect == "chat" and name not in self._body:
+            name, place, rest = self._in_chat(name, place, rest)
+        elif self._dialect == "chat" and name == "tools" and place and int(place[1:-1]) >= len(self._body[name] or ()):
+            return "web_search_options"  # which a turn has as the last of its tools
+        elif self._dialect == "responses" and param == "reasoning.summary":
+            return f"reasoning.{self._summary()}"
         if name == self._list and not self._in_step:
             return name
         if name == self._list and place and self._earlier:
             position = int(place[1:-1]) - self._earlier
             return f"{name}[{position}]{rest}" if position >= 0 else name
         return f"{name}{place}{rest}"
+
+    def _in_chat(self, name: str, place: str, rest: str) -> tuple[str, str, str]:
+        if name == "text" and rest == ".verbosity":
+            return "verbosity", "", ""
+        if name in _CHAT_NAMES:
+            return _CHAT_NAMES[name], place, ""
+        if name == "thinking":
+            return "reasoning", "", ".enabled"
+        if self._body.get("functions") and name in _FUNCTION_NAMES:
+            return _FUNCTION_NAMES[name], place, rest
+        if self._body.get("web_search_options") is not None and name == "tools":
+            return "web_search_options", "", rest
+        return name, place, rest
+
+    def _summary(self) -> str:
+        asked = self._body.get("reasoning") or {}
+        return "summary" if asked.get("summary") is not None else "generate_summary"
 
 
 def refusing_in(params: ClientParams) -> AbstractContextManager[None]:

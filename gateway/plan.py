@@ -109,7 +109,8 @@ def _relay(endpoint: Endpoint, body: Json, route: Route, earlier: int | None) ->
     upstream_body, losses = endpoint.relay_body(kept, route.profile, model=route.upstream_model)
     losses = [*(Loss(params.named(loss.param) or loss.param, loss.what) for loss in found), *losses]
     exchange = route.provider.relay(endpoint.dialect, upstream_body)
-    ours = (("thinking", fitted.turn.thinking), ("extensions", body.get("extensions") or None))
+    thinking = fitted.turn.thinking if "thinking" in body else None
+    ours = (("thinking", thinking), ("extensions", body.get("extensions") or None))
     unsaid = [Loss(name, "dropped") for name, value in ours if value is not None]
     calls = CallRules(
         taken=ids, renames=not _is_kept_upstream(endpoint, body), max_args_bytes=route.profile.max_tool_args_bytes

@@ -29,11 +29,6 @@ _TEMPLATE: Final = frozenset({"chat_template_kwargs"})
 _OTHER_PLACES: Final = frozenset({"stop", "logprobs", "top_logprobs", "n"})
 """Parameters of a turn that have a place of their own in what an engine is asked."""
 
-_OF_NO_MATTER: Final = frozenset(
-    {"metadata", "user", "safety_identifier", "prompt_cache_key", "prompt_cache_retention", "store"}
-)
-"""Parameters that say nothing to an engine: they are for who keeps accounts, and change no answer."""
-
 BUDGET: Final = "thinking_token_budget"
 """vLLM's own parameter, for a budget that it keeps in one run."""
 
@@ -129,12 +124,15 @@ def _lost(turn: Turn, profile: Profile, honoured: frozenset[str]) -> list[Loss]:
         f"reasoning.{key}" for key, value in (turn.reasoning or {}).items() if value is not None and key not in kept
     ]
     if turn.verbosity is not None:
-        lost.append("verbosity")
+        lost.append("text.verbosity")
+    if (turn.text_format or {}).get("description"):
+        lost.append("text.format.description")
     if turn.thinking is not None and profile.thinking_switch == "none" and profile.two_pass != "on":
         lost.append("thinking")
-    places = _OTHER_PLACES | _OF_NO_MATTER | honoured
+    places = _OTHER_PLACES | honoured
     for name, value in turn.sampling.items():
-        if name not in places and not (name == "service_tier" and value in ("auto", "default")):
+        is_plain = value in ("", {}) or value is False or (name == "service_tier" and value in ("auto", "default"))
+        if not is_plain and name not in places:
             lost.append(name)
     for name, value in turn.extra.items():
         takes = name in profile.extra_params and name in (_TEMPLATE | NAMES | honoured) and name != BUDGET

@@ -30,11 +30,6 @@ _LEVELS: Final[Mapping[str, Effort]] = {
 
 _KEPT_HERE: Final = frozenset({"stop", "n"})
 
-_OF_NO_MATTER: Final = frozenset(
-    {"metadata", "user", "safety_identifier", "prompt_cache_key", "prompt_cache_retention", "store"}
-)
-"""Parameters for who keeps accounts: they change no answer."""
-
 
 class Asked(NamedTuple):
     body: Json
@@ -170,9 +165,11 @@ def _lost(turn: Turn, profile: Profile) -> list[Loss]:
     lost = [f"reasoning.{key}" for key, said in (turn.reasoning or {}).items() if said is not None and key != "effort"]
     if turn.verbosity is not None:
         lost.append("text.verbosity")
+    if (turn.text_format or {}).get("description"):
+        lost.append("text.format.description")
     for name, value in turn.sampling.items():
-        known = name in NAMES or name in _KEPT_HERE or name in _OF_NO_MATTER
-        if not known and not (name == "service_tier" and value in ("auto", "default")):
+        is_plain = value in ("", {}) or value is False or (name == "service_tier" and value in ("auto", "default"))
+        if not is_plain and name not in NAMES and name not in _KEPT_HERE:
             lost.append(name)
     for name, value in turn.extra.items():
         if value is not None and not (name in profile.extra_params and name in NAMES):

@@ -300,7 +300,7 @@ REFUSED: dict[str, tuple[list[Item], type[InvalidRequest], str]] = {
     "an image by its id": (
         [message("user", image(None, file_id="x"))],
         Unrepresentable,
-        "input[0].content[0].image_url",
+        "input[0].content[0].file_id",
     ),
     "an image that is none": (
         [message("user", image("data:application/pdf;base64,AA=="))],

@@ -444,7 +444,7 @@ def test_past_outputs_are_said_as_function_outputs(item: Json, expected: Any) ->
 @pytest.mark.parametrize(
     ("kind", "status", "kept"),
     [
-        ("apply_patch_call_output", "failed", "incomplete"),
+        ("apply_patch_call_output", "failed", "failed"),
         ("custom_tool_call_output", "incomplete", "incomplete"),
         ("apply_patch_call_output", "completed", None),
     ],

@@ -113,14 +113,16 @@ def test_what_is_honoured_is_no_loss() -> None:
         "thinking": True,
         "text_format": FORM,
         "max_output_tokens": 9,
-        "sampling": {"temperature": 0, "seed": 1, "stop": ["x"], "logprobs": True, "top_logprobs": 1, "user": "u"},
+        "sampling": {"temperature": 0, "seed": 1, "stop": ["x"], "logprobs": True, "top_logprobs": 1, "store": False},
         "extra": {"top_k": 3, "chat_template_kwargs": {}},
     }
     assert lost(**honoured) == set()
 
 
 def test_what_is_not_honoured_is_a_loss() -> None:
-    assert lost(reasoning={"summary": "auto"}, verbosity="low") == {"reasoning.summary", "verbosity"}
+    assert lost(reasoning={"summary": "auto"}, verbosity="low") == {"reasoning.summary", "text.verbosity"}
+    assert lost(text_format={**FORM, "description": "d"}) == {"text.format.description"}
+    assert lost(sampling={"user": "u", "store": True, "metadata": {"a": "b"}}) == {"user", "store", "metadata"}
     assert lost(sampling={"top_p": 0.5, "service_tier": "flex"}) == {"top_p", "service_tier"}
     assert lost(sampling={"service_tier": "auto"}) == set()
     assert lost(extra={"top_a": 1, "prompt_lookup": 2, "thinking_token_budget": 3}) == {

@@ -15,6 +15,7 @@ from translation.pairs import Pairs
 from translation.profile import Profile
 from translation.text_parts import texts_of_parts
 from translation.thoughts import text_of
+from translation.unsaid import UNSUCCESSFUL, unsaid_of_messages, unsaid_of_output
 
 _NOT_IN_IDS: Final = re.compile(r"[^a-zA-Z0-9_-]")
 
@@ -50,6 +51,7 @@ def lower_items(instructions: str | None, items: Sequence[Item], profile: Profil
             raise Unrepresentable(f"this model's API has no items of type {kind!r}", param=f"input[{place}]")
         write(writer, place, item)
     writer.settle()
+    losses += unsaid_of_messages(items)
     return Said(writer.system, writer.finished())
 
 
@@ -175,10 +177,10 @@ class _Messages:
             text_blocks(said) if isinstance(said, str) else lower_parts(said, f"input[{place}].output", self._losses)
         )
         result: Json = {"type": "tool_result", "tool_use_id": call_id}
-        if item.get("status") == "incomplete":
+        if item.get("status") in UNSUCCESSFUL:
             if all(block["type"] == "text" for block in blocks):
                 return {**result, "content": blocks or text_blocks(_FAILED), "is_error": True}
-            self._losses.append(Loss(f"input[{place}].status", "dropped"))  # a failure may be nothing but text
+            self._losses += unsaid_of_output(item, f"input[{place}]")  # a failure may be nothing but text
         return {**result, "content": blocks} if blocks else result
 
 

@@ -68,6 +68,8 @@ def _losses(given: Mapping[str, Any]) -> Iterator[Loss]:
         yield Loss("audio", "dropped")
     if len({given[key] for key in ("max_tokens", "max_completion_tokens") if key in given}) > 1:
         yield Loss("max_tokens", "dropped")
+    if (given.get("stream_options") or {}).get("include_obfuscation"):
+        yield Loss("stream_options.include_obfuscation", "dropped")
     if given.get("functions") and given.get("tools"):
         yield Loss("functions", "dropped")
 

@@ -14,6 +14,7 @@ from translation.loss import Loss
 from translation.profile import Profile
 from translation.text_parts import texts_of_parts
 from translation.thoughts import text_of
+from translation.unsaid import unsaid_of_messages, unsaid_of_output
 
 _OUTPUTS: Final = ("function_call_output", "custom_tool_call_output")
 
@@ -34,6 +35,7 @@ def lower_items(instructions: str | None, items: Sequence[Item], profile: Profil
         if write is None:
             raise _unknown(kind, f"input[{index}]")
         write(writer, index, item)
+    losses += unsaid_of_messages(items)
     return writer.finished()
 
 
@@ -172,6 +174,7 @@ class _Messages:
         """A tool message; `media` collects what it cannot hold."""
         item = self._items[index]
         output, call_id = item["output"], item["call_id"]
+        self._losses += unsaid_of_output(item, f"input[{index}]")
         if isinstance(output, str):
             content: str | list[Json] = output
         else:

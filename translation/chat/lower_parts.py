@@ -50,12 +50,14 @@ def _audio(part: Json, _param: str, _losses: list[Loss]) -> Json:
     return {"type": "input_audio", "input_audio": part["input_audio"]}
 
 
-def _file(part: Json, param: str, _losses: list[Loss]) -> Json:
+def _file(part: Json, param: str, losses: list[Loss]) -> Json:
     for key in ("file_id", "file_url"):
         if part.get(key):
             raise Unrepresentable(
                 f"files are neither stored nor fetched here: send file_data, not {key}", param=f"{param}.{key}"
             )
+    if part.get("detail") not in (None, "auto"):
+        losses.append(Loss(f"{param}.detail", "dropped"))
     source = part.get("file_data") or ""
     text = text_in(source, f"{param}.file_data")
     if text is None:

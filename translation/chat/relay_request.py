@@ -120,7 +120,8 @@ def _with_reasoning_in_place(message: Json, profile: Profile, losses: list[Loss]
     elif wanted == "think_tags" and text:
         kept["content"] = _after_thinking(text, message.get("content"))
     elif text or message.get("reasoning_details"):
-        losses.append(Loss("messages.reasoning_content", "dropped"))
+        given = next(name for name in _REASONING_FIELDS if message.get(name))
+        losses.append(Loss(f"messages.{given}", "dropped"))
     return kept
 
 

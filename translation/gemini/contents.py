@@ -15,6 +15,7 @@ from translation.pairs import Pairs
 from translation.profile import Profile
 from translation.text_parts import texts_of_parts
 from translation.thoughts import text_of
+from translation.unsaid import unsaid_of_messages
 
 _PLACEHOLDER: Final = "skip_thought_signature_validator"
 """For calls that were not made by this family, or whose signature is lost.
@@ -36,6 +37,7 @@ def lower_items(items: Sequence[Item], profile: Profile, family: Family, losses:
             raise _unknown(kind, f"input[{index}]")
         write(writer, index, item)
     writer.settle()
+    losses += unsaid_of_messages(items)
     return "\n\n".join(writer.system), writer.contents
 
 
@@ -89,7 +91,7 @@ class _Contents:
             ]
         elif text and replay == "think_tags":
             self._thoughts.append({"text": f"<think>\n{text}\n</think>\n\n"})
-        elif text and not ours:
+        elif not ours and (text or item.get("encrypted_content") or item.get("details")):
             # Beside a signature nothing is lost: it holds the thought.
             self._losses.append(Loss("input", "reasoning dropped"))
         for detail in ours:

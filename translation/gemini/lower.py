@@ -149,6 +149,8 @@ def _format(text_format: Json, family: Family, body: Json, losses: list[Loss]) -
         del body["tools"], body["toolConfig"]
         losses.append(Loss("tools", "dropped"))
     config: Json = {"responseMimeType": "application/json"}
+    if text_format.get("description"):
+        losses.append(Loss("text.format.description", "dropped"))
     if kind == "json_schema" and (schema := text_format.get("schema")) is not None:  # chat has it optional
         config["responseJsonSchema"] = reduced(schema, "text.format.schema", losses)
     return config

@@ -60,6 +60,8 @@ def _audio(part: Json, _param: str, _losses: list[Loss]) -> Json:
 def _file(part: Json, param: str, losses: list[Loss]) -> Json:
     if part.get("file_id"):
         raise Unrepresentable("files are not stored here: send file_data, not file_id", param=f"{param}.file_id")
+    if part.get("detail") not in (None, "auto"):
+        losses.append(Loss(f"{param}.detail", "dropped"))
     name = part.get("filename")
     if url := part.get("file_url"):
         return _linked(url)

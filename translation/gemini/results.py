@@ -7,12 +7,13 @@ import orjson
 from translation.gemini.parts import lower_parts
 from translation.json_types import Item, Json
 from translation.loss import Loss
+from translation.unsaid import UNSUCCESSFUL
 
 
 def result_of(item: Item, param: str, losses: list[Loss]) -> tuple[Json, list[Json]]:
     """The response object, and the media it cannot hold as parts.
 
-    A failure is an output of status `incomplete`, or a JSON object with nothing in it but an `error`.
+    A failure is an output of an unsuccessful status, or a JSON object with nothing in it but an `error`.
     """
     output, media = item["output"], list[Json]()
     if not isinstance(output, str):
@@ -21,7 +22,7 @@ def result_of(item: Item, param: str, losses: list[Loss]) -> tuple[Json, list[Js
         output = "\n".join(part["text"] for part in parts if "text" in part)
     if (error := _error_in(output)) is not None:
         return {"error": error}, media
-    return {"error" if item.get("status") == "incomplete" else "output": output}, media
+    return {"error" if item.get("status") in UNSUCCESSFUL else "output": output}, media
 
 
 def _error_in(output: str) -> Any:

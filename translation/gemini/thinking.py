@@ -31,6 +31,8 @@ def thinking_config(turn: Turn, family: Family, profile: Profile, losses: list[L
         effort, budget = "none", None
     if effort is not None and effort not in _EFFORTS and effort not in profile.effort_budgets:
         raise Unrepresentable(f"this model knows no effort {effort!r}", param="reasoning.effort")
+    if family.thinks and asked.get("summary") not in (None, "auto"):
+        losses.append(Loss("reasoning.summary", "as auto"))
     if not family.thinks:
         if turn.thinking or budget is not None or effort not in (None, "none"):
             losses.append(Loss("thinking" if turn.thinking else "reasoning", "dropped"))

@@ -13,6 +13,7 @@ from translation.pairs import Pairs
 from translation.profile import Profile
 from translation.text_parts import texts_of_parts
 from translation.thoughts import text_of
+from translation.unsaid import unsaid_of_messages, unsaid_of_output
 
 
 def lower_items(instructions: str | None, items: Sequence[Item], profile: Profile, losses: list[Loss]) -> list[Json]:
@@ -31,6 +32,7 @@ def lower_items(instructions: str | None, items: Sequence[Item], profile: Profil
         if write is None:
             raise Unrepresentable(f"this model's API has no items of type {kind!r}", param=f"input[{place}]")
         write(writer, place, item)
+    losses += unsaid_of_messages(items)
     return writer.finished()
 
 
@@ -151,6 +153,7 @@ class _Messages:
         """A tool message; `moved` collects images that it cannot hold."""
         item = self._items[place]
         said, call_id = item["output"], item["call_id"]
+        self._losses += unsaid_of_output(item, f"input[{place}]")
         content = Content(said, []) if isinstance(said, str) else self._parts(said, place)
         if content.images and not self._profile.media_in_tool_messages:
             moved.append(Content(f"Media from the output of tool call {call_id}:", content.images))

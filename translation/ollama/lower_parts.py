@@ -29,13 +29,15 @@ def lower_parts(parts: Sequence[Json], param: str, losses: list[Loss]) -> Conten
         elif kind == "input_image":
             images.append(_image(part, at, losses))
         elif kind == "input_file":
-            texts.append(_file(part, at))
+            texts.append(_file(part, at, losses))
         else:
             raise Unrepresentable(f"this model's API has no content of type {kind!r}", param=at)
     return Content("\n".join(texts), images)
 
 
 def _image(part: Json, param: str, losses: list[Loss]) -> str:
+    if part.get("file_id") and not part.get("image_url"):
+        raise Unrepresentable("images are not stored here: send image_url, not file_id", param=f"{param}.file_id")
     media = media_in(part.get("image_url") or "", f"{param}.image_url")
     if media is None:
         told = "images are neither stored nor fetched for this model: send a data URL as image_url"
@@ -47,7 +49,7 @@ def _image(part: Json, param: str, losses: list[Loss]) -> str:
     return media.base64
 
 
-def _file(part: Json, param: str) -> str:
+def _file(part: Json, param: str, losses: list[Loss]) -> str:
     for key in ("file_id", "file_url"):
         if part.get(key):
             told = f"files are neither stored nor fetched here: send file_data, not {key}"
@@ -55,4 +57,6 @@ def _file(part: Json, param: str) -> str:
     text = text_in(part.get("file_data") or "", f"{param}.file_data")
     if text is None:
         raise Unrepresentable("this model reads files of text only", param=f"{param}.file_data")
+    if part.get("detail") not in (None, "auto"):
+        losses.append(Loss(f"{param}.detail", "dropped"))
     return f"{part['filename']}:\n{text}" if part.get("filename") else text

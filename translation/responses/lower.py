@@ -9,6 +9,7 @@ from translation.loss import Loss
 from translation.lowered import Lowered
 from translation.profile import Profile
 from translation.turn import Turn
+from translation.unsaid import UNSUCCESSFUL, unsaid_of_output
 
 _SAMPLING = (
     "temperature",
@@ -98,6 +99,10 @@ def _items(items: Sequence[Item], profile: Profile, losses: list[Loss]) -> Itera
         lowered = item if keys is None else {key: item[key] for key in keys if item.get(key) is not None}
         if kind in KNOWN_BY_ID:
             lowered = _with_id_as_wanted(lowered, item, profile)
+        if item.get("status") in UNSUCCESSFUL and kind == "function_call_output":
+            lowered = {**lowered, "status": "incomplete"}
+        elif kind == "custom_tool_call_output":
+            losses += unsaid_of_output(item, f"input[{i}]")
         if kind == "message":
             lowered["content"] = [_part(part) for part in item["content"]]
         yield lowered

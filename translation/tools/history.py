@@ -9,6 +9,7 @@ from translation.loss import Loss
 from translation.tools import freeform
 from translation.tools.kinds import KINDS, OUTPUTS
 from translation.tools.names import Callee, Names
+from translation.unsaid import UNSUCCESSFUL
 
 _HOSTED = {
     "web_search_call": "web_search",
@@ -23,9 +24,6 @@ _HOSTED = {
     "program_output": "programmatic_tool_calling",
 }
 """Item type -> the hosted kind it comes from. Kinds may carry a version: web_search_preview_2025_03_11."""
-
-_UNSUCCESSFUL = ("incomplete", "failed")
-"""What outputs say that were no success; of functions it is always the first."""
 
 _KIND_OF_CALL = {kind.call: name for name, kind in reversed(KINDS.items())}
 
@@ -80,6 +78,8 @@ def _client_run(item: Item, i: int, native: frozenset[str], names: Names, losses
     if item["type"] == "tool_search_output":
         return _output(item, _found(item, names))
     if output is not None:
+        if item.get("max_output_length") is not None:
+            losses.append(Loss(f"input[{i}].max_output_length", "dropped"))
         return _output(item, output(item))
     return _call(item, names.claim(Callee(kind, kind)), orjson.dumps(KINDS[kind].arguments(item)).decode())
 
@@ -91,7 +91,7 @@ def _call(item: Item, wire: str, arguments: str) -> Item:
 def _output(item: Item, output: object) -> Item:
     # A local_shell_call_output has no call_id: its id is the call's.
     said: Item = {"type": "function_call_output", "call_id": item.get("call_id") or item["id"], "output": output}
-    return {**said, "status": "incomplete"} if item.get("status") in _UNSUCCESSFUL else said
+    return {**said, "status": item["status"]} if item.get("status") in UNSUCCESSFUL else said
 
 
 def _found(item: Item, names: Names) -> str:

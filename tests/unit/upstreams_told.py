@@ -1,0 +1,124 @@
+"""What every kind of upstream would be told of a request, without sending it."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cache
+from typing import Any, NamedTuple
+
+import orjson
+
+from gateway import settings as settings_of
+from gateway.endpoints import CHAT, RESPONSES, Endpoint
+from gateway.plan import make_plan
+from gateway.resolve import Resolver
+from providers.base import Capabilities, Dialect
+from providers.config import ProviderType
+from providers.engines import asked as engines
+from providers.engines.vllm_server import VllmServerEngine
+from providers.registry import CAPABILITIES
+from providers.spoken import SPOKEN
+from tests.unit.harmony import lower_to_harmony, real
+from tests.unit.routing import Recorder
+from translation.json_types import Json
+from translation.loss import Loss
+from translation.lowered import Lowered
+from translation.profile import Profile
+from translation.turn import Turn
+
+ENDPOINTS: dict[Dialect, Endpoint] = {"chat": CHAT, "responses": RESPONSES}
+
+Lower = Callable[[Turn, Profile], Lowered]
+
+
+def _harmony(turn: Turn, profile: Profile) -> Lowered:
+    body, losses = lower_to_harmony(turn, profile)
+    kept_here = turn.sampling.get("stop")
+    return Lowered({**body, "prompt": real().decode(body["prompt"]), "stop": kept_here}, losses)
+
+
+def _gemini(turn: Turn, profile: Profile) -> Lowered:
+    body, losses = SPOKEN["gemini"].lower(turn, profile)
+    return Lowered({**body, "path": SPOKEN["gemini"].path_of(turn)}, losses)
+
+
+def _engine(turn: Turn, profile: Profile) -> Lowered:
+    asked = engines.asked_of(turn, profile, VllmServerEngine.parameters)
+    said = {key: value for key, value in asdict(asked).items() if key != "losses"}
+    return Lowered({**said, "max_tokens": turn.max_output_tokens, "stream": turn.stream}, asked.losses)
+
+
+class Kind(NamedTuple):
+    """`relays`: bodies of its own dialect go out as they came."""
+
+    provider: ProviderType
+    lower: Lower
+    model: str = "m"
+    config: Json = {}  # noqa: RUF012 - never changed
+    relays: bool = False
+
+
+UPSTREAMS: dict[str, Kind] = {
+    "chat": Kind("openai_compatible", SPOKEN["chat"].lower),
+    "responses": Kind("openai", SPOKEN["responses"].lower),
+    "anthropic": Kind("anthropic", SPOKEN["anthropic"].lower, "claude-opus-4-5"),
+    "gemini": Kind("gemini", _gemini, "gemini-2.5-pro"),
+    "ollama": Kind("ollama", SPOKEN["ollama"].lower),
+    "harmony": Kind("harmony", _harmony),
+    "engine": Kind("vllm", _engine, config={"tool_parser": "hermes"}),
+    "chat, relayed": Kind("openai_compatible", SPOKEN["chat"].lower, relays=True),
+    "responses, relayed": Kind("openai", SPOKEN["responses"].lower, relays=True),
+}
+
+
+@dataclass
+class Told(Recorder):
+    """Notes what an upstream would be sent."""
+
+    lower: Lower = SPOKEN["chat"].lower
+    sent: Any = None
+
+    def prepare(self, turn: Turn, profile: Profile) -> "Told":
+        self.sent, self.losses = self.lower(turn, profile)
+        return self
+
+    def relay(self, dialect: Dialect, body: Json) -> "Told":
+        self.sent, self.losses = body, ()
+        return self
+
+
+class Heard(NamedTuple):
+    """What an upstream is told, and what it is not."""
+
+    sent: Json
+    losses: Sequence[Loss]
+
+    @property
+    def text(self) -> str:
+        return orjson.dumps(self.sent, default=str).decode()
+
+
+@cache
+def _settings(kind: ProviderType, model: str, config: tuple[tuple[str, Any], ...]) -> settings_of.Settings:
+    there = {"type": kind, "base_url": "http://127.0.0.1:9/v1", "api_key": "k"}
+    models = {"mine": {"provider": "up", "model": model, **dict(config)}}
+    return settings_of.parse({"providers": {"up": there}, "models": models}, environ={})
+
+
+def told(upstream: str, dialect: Dialect, body: Json, *, strict: bool = False, by_model: bool = False) -> Heard:
+    """Raises InvalidRequest for what is refused."""
+    kind = UPSTREAMS[upstream]
+    endpoint = ENDPOINTS[dialect]
+    asked = {"model": "mine", **body}
+    endpoint.validate(asked)
+    provider = Told("up", _capabilities(upstream), lower=kind.lower)
+    config = kind.config | ({"strict": True} if by_model else {})
+    route = Resolver(_settings(kind.provider, kind.model, tuple(config.items())), {"up": provider}).resolve("mine")
+    plan = make_plan(endpoint if kind.relays else replace(endpoint, relays=False), asked, route, strict=strict)
+    return Heard(provider.sent, plan.losses)
+
+
+def _capabilities(upstream: str) -> Capabilities:
+    kind = UPSTREAMS[upstream]
+    dialects: dict[str, Dialect] = {"chat, relayed": "chat", "responses, relayed": "responses"}
+    able = CAPABILITIES[kind.provider]
+    return replace(able, dialects=frozenset({dialects[upstream]})) if kind.relays else able

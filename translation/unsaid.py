@@ -1,0 +1,27 @@
+"""What items of the Responses API say and no other API has a word for."""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from translation.json_types import Item
+from translation.loss import Loss
+
+UNSUCCESSFUL: Final = ("incomplete", "failed")
+"""Statuses of outputs that were no success. The API's own is the first; the second is that of an output whose text says
+so as well."""
+
+
+def unsaid_of_messages(items: Sequence[Item]) -> Iterator[Loss]:
+    """Of what the assistant said before: whether it was meant as the answer, and what it cited."""
+    for item in items:
+        if item.get("type") == "message":
+            if item.get("phase"):
+                yield Loss("input", "phase dropped")
+            if any(part.get("annotations") for part in item["content"]):
+                yield Loss("input", "annotations dropped")
+
+
+def unsaid_of_output(item: Item, param: str) -> Iterator[Loss]:
+    """That it was no success, where a text is all that can be said of it."""
+    if item.get("status") == "incomplete":
+        yield Loss(f"{param}.status", "dropped")
