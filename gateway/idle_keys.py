@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from gateway.config_file import Problem, ValuePath
-from providers.config import CONTINUING, KINDS, ProviderType
+from providers.config import CONTINUING, KINDS, TOKENS_ONLY, ProviderType
 
 _PASSES: Final = ("think_tag", "max_thinking_tokens", "max_response_tokens", "bridge", "effort_budgets")
 """What two passes read."""
@@ -72,7 +72,7 @@ def _has_text_calls(kind: ProviderType, served: Mapping[str, Any]) -> bool:
 
 def _ends_blocks(kind: ProviderType, model: Mapping[str, Any]) -> bool:
     """Whether the gateway tells the model, or its engine, to end an answer with its first block."""
-    in_tokens = kind == "vllm_inprocess" or (kind in CONTINUING and model.get("two_pass") not in (None, "engine"))
+    in_tokens = kind in TOKENS_ONLY or (kind in CONTINUING and model.get("two_pass") not in (None, "engine"))
     return in_tokens or model.get("text_tool_calls") not in (None, "none")
 
 

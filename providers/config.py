@@ -77,6 +77,9 @@ EMBEDDED: frozenset[ProviderType] = frozenset({"vllm_inprocess", "llamacpp", "sc
 CONTINUING: frozenset[ProviderType] = frozenset({"vllm", "llama_server", "vllm_inprocess", "llamacpp"})
 """Types that can go on from a prompt as token ids: what two passes need."""
 
+TOKENS_ONLY: frozenset[ProviderType] = frozenset({"vllm_inprocess"})
+"""Types among them that are asked in tokens for one pass too."""
+
 KEEPING_BUDGETS: frozenset[ProviderType] = frozenset({"vllm", "vllm_inprocess"})
 """Types that can keep a budget for thinking within one run."""
 

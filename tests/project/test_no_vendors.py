@@ -1,0 +1,50 @@
+"""What is particular about an upstream is in its adapter and its profile: nothing else asks which one it is."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from providers.config import KINDS
+
+ROOT = Path(__file__).parents[2]
+NATIVE = {
+    "anthropic": "translation/anthropic",
+    "gemini": "translation/gemini",
+    "ollama": "translation/ollama",
+}
+"""Names that are those of dialects too -> where they may be."""
+
+MODULES = sorted(
+    path
+    for folder in ("gateway", "translation")
+    for path in (ROOT / folder).rglob("*.py")
+    if not any(path.is_relative_to(ROOT / home) for home in NATIVE.values())
+)
+
+
+def choices_in(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """(line, what is asked) of every comparison with the name of a type of upstream."""
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Compare | ast.MatchValue):
+            continue
+        asked = ast.unparse(node)
+        # `openai` is also how a tool parser is called that leaves calls to the upstream.
+        if "parser" in asked or "native" in asked:
+            continue
+        named = {each.value for each in ast.walk(node) if isinstance(each, ast.Constant)}
+        if named & KINDS.keys():
+            yield node.lineno, asked
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_module_outside_the_adapters_asks_which_upstream_it_is(module: Path) -> None:
+    assert list(choices_in(ast.parse(module.read_text()))) == []
+
+
+@pytest.mark.parametrize(
+    "source", ['kind == "gemini"', 'kind in ("vllm", "x")', 'match kind:\n    case "ollama":\n        pass']
+)
+def test_a_vendor_if_would_be_found(source: str) -> None:
+    assert list(choices_in(ast.parse(source)))
