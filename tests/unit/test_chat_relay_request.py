@@ -168,10 +168,10 @@ REASONING: dict[str, tuple[Json, str, Json, bool]] = {
         False,
     ),
     "as details without those of another API": (
-        {"reasoning": "hm", "reasoning_details": [*OTHERS, *DETAILS]},
+        {"reasoning_details": [*OTHERS, *DETAILS], "reasoning": "hm"},
         "reasoning_details",
         {"reasoning_details": DETAILS},
-        False,
+        True,
     ),
     "as text, where all details are of another API": (
         {"reasoning": "hm", "reasoning_details": OTHERS},

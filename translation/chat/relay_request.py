@@ -4,6 +4,7 @@ from translation.chat.calling import completed
 from translation.chat.lower_tools import leave_only_chosen
 from translation.chat.reasoning import is_ours
 from translation.chat.relay_ids import with_own_ids
+from translation.errors import InvalidRequest
 from translation.hygiene.outputs import cut_output
 from translation.hygiene.schema_shims import shimmed
 from translation.json_types import Json
@@ -14,6 +15,9 @@ from translation.profile import Profile
 _REASONING_FIELDS = ("reasoning_content", "reasoning", "reasoning_details")
 _MESSAGE_FIELDS = {"role", "annotations", "audio", "function_call", "tool_calls", *_REASONING_FIELDS}
 """Fields of an assistant message that no content part has."""
+
+_STRAY = ("annotations", "audio", "function_call", "tool_calls")
+"""Those of them that are not put in their place."""
 
 _OURS = ("thinking", "extensions")
 """Parameters of the gateway, which say nothing where a body is relayed."""
@@ -30,7 +34,7 @@ def relay_body(body: Json, profile: Profile, *, model: str) -> Lowered:
     takes them, past reasoning in the field it wants, each call under an id of its own, what it wants beside calls,
     outputs of tools cut to their limit, tools as it wants them, no effort it has no field for, usage asked for on every
     stream, no empty `tools`, and where the upstream heeds no names in `tool_choice` only the tools it allows. Raises
-    InvalidRequest for one that is not there.
+    InvalidRequest for one that is not there, and for a call of tools that are none.
     """
     relayed = {name: value for name, value in body.items() if value is not None and name not in _OURS}
     relayed["model"] = model
@@ -42,6 +46,8 @@ def relay_body(body: Json, profile: Profile, *, model: str) -> Lowered:
     if profile.effort_field == "none" and relayed.pop("reasoning_effort", None) is not None:
         losses.append(Loss("reasoning_effort", "dropped"))
     if not relayed.get("tools"):
+        if relayed.get("tool_choice", "auto") not in ("auto", "none"):
+            raise InvalidRequest("tool_choice asks for a tool, but there are no tools.", param="tool_choice")
         for name in ("tools", "tool_choice", "parallel_tool_calls"):
             relayed.pop(name, None)
     else:
@@ -76,6 +82,8 @@ def _with_systems_in_place(messages: list[Json], profile: Profile, losses: list[
         losses.append(Loss("messages", "system messages merged"))
     if len(systems) < 2:
         return [*systems, *rest]
+    if any(one.get("name") for one in systems):
+        losses.append(Loss("messages.name", "dropped"))
     return [{"role": systems[0]["role"], "content": _joined([one["content"] for one in systems])}, *rest]
 
 
@@ -101,7 +109,7 @@ def _message(message: Json, place: int, profile: Profile, losses: list[Loss]) ->
 def _with_reasoning_in_place(message: Json, profile: Profile, losses: list[Loss]) -> Json:
     role = message.get("role")
     if role == "assistant" and isinstance(message.get("content"), list):
-        message = _with_plain_parts(message)
+        message = _with_plain_parts(message, losses)
     if role == "developer" and profile.developer_role != "developer":
         return {**message, "role": profile.developer_role}
     if role != "assistant" or not any(name in message for name in _REASONING_FIELDS):
@@ -113,6 +121,8 @@ def _with_reasoning_in_place(message: Json, profile: Profile, losses: list[Loss]
     details = [detail for detail in listed if is_ours(detail)] if isinstance(listed, list) else []
     if wanted == "reasoning_details" and details:
         kept["reasoning_details"] = details
+        if isinstance(listed, list) and len(details) < len(listed):
+            losses.append(Loss("messages.reasoning_details", "dropped"))
     elif wanted in ("reasoning_content", "reasoning") and text:
         kept[wanted] = text
     elif wanted == "reasoning_details" and text:
@@ -130,12 +140,17 @@ def _after_thinking(thought: str, content: str | list[Json] | None) -> str | lis
     return [{"type": "text", "text": tagged}, *content] if isinstance(content, list) else tagged + (content or "")
 
 
-def _with_plain_parts(message: Json) -> Json:
+def _with_plain_parts(message: Json, losses: list[Loss]) -> Json:
     """The Agents SDK for JavaScript sends a message back with the message's fields on its text part, where strict
     upstreams refuse them. Reasoning among them is the message's again."""
     stray: Json = {}
     parts = []
     for part in message["content"]:
         stray |= {name: part[name] for name in _REASONING_FIELDS if part.get(name)}
+        losses += [
+            Loss(f"messages.content.{name}", "dropped")
+            for name in _STRAY
+            if part.get(name) and part[name] != message.get(name)
+        ]
         parts.append({name: value for name, value in part.items() if name not in _MESSAGE_FIELDS})
     return {**stray, **message, "content": parts}
