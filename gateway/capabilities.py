@@ -43,9 +43,10 @@ def fit(turn: Turn, capabilities: Capabilities, dialect: Dialect, *, relayed: bo
     if not (relayed and capabilities.choices) and (turn.sampling.get("n") or 1) > 1:
         raise Unrepresentable("this model gives one choice per request: send n requests instead", param="n")
     window = capabilities.max_context_window
-    if window is not None and (turn.max_output_tokens or 0) > window:
+    if window is not None and (asked := turn.max_output_tokens or 0) > window:
         param = _NAMES["max_output"][dialect]
-        raise Unrepresentable(f"the model's context is {window} tokens: ask for fewer with {param}", param=param)
+        told = f"'{param}' is {asked}, and the model's context is {window} tokens for input and answer: ask for fewer"
+        raise Unrepresentable(told, param=param)
     losses: list[Loss] = []
     dropped: set[str] = set()
     if turn.parallel_tool_calls and turn.tools and not capabilities.parallel_tools:

@@ -19,6 +19,10 @@ _CHAT_NAMES = {
 _FUNCTION_NAMES = {"tools": "functions", "parallel_tool_calls": "functions", "tool_choice": "function_call"}
 """Likewise where chat is spoken in its old form; that one function is called at a time is part of it."""
 
+_LIMIT = "max_completion_tokens"
+_OLD_LIMIT = "max_tokens"
+"""Chat's name for the same, which clients still send."""
+
 _LISTS: dict[Dialect, str] = {"chat": "messages", "responses": "input"}
 
 _ENTRY = re.compile(r"(\w+)(\[\d+\])?(.*)")
@@ -65,7 +69,9 @@ class ClientParams:
         if name == "text" and rest == ".verbosity":
             return "verbosity", "", ""
         if name in _CHAT_NAMES:
-            return _CHAT_NAMES[name], place, ""
+            name, rest = _CHAT_NAMES[name], ""
+        if name == _LIMIT and name not in self._body and _OLD_LIMIT in self._body:
+            name = _OLD_LIMIT
         if name == "thinking":
             return "reasoning", "", ".enabled"
         if self._body.get("functions") and name in _FUNCTION_NAMES:
@@ -80,7 +86,7 @@ class ClientParams:
 
 
 def refusing_in(params: ClientParams) -> AbstractContextManager[None]:
-    """Name what is refused in the block as the client named it."""
+    """Name what is refused in the block as the client named it, in the message too where it stands in quotes."""
     return _Refusing(params)
 
 
@@ -95,4 +101,6 @@ class _Refusing(AbstractContextManager[None]):
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         if isinstance(error, InvalidRequest):
-            error.param = self._params.named(error.param)
+            named = self._params.named(error.param)
+            error.message = error.message.replace(f"'{error.param}'", f"'{named}'")
+            error.param = named

@@ -104,6 +104,8 @@ def test_an_answer_that_cannot_fit_the_context_is_refused(dialect: Dialect, para
     with pytest.raises(Unrepresentable) as refusal:
         fit(turn(max_output_tokens=101), small, dialect, relayed=True)
     assert refusal.value.param == param
+    told = f"'{param}' is 101, and the model's context is 100 tokens for input and answer: ask for fewer"
+    assert refusal.value.message == told
 
 
 def test_what_is_reported_as_dropped_is_dropped() -> None:

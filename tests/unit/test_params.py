@@ -3,7 +3,8 @@
 import pytest
 
 from gateway.endpoints import CHAT, RESPONSES
-from gateway.params import ClientParams
+from gateway.params import ClientParams, refusing_in
+from translation.errors import InvalidRequest
 from translation.json_types import Json
 
 TOOL: Json = {"type": "function", "name": "f"}
@@ -37,6 +38,22 @@ def test_chat_clients_hear_chats_names(messages: list[Json], param: str | None, 
 def test_what_a_chat_client_wrote_keeps_its_name(param: str) -> None:
     sent: Json = {"model": "m", "messages": ASKING, "input": "x", "text": {}, "reasoning": {"max_tokens": 5}}
     assert ClientParams("chat", sent, CHAT.lift(sent)).named(param) == param
+
+
+@pytest.mark.parametrize(
+    ("sent", "expected"),
+    [
+        ({"max_tokens": 5}, "max_tokens"),
+        ({"max_completion_tokens": 5}, "max_completion_tokens"),
+        ({"max_tokens": 5, "max_completion_tokens": 5}, "max_completion_tokens"),
+    ],
+)
+def test_a_limit_is_refused_under_the_name_it_was_sent_by(sent: Json, expected: str) -> None:
+    body: Json = {"model": "m", "messages": ASKING, **sent}
+    params = ClientParams("chat", body, CHAT.lift(body))
+    with pytest.raises(InvalidRequest) as refused, refusing_in(params):
+        raise InvalidRequest("'max_completion_tokens' is 5, which is too much", param="max_completion_tokens")
+    assert (refused.value.param, refused.value.message) == (expected, f"'{expected}' is 5, which is too much")
 
 
 @pytest.mark.parametrize(
