@@ -152,6 +152,9 @@ class CapabilityOverrides(BaseModel):
         return {name: value for name, value in self if value is not None}
 
 
+_HANG_S = 60.0
+
+
 class ProviderConfig(BaseModel):
     """One upstream.
 
@@ -184,7 +187,7 @@ class ProviderConfig(BaseModel):
         "`llamacpp` any of llama.cpp's common parameters. Unknown ones are refused.",
     )
     hang_s: Number = Field(
-        default=60.0,
+        default=_HANG_S,
         ge=0,
         description="Seconds after which an embedded engine that neither answers nor computes is ended, and started "
         "again; 0 is never.",
@@ -254,7 +257,7 @@ class ProviderConfig(BaseModel):
             raise PydanticCustomError(
                 "model", "only embedded engines load a model: write it under models, as the model of a name"
             )
-        if "hang_s" in self.model_fields_set:
+        if self.hang_s != _HANG_S:
             raise PydanticCustomError("hang_s", "only embedded engines are watched: leave hang_s out")
         if self.engine:
             raise PydanticCustomError("engine", "only embedded engines are started from here: leave engine out")
@@ -278,7 +281,7 @@ class ProviderConfig(BaseModel):
             raise PydanticCustomError(
                 "embedded", "{type} has no upstream: leave base_url and dialects out", {"type": self.type}
             )
-        if self.type == "scripted" and not self.model_fields_set.isdisjoint(("model", "engine", "hang_s")):
+        if self.type == "scripted" and (self.model is not None or self.engine or self.hang_s != _HANG_S):
             told = "a scripted provider loads nothing: leave model, engine and hang_s out"
             raise PydanticCustomError("scripted", told)
         if self.type != "scripted" and self.model is None:
