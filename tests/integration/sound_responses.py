@@ -47,15 +47,15 @@ def write_responses(answer: Said | Refused, *, stream: bool) -> Script:
         return error_reply(status, words, code=code)
     output = [*_thought(answer), *_message(answer), *_calls(answer)]
     usage = {**RESPONSES_USAGE, "output_tokens": answer.tokens, "total_tokens": 9 + answer.tokens}
-    status, details = ("incomplete", {"reason": "max_output_tokens"}) if answer.cut else ("completed", None)
-    final = response_snapshot(status, output, usage=usage, incomplete_details=details)
+    ending, details = ("incomplete", {"reason": "max_output_tokens"}) if answer.cut else ("completed", None)
+    final = response_snapshot(ending, output, usage=usage, incomplete_details=details)
     if not stream:
         return json_reply(final)
     begun = response_snapshot("in_progress")
     events = [{"type": f"response.{word}", "response": begun} for word in ("created", "in_progress")]
     for index, item in enumerate(output):
         events += _events(index, item, answer.text)
-    return responses_sse([*events, {"type": f"response.{status}", "response": final}])
+    return responses_sse([*events, {"type": f"response.{ending}", "response": final}])
 
 
 def _thought(answer: Said) -> list[Json]:
@@ -84,6 +84,7 @@ def _calls(answer: Said) -> list[Json]:
 
 def _events(index: int, item: Json, pieces: tuple[str, ...]) -> list[Json]:
     place = {"item_id": item["id"], "output_index": index}
+    empty: Json
     match item["type"]:
         case "message":
             part, place["content_index"] = item["content"][0], 0

@@ -36,7 +36,8 @@ BACKENDS: dict[str, tuple[ProviderType, Json]] = {
 
 async def test_a_sound_model_passes_behind_every_api_and_what_an_api_lacks_is_refused(tmp_path: Path) -> None:
     async with AsyncExitStack() as running:
-        providers, models = {}, {}
+        providers: Json = {}
+        models: Json = {}
         for name, (kind, _) in BACKENDS.items():
             upstream = await running.enter_async_context(ScriptedUpstream())
             upstream.script(answer)
