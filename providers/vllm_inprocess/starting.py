@@ -4,11 +4,13 @@ the model is a process of its own, which goes with it."""
 import asyncio
 import multiprocessing
 import signal
+import subprocess
 import threading
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import cached_property, partial
 from importlib import import_module
+from multiprocessing import resource_tracker
 from multiprocessing.process import BaseProcess
 from types import ModuleType
 from typing import Any, Final
@@ -26,6 +28,7 @@ from providers.errors import EngineUnavailable, UpstreamRejected
 from providers.vllm_inprocess.arguments import engine_args
 from providers.vllm_inprocess.check import INSTALL
 from providers.vllm_inprocess.engine import VllmEngine
+from providers.vllm_inprocess.reaper import reaper
 from providers.vllm_inprocess.tool_parsers import PREFIX, VllmToolParser
 from translation.chat.lower_tools import lower_tools
 from translation.parsers.tools import PARSERS
@@ -142,6 +145,7 @@ class _Building:
         self._given_up = False
         self._others: set[BaseProcess] | None = None
         self._llm: Any = None
+        self._reaper: subprocess.Popen[bytes] | None = None
         self._built = self._loop.run_in_executor(None, self._build)
 
     async def done(self) -> tuple[ModuleType, Any]:
@@ -150,6 +154,14 @@ class _Building:
 
     async def end(self) -> None:
         """Stop the engine, or the start of one."""
+        try:
+            await self._end()
+        finally:
+            if self._reaper is not None:
+                self._reaper.kill()
+                self._reaper.communicate()
+
+    async def _end(self) -> None:
         self._given_up = True
         if not self._built.done():
             # Without its process the start fails at once.
@@ -179,6 +191,7 @@ class _Building:
                 # vLLM's own log, which has been printed, says more than any exception it raises.
                 said = f"vLLM cannot load {self._config.model}: {_reason(failure)}"
                 raise EngineUnavailable(said, provider=self._name) from failure
+            self._reaper = reaper(self._pids())
             return vllm, self._llm
 
     def _say(self, doing: str) -> None:
@@ -188,13 +201,16 @@ class _Building:
 
     def watch(self, patience_s: float) -> Watch:
         """Of the engine that was built. Its own `check_health` asks no process."""
-        pids = [process.pid for process in self._ours() if process.pid is not None]
+        pids = self._pids()
         return Watch(
             ping=lambda: self._llm.is_sleeping(),  # any question that its process answers between two steps
             used_s=lambda: processor_s(pids) if pids else None,
             kill=self._kill_only,
             patience_s=patience_s,
         )
+
+    def _pids(self) -> list[int]:
+        return [process.pid for process in self._ours() if process.pid is not None]
 
     def _kill_only(self) -> None:
         for process in self._ours():
@@ -213,6 +229,8 @@ class _Building:
 def _deaf_to_interrupts() -> Iterator[None]:
     """Processes that this thread starts do not hear Ctrl-C on a terminal: it is for the gateway, which has answers to
     finish. They cannot be given a session of their own, as vLLM starts them."""
+    # The first process of all starts this one as well, after which the thread would hear them again.
+    resource_tracker.ensure_running()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield

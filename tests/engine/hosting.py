@@ -105,14 +105,15 @@ def engine_python() -> str:
 
 
 @contextmanager
-def hosted(models: Mapping[str, Json], folder: Path, **more: Any) -> Iterator[Hosted]:
-    """Serve these models of the tiny model's engine, once it is ready; `more` goes into the configuration."""
+def hosted(models: Mapping[str, Json], folder: Path, *, within: Sequence[str] = (), **more: Any) -> Iterator[Hosted]:
+    """Serve these models of the tiny model's engine, once it is ready; `more` goes into the configuration. `within`:
+    what the command is run by."""
     file, log = folder / "config.yaml", folder / "gateway.log"
     config = {"store": {"url": None}, "providers": {"local": PROVIDER}, "models": dict(models), **more}
     file.write_text(yaml.safe_dump(config, sort_keys=False))
     with log.open("w") as stderr:
         process = subprocess.Popen(
-            [engine_python(), "-m", "gateway", "serve", "--config", str(file), "--port", "0"],
+            [*within, engine_python(), "-m", "gateway", "serve", "--config", str(file), "--port", "0"],
             stdout=subprocess.PIPE,
             stderr=stderr,
             text=True,

@@ -11,7 +11,7 @@ import httpx
 import pytest
 from openai import InternalServerError, OpenAI
 
-from tests.engine.hosting import Hosted, Json, hosted
+from tests.engine.hosting import PROVIDER, Hosted, Json, hosted
 
 SOON_S = 10.0
 REBUILT_S = 240.0
@@ -86,3 +86,47 @@ def test_a_server_that_is_told_to_stop_finishes_what_it_says_and_ends_all_its_pr
         assert [event.type for event in events][-1] == "response.incomplete"
     assert own.process.wait(60) == 0
     wait_for(lambda: not any(map(is_at_work, pids)), SOON_S, "a process of the engine was left behind")
+
+
+def test_an_engine_that_hangs_is_ended_and_another_one_started(tmp_path: Path) -> None:
+    watched = {"local": {**PROVIDER, "hang_s": 4}}
+    with (
+        hosted({"tiny": {"provider": "local"}}, tmp_path, providers=watched) as own,
+        OpenAI(base_url=own.v1, api_key="none", max_retries=0, timeout=60) as client,
+    ):
+        victim, last = own.engine_process(), ""
+        for event in client.responses.create(model="tiny", input="Never stop.", temperature=0, stream=True):
+            if not last and event.type.endswith(".delta"):
+                os.kill(victim, signal.SIGSTOP)
+                last = event.type
+            elif last:
+                last = event.type
+        assert last == "response.failed"
+        wait_for(lambda: not is_at_work(victim), SOON_S, "the engine that hangs is still there")
+        assert "it gave no sign of life for 4 s" in own.log.read_text()
+        wait_for(own.is_ready, REBUILT_S, "no other engine was started")
+        assert own.engine_process() != victim
+
+
+def test_answers_are_finished_after_an_interrupt_from_the_terminal(tmp_path: Path) -> None:
+    """Ctrl-C goes to everybody in the terminal's group, the engine among them."""
+    with (
+        hosted({"tiny": {"provider": "local"}}, tmp_path, within=["setsid"]) as own,
+        OpenAI(base_url=own.v1, api_key="none", max_retries=0, timeout=60) as client,
+    ):
+        events = client.responses.create(
+            model="tiny", input="Never stop.", temperature=0, stream=True, max_output_tokens=120
+        )
+        assert next(event for event in events if event.type.endswith(".delta"))
+        pids = own.children()
+        os.killpg(own.process.pid, signal.SIGINT)
+        assert [event.type for event in events][-1] == "response.incomplete"
+        assert own.process.wait(60) == 0
+    wait_for(lambda: not any(map(is_at_work, pids)), SOON_S, "a process of the engine was left behind")
+
+
+def test_no_engine_outlives_a_gateway_that_is_killed(own: Hosted) -> None:
+    pids = own.children()
+    own.process.kill()
+    own.process.wait(SOON_S)
+    wait_for(lambda: not any(map(is_at_work, pids)), 30, "a process of the engine was left behind")

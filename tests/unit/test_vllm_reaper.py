@@ -1,0 +1,46 @@
+"""providers/vllm_inprocess/reaper.py: what is left of a gateway that was killed."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from providers.vllm_inprocess.reaper import reaper
+
+SOON_S = 20.0
+
+
+@pytest.fixture
+def engine() -> Iterator["subprocess.Popen[bytes]"]:
+    with subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"]) as process:
+        yield process
+        process.kill()
+
+
+def test_processes_are_ended_with_whoever_started_the_reaper(engine: "subprocess.Popen[bytes]") -> None:
+    program = (
+        "import os, sys; from providers.vllm_inprocess.reaper import reaper; reaper([int(sys.argv[1])]); "
+        "sys.stdin.readline(); os._exit(9)"
+    )
+    starting = [sys.executable, "-c", program, str(engine.pid)]
+    with subprocess.Popen(starting, stdin=subprocess.PIPE) as gateway:
+        assert engine.poll() is None
+        gateway.communicate(b"\n", SOON_S)
+    assert engine.wait(SOON_S) == -9
+
+
+def test_a_reaper_that_is_ended_itself_ends_nobody(engine: "subprocess.Popen[bytes]") -> None:
+    ended = reaper([engine.pid])
+    ended.kill()
+    ended.communicate()
+    assert engine.poll() is None
+
+
+def test_processes_that_are_gone_are_no_matter(engine: "subprocess.Popen[bytes]") -> None:
+    engine.kill()
+    engine.wait(SOON_S)
+    ending = reaper([engine.pid])
+    assert ending.stdin is not None
+    ending.stdin.close()
+    assert ending.wait(SOON_S) == 0
