@@ -8,6 +8,7 @@ from translation.errors import InvalidRequest, Unrepresentable
 from translation.json_types import Item, Json
 from translation.loss import Loss
 from translation.ollama.lower_items import lower_items
+from translation.ollama.lower_parts import lower_parts
 from translation.profile import DEFAULT_PROFILE, Profile
 
 PIXEL = "data:image/png;base64,iVBORw0KGgo="
@@ -324,3 +325,11 @@ def test_what_cannot_be_said_is_refused_by_its_place(items: list[Item], kind: ty
     with pytest.raises(InvalidRequest) as refusal:
         lower_items(None, items, DEFAULT_PROFILE, [])
     assert (type(refusal.value), refusal.value.param) == (kind, param)
+
+
+@pytest.mark.parametrize(("detail", "lost"), [("high", [Loss("p[0].detail", "dropped")]), ("auto", []), (None, [])])
+def test_the_detail_of_a_file_is_a_loss(detail: str | None, lost: list[Loss]) -> None:
+    file = {"type": "input_file", "file_data": "data:text/plain;base64,SGk=", "filename": "a.txt", "detail": detail}
+    losses: list[Loss] = []
+    assert lower_parts([file], "p", losses).text == "a.txt:\nHi"
+    assert losses == lost
