@@ -103,4 +103,5 @@ class _Refusing(AbstractContextManager[None]):
         if isinstance(error, InvalidRequest):
             named = self._params.named(error.param)
             error.message = error.message.replace(f"'{error.param}'", f"'{named}'")
+            error.args = (error.message,)
             error.param = named

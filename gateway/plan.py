@@ -115,7 +115,7 @@ def _relay(endpoint: Endpoint, body: Json, route: Route, earlier: int | None) ->
     calls = CallRules(
         taken=ids, renames=not _is_kept_upstream(endpoint, body), max_args_bytes=route.profile.max_tool_args_bytes
     )
-    return Relayed(exchange=exchange, losses=[*fitted.losses, *losses, *unsaid], calls=calls)
+    return Relayed(exchange=exchange, losses=[*fitted.losses, *losses, *unsaid, *exchange.losses], calls=calls)
 
 
 def _is_kept_upstream(endpoint: Endpoint, body: Json) -> bool:

@@ -53,7 +53,8 @@ def test_a_limit_is_refused_under_the_name_it_was_sent_by(sent: Json, expected: 
     params = ClientParams("chat", body, CHAT.lift(body))
     with pytest.raises(InvalidRequest) as refused, refusing_in(params):
         raise InvalidRequest("'max_completion_tokens' is 5, which is too much", param="max_completion_tokens")
-    assert (refused.value.param, refused.value.message) == (expected, f"'{expected}' is 5, which is too much")
+    told = f"'{expected}' is 5, which is too much"
+    assert (refused.value.param, refused.value.message, str(refused.value)) == (expected, told, told)
 
 
 @pytest.mark.parametrize(

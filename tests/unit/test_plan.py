@@ -237,3 +237,13 @@ def test_ids_are_changed_unless_the_upstream_goes_on_from_them(endpoint: Endpoin
     planned, _ = plan(endpoint, endpoint.dialect, **asked)
     assert isinstance(planned, Relayed)
     assert planned.calls.renames is renames
+
+
+def test_what_the_upstream_of_a_relay_will_not_do_is_a_loss() -> None:
+    unheld = Loss("response_format", "uniqueItems not enforced")
+    planned, _ = plan(CHAT, "chat", losses=[unheld])
+    assert isinstance(planned, Relayed)
+    assert list(planned.losses) == [unheld]
+    with pytest.raises(Unrepresentable, match="uniqueItems not enforced") as refused:
+        plan(CHAT, "chat", losses=[unheld], strict=True)
+    assert refused.value.param == "response_format"
