@@ -173,8 +173,8 @@ providers:
   that a model writes for a user or a tool end the turn.
 - `stop` ends answers, not thoughts. Tokens of thoughts are counted without the marks around them. Input is counted
   here, without a request. There are no images, no `logprobs`.
-- It is tested with gpt-oss's own encoding on a scripted `/completion`, and on a real llama.cpp whose model has gpt-oss's
-  vocabulary and writes at random what a grammar leaves it. No weights of gpt-oss were asked."""
+- It is tested with gpt-oss's own encoding on a scripted `/completion`, and on a real llama.cpp whose model has the
+  vocabulary of gpt-oss and writes at random what a grammar leaves it. No weights of gpt-oss were asked."""
 
 _EMBEDDED = """\
 An embedded engine starts with the gateway and ends with it; there is no second server to run. Its library is an extra, which

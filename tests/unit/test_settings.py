@@ -191,7 +191,8 @@ MISTAKES: dict[str, tuple[str, str]] = {
         "config.yaml:2: models.a.two_pass: llama_server keeps no budget in one run: write true",
     ),
     "an effort there is not": (
-        "providers: {v: {type: vllm, base_url: 'http://a/v1'}}\nmodels: {a: {provider: v, two_pass: {effort_budgets: {lo: 5}}}}\n",
+        "providers: {v: {type: vllm, base_url: 'http://a/v1'}}\n"
+        "models: {a: {provider: v, two_pass: {effort_budgets: {lo: 5}}}}\n",
         "config.yaml:2: models.a.effort_budgets.lo: write 'none', 'minimal', 'low', ",
     ),
     "a key of two passes in both places": (
