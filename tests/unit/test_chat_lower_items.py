@@ -272,6 +272,12 @@ PROFILES: dict[str, tuple[Profile, list[Item], list[Json], list[str]]] = {
         [{"role": "assistant", "content": "a"}],
         ["input=reasoning dropped"],
     ),
+    "reasoning of which only a part can be read": (
+        DEFAULT_PROFILE,
+        [reasoning("hm"), {"type": "reasoning", "summary": []}, assistant("a")],
+        [{"role": "assistant", "content": "a", "reasoning_content": "hm"}],
+        ["input=reasoning dropped"],
+    ),
     "reasoning that led to nothing": (
         DEFAULT_PROFILE,
         [reasoning("hm"), user("a")],

@@ -145,10 +145,9 @@ CASES: dict[str, tuple[list[Item], list[Json]]] = {
             )
         ],
     ),
-    "details of others and details that are none": (
+    "details of others": (
         [
             reasoning("Hm.", {"type": "reasoning.text", "signature": "s"}, signed("call"), signed("text", "")),
-            {"type": "reasoning", "summary": [], "details": "odd"},
             message("assistant", "Yes."),
         ],
         [model({"text": "Hm.", "thought": True}, "Yes.")],
@@ -192,6 +191,16 @@ PROFILES: dict[str, tuple[Profile, list[Item], tuple[str, list[Json], list[str]]
     "thoughts that are not sent back": (
         Profile(replay_reasoning="none"),
         [reasoning("Hm."), message("assistant", "Yes.")],
+        ("", [model("Yes.")], ["input=reasoning dropped"]),
+    ),
+    "a thought without a word, whose seal was for another": (
+        DEFAULT_PROFILE,
+        [{"type": "reasoning", "summary": []}, message("assistant", "Yes.")],
+        ("", [model("Yes.")], ["input=reasoning dropped"]),
+    ),
+    "details that are none": (
+        DEFAULT_PROFILE,
+        [{"type": "reasoning", "summary": [], "details": "odd"}, message("assistant", "Yes.")],
         ("", [model("Yes.")], ["input=reasoning dropped"]),
     ),
     "thoughts that a signature holds": (

@@ -256,6 +256,12 @@ CASES: dict[str, tuple[list[Item], Profile, list[Json], list[str]]] = {
         [said("a")],
         ["input=reasoning dropped"],
     ),
+    "thinking of which only a part can be read": (
+        [thought("hm"), thought(), message("assistant", "a")],
+        DEFAULT_PROFILE,
+        [said("a", thinking="hm")],
+        ["input=reasoning dropped"],
+    ),
     "thinking of another vendor, readable": (
         [
             thought("hm", details=[{"type": "anthropic.thinking", "thinking": "hm", "signature": "s"}]),

@@ -199,12 +199,16 @@ class _Messages:
             return
         field = self._profile.replay_reasoning
         details = [detail for item in thoughts for detail in item.get("details") or () if is_ours(detail)]
-        text = "\n\n".join(filter(None, map(text_of, thoughts)))
+        texts = list(map(text_of, thoughts))
+        text = "\n\n".join(filter(None, texts))
         if field == "reasoning_details" and details:
             assistant.message.setdefault("reasoning_details", []).extend(details)
-        elif field == "none" or not text:
+            return
+        if field == "none" or not all(texts):
             self._losses.append(Loss("input", "reasoning dropped"))
-        elif field == "think_tags":
+        if field == "none" or not text:
+            return
+        if field == "think_tags":
             assistant.put_before("content", f"<think>\n{text}\n</think>\n\n")
         else:
             assistant.add("reasoning" if field == "reasoning_details" else field, text)

@@ -91,8 +91,8 @@ class _Contents:
             ]
         elif text and replay == "think_tags":
             self._thoughts.append({"text": f"<think>\n{text}\n</think>\n\n"})
-        elif not ours and (text or item.get("encrypted_content") or isinstance(item.get("details"), list)):
-            # Beside a signature nothing is lost: it holds the thought.
+        elif not ours:
+            # Beside a signature nothing is lost: it holds the thought. One without a word was for another model to read.
             self._losses.append(Loss("input", "reasoning dropped"))
         for detail in ours:
             if detail["type"] == details.CALL:

@@ -171,10 +171,13 @@ class _Messages:
         if not thoughts:
             return
         field = self._profile.replay_reasoning
-        text = "\n\n".join(filter(None, map(text_of, thoughts)))
-        if field == "none" or not text:
+        texts = list(map(text_of, thoughts))
+        text = "\n\n".join(filter(None, texts))
+        if field == "none" or not all(texts):
             self._losses.append(Loss("input", "reasoning dropped"))
-        elif field == "think_tags":
+        if field == "none" or not text:
+            return
+        if field == "think_tags":
             assistant.put_before("content", f"<think>\n{text}\n</think>\n\n")
         else:
             assistant.add("thinking", text)
