@@ -198,8 +198,11 @@ def _settings(config: Path | None, server: dict[str, Any]) -> Settings:
 
 
 def _refuse_unwritable(file: Path) -> None:
+    is_new = not file.exists()
     try:
         file.open("a").close()
+        if is_new:
+            file.unlink()
     except OSError as error:
         _refuse(f"{file} cannot be written: {error.strerror}")
 
