@@ -62,14 +62,18 @@ class Client(asyncio.Protocol):
         self._sent_at = 0.0
         self._last_delta_at = 0.0
         self.begun = asyncio.Event()
+        self.closed = asyncio.Event()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast("asyncio.Transport", transport)  # uvloop's own has no common class with it
+        self._parser = httptools.HttpResponseParser(self)
+        self.closed.clear()
 
     def data_received(self, data: bytes) -> None:
         self._parser.feed_data(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self.closed.set()
         if self._answered and not self._answered.done():
             self._answered.set_exception(exc or ConnectionResetError("the server hung up"))
 
@@ -104,7 +108,10 @@ class Client(asyncio.Protocol):
             self._answered.set_result(None)
 
     async def ask(self, model: str) -> None:
-        """One question, answered to the end."""
+        """One question, answered to the end, on a new connection where the server has closed the old one: it may, after
+        a few seconds in which others were still answered."""
+        if self.transport.is_closing():
+            await self._loop.create_connection(lambda: self, "127.0.0.1", self._spec.port)
         self.send(model)
         assert self._answered is not None
         await self._answered

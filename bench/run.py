@@ -4,7 +4,7 @@ import os
 import platform
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 
@@ -26,7 +26,7 @@ NAMES = (*(scenario.name for scenario in SCENARIOS), *(scenario.name for scenari
 
 
 def main() -> int:
-    """Print the tables; 1 when an answer was wrong or the gateway imports what it should not."""
+    """Print the tables; 1 when an answer was wrong, a load failed, or the gateway imports what it should not."""
     chosen = options(NAMES)
     if chosen.list:
         print("\n".join(NAMES))
@@ -36,7 +36,7 @@ def main() -> int:
             scenarios = [one for one in SCENARIOS if chosen.wants(one.name, default=one.default)]
             rows = run(scenarios, chosen, Path(home))
             stateful = [one for one in STATE if chosen.wants(one.name, default=one.default)]
-            kept = run_stateful(stateful, chosen, Path(home), chain=chosen.wants(CHAIN))
+            kept, failed = _survived(lambda: run_stateful(stateful, chosen, Path(home), chain=chosen.wants(CHAIN)))
             start = run_start(chosen, Path(home)) if chosen.wants(START) else []
     except WrongAnswers as wrong:
         print(f"wrong answers, so there are no figures: {wrong}", file=sys.stderr)
@@ -49,7 +49,16 @@ def main() -> int:
         return 1
     _tell(rows, kept, start)
     _compare_and_save(report.written(rows, kept, start, _machine()), keep=chosen.keep)
-    return 0
+    return 1 if failed else 0
+
+
+def _survived(measuring: Callable[[], list[StateRow]]) -> tuple[list[StateRow], bool]:
+    """The rows, and whether there are none because of a failure: what was measured before is not lost for that."""
+    try:
+        return measuring(), False
+    except RuntimeError as failure:
+        print(f"no figures of the store: {failure}", file=sys.stderr)
+        return [], True
 
 
 def _tell(rows: Sequence[report.Row], kept: Sequence[StateRow], start: Sequence[StateRow]) -> None:

@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -144,7 +145,8 @@ def state_rows(scenarios: Sequence[StateScenario], databases: Databases, bench: 
     rows = [_disk(bench.home)]
     for scenario in scenarios:
         figures: dict[str, _Figures] = {database: {} for database in databases}
-        for _, (database, new_url) in itertools.product(range(bench.rounds), databases.items()):
+        for turn, (database, new_url) in itertools.product(range(bench.rounds), databases.items()):
+            print(f"{scenario.name}, {database}: {turn + 1} of {bench.rounds}", file=sys.stderr)
             with gateway(bench.upstream, bench.core, bench.home, Setup(store_url=new_url())) as server:
                 without = _runs(server, scenario, _NOT_KEPT, bench)
                 kept = _runs(server, scenario, scenario.kept, bench)
