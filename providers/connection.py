@@ -30,6 +30,10 @@ class Head(NamedTuple):
     headers: list[tuple[bytes, bytes]]
 
 
+class NotHttp(httpx.RemoteProtocolError):
+    """What came from the server is no HTTP, or not any more."""
+
+
 class Connection(asyncio.Protocol):
     """Call `send`, then `take` until `at_end`; then, while `reusable`, send again. Raises httpx's exceptions."""
 
@@ -170,7 +174,7 @@ class Connection(asyncio.Protocol):
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             if not self.whole:
-                self._fail(httpx.RemoteProtocolError(f"not HTTP: {error}"))
+                self._fail(NotHttp(str(error)))
             self._keeps_alive = False
             self._closed = True
             self._transport.abort()

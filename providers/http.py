@@ -11,6 +11,7 @@ import httpx
 import orjson
 
 from providers.config import KINDS, ProviderConfig
+from providers.connection import NotHttp
 from providers.errors import (
     ContextLengthExceeded,
     ProviderError,
@@ -267,7 +268,7 @@ class Upstream:
                 response = await self._transport.handle_async_request(request)
                 return Answer(response.status_code, response.headers, _Decoded(response))
             except _HTTP_FAILURES as failure:
-                if isinstance(failure, httpx.ReadTimeout | httpx.PoolTimeout) or attempt == self._config.retries:
+                if isinstance(failure, _FINAL) or attempt == self._config.retries:
                     self.raise_named(failure, begun=False)
                 await asyncio.sleep(_RETRY_DELAY_S * 2**attempt)
         raise AssertionError("unreachable")
@@ -301,6 +302,8 @@ class Upstream:
             raise UpstreamOverloaded(busy, provider=self.name, status=503, headers={"retry-after": "1"}) from failure
         if isinstance(failure, httpx.ReadTimeout):
             raise UpstreamTimeout("the upstream went silent", provider=self.name) from failure
+        if isinstance(failure, NotHttp) and not begun:
+            raise UpstreamGarbled("the upstream does not speak HTTP", provider=self.name) from failure
         if begun:
             raise UpstreamBroken("the upstream broke off its answer", provider=self.name) from failure
         raise UpstreamUnreachable("the upstream cannot be reached", provider=self.name) from failure
@@ -347,6 +350,9 @@ _SECRETS = re.compile(r"(?:https?|wss?)://\S+|\b(?:sk|pk|rk|key|gsk|xai)-[\w*.-]
 
 _HTTP_FAILURES = (httpx.TransportError, httpx.StreamError, httpx.DecodingError)
 """Everything a transport may raise."""
+
+_FINAL = (httpx.ReadTimeout, httpx.PoolTimeout, NotHttp)
+"""Those that another try would meet again, or make worse."""
 
 
 def _error_object(body: bytes) -> Json:

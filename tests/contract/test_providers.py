@@ -12,7 +12,7 @@ from providers.base import Dialect, WireDialect
 from providers.config import KINDS, ProviderType
 from tests.contract.conftest import KEY, QUESTION, STREAMED, Build, events_of, text_of
 from tests.contract.conftest import KINDS as PROVIDERS
-from tests.upstream import Drip, Hang, Reply, Script, ScriptedUpstream, closed_port, error_reply, reset
+from tests.upstream import Drip, Hang, Reply, Script, ScriptedUpstream, closed_port, error_reply, no_http, reset
 from tests.upstream.builders import SSE, json_reply
 from tests.upstream.faults import ANSWERS, TEXT, sound
 from tests.upstream.ollama import ollama_tags
@@ -102,6 +102,18 @@ async def test_an_upstream_that_hangs_up_at_once_is_unreachable(
             await events_of(provider)
         upstream.script(sound(ANSWERS[dialect]))
         assert text_of(await events_of(provider)) == "".join(TEXT), "the next turn is unaffected"
+
+
+async def test_who_speaks_no_http_is_there_all_the_same(
+    provider_at: Build, unreachable: type[errors.ProviderError]
+) -> None:
+    async with ScriptedUpstream() as upstream:
+        provider = await provider_at(upstream.url)
+        upstream.script(no_http)
+        with pytest.raises(errors.ProviderError) as failure:
+            await events_of(provider)
+    of_others = unreachable is errors.UpstreamUnreachable
+    assert type(failure.value) is (errors.UpstreamGarbled if of_others else unreachable)
 
 
 async def test_an_upstream_that_is_not_there_is_unreachable(

@@ -12,8 +12,7 @@ import pytest
 import yaml
 
 from tests.integration.test_doctor import doctor
-from tests.upstream import Reply, Script, ScriptedUpstream, error_reply, silence
-from tests.upstream.script import Exchange
+from tests.upstream import Reply, Script, ScriptedUpstream, error_reply, no_http, silence
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -33,11 +32,6 @@ async def examined(config: Mapping[str, Any], folder: Path, *arguments: str):
     return await asyncio.to_thread(doctor, config, folder, *arguments)
 
 
-async def garbage(exchange: Exchange) -> None:
-    await exchange.send(b"\x00\xff\x13 this is not HTTP\r\n\r\n")
-    exchange.close()
-
-
 async def test_an_upstream_that_says_nothing_is_given_up_after_one_request(tmp_path: Path) -> None:
     async with upstream_that(silence) as (config, upstream):
         done = await examined(config, tmp_path, "--timeout", "1")
@@ -50,7 +44,7 @@ async def test_an_upstream_that_says_nothing_is_given_up_after_one_request(tmp_p
 @pytest.mark.parametrize(
     ("answers", "words"),
     [
-        (garbage, "fail Text: 502 upstream_"),
+        (no_http, "fail Text: 502 upstream_garbled"),
         (Reply(headers={"content-type": "text/html"}, body=b"<h1>Welcome</h1>"), "fail Text: 502 upstream_garbled"),
     ],
     ids=["no HTTP", "a page"],

@@ -14,7 +14,7 @@ from .builders import (
     sse_reply,
 )
 from .request import Request
-from .script import Close, Drip, Exchange, Hang, Pause, Raw, Repeat, Reply, Reset, Script, Step, reset, silence
+from .script import Close, Drip, Exchange, Hang, Pause, Raw, Repeat, Reply, Reset, Script, Step, no_http, reset, silence
 from .server import ScriptedUpstream, closed_port
 
 __all__ = [
@@ -39,6 +39,7 @@ __all__ = [
     "closed_port",
     "error_reply",
     "json_reply",
+    "no_http",
     "replay",
     "reset",
     "responses_sse",

@@ -140,6 +140,12 @@ async def reset(exchange: Exchange) -> None:
     exchange.reset()
 
 
+async def no_http(exchange: Exchange) -> None:
+    """Answer in another protocol."""
+    await exchange.send(b"\x00\xff\x13 this is not HTTP\r\n\r\n")
+    exchange.close()
+
+
 async def _play(step: Step, exchange: Exchange, frame: Callable[[bytes], bytes]) -> bool:
     """Do one step; False when it ended the connection."""
     match step:

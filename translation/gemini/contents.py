@@ -92,7 +92,7 @@ class _Contents:
         elif text and replay == "think_tags":
             self._thoughts.append({"text": f"<think>\n{text}\n</think>\n\n"})
         elif not ours:
-            # Beside a signature nothing is lost: it holds the thought. One without a word was for another model to read.
+            # Beside a signature nothing is lost: it holds the thought. Without a word it was for another model to read.
             self._losses.append(Loss("input", "reasoning dropped"))
         for detail in ours:
             if detail["type"] == details.CALL:
