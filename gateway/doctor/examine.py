@@ -36,6 +36,8 @@ def examine(
     told of each check before it runs. Where the first one is not answered at all, the others are not asked."""
     findings: list[Finding] = []
     silent = False
+    blamed: list[tuple[str, tuple[str, ...]]] = []
+    """What checks failed with, and what they take: of the same words the first says what cannot be done."""
     for check in checks:
         beginning(check)
         if silent:
@@ -45,6 +47,10 @@ def examine(
         began = time.monotonic()
         outcome = _judged(check, visit)
         failed = outcome.verdict == "fail"
+        same = (told for detail, told in blamed if detail == outcome.detail and set(told) & set(check.needs))
+        needs = next(same, check.needs)
+        if failed:
+            blamed.append((outcome.detail, needs))
         findings.append(
             Finding(
                 check=check.name,
@@ -55,7 +61,7 @@ def examine(
                 first_token_s=visit.first_token_s,
                 asked=visit.witness.asked if failed else "",
                 came=visit.witness.came if failed else "",
-                advice=advice(subject, outcome.code, check.needs, undeclared=outcome.undeclared) if failed else "",
+                advice=advice(subject, outcome.code, needs, undeclared=outcome.undeclared) if failed else "",
             )
         )
         silent = check is checks[0] and not visit.answered

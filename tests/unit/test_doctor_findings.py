@@ -103,6 +103,13 @@ async def test_a_model_that_answers_text_where_it_must_call_fails_its_tools(upst
     assert diagnosis.failed
 
 
+async def test_what_lacks_tools_is_not_told_to_do_without_streams(upstream: ScriptedUpstream) -> None:
+    upstream.script(instead(error_reply(400, "no tools here"), tools=...))
+    diagnosis = await examined(settings_for(upstream), "text", "tools", "tools_parallel", "tools_streamed")
+    for check in ("tools", "tools_parallel", "tools_streamed"):
+        assert "write capabilities: {tools: false}" in finding(diagnosis, check).advice
+
+
 async def test_a_model_that_only_calls_when_told_to_passes(upstream: ScriptedUpstream) -> None:
     async def reluctant(exchange: Exchange) -> None:
         body = exchange.request.json
