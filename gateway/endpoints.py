@@ -59,9 +59,10 @@ class Presentation:
 
 
 class Lift(Protocol):
-    """A valid body to the turn it asks for; `relayed`: the turn only serves to check a body that goes out itself."""
+    """A valid body to the turn it asks for, of `model` where that is another name than the body has; `relayed`: the
+    turn only serves to check a body that goes out itself."""
 
-    def __call__(self, body: Json, /, *, relayed: bool = False) -> Turn: ...
+    def __call__(self, body: Json, /, *, relayed: bool = False, model: str | None = None) -> Turn: ...
 
 
 class RelayBody(Protocol):

@@ -43,7 +43,7 @@ def lifted(
 ) -> tuple[Turn, ClientParams]:
     """What a body asks of its upstream's model, and how its parameters are called; the input begins with `earlier`
     items of history. `native`: the upstream has compaction items of its own. Raises InvalidRequest."""
-    turn = replace(endpoint.lift(body), model=route.upstream_model, stream=bool(body.get("stream")))
+    turn = endpoint.lift(body, model=route.upstream_model)
     params = ClientParams(endpoint.dialect, body, turn, earlier)
     if endpoint.dialect == "chat":
         return turn, params

@@ -31,8 +31,9 @@ _SAMPLING = (
 """Parameters both APIs call the same."""
 
 
-def lift(body: Json, *, relayed: bool = False) -> Turn:
-    """The turn a valid body (see `schema.validate`) asks for; what a turn cannot say is in `lost`.
+def lift(body: Json, *, relayed: bool = False, model: str | None = None) -> Turn:
+    """The turn a valid body (see `schema.validate`) asks for, of `model` if that is not the one the body names; what a
+    turn cannot say is in `lost`.
 
     Raises InvalidRequest for a tool message without its call, and Unrepresentable for audio output, which would come
     back as something else; not when the body is `relayed` as it is and the turn only serves to check it.
@@ -44,7 +45,7 @@ def lift(body: Json, *, relayed: bool = False) -> Turn:
     items = lift_messages(body["messages"], lost, relayed=relayed)
     thinking, reasoning = _reasoning(given, lost)
     return Turn(
-        model=body["model"],
+        model=body["model"] if model is None else model,
         items=items,
         tools=_tools(given),
         tool_choice=_tool_choice(given),

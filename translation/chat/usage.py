@@ -41,10 +41,10 @@ def read_usage(reported: Json, before: Usage | None = None) -> Usage:
 
 
 def _first(reported: Json, paths: tuple[tuple[str, ...], ...]) -> int | None:
-    for path in paths:
-        found: Any = reported
-        for key in path:
-            found = found.get(key) if isinstance(found, dict) else None
-        if (counted := read_count(found)) is not None:
+    for key, *rest in paths:
+        found: Any = reported.get(key)
+        for inner in rest:
+            found = found.get(inner) if isinstance(found, dict) else None
+        if found is not None and (counted := read_count(found)) is not None:
             return counted
     return None

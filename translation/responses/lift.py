@@ -55,8 +55,8 @@ _TOLERATED = frozenset({_SEALED_REASONING, _LOGPROBS})
 """Values of `include` without a loss: Codex always asks for the first, which is only kept for the next turn."""
 
 
-def lift(body: Json, *, relayed: bool = False) -> Turn:
-    """What a body that passed `schema.validate` asks for.
+def lift(body: Json, *, relayed: bool = False, model: str | None = None) -> Turn:
+    """What a body that passed `schema.validate` asks for, of `model` if that is not the one the body names.
 
     Raises InvalidRequest for what needs stored state: `previous_response_id`, `conversation`, `prompt`, `background`,
     references to items; not when the body is `relayed` as it is and the turn only serves to check it, except for a
@@ -71,7 +71,7 @@ def lift(body: Json, *, relayed: bool = False) -> Turn:
     text_format = text.get("format")
     items, tools = history.read(body.get("input") or [], body.get("tools") or (), references=relayed)
     return Turn(
-        model=body["model"],
+        model=body["model"] if model is None else model,
         items=items,
         instructions=body.get("instructions"),
         tools=tools,
