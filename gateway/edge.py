@@ -45,6 +45,7 @@ class Edge:
             await send(message)
 
         scope[BODY_SEND] = send
+        structlog.contextvars.clear_contextvars()  # a request that waited in line begins within the one before it
         structlog.contextvars.bind_contextvars(request_id=request_id)
         try:
             await self._app(scope, receive, send_with_id)

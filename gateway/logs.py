@@ -1,5 +1,6 @@
 """JSON lines on stderr, the server's own and its libraries' alike, and what they say of a failure."""
 
+import json
 import logging
 import sys
 from collections.abc import Sequence
@@ -49,7 +50,11 @@ def _line(_logger: object, method: str, fields: structlog.typing.EventDict) -> b
         fields = dict(structlog.processors.format_exc_info(None, method, fields))
     message = fields.pop("event")
     level = "error" if method == "exception" else method
-    return orjson.dumps({**fields, "level": level, "timestamp": _now(), "message": message}, default=repr)
+    line = {**fields, "level": level, "timestamp": _now(), "message": message}
+    try:
+        return orjson.dumps(line, default=repr)
+    except TypeError:  # half a surrogate, or a number or a key that it does not write: no reason to fail a request
+        return json.dumps(line, default=repr, skipkeys=True).encode()
 
 
 def _now() -> str:

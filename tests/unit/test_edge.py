@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from structlog.contextvars import bind_contextvars, get_contextvars
+from structlog.contextvars import bind_contextvars, bound_contextvars, get_contextvars
 from structlog.testing import capture_logs
 
 from gateway.edge import BODY_SEND, Edge
@@ -75,6 +75,16 @@ async def test_one_line_says_what_was_asked_and_answered() -> None:
 
 def _merge(_: Any, __: str, line: Any) -> Any:
     return {**get_contextvars(), **line}
+
+
+async def test_nothing_of_the_request_it_waited_behind_is_in_its_line() -> None:
+    async def refuse_all(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 401, "headers": []})
+
+    # A server starts the next request on a connection in the context of the last.
+    with bound_contextvars(client="another", error="upstream_timeout"), capture_logs(processors=[_merge]) as lines:
+        await ask(app=refuse_all)
+    assert lines[0].keys() == {"event", "log_level", "method", "path", "status", "request_id", "ms"}
 
 
 async def test_a_request_that_fails_is_logged_too() -> None:
