@@ -50,6 +50,7 @@ class Reading(NamedTuple):
     unit: str
     of: Callable[[Sequence[Run]], float]
     target: float | None = None
+    less_is_better: bool = True
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,7 @@ _CPU = (
 )
 _LOG = (
     Reading("CPU per delta", "µs", lambda runs: runs[0].cpu_s * 1e6 / runs[0].result.deltas),
-    Reading("rate", "deltas/s", lambda runs: runs[0].result.deltas / runs[0].result.elapsed),
+    Reading("rate", "deltas/s", lambda runs: runs[0].result.deltas / runs[0].result.elapsed, less_is_better=False),
 )
 
 STATE = (
@@ -174,8 +175,15 @@ def _row(scenario: StateScenario, reading: Reading, database: str, pairs: Sequen
     without, kept = (median(values) for values in zip(*pairs, strict=True))
     # The target is SQLite's, on the machine that is measured; how far away a PostgreSQL is, its operator decides.
     target = reading.target if database == "SQLite" else None
-    ratios = tuple(after / before for before, after in pairs if before)
-    return StateRow(f"{scenario.name}, {reading.name}", database, reading.unit, without, kept, target, ratios)
+    return StateRow(
+        f"{scenario.name}, {reading.name}", database, reading.unit, without, kept, target, ratios(reading, pairs)
+    )
+
+
+def ratios(reading: Reading, pairs: Sequence[tuple[float, float]]) -> tuple[float, ...]:
+    """With the store to without it, in each round; the other way where more is better, so that less always is."""
+    ordered = pairs if reading.less_is_better else [(after, before) for before, after in pairs]
+    return tuple(after / before for before, after in ordered if before)
 
 
 def _runs(server: Server, scenario: StateScenario, fields: dict[str, Any], bench: Bench) -> list[Run]:

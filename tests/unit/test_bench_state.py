@@ -5,7 +5,7 @@ import pytest
 from bench.answers import Model, wrong_kept
 from bench.load import Result, middle_and_tail
 from bench.requests import Spec, request_bytes
-from bench.state import Run, per_delta_us, per_stream_us
+from bench.state import Reading, Run, per_delta_us, per_stream_us, ratios
 from bench.state_report import StateRow, table
 
 MODEL = Model.named("bench-4")
@@ -34,6 +34,13 @@ def test_a_delta_costs_what_a_longer_answer_costs_more() -> None:
     long = Run(Model.named("bench-110"), Result(requests=50), cpu_s=0.075)
     assert per_delta_us([short, long]) == pytest.approx(5.0)
     assert per_stream_us([short, long]) == pytest.approx(950.0)
+
+
+def test_less_is_better_in_every_ratio_that_is_compared() -> None:
+    cost, rate = Reading("end", "ms", len), Reading("rate", "deltas/s", len, less_is_better=False)
+    assert ratios(cost, [(2.0, 3.0), (2.0, 4.0)]) == (1.5, 2.0)
+    assert ratios(rate, [(300.0, 100.0)]) == (3.0,)
+    assert ratios(cost, [(0.0, 3.0)]) == ()
 
 
 def test_the_tail_is_what_nineteen_in_twenty_do_not_exceed() -> None:
