@@ -166,8 +166,9 @@ class ProviderConfig(BaseModel):
     type: ProviderType = Field(description="What kind of server it is.")
     base_url: str | None = Field(
         default=None,
-        description="Its address up to and including `/v1`. If left out, the service's, or the server's usual place on "
-        "this machine; required for `openai_compatible`. The gateway's own address is refused.",
+        description="Its address up to and including its version: `/v1`, of Gemini `/v1beta`; Ollama has none. If left "
+        "out, the service's, or the server's usual place on this machine; required for `openai_compatible`. The "
+        "gateway's own address is refused.",
     )
     api_key: SecretStr | None = Field(
         default=None,

@@ -27,7 +27,8 @@ _BY_CODE: Final = {
     "upstream_overloaded": "Try again once the upstream has room.",
     "rate_limit_exceeded": "Try again once the upstream lets you.",
     "insufficient_quota": "Look at the account that the key of {provider} belongs to.",
-    "model_not_found": "Mend model at {model}: the upstream has none that is called {upstream_model}.",
+    "model_not_found": "Mend model at {model}: the upstream has none that is called {upstream_model}. Where it has, "
+    "mend base_url at {provider}: without its version, such as /v1, nothing is found there.",
     "engine_unavailable": "Read the engine's log: it did not start, or has ended.",
     "internal_error": "Read the gateway's log, and report what was asked and what came back.",
 }

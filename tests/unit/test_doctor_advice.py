@@ -25,6 +25,7 @@ SUBJECT = Subject(
         ("upstream_unreachable", "base_url at providers.p"),
         ("upstream_unauthorized", "api_key at providers.p"),
         ("model_not_found", "none that is called org/m"),
+        ("model_not_found", "base_url at providers.p"),
     ],
 )
 def test_errors_that_no_capability_mends_are_told_by_their_code(code: str, words: str) -> None:
