@@ -8,6 +8,9 @@ Verdict = Literal["", "better", "worse"]
 
 _MATTERS = 0.05
 """Less than this share is not worth a mark, however sure."""
+_ROUNDS = 3
+_BY_CHANCE = 0.25
+"""With fewer rounds their scatter is not known: only what is this much apart is marked."""
 
 
 def change(before: Sequence[float], after: Sequence[float]) -> float:
@@ -20,7 +23,8 @@ def change(before: Sequence[float], after: Sequence[float]) -> float:
 
 def verdict(before: Sequence[float], after: Sequence[float]) -> Verdict:
     """Less is better. Only where no round of the one lies among the rounds of the other, and the medians are apart."""
-    if abs(change(before, after)) <= _MATTERS:
+    few = min(len(before), len(after)) < _ROUNDS
+    if abs(change(before, after)) <= (_BY_CHANCE if few else _MATTERS):
         return ""
     if min(after) > max(before):
         return "worse"

@@ -14,10 +14,22 @@ from bench.noise import change, verdict
         ([2.0, 2.1, 2.2], [2.15, 2.6, 2.7], ""),
         ([2.0, 2.1, 2.2], [2.1], ""),
         ([1.000, 1.001], [1.03, 1.04], ""),
+        ([2.0], [2.2], ""),
+        ([2.0], [2.6], "worse"),
         ([1.0], [1.0], ""),
         ([0.0], [1.0], "worse"),
     ],
-    ids=["every round is more", "every round is less", "rounds overlap", "one round", "sure but small", "equal", "new"],
+    ids=[
+        "every round is more",
+        "every round is less",
+        "rounds overlap",
+        "one round",
+        "sure but small",
+        "few rounds",
+        "few but far",
+        "equal",
+        "new",
+    ],
 )
 def test_a_change_is_marked_where_no_round_overlaps(before: list[float], after: list[float], said: str) -> None:
     assert verdict(before, after) == said
