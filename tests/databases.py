@@ -29,7 +29,7 @@ class Postgres:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._server = get_server(folder, cleanup_mode="stop")
+        self._server = get_server(folder, cleanup_mode=None)
         self.sql("ALTER SYSTEM SET fsync = off; SELECT pg_reload_conf();")
         self.sql("CREATE DATABASE ready;")
         migrated(self.url("ready"))
@@ -81,7 +81,7 @@ class Postgres:
         )
 
     def close(self) -> None:
-        """Stop it for good. The package that started it would look for the process of then, which `start` replaced."""
+        """Stop it for good. The package that started it knows the first process only, which `start` replaces."""
         if (self._folder / "postmaster.pid").exists():
             self._control("-m", "immediate", "stop")
         self._server.cleanup()
