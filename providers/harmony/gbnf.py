@@ -4,7 +4,7 @@ What a grammar cannot say (ranges, patterns, lengths) is left open and told of. 
 schema names them. https://github.com/ggml-org/llama.cpp/tree/master/grammars
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import orjson
@@ -24,6 +24,14 @@ _OPEN: Final = frozenset(
     }
 )
 """Keywords that are not held to."""
+
+_HELD: Final = frozenset(
+    {
+        *("type", "enum", "const", "anyOf", "oneOf", "allOf"),
+        *("properties", "required", "additionalProperties", "items", "prefixItems", "minItems", "maxItems"),
+    }
+)
+"""Keywords that are, where nothing is said beside them that takes their place."""
 
 BASE: Final[Mapping[str, str]] = {
     # A text may not spell the beginning of a control token: the tokens themselves would fit the same letters.
@@ -84,6 +92,7 @@ class Rules:
             return "value"
         self.left_open |= _OPEN & schema.keys()
         if "$ref" in schema:
+            self.left_open |= _HELD & schema.keys()
             return self._referred(schema["$ref"], name, depth)
         if "const" in schema:
             return _constant(schema["const"])
@@ -92,11 +101,11 @@ class Rules:
         for keyword in ("anyOf", "oneOf"):
             if isinstance(each := schema.get(keyword), list) and each:
                 rest = {key: value for key, value in schema.items() if key != keyword}
-                return self._any([_merged(rest, one) for one in each], name, depth)
+                return self._any([self._merged(rest, one) for one in each], name, depth)
         if isinstance(each := schema.get("allOf"), list) and each:
             whole: Any = {key: value for key, value in schema.items() if key != "allOf"}
             for one in each:
-                whole = _merged(whole, self._resolved(one))
+                whole = self._merged(whole, self._resolved(one))
             return self._rule(whole, name, depth + 1)
         kinds = schema.get("type")
         if isinstance(kinds, list) and kinds:
@@ -137,6 +146,17 @@ class Rules:
                 return schema
             schema = self._found(schema["$ref"])
         return True
+
+    def _merged(self, one: Any, other: Any) -> Any:
+        """A schema for what fits both, as far as one schema can say so."""
+        if not isinstance(other, Mapping) or not isinstance(one, Mapping):
+            return other if isinstance(one, Mapping) and other is False else one
+        self.left_open |= set(_overwritten(one, other))
+        both = {**one, **other}
+        for key, join in _JOINED.items():
+            if isinstance(one.get(key), Mapping | list) and isinstance(other.get(key), type(one[key])):
+                both[key] = join(one[key], other[key])
+        return both
 
     def _found(self, ref: str) -> Any:
         place = self._root
@@ -229,12 +249,13 @@ _JOINED: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
 """Keyword -> how two schemas say it together."""
 
 
-def _merged(one: Any, other: Any) -> Any:
-    """A schema for what fits both, as far as one schema can say so."""
-    if not isinstance(other, Mapping) or not isinstance(one, Mapping):
-        return other if isinstance(one, Mapping) and other is False else one
-    both = {**one, **other}
-    for key, join in _JOINED.items():
-        if isinstance(one.get(key), Mapping | list) and isinstance(other.get(key), type(one[key])):
-            both[key] = join(one[key], other[key])
-    return both
+def _overwritten(one: Mapping[str, Any], other: Mapping[str, Any]) -> Iterator[str]:
+    """Keywords of one schema that the other has too, and says otherwise."""
+    for key in one.keys() & other.keys() & _HELD:
+        said, again = one[key], other[key]
+        if key == "properties" and isinstance(said, Mapping) and isinstance(again, Mapping):
+            is_kept = all(said[name] == again[name] for name in said.keys() & again.keys())
+        else:
+            is_kept = said == again or key in _JOINED
+        if not is_kept:
+            yield key

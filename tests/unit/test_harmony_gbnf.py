@@ -132,6 +132,26 @@ def test_what_is_nested_too_deep_is_left_open() -> None:
     assert rules.left_open == {"nesting"}
 
 
+_A: Json = {"properties": {"a": {"type": "null"}}}
+
+
+@pytest.mark.parametrize(
+    ("schema", "left_open"),
+    [
+        ({"$ref": "#/$defs/a", "required": ["a"], "description": "An a."}, {"required"}),
+        ({"anyOf": [{"$ref": "#/$defs/a"}, {"type": "null"}], "title": "A", "default": None}, set()),
+        ({"anyOf": [{"$ref": "#/$defs/a"}], "properties": {"b": {"type": "null"}}}, {"properties"}),
+        ({"allOf": [{"anyOf": [{"type": "null"}]}, {"anyOf": [{"type": "string"}]}]}, {"anyOf"}),
+        ({"allOf": [_A, {"properties": {"a": {"type": "string"}}}]}, {"properties"}),
+        ({"allOf": [{**_A, "type": "object"}, {**_A, "type": "object", "required": ["a"]}]}, set()),
+    ],
+)
+def test_what_stands_beside_a_schema_that_is_taken_for_all_of_it_is_told_of(schema: Json, left_open: set[str]) -> None:
+    rules = Rules()
+    rules.of({**schema, "$defs": {"a": {"type": "object", **_A}}}, "r")
+    assert rules.left_open == left_open
+
+
 def test_keywords_that_are_not_held_to_are_told_of_by_tool() -> None:
     tools: list[Json] = [
         {"function": {"name": "a", "parameters": {"properties": {"x": {"type": "string", "pattern": "x"}}}}},
