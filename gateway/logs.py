@@ -62,7 +62,7 @@ def _now() -> str:
 
 
 def note_warnings(warnings: Sequence[Json]) -> None:
-    """Put on a request's log line how many of the model's calls did not fit, where some did not."""
+    """Put on a request's log line how many of the model's calls have a warning, where some have."""
     if warnings:
         structlog.contextvars.bind_contextvars(tool_warnings=len(warnings))
 

@@ -35,7 +35,7 @@ def loss_header(losses: Sequence[Loss]) -> dict[str, str]:
 
 
 def warnings_in(batch: Sequence[Event]) -> list[Json]:
-    """What a batch tells of the model's calls that did not fit."""
+    """What a batch tells of the model's calls that have a warning."""
     facts = [event.facts for event in batch if isinstance(event, Noted) and event.facts]
     return [warning for told in facts for warning in told.get(WARNINGS, ())]
 
@@ -47,11 +47,11 @@ def warnings_of(reply: Json) -> list[Json]:
     return [each for each in listed if isinstance(each, dict) and isinstance(each.get("name"), str)]
 
 
-def unfit_calls(warnings: Iterable[Json]) -> list[Loss]:
-    """The model's calls that did not fit, as warnings tell of them. By name only: headers end up in logs, and why a
-    call does not fit quotes it."""
+def warned_calls(warnings: Iterable[Json]) -> list[Loss]:
+    """The model's calls that have a warning: they do not fit their tool, or were one too many and are left out. By name
+    only: headers end up in logs, and why quotes the call."""
     names = [each["name"][:_MAX_NAME_CHARS] for each in warnings]
-    return [Loss("tool_calls", f"{name or 'one'} does not fit") for name in names]
+    return [Loss("tool_calls", f"{name or 'one'} has a warning") for name in names]
 
 
 def said_again(losses: str | None) -> dict[str, str]:

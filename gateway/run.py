@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from gateway.endpoints import Endpoint, Identity, Presentation
 from gateway.errors import TurnFailed
 from gateway.logs import note_warnings
-from gateway.loss_header import LOSS_HEADER, loss_header, unfit_calls, warnings_in, warnings_of
+from gateway.loss_header import LOSS_HEADER, loss_header, warned_calls, warnings_in, warnings_of
 from gateway.plan import Relayed, Translated
 from gateway.streaming import Wire
 from gateway.wires import RelayedWire, TranslatedWire
@@ -24,8 +24,8 @@ class Run:
     identity: Identity
     presentation: Presentation
     plan: Relayed | Translated
-    unfit: list[Loss] = field(default_factory=list, init=False)
-    """Calls of a whole reply that did not fit their tools; known once there is a result."""
+    warned: list[Loss] = field(default_factory=list, init=False)
+    """Calls of a whole reply that have a warning; known once there is a result."""
 
     def wire(self) -> Wire:
         """The response as a stream."""
@@ -59,11 +59,11 @@ class Run:
 
     def _warn(self, warnings: Sequence[Json]) -> None:
         note_warnings(warnings)
-        self.unfit.extend(unfit_calls(warnings))
+        self.warned.extend(warned_calls(warnings))
 
     def headers(self) -> dict[str, str]:
         """What the request lost, and a whole reply of the model's calls, for the client to read."""
-        return loss_header([*self.plan.losses, *self.unfit])
+        return loss_header([*self.plan.losses, *self.warned])
 
     def losses(self) -> str | None:
         """The same, as it is kept."""

@@ -210,7 +210,7 @@ async def test_arguments_are_taken_out_of_their_fence_or_left_and_told(dialect: 
         assert [warning["why"] for warning in answer["tool_warnings"]] == whys
         if not stream:
             names = [warning["name"] for warning in answer["tool_warnings"]]
-            assert answer["loss"] == ", ".join(dict.fromkeys(f"tool_calls={name} does not fit" for name in names))
+            assert answer["loss"] == ", ".join(dict.fromkeys(f"tool_calls={name} has a warning" for name in names))
 
 
 @RELAYS

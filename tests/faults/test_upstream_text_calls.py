@@ -99,7 +99,7 @@ async def test_a_whole_answer_names_the_calls_that_did_not_fit(path: str, gatewa
         upstream.script(chat_text(f"{UNFIT}{F}"))
         base_url = gateway(told_in_words(upstream.url)).v1
         reply = await asking.post(base_url + path, json=question(path, stream=False, tools=TOOLS[path]))
-    assert reply.headers["x-gateway-loss"] == "tool_calls=f does not fit"
+    assert reply.headers["x-gateway-loss"] == "tool_calls=f has a warning"
 
 
 @ENDPOINTS

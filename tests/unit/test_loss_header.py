@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway.loss_header import loss_header, unfit_calls, warnings_of
+from gateway.loss_header import loss_header, warned_calls, warnings_of
 from translation.loss import Loss
 
 HEADERS: dict[str, tuple[list[Loss], str]] = {
@@ -46,6 +46,6 @@ def test_whatever_an_upstream_says_under_the_name_of_warnings_is_no_warning_of_o
     assert warnings_of({"tool_warnings": told}) == []
 
 
-def test_a_call_that_does_not_fit_is_a_loss_by_its_name() -> None:
+def test_a_call_with_a_warning_is_a_loss_by_its_name() -> None:
     warnings = warnings_of({"tool_warnings": [{"name": "f", "why": "secret"}, {"name": ""}]})
-    assert unfit_calls(warnings) == [Loss("tool_calls", "f does not fit"), Loss("tool_calls", "one does not fit")]
+    assert warned_calls(warnings) == [Loss("tool_calls", "f has a warning"), Loss("tool_calls", "one has a warning")]
