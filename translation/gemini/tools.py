@@ -39,7 +39,7 @@ def lower_tools(tools: Sequence[Json], choice: str | Json | None, parallel: bool
     if not functions:
         return _search(searches, choice, losses)
     # Beside functions a search is refused by most models, and some clients offer one with every request.
-    losses += [Loss(f"tools[{index}]", "search left out") for index, tool in enumerate(tools) if tool in searches]
+    losses += [Loss(f"tools[{n}]", f"{tool['type']} left out") for n, tool in enumerate(tools) if tool in searches]
     if parallel is False:
         losses.append(Loss("parallel_tool_calls", "dropped"))
     calling = _calling([tool for tool in tools if tool not in searches], choice)
