@@ -81,7 +81,7 @@ CASES: dict[str, tuple[list[Json], str | Json | None, Json, list[str]]] = {
         {"tools": [{"googleSearch": {}}]},
         ["tools.user_location=dropped"],
     ),
-    "a search beside functions": ([SEARCH, tool("f")], "auto", declared("f"), ["tools[0]=web_search left out"]),
+    "a search beside functions": ([SEARCH, tool("f")], "auto", declared("f"), ["tools[0]=web_search_preview left out"]),
     "no search now": ([SEARCH], "none", {}, ["tools=dropped"]),
 }
 
