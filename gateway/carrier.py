@@ -16,6 +16,7 @@ from translation.json_types import Item, Json
 from translation.loss import Loss
 from translation.profile import Profile
 from translation.responses.lower import replayed
+from translation.thoughts import is_mark
 from translation.turn import Turn
 
 SEALED: Final = "encrypted_content"
@@ -68,6 +69,8 @@ class Carrier:
         rest |= {name: held[name] for name in _READABLE if name in held}
         if (held["provider"], held["model"]) == (self.provider, self.model):
             rest |= {name: held[name] for name in _NEEDED if name in held}
+        elif is_mark(held):
+            rest[_DETAILS] = [{"thought": False}]
         return rest
 
     def opened_turn(self, turn: Turn) -> Turn:

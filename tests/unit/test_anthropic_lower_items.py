@@ -289,6 +289,13 @@ def test_details_that_are_no_whole_block_are_not_sent(detail: Any) -> None:
     assert losses == [Loss("input", "reasoning dropped")]
 
 
+def test_what_another_vendor_signed_its_words_with_is_no_loss() -> None:
+    mark = thought({"type": "gemini.text", "thought": False, "signature": "s"})
+    (_, spoken), losses = lower(user("a"), assistant("b"), mark, user("c"))
+    assert spoken[1] == said("assistant", text("b"))
+    assert losses == []
+
+
 def test_thoughts_of_others_are_said_in_think_tags_where_the_profile_says_so() -> None:
     profile = Profile(replay_reasoning="think_tags")
     summary = {"type": "reasoning", "summary": [{"type": "summary_text", "text": "c"}]}

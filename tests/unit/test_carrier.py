@@ -64,6 +64,15 @@ def test_another_upstream_gets_what_can_be_read(other: Any) -> None:
     assert replace(HERE, **other).opened(sealed) == {**THOUGHT, "content": CONTENT}
 
 
+def test_another_upstream_is_told_that_a_mark_is_no_thought() -> None:
+    mark = {"type": "gemini.text", "thought": False, "signature": "s"}
+    bare: Item = {"type": "reasoning", "id": "rs_1", "summary": []}
+    other = replace(HERE, provider="ollama")
+    assert other.opened(told({**bare, "details": [mark]})) == {**bare, "details": [{"thought": False}]}
+    assert other.opened(told({**bare, "details": [mark, *DETAILS]})) == bare
+    assert HERE.opened(told({**bare, "details": [mark]})) == {**bare, "details": [mark]}
+
+
 def test_what_an_announced_item_holds_is_told_at_its_end() -> None:
     seal = HERE.reply(included=False)
     assert seal.begun(SIGNED) == seal.begun(OWN) == THOUGHT

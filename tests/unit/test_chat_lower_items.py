@@ -278,6 +278,16 @@ PROFILES: dict[str, tuple[Profile, list[Item], list[Json], list[str]]] = {
         [{"role": "assistant", "content": "a", "reasoning_content": "hm"}],
         ["input=reasoning dropped"],
     ),
+    "what another vendor signed its words with": (
+        DEFAULT_PROFILE,
+        [
+            assistant("a"),
+            {"type": "reasoning", "summary": [], "details": [{"type": "other.mark", "thought": False}]},
+            user("b"),
+        ],
+        [{"role": "assistant", "content": "a"}, {"role": "user", "content": "b"}],
+        [],
+    ),
     "reasoning that led to nothing": (
         DEFAULT_PROFILE,
         [reasoning("hm"), user("a")],

@@ -198,6 +198,14 @@ PROFILES: dict[str, tuple[Profile, list[Item], tuple[str, list[Json], list[str]]
         [{"type": "reasoning", "summary": []}, message("assistant", "Yes.")],
         ("", [model("Yes.")], ["input=reasoning dropped"]),
     ),
+    "what another vendor signed its words with": (
+        DEFAULT_PROFILE,
+        [
+            message("assistant", "Yes."),
+            {"type": "reasoning", "summary": [], "details": [{"type": "other.mark", "thought": False}]},
+        ],
+        ("", [model("Yes.")], []),
+    ),
     "details that are none": (
         DEFAULT_PROFILE,
         [{"type": "reasoning", "summary": [], "details": "odd"}, message("assistant", "Yes.")],

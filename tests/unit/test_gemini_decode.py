@@ -51,7 +51,7 @@ def signed_call(call_id: str, signature: str = "s") -> Json:
 
 
 def signed_text(signature: str = "s", *, empty: bool = False) -> Json:
-    return {"type": "gemini.text", "empty": empty, "signature": signature}
+    return {"type": "gemini.text", "thought": False, "empty": empty, "signature": signature}
 
 
 @pytest.mark.parametrize("recording", recordings("gemini"), ids=lambda path: path.stem)

@@ -262,6 +262,12 @@ CASES: dict[str, tuple[list[Item], Profile, list[Json], list[str]]] = {
         [said("a", thinking="hm")],
         ["input=reasoning dropped"],
     ),
+    "what another vendor signed its words with": (
+        [thought("hm"), message("assistant", "a"), thought(details=[{"type": "gemini.text", "thought": False}])],
+        DEFAULT_PROFILE,
+        [said("a", thinking="hm")],
+        [],
+    ),
     "thinking of another vendor, readable": (
         [
             thought("hm", details=[{"type": "anthropic.thinking", "thinking": "hm", "signature": "s"}]),

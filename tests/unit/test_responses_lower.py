@@ -181,6 +181,11 @@ def test_reasoning_in_the_open_goes_back() -> None:
     assert lowered(items=[told, USER]) == Lowered({**BARE, "input": [THOUGHTS, USER]}, [])
 
 
+def test_what_another_vendor_signed_its_words_with_is_no_loss() -> None:
+    mark = {"type": "reasoning", "summary": [], "details": [{"type": "other.mark", "thought": False}]}
+    assert lowered(items=[mark, USER]) == Lowered(BARE, [])
+
+
 @pytest.mark.parametrize(
     ("item", "profile"),
     [

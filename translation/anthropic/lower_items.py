@@ -14,7 +14,7 @@ from translation.loss import Loss
 from translation.pairs import Pairs
 from translation.profile import Profile
 from translation.text_parts import texts_of_parts
-from translation.thoughts import text_of
+from translation.thoughts import is_mark, text_of
 from translation.unsaid import UNSUCCESSFUL, unsaid_of_messages, unsaid_of_output
 
 _NOT_IN_IDS: Final = re.compile(r"[^a-zA-Z0-9_-]")
@@ -98,7 +98,7 @@ class _Messages:
         blocks = blocks_of(item)
         if not blocks and self._profile.replay_reasoning == "think_tags" and (text := text_of(item)):
             blocks = text_blocks(f"<think>\n{text}\n</think>")
-        if not blocks:
+        if not blocks and not is_mark(item):
             self._losses.append(Loss("input", "reasoning dropped"))
         self._say("assistant", blocks)
 

@@ -13,7 +13,7 @@ from translation.json_types import Item, Json
 from translation.loss import Loss
 from translation.profile import Profile
 from translation.text_parts import texts_of_parts
-from translation.thoughts import text_of
+from translation.thoughts import is_mark, text_of
 from translation.unsaid import unsaid_of_messages, unsaid_of_output
 
 _OUTPUTS: Final = ("function_call_output", "custom_tool_call_output")
@@ -80,7 +80,8 @@ class _Messages:
         return None
 
     def reasoning(self, _index: int, item: Item) -> None:
-        self._thoughts.append(item)
+        if not is_mark(item):
+            self._thoughts.append(item)
 
     def call(self, index: int, item: Item) -> None:
         assistant = self._assistant or self._begin()

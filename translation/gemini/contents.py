@@ -14,7 +14,7 @@ from translation.loss import Loss
 from translation.pairs import Pairs
 from translation.profile import Profile
 from translation.text_parts import texts_of_parts
-from translation.thoughts import text_of
+from translation.thoughts import is_mark, text_of
 from translation.unsaid import unsaid_of_messages
 
 _PLACEHOLDER: Final = "skip_thought_signature_validator"
@@ -91,7 +91,7 @@ class _Contents:
             ]
         elif text and replay == "think_tags":
             self._thoughts.append({"text": f"<think>\n{text}\n</think>\n\n"})
-        elif not ours:
+        elif not ours and not is_mark(item):
             # Beside a signature nothing is lost: it holds the thought. Without a word it was for another model to read.
             self._losses.append(Loss("input", "reasoning dropped"))
         for detail in ours:

@@ -22,7 +22,7 @@ def of_call(signature: str, call_id: str) -> Json:
 
 
 def of_text(signature: str, *, empty: bool) -> Json:
-    return {"type": TEXT, "empty": empty, "signature": signature}
+    return {"type": TEXT, "thought": False, "empty": empty, "signature": signature}
 
 
 def of_thought(signature: str) -> Json:

@@ -12,7 +12,7 @@ from translation.ollama.lower_parts import Content, lower_parts
 from translation.pairs import Pairs
 from translation.profile import Profile
 from translation.text_parts import texts_of_parts
-from translation.thoughts import text_of
+from translation.thoughts import is_mark, text_of
 from translation.unsaid import unsaid_of_messages, unsaid_of_output
 
 
@@ -68,7 +68,8 @@ class _Messages:
         return None
 
     def reasoning(self, _place: int, item: Item) -> None:
-        self._thoughts.append(item)
+        if not is_mark(item):
+            self._thoughts.append(item)
 
     def call(self, place: int, item: Item) -> None:
         assistant = self._assistant or self._begin()

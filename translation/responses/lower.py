@@ -8,6 +8,7 @@ from translation.json_types import Item, Json
 from translation.loss import Loss
 from translation.lowered import Lowered
 from translation.profile import Profile
+from translation.thoughts import is_mark
 from translation.turn import Turn
 from translation.unsaid import UNSUCCESSFUL, unsaid_of_output
 
@@ -94,7 +95,8 @@ def _items(items: Sequence[Item], profile: Profile, losses: list[Loss]) -> Itera
         kind = item["type"]
         keys = _reasoning_keys(item, profile) if kind == "reasoning" else _KEYS.get(kind)
         if keys == ():
-            losses.append(Loss(f"input[{i}]", "reasoning dropped"))
+            if not is_mark(item):
+                losses.append(Loss(f"input[{i}]", "reasoning dropped"))
             continue
         lowered = item if keys is None else {key: item[key] for key in keys if item.get(key) is not None}
         if kind in KNOWN_BY_ID:

@@ -1,0 +1,30 @@
+"""translation/thoughts: what of a reasoning item is a thought."""
+
+import pytest
+
+from translation.json_types import Item
+from translation.thoughts import is_mark
+
+BARE: Item = {"type": "reasoning", "summary": []}
+MARK = {"type": "gemini.text", "thought": False, "signature": "s"}
+
+
+def test_an_item_of_marks_holds_no_thought() -> None:
+    assert is_mark({**BARE, "details": [MARK, MARK]})
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        BARE,
+        {**BARE, "details": []},
+        {**BARE, "details": "odd"},
+        {**BARE, "details": ["odd"]},
+        {**BARE, "details": [MARK, {"type": "gemini.call", "signature": "s"}]},
+        {**BARE, "details": [MARK], "summary": [{"type": "summary_text", "text": "Hm."}]},
+        {**BARE, "details": [MARK], "encrypted_content": "x"},
+    ],
+    ids=["bare", "no details", "odd details", "an odd detail", "beside another", "with words", "with a seal"],
+)
+def test_whatever_may_hold_a_thought_is_no_mark(item: Item) -> None:
+    assert not is_mark(item)
