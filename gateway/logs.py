@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
+import httpx
 import orjson
 import structlog
 
@@ -73,7 +74,8 @@ def note_failure(error: Exception) -> None:
     The message stays out of the log, since it may quote the request.
     """
     row = errors.answer(error)
-    cause = error.__cause__ if isinstance(error, UpstreamUnreachable | UpstreamTimeout | UpstreamBroken) else None
+    cause = error.__cause__
+    is_told = isinstance(error, UpstreamUnreachable | UpstreamTimeout | UpstreamBroken)
     structlog.contextvars.bind_contextvars(error=row.code or row.type)
-    if cause is not None:
+    if cause is not None and (is_told or isinstance(cause, httpx.TransportError)):
         structlog.contextvars.bind_contextvars(cause=f"{type(cause).__name__}: {cause}"[:_MAX_CAUSE_CHARS])

@@ -268,7 +268,7 @@ class Upstream:
                 response = await self._transport.handle_async_request(request)
                 return Answer(response.status_code, response.headers, _Decoded(response))
             except _HTTP_FAILURES as failure:
-                if isinstance(failure, _FINAL) or attempt == self._config.retries:
+                if isinstance(failure, httpx.ReadTimeout | httpx.PoolTimeout) or attempt == self._config.retries:
                     self.raise_named(failure, begun=False)
                 await asyncio.sleep(_RETRY_DELAY_S * 2**attempt)
         raise AssertionError("unreachable")
@@ -350,9 +350,6 @@ _SECRETS = re.compile(r"(?:https?|wss?)://\S+|\b(?:sk|pk|rk|key|gsk|xai)-[\w*.-]
 
 _HTTP_FAILURES = (httpx.TransportError, httpx.StreamError, httpx.DecodingError)
 """Everything a transport may raise."""
-
-_FINAL = (httpx.ReadTimeout, httpx.PoolTimeout, NotHttp)
-"""Those that another try would meet again, or make worse."""
 
 
 def _error_object(body: bytes) -> Json:

@@ -6,7 +6,7 @@ from pathlib import Path
 from tests.faults.config import config
 from tests.faults.seen import CHAT, RESPONSES, ask
 from tests.serving import command
-from tests.upstream import Reply, Reset, ScriptedUpstream, chat_text, reset
+from tests.upstream import Reply, Reset, ScriptedUpstream, chat_text, no_http, reset
 from tests.upstream.builders import SSE
 from tests.upstream.faults import CHAT as CHAT_ANSWER
 
@@ -21,6 +21,8 @@ async def test_the_line_of_a_failed_request_says_why(tmp_path: Path) -> None:
             upstream.script(Reply(headers=SSE, body=CHAT_ANSWER.opening + CHAT_ANSWER.error))
             await ask(gateway.v1, CHAT, stream=True)
             await ask(gateway.v1, RESPONSES, stream=True)
+            upstream.script(no_http)
+            await ask(gateway.v1, CHAT, stream=True)
             upstream.script(chat_text("hi"))
             await ask(gateway.v1, CHAT, stream=True, temperature="a secret")
             await ask(gateway.v1, CHAT, stream=True)
@@ -31,6 +33,7 @@ async def test_the_line_of_a_failed_request_says_why(tmp_path: Path) -> None:
         (200, "upstream_disconnected", True),
         (200, "rate_limit_exceeded", False),
         (200, "rate_limit_exceeded", False),
+        (502, "upstream_garbled", True),
         (400, "invalid_type", False),
         (200, None, False),
     ]
