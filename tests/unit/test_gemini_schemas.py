@@ -95,6 +95,11 @@ CASES: dict[str, tuple[Json, Json, list[str]]] = {
         {"title": "T"},
         ["allOf.title dropped"],
     ),
+    "a property that two parts speak of": (
+        {"allOf": [{"properties": {"a": {"minimum": 3}, "b": STRING}}, {"properties": {"a": {"maximum": 9}}}, A, A]},
+        {"properties": {"a": STRING, "b": STRING}},
+        ["allOf.properties dropped"],
+    ),
 }
 
 

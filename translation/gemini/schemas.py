@@ -76,7 +76,10 @@ class _Reducing:
         for part in [*parts, {key: value for key, value in schema.items() if key != "allOf"}]:
             for key, value in self._without_all_of(part).items():
                 if key in ("properties", "$defs", "definitions"):
-                    whole[key] = {**whole.get(key, {}), **value}
+                    before = whole.get(key, {})
+                    if any(before[name] != value[name] for name in before.keys() & value.keys()):
+                        self._drop(f"allOf.{key}")
+                    whole[key] = {**before, **value}
                 elif key == "required":
                     whole[key] = list(dict.fromkeys([*whole.get(key, ()), *value]))
                 else:
