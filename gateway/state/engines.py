@@ -102,6 +102,8 @@ def _postgresql(url: URL, deadline_s: float) -> AsyncEngine:
                 "idle_in_transaction_session_timeout": milliseconds,
                 # Compiling a query to machine code takes longer than any of ours.
                 "jit": "off",
+                # A plan kept from when a table was small may go through all of it once it is large.
+                "plan_cache_mode": "force_custom_plan",
             },
         },
     )

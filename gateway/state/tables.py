@@ -46,7 +46,7 @@ responses = Table(
     Column("worker", _ID, comment="The replica that runs it; null when nobody does."),
     Column("deleted", Boolean, nullable=False, server_default=false(), comment="Gone, except as history of others."),
     Index("ix_responses_owner_created_us", "owner", "created_us", "id"),
-    Index("ix_responses_owner_parent_id", "owner", "parent_id"),
+    Index("ix_responses_parent_id_owner", "parent_id", "owner"),
     Index("ix_responses_worker", "worker"),
     Index("ix_responses_created_us", "created_us"),
 )
@@ -60,7 +60,8 @@ items = Table(
     Column("position", Integer, primary_key=True),
     Column("id", _ID, nullable=False),
     Column("body", Text, nullable=False),
-    Index("ix_items_owner_id", "owner", "id"),
+    # By an owner alone PostgreSQL would look a link up among all that is theirs, until it has counted the table.
+    Index("ix_items_id_owner", "id", "owner"),
 )
 
 events = Table(

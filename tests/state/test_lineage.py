@@ -1,19 +1,28 @@
 """What chains cost: every link is looked up by its key, however much else the owner has."""
 
 import re
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from sqlalchemy import Engine, event, insert
+from sqlalchemy.engine import make_url
 
+from gateway.settings import Background, Store
 from gateway.state.database import Database
 from gateway.state.sql import SqlStore
 from gateway.state.tables import items, responses
+from tests.databases import Postgres
 from tests.state.responses import turn
+from tests.state.waiting import DEADLINE_S
 
 _MANY = 500
 """Responses the owner has beside the chain: so few that looking at all of them may seem cheap."""
+
+_LINKS = 20
+_READS = 10
+"""PostgreSQL may keep the plan of a query that the same connection has asked five times."""
 
 _THROUGH_MUCH = re.compile(
     r"""
@@ -41,6 +50,33 @@ async def test_what_goes_with_a_deleted_response_is_looked_up_link_by_link(store
     with recursive_queries() as asked:
         await store.delete("ann", two["id"])
     await looked_up(database, asked)
+
+
+async def test_links_are_looked_up_alone_before_the_tables_were_ever_counted(postgres: Postgres) -> None:
+    url = postgres.database()
+    store = SqlStore(Store(url=url), Background())
+    await store.open()
+    last = await turn(store, "0")
+    for number in range(1, _LINKS):
+        last = await turn(store, str(number), last)
+    others = Database(url, deadline_s=DEADLINE_S)
+    await fill(others)
+    await others.aclose()
+    for _ in range(_READS):
+        await store.history("ann", last["id"])
+    await store.aclose()
+    assert fetched(postgres, url) < _MANY * _READS
+
+
+def fetched(postgres: Postgres, url: str) -> int:
+    """Rows that were read of responses and items, once those who read them have told of it."""
+    name = make_url(url).database or ""
+    others = "FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid();"
+    deadline = time.monotonic() + DEADLINE_S
+    while postgres.sql(f"SELECT count(*) {others}", name).strip() != "0":
+        assert time.monotonic() < deadline
+    told = "SELECT sum(seq_tup_read + idx_tup_fetch) FROM pg_stat_user_tables WHERE relname IN ('items', 'responses');"
+    return int(postgres.sql(told, name))
 
 
 async def fill(database: Database) -> None:

@@ -14,7 +14,7 @@ from gateway.state.tables import conversations, events, items, jobs, metadata, r
 from translation.json_types import Item, Json
 
 OWNER, OTHER, WORKER = "ann", "bob", "w1"
-LATER = int(time.time()) + 1000
+LATER = int(time.time()) + 24 * 60 * 60
 """Everything the tests make is older than this."""
 
 
