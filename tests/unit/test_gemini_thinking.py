@@ -96,7 +96,8 @@ SWITCHES: dict[tuple[str, bool], tuple[Json, list[str]]] = {
     (FLASH_25, True): (tokens(-1), []),
     (FLASH_25, False): ({"thinkingBudget": 0}, []),
     (PRO_31, True): ({"includeThoughts": True}, []),
-    (PRO_31, False): (level("low"), ["reasoning.effort=none as low"]),
+    (PRO_31, False): (level("low"), ["thinking=false as low"]),
+    (PRO_25, False): (tokens(128), ["thinking=false as 128 tokens"]),
     (OLD, True): ({}, ["thinking=dropped"]),
     (OLD, False): ({}, []),
 }

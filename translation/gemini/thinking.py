@@ -43,9 +43,14 @@ def thinking_config(turn: Turn, family: Family, profile: Profile, losses: list[L
         return _budget(_AS_IT_LIKES) if turn.thinking and not family.levels else {"includeThoughts": True}
     if effort in profile.effort_budgets:
         return _budget(profile.effort_budgets[effort])
+    param, said = ("thinking", "false") if turn.thinking is False else ("reasoning.effort", effort)
     if family.levels:
-        return {"thinkingLevel": _level(effort, family, losses), "includeThoughts": True}
-    return _budget(_tokens(effort, family, losses))
+        level = _level(effort, family)
+        losses += [Loss(param, f"{said} as {level}")] if level != effort else []
+        return {"thinkingLevel": level, "includeThoughts": True}
+    if effort == "none" and family.least:
+        losses.append(Loss(param, f"{said} as {family.least} tokens"))
+    return _budget(family.least if effort == "none" else _BUDGETS.get(effort, family.most))
 
 
 def _budget(tokens: int) -> Json:
@@ -60,18 +65,7 @@ def _fitting(budget: Any, family: Family, losses: list[Loss]) -> int:
     return int(fitting)
 
 
-def _tokens(effort: str, family: Family, losses: list[Loss]) -> int:
-    if effort != "none":
-        return _BUDGETS.get(effort, family.most)
-    if family.least:
-        losses.append(Loss("reasoning.effort", f"none as {family.least} tokens"))
-    return family.least
-
-
-def _level(effort: str, family: Family, losses: list[Loss]) -> str:
+def _level(effort: str, family: Family) -> str:
     """The effort itself, or the next level above it; the highest for efforts above all."""
     above = [level for level in _EFFORTS[_EFFORTS.index(effort) :] if level in family.levels]
-    level = above[0] if above else family.levels[-1]
-    if level != effort:
-        losses.append(Loss("reasoning.effort", f"{effort} as {level}"))
-    return level
+    return above[0] if above else family.levels[-1]
