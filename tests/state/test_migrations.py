@@ -66,7 +66,7 @@ async def test_the_migrations_make_the_tables_the_code_has(database: Database) -
 
 def test_migrations_only_add() -> None:
     """What older replicas read and write while newer ones run stays as it is; an index is neither."""
-    refused = ("drop_table", "drop_column", "drop_constraint", "alter_column", "rename_", "execute(", "batch_alter_table")
+    refused = ("drop_table", "drop_c", "alter_column", "rename_", "execute(", "batch_alter_table")
     for script in ScriptDirectory.from_config(config()).walk_revisions():
         source = Path(script.path).read_text()
         assert [word for word in refused if word in source] == []
