@@ -1,0 +1,166 @@
+"""Where a short request's CPU goes inside the gateway: `python -m bench.inside` prints it step by step.
+
+No sockets and no event loop's turns: the application is driven in one thread, before an upstream that answers at once,
+so that what is left is Python. Each figure is the least of some rounds of processor time, which foreign load hardly
+moves.
+"""
+
+import asyncio
+import gc
+import sys
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from gateway.app import build_providers, create_app
+from gateway.auth import ANONYMOUS
+from gateway.endpoints import CHAT, RESPONSES
+from gateway.guard import Drain
+from gateway.logs import configure_logs
+from gateway.service import Service
+from gateway.settings import Settings
+from providers.base import Batch, Capabilities, Counting, Dialect, Exchange, Provider, RelayExchange
+from providers.new_id import new_id
+from translation.chat.decode import ChatDecoder
+from translation.chat.lower import lower
+from translation.json_types import Json
+from translation.loss import Loss
+from translation.profile import Profile
+from translation.turn import Turn
+
+_ROUNDS: Final = 7
+_TIMES: Final = 700
+
+_BODY: Final[Json] = {"model": "bench", "input": "Say the tokens.", "store": False}
+_CHAT_BODY: Final[Json] = {"model": "bench", "messages": [{"role": "user", "content": "Say the tokens."}]}
+_ANSWER: Final[Json] = {
+    "id": "chatcmpl-bench",
+    "object": "chat.completion",
+    "created": 1,
+    "model": "bench",
+    "choices": [{"index": 0, "message": {"role": "assistant", "content": "tok " * 128}, "finish_reason": "stop"}],
+    "usage": {"prompt_tokens": 5, "completion_tokens": 128, "total_tokens": 133},
+}
+
+
+class _AtOnce:
+    """A chat upstream as close as can be: a turn is lowered, and its answer decoded, without a socket between."""
+
+    name = "at-once"
+    capabilities = Capabilities(dialects=frozenset())
+
+    def prepare(self, turn: Turn, profile: Profile) -> Exchange:
+        return _Asked(turn, profile)
+
+    def relay(self, dialect: Dialect, body: Json) -> RelayExchange:
+        raise NotImplementedError
+
+    async def count(self, turn: Turn, profile: Profile, way: Counting) -> int:
+        raise NotImplementedError
+
+    async def models(self) -> Sequence[str]:
+        return []
+
+    def scrub(self, message: str) -> str:
+        return message
+
+    async def aclose(self) -> None:
+        pass
+
+
+class _Asked:
+    def __init__(self, turn: Turn, profile: Profile) -> None:
+        self._body, self.losses = lower(turn, profile)
+        self._profile = profile
+
+    losses: Sequence[Loss]
+
+    async def batches(self) -> AsyncGenerator[Batch, None]:
+        orjson.dumps(self._body)
+        decoder = ChatDecoder(new_id, self._profile)
+        yield [*decoder.feed(orjson.loads(orjson.dumps(_ANSWER))), *decoder.finish()]
+
+
+async def _cost(step: Callable[[], Awaitable[object]], times: int) -> float:
+    """µs of processor time."""
+    least = float("inf")
+    for _ in range(_ROUNDS):
+        began = time.process_time()
+        for _ in range(times):
+            await step()
+        least = min(least, (time.process_time() - began) / times)
+    return least * 1e6
+
+
+async def measured(times: int = _TIMES) -> dict[str, float]:
+    """What was done -> µs, each done so many times a round. A step holds those above it about the same request."""
+    settings = Settings.model_validate(
+        {
+            "store": {"url": None},
+            "providers": {"at-once": {"type": "openai_compatible", "base_url": "http://127.0.0.1:9/v1"}},
+            "models": {"*": {"provider": "at-once"}},
+        }
+    )
+    provider: Provider = _AtOnce()
+    providers = build_providers(settings, {"at-once": provider})
+    service = Service(settings, providers, Drain())
+    app = create_app(settings, Drain(), providers)
+    content = orjson.dumps(_BODY)
+    scope: dict[str, Any] = {
+        "type": "http",
+        "method": "POST",
+        "path": "/v1/responses",
+        "query_string": b"",
+        "headers": [(b"content-type", b"application/json"), (b"content-length", str(len(content)).encode())],
+    }
+    replies: list[Any] = []
+
+    async def receive() -> Any:
+        return {"type": "http.request", "body": content, "more_body": False}
+
+    async def send(message: Any) -> None:
+        replies.append(message)
+
+    async def opened() -> None:
+        await service.open(RESPONSES, ANONYMOUS, dict(_BODY), strict=False)
+
+    async def opened_chat() -> None:
+        await service.open(CHAT, ANONYMOUS, dict(_CHAT_BODY), strict=False)
+
+    async def answered() -> None:
+        reply = await service.open(RESPONSES, ANONYMOUS, dict(_BODY), strict=False)
+        orjson.dumps(await reply.result())
+
+    async def served() -> None:
+        replies.clear()
+        await app(dict(scope), receive, send)
+
+    await served()
+    if replies[0]["status"] != 200 or b"tok tok" not in replies[1]["body"]:
+        raise RuntimeError(f"answered with {replies}")
+    gc.collect()
+    return {
+        "chat: checked, routed, lifted, lowered": await _cost(opened_chat, times),
+        "responses: checked, routed, lifted, lowered": await _cost(opened, times),
+        "responses: the same, and its answer decoded and encoded": await _cost(answered, times),
+        "responses: the same, and as an ASGI application: id, body, guard, headers, log line": await _cost(
+            served, times
+        ),
+    }
+
+
+def main() -> int:
+    with Path("/dev/null").open("w") as nowhere:
+        logged, sys.stderr = sys.stderr, nowhere
+        configure_logs()
+        sys.stderr = logged
+        for step, cost in asyncio.run(measured()).items():
+            print(f"{cost:7.0f} µs  {step}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
