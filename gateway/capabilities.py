@@ -1,8 +1,8 @@
 """Holds a turn against what the upstream can do, before anything is sent."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from providers.base import Capabilities, Dialect
 from translation.errors import Unrepresentable
@@ -13,9 +13,11 @@ from translation.turn import Turn
 _MEDIA = {"input_image": "images", "input_audio": "audio", "input_file": "files"}
 """Part type -> the capability it needs."""
 
+LOGPROBS: Final[Mapping[Dialect, str]] = {"responses": "include", "chat": "logprobs"}
+"""The parameter of each API that asks for log probabilities."""
+
 _NAMES: dict[str, dict[Dialect, str]] = {
     "text_format": {"responses": "text.format", "chat": "response_format"},
-    "logprobs": {"responses": "include", "chat": "logprobs"},
     "reasoning": {"responses": "reasoning", "chat": "reasoning_effort"},
     "max_output": {"responses": "max_output_tokens", "chat": "max_completion_tokens"},
     "items": {"responses": "input", "chat": "messages"},
@@ -74,7 +76,7 @@ def _needs(turn: Turn, dialect: Dialect) -> Iterator[tuple[str, str, str]]:
     if turn.text_format and turn.text_format.get("type") != "text":
         yield "json_schema", _NAMES["text_format"][dialect], "structured output"
     if turn.sampling.get("logprobs"):
-        yield "logprobs", _NAMES["logprobs"][dialect], "log probabilities"
+        yield "logprobs", LOGPROBS[dialect], "log probabilities"
     for index, item in enumerate(turn.items):
         for part in _parts(item):
             if needed := _MEDIA.get(part.get("type", "")):

@@ -68,6 +68,12 @@ def note_warnings(warnings: Sequence[Json]) -> None:
         structlog.contextvars.bind_contextvars(tool_warnings=len(warnings))
 
 
+def note_unreported(param: str | None) -> None:
+    """Put on a request's log line the parameter that its reply has nothing for, where there is one."""
+    if param is not None:
+        structlog.contextvars.bind_contextvars(unreported=param)
+
+
 def note_failure(error: Exception) -> None:
     """Put why a request failed on its log line: the code its client reads, and what the network said of the upstream.
 

@@ -10,6 +10,9 @@ from translation.text_calls import WARNINGS
 
 LOSS_HEADER = "x-gateway-loss"
 
+UNREPORTED = "unreported"
+"""The fact that is noted of a reply without what was asked for: the client's parameter."""
+
 _MAX_CHARS = 2000
 """Proxies refuse replies whose headers are long."""
 
@@ -38,6 +41,12 @@ def warnings_in(batch: Sequence[Event]) -> list[Json]:
     """What a batch tells of the model's calls that have a warning."""
     facts = [event.facts for event in batch if isinstance(event, Noted) and event.facts]
     return [warning for told in facts for warning in told.get(WARNINGS, ())]
+
+
+def unreported_in(batch: Sequence[Event]) -> str | None:
+    """The parameter that a batch says the reply has nothing for."""
+    facts = [event.facts for event in batch if isinstance(event, Noted) and event.facts]
+    return next((told[UNREPORTED] for told in facts if UNREPORTED in told), None)
 
 
 def warnings_of(reply: Json) -> list[Json]:

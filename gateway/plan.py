@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gateway.capabilities import fit
+from gateway.asked_logprobs import AskedLogprobs
+from gateway.capabilities import LOGPROBS, fit
 from gateway.endpoints import Endpoint
 from gateway.managed import managed, needs_management
 from gateway.params import ClientParams, refusing_in
@@ -140,5 +141,7 @@ def _translate(endpoint: Endpoint, body: Json, route: Route, earlier: int | None
             exchange, found = managed(turn, body, route, tokens, losses.append)
         else:
             exchange, calls, found = said(turn, route, endpoint.dialect)
+    if turn.sampling.get("logprobs"):
+        calls = AskedLogprobs(LOGPROBS[endpoint.dialect], calls)
     losses += [*turn.lost, *(Loss(params.named(loss.param) or loss.param, loss.what) for loss in found)]
     return Translated(exchange=exchange, calls=calls, losses=losses)

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 from gateway.endpoints import Endpoint, Identity, Presentation
 from gateway.errors import TurnFailed
-from gateway.logs import note_warnings
-from gateway.loss_header import LOSS_HEADER, loss_header, warned_calls, warnings_in, warnings_of
+from gateway.logs import note_unreported, note_warnings
+from gateway.loss_header import LOSS_HEADER, loss_header, unreported_in, warned_calls, warnings_in, warnings_of
 from gateway.plan import Relayed, Translated
 from gateway.streaming import Wire
 from gateway.wires import RelayedWire, TranslatedWire
@@ -25,7 +25,7 @@ class Run:
     presentation: Presentation
     plan: Relayed | Translated
     warned: list[Loss] = field(default_factory=list, init=False)
-    """Calls of a whole reply that have a warning; known once there is a result."""
+    """Calls of a whole reply that have a warning, and what it lacks; known once there is a result."""
 
     def wire(self) -> Wire:
         """The response as a stream."""
@@ -52,6 +52,7 @@ class Run:
                     async for batch in batches:
                         said = batch if calls is None else calls.feed(batch)
                         self._warn(warnings_in(said))
+                        self._miss(unreported_in(said))
                         collector.feed(said)
                 if collector.failed is not None:
                     raise TurnFailed(collector.failed)
@@ -60,6 +61,11 @@ class Run:
     def _warn(self, warnings: Sequence[Json]) -> None:
         note_warnings(warnings)
         self.warned.extend(warned_calls(warnings))
+
+    def _miss(self, unreported: str | None) -> None:
+        note_unreported(unreported)
+        if unreported is not None:
+            self.warned.append(Loss(unreported, "not reported"))
 
     def headers(self) -> dict[str, str]:
         """What the request lost, and a whole reply of the model's calls, for the client to read."""

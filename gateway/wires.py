@@ -4,8 +4,8 @@ from collections.abc import AsyncGenerator, Awaitable, Sequence
 from typing import Protocol
 
 from gateway.errors import TurnFailed, as_event
-from gateway.logs import note_failure, note_warnings
-from gateway.loss_header import warnings_in
+from gateway.logs import note_failure, note_unreported, note_warnings
+from gateway.loss_header import unreported_in, warnings_in
 from providers.base import Batch, Exchange, RelayExchange
 from providers.incoming import Incoming, Iterated, Push
 from translation.errors import ProtocolViolation
@@ -94,6 +94,7 @@ class TranslatedWire(Incoming[bytes]):
 
     async def close(self, *, whole: bool = False) -> None:
         note_warnings(warnings_in(self._ending))
+        note_unreported(unreported_in(self._ending))
         if self._failed is not None:
             note_failure(TurnFailed(self._failed))
         await self._batches.close(whole=whole)

@@ -37,3 +37,13 @@ async def test_the_line_of_a_failed_request_says_why(tmp_path: Path) -> None:
         (400, "invalid_type", False),
         (200, None, False),
     ]
+
+
+async def test_the_line_of_a_stream_says_that_log_probabilities_did_not_come(tmp_path: Path) -> None:
+    async with ScriptedUpstream() as upstream:
+        upstream.script(chat_text("hi"))
+        with command(config(upstream.url, "chat"), tmp_path) as gateway:
+            await ask(gateway.v1, RESPONSES, stream=True, include=["message.output_text.logprobs"])
+            await ask(gateway.v1, RESPONSES, stream=True)
+        lines = [json.loads(line) for line in gateway.log.read_text().splitlines()]
+    assert [line.get("unreported") for line in lines if line["message"] == "request"] == ["include", None]

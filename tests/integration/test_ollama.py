@@ -12,7 +12,8 @@ from pydantic import BaseModel
 
 from tests.serving import serving
 from tests.upstream import Script, ScriptedUpstream
-from tests.upstream.ollama import call, ollama_calls, ollama_error, ollama_shown, ollama_tags, ollama_text
+from tests.upstream.builders import json_reply
+from tests.upstream.ollama import call, last, ollama_calls, ollama_error, ollama_shown, ollama_tags, ollama_text
 
 MODEL = "qwen3:8b"
 FORMS = pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
@@ -273,3 +274,16 @@ async def test_models_are_listed_and_inputs_counted(tmp_path: Path) -> None:
         listing, counting = upstream.requests
     assert listing.path == "/api/tags"
     assert counting.json["options"] == {"num_predict": 1}
+
+
+@pytest.mark.parametrize("given", [True, False], ids=["given", "left out"])
+async def test_log_probabilities_that_do_not_come_are_told(given: bool, tmp_path: Path) -> None:
+    tokens = {"logprobs": [{"token": "Hi", "logprob": -0.5}]} if given else {}
+    whole = json_reply({**last("stop", "Hi"), **tokens})
+    async with asking(tmp_path, whole, whole) as (client, _):
+        asked: Any = {"model": MODEL, "include": ["message.output_text.logprobs"]}
+        reply = await client.responses.with_raw_response.create(input="Hi", **asked)
+        assert reply.headers.get("x-gateway-loss") == (None if given else "include=not reported")
+        chat: list[Any] = [{"role": "user", "content": "Hi"}]
+        completion = await client.chat.completions.with_raw_response.create(model=MODEL, messages=chat, logprobs=True)
+        assert completion.headers.get("x-gateway-loss") == (None if given else "logprobs=not reported")

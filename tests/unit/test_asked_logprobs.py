@@ -1,0 +1,59 @@
+"""gateway/asked_logprobs.py: a reply without the log probabilities that were asked for says so."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from gateway.asked_logprobs import AskedLogprobs
+from gateway.loss_header import unreported_in
+from translation.events import Delta, Event, Failed, Finished, ItemEnded, ItemStarted, PartEnded, PartStarted, Started
+from translation.json_types import Json
+
+LOGPROBS: list[Json] = [{"token": "a", "logprob": -1.0, "bytes": [97], "top_logprobs": []}]
+END = Finished("stop")
+
+
+def text(logprobs: list[Json] | None) -> list[Event]:
+    """A reply of one text in two pieces, of which the second has these."""
+    return [
+        Started("m"),
+        ItemStarted(0, {"type": "message"}),
+        PartStarted(0, 0, {"type": "output_text"}),
+        Delta(0, 0, "a"),
+        Delta(0, 0, "b", logprobs),
+        PartEnded(0, 0),
+        ItemEnded(0),
+    ]
+
+
+CALL: list[Event] = [ItemStarted(0, {"type": "function_call"}), Delta(0, None, "{}"), ItemEnded(0)]
+
+
+@pytest.mark.parametrize(
+    ("events", "told"),
+    [
+        ([*text(None), END], "include"),
+        ([*text(LOGPROBS), END], None),
+        ([*CALL, END], None),
+        ([*text(None), Failed("upstream_error", "no")], None),
+    ],
+    ids=["a text without any", "a text with some", "no text", "a reply that failed"],
+)
+def test_a_reply_tells_whether_it_lacks_what_was_asked_for(events: Sequence[Event], told: str | None) -> None:
+    watch = AskedLogprobs("include", None)
+    batches = [list(watch.feed([event])) for event in events]
+    assert unreported_in(batches[-1]) == told
+    assert batches[-1][-1] == events[-1]
+    assert [each for batch in batches[:-1] for each in batch] == events[:-1]
+
+
+class Doubling:
+    """A mapping of calls that says everything twice."""
+
+    def feed(self, batch: Sequence[Event]) -> Sequence[Event]:
+        return [each for event in batch for each in (event, event)]
+
+
+def test_it_watches_what_is_left_of_a_reply_whose_calls_are_mapped() -> None:
+    assert AskedLogprobs("logprobs", Doubling()).feed(CALL[1:2]) == [CALL[1], CALL[1]]
+    assert AskedLogprobs("logprobs", Doubling()).feed([]) == []
