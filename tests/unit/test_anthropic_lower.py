@@ -247,6 +247,42 @@ def test_parameters_are_said_or_lost(sampling: Json, given: Json, body: Json, lo
     assert asked(sampling=sampling, **given) == (told(**body), losses)
 
 
+UNSAMPLED = {
+    "claude-opus-4-7": True,
+    "anthropic/claude-4.7-opus": True,
+    "anthropic.claude-opus-4-8-v1:0": True,
+    "claude-opus-5": True,
+    "claude-sonnet-5-20270101": True,
+    "claude-opus-4-6": False,
+    "claude-opus-4-20250514": False,
+    "claude-3-7-sonnet-20250219": False,
+    "glm-5": False,
+}
+
+
+@pytest.mark.parametrize(("model", "is_unsampled"), UNSAMPLED.items())
+def test_models_since_4_7_are_told_nothing_of_sampling(model: str, is_unsampled: bool) -> None:
+    given: Json = {"sampling": {"temperature": 1.5, "top_p": 0.9}, "extra": {"top_k": 4}}
+    body, losses = asked(model, **given)
+    if is_unsampled:
+        assert body == told()
+        assert losses == [Loss(name, "dropped") for name in ("temperature", "top_p", "top_k")]
+    else:
+        assert body == told(temperature=1, top_k=4)
+
+
+def test_sampling_as_a_model_does_it_anyway_is_no_loss() -> None:
+    assert asked("claude-opus-4-7", sampling={"temperature": 1, "top_p": 1, "stop": ["a"]}) == (
+        told(stop_sequences=["a"]),
+        [],
+    )
+
+
+def test_a_model_that_is_told_a_budget_is_told_of_sampling_too() -> None:
+    body, losses = asked("claude-opus-5", replace(PROFILE, thinking_form="budget"), sampling={"temperature": 0})
+    assert (body, losses) == (told(temperature=0), [])
+
+
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "additionalProperties": False}
 
 REFUSED: dict[str, tuple[Json, str]] = {

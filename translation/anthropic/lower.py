@@ -8,7 +8,7 @@ from translation.anthropic.citations import ask_for_citations
 from translation.anthropic.lower_items import is_thought_through, lower_items
 from translation.anthropic.lower_tools import is_forced, lower_tools
 from translation.anthropic.schemas import closed
-from translation.anthropic.thinking import is_budgeted, is_older, lower_thinking
+from translation.anthropic.thinking import is_budgeted, is_older, is_sampled, lower_thinking
 from translation.errors import InvalidRequest, Unrepresentable
 from translation.json_types import Json
 from translation.loss import Loss
@@ -53,28 +53,29 @@ def lower(turn: Turn, profile: Profile) -> Lowered:
     if system:
         body["system"] = "\n\n".join(system)
     body |= tools | told.body
-    body |= _sampling(turn.sampling, losses, thinks=told.thinks)
+    sampled = is_sampled(turn.model, profile)
+    body |= _sampling(turn.sampling, losses, thinks=told.thinks, sampled=sampled)
     if turn.text_format is not None:
         body["output_config"] = {**told.body.get("output_config", {}), "format": _format(turn.text_format, losses)}
     elif profile.cite_documents:
         ask_for_citations(messages)  # the API refuses it beside a format: there is no room for citations in one
     if turn.verbosity is not None:
         losses.append(Loss("text.verbosity", "dropped"))
-    _add_extra(body, turn.extra, profile, losses, thinks=told.thinks)
+    _add_extra(body, turn.extra, profile, losses, takes_top_k=sampled and not told.thinks)
     mark_for_caching(body, turn.sampling, losses)
     if turn.stream:
         body["stream"] = True
     return Lowered(body, tuple(dict.fromkeys(losses)))
 
 
-def _sampling(asked: Mapping[str, Any], losses: list[Loss], *, thinks: bool) -> Json:
+def _sampling(asked: Mapping[str, Any], losses: list[Loss], *, thinks: bool, sampled: bool) -> Json:
     if (asked.get("n") or 1) != 1:
         raise Unrepresentable("this model answers with one choice at a time: leave out 'n'", param="n")
     for name, words in _MEANINGFUL.items():
         if asked.get(name):
             raise Unrepresentable(f"this model's API has no {words}: leave out {name!r}", param=name)
     losses += [Loss(name, "dropped") for name in _WORDLESS if asked.get(name)]
-    body = _randomness(asked, losses, thinks=thinks)
+    body = _randomness(asked, losses, thinks=thinks) if sampled else _left_to_the_model(asked, losses)
     if stop := asked.get("stop"):
         if not all(text.strip() for text in stop):
             raise Unrepresentable("this model cannot stop at blanks: leave them out of 'stop'", param="stop")
@@ -109,6 +110,12 @@ def _randomness(asked: Mapping[str, Any], losses: list[Loss], *, thinks: bool) -
     return body
 
 
+def _left_to_the_model(asked: Mapping[str, Any], losses: list[Loss]) -> Json:
+    """1 is what a model does by itself: nothing is lost with it."""
+    losses += [Loss(name, "dropped") for name in ("temperature", "top_p") if asked.get(name) not in (None, 1)]
+    return {}
+
+
 def _format(text_format: Json, losses: list[Loss]) -> Json:
     match text_format:
         case {"type": "json_schema", "schema": dict(schema)}:
@@ -123,11 +130,13 @@ def _format(text_format: Json, losses: list[Loss]) -> Json:
             raise Unrepresentable(f"this model cannot be held to the text format {kind!r}", param="text.format.type")
 
 
-def _add_extra(body: Json, extra: Mapping[str, Any], profile: Profile, losses: list[Loss], *, thinks: bool) -> None:
+def _add_extra(
+    body: Json, extra: Mapping[str, Any], profile: Profile, losses: list[Loss], *, takes_top_k: bool
+) -> None:
     for key, value in extra.items():
         if value is None:
             continue
-        if key in profile.extra_params and key not in body and not (thinks and key == "top_k"):
+        if key in profile.extra_params and key not in body and (takes_top_k or key != "top_k"):
             body[key] = value
         else:
             losses.append(Loss(key, "dropped"))

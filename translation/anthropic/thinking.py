@@ -31,6 +31,12 @@ _OLDER: Final = re.compile(
 """Claude 1 to 4.5, by all of the names they go by here and at other hosts. No newer model will ever match."""
 
 
+_VERSION: Final = re.compile(r"claude-(?:[a-z]+-)?(\d{1,2})(?!\d)(?:[-.](\d{1,2})(?!\d))?")
+"""Both numbers of a model's version, as far as its name has them."""
+
+_FIRST_UNSAMPLED: Final = (4, 7)
+
+
 def is_older(model: str) -> bool:
     """Whether a model is older than adaptive thinking."""
     return _OLDER.search(model) is not None
@@ -39,6 +45,15 @@ def is_older(model: str) -> bool:
 def is_budgeted(model: str, profile: Profile) -> bool:
     """Whether this model is told a number of tokens."""
     return is_older(model) if profile.thinking_form == "by_model" else profile.thinking_form == "budget"
+
+
+def is_sampled(model: str, profile: Profile) -> bool:
+    """Whether this model takes `temperature`, `top_p` and `top_k`: since Claude 4.7 the API refuses them. One that is
+    told a budget is older, whatever it is called."""
+    version = _VERSION.search(model)
+    if version is None or is_budgeted(model, profile):
+        return True
+    return (int(version[1]), int(version[2] or 0)) < _FIRST_UNSAMPLED
 
 
 @dataclass(frozen=True, slots=True)
