@@ -105,7 +105,7 @@ def _include_usage(body: Json) -> bool:
     return bool((body.get("stream_options") or {}).get("include_usage"))
 
 
-def _legacy_functions(body: Json) -> bool:
+def legacy_functions(body: Json) -> bool:
     """Whether the client speaks of `functions`, and so expects `function_call` back."""
     return bool(body.get("functions")) and not body.get("tools")
 
@@ -121,7 +121,7 @@ def _chat_encoder(body: Json, identity: Identity, presentation: Presentation) ->
         model=identity.model,
         reasoning_fields=presentation.reasoning_fields,
         include_usage=_include_usage(body),
-        legacy_functions=_legacy_functions(body),
+        legacy_functions=legacy_functions(body),
     )
     return KeptEncoder(encoder) if presentation.kept else encoder
 
@@ -133,7 +133,7 @@ def _chat_collector(body: Json, identity: Identity, presentation: Presentation) 
         model=identity.model,
         reasoning_fields=presentation.reasoning_fields,
         extensions=bool(body.get("extensions")),
-        legacy_functions=_legacy_functions(body),
+        legacy_functions=legacy_functions(body),
     )
 
 
@@ -147,7 +147,7 @@ def _chat_relay(body: Json, identity: Identity, presentation: Presentation) -> R
         max_line_bytes=presentation.max_frame_bytes,
         choices=body.get("n") or 1,
         calls=presentation.calls,
-        legacy_functions=_legacy_functions(body),
+        legacy_functions=legacy_functions(body),
         scrub=presentation.scrub,
     )
     return KeptRelay(relay) if presentation.kept else relay
@@ -167,7 +167,7 @@ def _chat_relay_answer(body: Json, answer: Json, identity: Identity, presentatio
         model=presentation.relay_model,
         reasoning_fields=presentation.reasoning_fields,
         calls=presentation.calls,
-        legacy_functions=_legacy_functions(body),
+        legacy_functions=legacy_functions(body),
     )
     return completion | {"id": identity.id, "created": identity.created} if presentation.kept else completion
 

@@ -1,11 +1,11 @@
 """Route and request to a plan: relay, translate, or a named refusal. Nothing is sent before this is done."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gateway.asked_logprobs import AskedLogprobs
 from gateway.capabilities import LOGPROBS, fit
-from gateway.endpoints import Endpoint
+from gateway.endpoints import Endpoint, legacy_functions
 from gateway.managed import managed, needs_management
 from gateway.params import ClientParams, refusing_in
 from gateway.ready import lifted, said
@@ -134,6 +134,10 @@ def _said_again(given: Sequence[Item], route: Route, earlier: int | None) -> tup
 
 def _translate(endpoint: Endpoint, body: Json, route: Route, earlier: int | None, tokens: int | None) -> Translated:
     turn, params = lifted(endpoint, body, route, earlier or 0)
+    one_call = endpoint.dialect == "chat" and legacy_functions(body)
+    if one_call:
+        # A message has one `function_call`, and who reads that does not look for others.
+        route = replace(route, profile=replace(route.profile, max_tool_calls_per_turn=1))
     losses: list[Loss] = []
     calls: CallMapping | None = None
     with refusing_in(params):
@@ -143,5 +147,7 @@ def _translate(endpoint: Endpoint, body: Json, route: Route, earlier: int | None
             exchange, calls, found = said(turn, route, endpoint.dialect)
     if turn.sampling.get("logprobs"):
         calls = AskedLogprobs(LOGPROBS[endpoint.dialect], calls)
+    if one_call:
+        found = [loss for loss in found if loss.param != "parallel_tool_calls"]  # more are left out here
     losses += [*turn.lost, *(Loss(params.named(loss.param) or loss.param, loss.what) for loss in found)]
     return Translated(exchange=exchange, calls=calls, losses=losses)

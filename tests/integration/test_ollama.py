@@ -276,6 +276,18 @@ async def test_models_are_listed_and_inputs_counted(tmp_path: Path) -> None:
     assert counting.json["options"] == {"num_predict": 1}
 
 
+@FORMS
+async def test_a_client_of_functions_gets_one_call_and_is_told_of_the_other(stream: bool, tmp_path: Path) -> None:
+    async with asking(tmp_path, ollama_calls(*CALLS)) as (client, _):
+        asked: dict[str, Any] = {"messages": [{"role": "user", "content": "Add."}], "functions": FUNCTIONS}
+        reply = await client.chat.completions.with_raw_response.create(model=MODEL, stream=stream, **asked)
+        text = reply.http_response.text if not stream else (await reply.http_response.aread()).decode()
+    assert "tool_calls" not in text.replace("tool_calls=", "")
+    assert '"name":"add"' in text
+    assert text.count('"name":"look"') == text.count("tool_warnings") == 1
+    assert stream or reply.headers["x-gateway-loss"] == "tool_calls=look has a warning"
+
+
 @pytest.mark.parametrize("given", [True, False], ids=["given", "left out"])
 async def test_log_probabilities_that_do_not_come_are_told(given: bool, tmp_path: Path) -> None:
     tokens = {"logprobs": [{"token": "Hi", "logprob": -0.5}]} if given else {}

@@ -148,6 +148,18 @@ def test_a_client_of_functions_keeps_the_form_it_knows() -> None:
     assert relayed(sent, legacy=True, finish="function_call")[0]["choices"][0]["delta"] == sent
 
 
+@pytest.mark.parametrize("cut", [False, True])
+def test_a_client_of_functions_is_warned_of_calls_that_come_in_another_form(cut: bool) -> None:
+    called = {"function_call": {"name": "f", "arguments": "{}"}}
+    finish = "length" if cut else "function_call"
+    expected = None if cut else [{"name": "g", "why": "it is in tool_calls, and was asked for in function_call"}]
+    streamed = relayed(called, delta(entry(0, "b", "g", "{}")), legacy=True, finish=finish)
+    assert streamed[-1].get("tool_warnings") == expected
+    answer = completion({**called, **delta(entry(None, "b", "g", "{}"))}, finish)
+    whole = relay_completion(answer, model=None, reasoning_fields=frozenset(), legacy_functions=True)
+    assert whole.get("tool_warnings") == expected
+
+
 def test_custom_calls_are_left_alone() -> None:
     sent = delta({"index": 0, "id": "a", "type": "custom", "custom": {"name": "f", "input": "x"}})
     assert relayed(sent)[0]["choices"][0]["delta"] == sent

@@ -10,6 +10,8 @@ from translation.chat.calls import is_whole
 from translation.hygiene.relayed import DEFAULT_RULES, CallRules
 from translation.json_types import Json
 
+_UNREAD = "it is in tool_calls, and was asked for in function_call"
+
 _STARTS = ("{", "`")
 """How arguments start that are an object, in a fence or not."""
 
@@ -84,10 +86,14 @@ class CallMender:
 
     def _judge(self, *, cut: bool) -> None:
         """A call that was cut says so itself."""
-        warnings = (
-            () if cut else (self._rules.warning(call.name, unfenced("".join(call.texts))) for call in self._calls)
-        )
-        self.warnings += [warning for warning in warnings if warning is not None]
+        if cut:
+            return
+        for call in self._calls:
+            warning = self._rules.warning(call.name, unfenced("".join(call.texts)))
+            if warning is None and self._legacy:
+                warning = {"name": call.name, "why": _UNREAD}
+            if warning is not None:
+                self.warnings.append(warning)
 
     def _mended(self, said: Json, *, whole: bool) -> list[Json]:
         entries: Any = said.get("tool_calls")
