@@ -87,7 +87,7 @@ def asked_of(turn: Turn, profile: Profile, encoding: Encoding) -> Asked:
             thinks=is_thinking,
         )
         said["grammar"] = grammar.text
-        losses += _left_open(grammar.left_open)
+        losses += _left_open(grammar.left_open, turn.tools)
     return Asked(said, primed, tuple(turn.sampling.get("stop") or ()), tuple(dict.fromkeys(losses)))
 
 
@@ -177,8 +177,9 @@ def _lost(turn: Turn, profile: Profile) -> list[Loss]:
     return [Loss(name, "dropped") for name in lost]
 
 
-def _left_open(left_open: Mapping[str, set[str]]) -> list[Loss]:
+def _left_open(left_open: Mapping[str, set[str]], tools: Sequence[Json]) -> list[Loss]:
+    params = {tool["name"]: f"tools[{place}].parameters" for place, tool in enumerate(tools)}
     return [
-        Loss(f"tools.{name}" if name else "text.format", f"{', '.join(sorted(words))} not enforced")
+        Loss(params[name] if name else "text.format.schema", f"{', '.join(sorted(words))} not enforced")
         for name, words in left_open.items()
     ]

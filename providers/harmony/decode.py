@@ -82,6 +82,8 @@ class HarmonyDecoder(ChunkDecoder):
         self.ended = True
         is_cut = chunk.get("stop_type") == "limit" and not self._reply.over
         events = self._reply.finish("incomplete" if is_cut else "completed")
+        if not is_cut and self._reply.came_to_nothing:
+            return [Failed("upstream_garbled", "the model began a message and wrote none")]
         timings, evaluated = chunk.get("timings"), read_count(chunk.get("tokens_evaluated"))
         prompt = self._prompt if evaluated is None else evaluated
         cached = read_count(timings.get("cache_n")) if isinstance(timings, dict) else None

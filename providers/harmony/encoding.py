@@ -45,8 +45,13 @@ class Encoding:
         return [token for piece in pieces(text) for token in self.library.encode(piece, disallowed_special=())]
 
     def decode(self, tokens: list[int]) -> str:
-        """The text of tokens; bytes that are no character come out as U+FFFD."""
-        text: str = self.library.decode(tokens)
+        """The text of tokens; bytes that are no character come out as U+FFFD, as do tokens that there are not."""
+        from openai_harmony import HarmonyError
+
+        try:
+            text: str = self.library.decode(tokens)
+        except HarmonyError:
+            return "\ufffd" if len(tokens) == 1 else "".join(self.decode([token]) for token in tokens)
         return text
 
     def is_special(self, token: int) -> bool:

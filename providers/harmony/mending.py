@@ -10,6 +10,9 @@ from providers.harmony.encoding import Encoding
 _LONGEST_HEADER: Final = 64
 """Tokens. More without the mark that ends a header are no header."""
 
+_MOST_OF_A_CHARACTER: Final = 4
+"""Tokens that one can be in: it has no more bytes."""
+
 _OTHERS: Final = ("user", "system", "developer", "tool", "functions.", "python", "browser")
 """How a header begins that speaks for somebody else."""
 
@@ -30,6 +33,8 @@ class Mender:
     def __init__(self, encoding: Encoding) -> None:
         self._encoding = encoding
         self._marks = encoding.marks
+        self.lost = False
+        """A header that named its channel was given up: its message never came."""
         self._state = _State.HEADER
         self._header: list[int] = []
         self._is_first = True
@@ -37,12 +42,19 @@ class Mender:
         self._is_started = False
         """The header was begun with the mark for it."""
         self._is_final = False
+        self._has_text = False
+        """Something that can be read was written of the message since the reply began."""
+        self._latest: list[int] = []
         self._ends = frozenset({self._marks.end, self._marks.returns, self._marks.call})
 
     @property
     def over(self) -> bool:
         """Whether the turn is: nothing that follows belongs to it."""
         return self._state is _State.OVER
+
+    def begin_reply(self) -> None:
+        """What was fed so far is the prompt's: an answer that it opened is not the model's yet."""
+        self._has_text, self._latest = False, []
 
     def feed(self, token: int) -> list[int]:
         """The tokens to parse now, possibly none."""
@@ -71,10 +83,16 @@ class Mender:
         if token in (marks.start, marks.channel):
             # The message before it has no end.
             return [*self._end(marks.end), *self.feed(token)]
-        return [] if self._encoding.is_special(token) else [token]
+        if self._encoding.is_special(token):
+            return []
+        if not self._has_text:
+            self._latest = [*self._latest, token][-_MOST_OF_A_CHARACTER:]
+            self._has_text = self._can_be_read(self._latest)
+        return [token]
 
     def _end(self, token: int) -> list[int]:
-        is_over = self._is_final or token != self._marks.end
+        # Behind an answer of nothing a model begins the one it means.
+        is_over = (self._is_final and self._has_text) or token != self._marks.end
         self._state = _State.OVER if is_over else _State.BETWEEN
         self._is_first = False
         return [self._marks.end]
@@ -107,15 +125,17 @@ class Mender:
     def _open(self, channel: str, to: str) -> list[int]:
         marks, encode = self._marks, self._encoding.encode
         opened = [] if self._is_first else [marks.start, *encode("assistant")]
-        self._state, self._header = _State.CONTENT, []
+        self._state, self._header, self._has_text = _State.CONTENT, [], False
+        self._latest = []
         self._is_final = channel == "final" and not to
         return [*opened, *(encode(f" to={to}") if to else ()), marks.channel, *encode(channel), marks.message]
 
     def _give_up_header(self) -> list[int]:
         """A header that ends before its message: an answer without any marks, or nothing."""
-        is_answer = not self._is_started and self._marks.channel not in self._header
-        if is_answer and self._text(self._header).strip() not in ("", "assistant"):
+        marks_header = self._marks.channel in self._header
+        if not (self._is_started or marks_header) and self._text(self._header).strip() not in ("", "assistant"):
             return [*self._spill(), *self._end(self._marks.end)]
+        self.lost = self.lost or marks_header
         self._state = _State.BETWEEN
         return []
 
@@ -126,7 +146,9 @@ class Mender:
             text = text.removeprefix("assistant")
         if self._marks.channel in self._header:
             text = text.removeprefix(channel)
-        return [*self._open(channel, ""), *self._encoding.encode(text)]
+        opened, said = self._open(channel, ""), self._encoding.encode(text)
+        self._has_text = self._can_be_read(said)
+        return [*opened, *said]
 
     def _channel(self) -> str:
         """The last that was named; without a name it is an answer."""
@@ -145,6 +167,10 @@ class Mender:
     def _spelt(self, tokens: list[int]) -> str:
         """The text with a space for each mark, so that words on both sides of it stay two."""
         return "".join(" " if self._encoding.is_special(each) else self._encoding.decode([each]) for each in tokens)
+
+    def _can_be_read(self, tokens: list[int]) -> bool:
+        """Blanks cannot, nor half a character, which streams leave out."""
+        return bool(self._encoding.decode(tokens).replace("\ufffd", "").strip())
 
     def _text(self, tokens: list[int]) -> str:
         return self._encoding.decode([each for each in tokens if not self._encoding.is_special(each)])

@@ -37,14 +37,21 @@ class HarmonyReply:
         self._stops = Stops(stop)
         self._call: int | None = None
         self._has_arguments = False
+        self._has_said = False
         self._calls = 0
         for token in primed:
             for mended in self._mender.feed(token):
                 self._parser.process(mended)
+        self._mender.begin_reply()
 
     @property
     def over(self) -> bool:
         return self._mender.over or self._stops.met
+
+    @property
+    def came_to_nothing(self) -> bool:
+        """The model began a message and never wrote one: that is no answer, not even an empty one."""
+        return self._mender.lost and not self._has_said
 
     def feed(self, token: int) -> list[Event]:
         return [] if self.over else self._parse(self._mender.feed(token))
@@ -56,7 +63,9 @@ class HarmonyReply:
             events += self._writer.block("text", rest)
         if self._call is not None and status == "completed":
             events += self._end_call()
-        return [*events, *self._writer.close(status)]
+        closed = self._writer.close(status)
+        self._has_said = self._has_said or bool(events or closed)
+        return [*events, *closed]
 
     def _parse(self, tokens: Sequence[int]) -> list[Event]:
         events: list[Event] = []
@@ -76,6 +85,7 @@ class HarmonyReply:
                 events += self._say(text)
             if self._parser.current_channel == "analysis" and not self._encoding.is_special(token):
                 self.reasoned += self._call is None
+        self._has_said = self._has_said or bool(events)
         return events
 
     def _begin(self) -> list[Event]:

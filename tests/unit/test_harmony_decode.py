@@ -84,6 +84,16 @@ def test_an_answer_cut_at_the_limit_is_incomplete() -> None:
     assert last.reason == "length"
 
 
+def test_a_message_that_is_begun_and_never_written_fails() -> None:
+    begun = marked("<|channel|>final")
+    [*_, failed] = decode(decoder(), [harmony.chunk("final", *begun, harmony.RETURN), harmony.last(3)])
+    assert isinstance(failed, Failed)
+    assert failed.code == "upstream_garbled"
+    [*_, last] = decode(decoder(), [harmony.chunk("final", *begun), harmony.last(2, "limit")])
+    assert isinstance(last, Finished)
+    assert last.reason == "length"
+
+
 def test_a_stream_that_breaks_off_fails() -> None:
     [*_, last] = decode(decoder(), [harmony.chunk("Yes", *ANSWER)])
     assert isinstance(last, Failed)
@@ -124,6 +134,8 @@ def test_counts_that_make_no_sense_are_left_out_or_bounded(timings: Any) -> None
     assert last.usage.cache_read in (None, 0, 9)
 
 
-def test_tokens_outside_the_vocabulary_are_no_failure_of_ours() -> None:
-    events = decode(decoder(), [orjson.loads(orjson.dumps(harmony.chunk("x", *ANSWER, 2**31 - 1))), harmony.last(5)])
+@pytest.mark.parametrize("place", range(len(ANSWER) + 1))
+def test_tokens_outside_the_vocabulary_are_no_failure_of_ours(place: int) -> None:
+    tokens = [*ANSWER[:place], 2**31 - 1, *ANSWER[place:]]
+    events = decode(decoder(), [orjson.loads(orjson.dumps(harmony.chunk("x", *tokens))), harmony.last(5)])
     assert isinstance(events[-1], Finished | Failed)

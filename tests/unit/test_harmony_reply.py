@@ -76,6 +76,7 @@ REPLIES = {
     ),
     "more after the answer": (F + "Yes" + NEXT + F + "No", [("message", "Yes")]),
     "more after a call": ("<|channel|>commentary to=functions.f<|message|>{}<|call|>" + F + "No", [("f", "{}")]),
+    "an answer of nothing before it": (F + F + "Yes" + NEXT + F + "No", [("message", "Yes")]),
     "nothing": ("", []),
     "only the role": ("<|end|>assistant<|end|>", []),
 }
@@ -92,8 +93,22 @@ def test_a_reply_of(text: str, expected: list[tuple[str, str]]) -> None:
         (F + "It is", " sunny.<|return|>", [("message", " sunny.")]),
         (A + "I see", " it." + NEXT + F + "Yes<|return|>", [("reasoning", " it."), ("message", "Yes")]),
         (A + NEXT, F + "Yes<|return|>", [("message", "Yes")]),
+        (F + "It is", F + "It is sunny.<|return|>", [("message", "It is sunny.")]),
+        (F + "It is", A + "Hm" + NEXT + F + "Yes<|return|>", [("reasoning", "Hm"), ("message", "Yes")]),
+        (F + "It is", NEXT + F + "Yes<|return|>" + F + "No", [("message", "Yes")]),
+        (F + "It is", "<|return|>" + F + "No", []),
+        (F + "It is", " sunny." + F + "No", [("message", " sunny.")]),
     ],
-    ids=["an answer", "a thought", "a thought of nothing"],
+    ids=[
+        "an answer",
+        "a thought",
+        "a thought of nothing",
+        "an answer that is begun again",
+        "an answer that is thought of first",
+        "an answer that is ended and begun again",
+        "an answer with nothing to add",
+        "an answer that is gone on with, and then begun again",
+    ],
 )
 def test_the_parser_begins_in_what_was_said_before(primed: str, text: str, expected: list[tuple[str, str]]) -> None:
     assert told(text, primed) == expected
@@ -171,3 +186,11 @@ def test_what_follows_half_a_character_at_the_end_of_a_message_is_said() -> None
     assert told(said) == [("message", "Zürich \ufffd:")]
     arguments = [*marked('<|channel|>commentary to=functions.f<|message|>{"a":"'), half, *marked('"}<|call|>')]
     assert told(arguments) == [("f", '{"a":" \ufffd"}')]
+
+
+def test_half_a_character_is_no_answer_yet() -> None:
+    half, whole = real().encode(" 🚀")[:1], real().encode("🚀")
+    assert len(whole) > 1
+    for text in (half, [], real().encode(" ")):
+        assert ("message", "Yes") in told([*marked(F), *text, *marked(F + "Yes<|return|>")])
+    assert told([*marked(F), *whole, *marked(F + "No<|return|>")]) == [("message", "🚀")]
