@@ -35,14 +35,17 @@ class LlamaServerProvider(ContinuingProvider):
 
     def relay(self, dialect: Dialect, body: Json) -> WireRelay:
         refuse_contradictions({name: value for name, value in body.items() if name not in _SAID})
-        form = {"response_format": body.get("response_format"), "text.format": _mapping(body.get("text")).get("format")}
-        schemas = {name: _schema(value) for name, value in form.items()} | {"json_schema": body.get("json_schema")}
+        schemas = {
+            "response_format": _schema(body.get("response_format")),
+            "text.format.schema": _schema(_mapping(body.get("text")).get("format")),
+            "json_schema": body.get("json_schema"),
+        }
         return WireRelay(self._upstream, RELAYED[dialect], body, _losses(schemas, guided=False))
 
     def _unheld(self, turn: Turn, profile: Profile) -> Sequence[Loss]:
         extra = turn.extra.get("json_schema") if "json_schema" in profile.extra_params else None
         in_tokens = profile.two_pass == "on" and thinks(turn)
-        schemas = {"text.format": _schema(turn.text_format), "json_schema": extra}
+        schemas = {"text.format.schema": _schema(turn.text_format), "json_schema": extra}
         return _losses(schemas, guided=self._guided and in_tokens)
 
 

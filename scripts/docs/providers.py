@@ -195,7 +195,7 @@ models:
   names, and every engine argument of vLLM. Unknown names and wrong values are refused by `check-config`, by the installed
   library itself, and so are numbers that llama.cpp takes and cannot live with.
 - Of a schema llama.cpp, also as `llama_server`, leaves out the keywords that it does not know, `not` and `uniqueItems` among
-  them: losses, `text.format=uniqueItems not enforced`. Bounds that nothing is between, and lengths that it would write out
+  them: losses, `text.format.schema=uniqueItems not enforced`. Bounds that nothing is between, and lengths that it would write out
   until its memory ends, are refused. An answer that it cannot hold to its schema at all fails with `upstream_rejected`.
 - llama.cpp shares `n_ctx` out: a request has `n_ctx / n_parallel` tokens. `n_parallel` requests run at once, 4 if nothing is said;
   the others wait. A model reads images with its projector, `engine: {mmproj: {path: FILE.gguf}}`.

@@ -72,7 +72,7 @@ CASES: dict[str, tuple[list[Json], str | Json | None, Json, list[str]]] = {
         [tool("f", defer_loading=True, parameters={"properties": {"a": {"pattern": "x"}}})],
         None,
         {"tools": [{"functionDeclarations": [{"name": "f", "parametersJsonSchema": {"properties": {"a": {}}}}]}]},
-        ["tools.defer_loading=dropped", "tools.parameters=pattern dropped"],
+        ["tools.defer_loading=dropped", "tools[0].parameters=pattern dropped"],
     ),
     "a search": ([SEARCH], "auto", {"tools": [{"googleSearch": {}}]}, []),
     "a search that is told where": (

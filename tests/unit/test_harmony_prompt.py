@@ -184,13 +184,19 @@ def test_a_body_asks_for_tokens_and_samples_as_told() -> None:
     ]
 
 
+def test_what_a_call_is_not_held_to_is_told_of_its_tool() -> None:
+    bounded = {"type": "object", "properties": {"n": {"type": "integer", "minimum": 1}}, "required": ["n"]}
+    _, losses = lower_to_harmony(turn(user("Hi"), tools=[WEATHER, {**WEATHER, "name": "g", "parameters": bounded}]))
+    assert losses == (Loss("tools[1].parameters", "minimum not enforced"),)
+
+
 def test_a_form_is_told_to_the_model_and_held() -> None:
     schema = {"type": "object", "properties": {"n": {"type": "integer", "minimum": 1}}, "required": ["n"]}
     asked = turn(text_format={"type": "json_schema", "name": "n", "schema": schema})
     body, losses = lower_to_harmony(asked)
     assert '# Response Formats\n\n## answer\n\n{"type":"object"' in prompt_of(asked)
     assert "answer" in body["grammar"]
-    assert losses == (Loss("text.format", "minimum not enforced"),)
+    assert losses == (Loss("text.format.schema", "minimum not enforced"),)
     plain, _ = lower_to_harmony(replace(asked, text_format={"type": "text"}))
     assert "grammar" not in plain
 

@@ -71,8 +71,8 @@ async def test_what_a_server_leaves_out_of_a_schema_is_a_loss(passes: Json) -> N
     form = {"type": "json_schema", "name": "a", "schema": inside(ODD)}
     exchange = up.prepare(turn(text_format=form), profile_for("llama_server", passes))
     assert list(exchange.losses) == [
-        Loss("text.format", "uniqueItems not enforced"),
-        Loss("text.format", "minimum not enforced"),
+        Loss("text.format.schema", "uniqueItems not enforced"),
+        Loss("text.format.schema", "minimum not enforced"),
     ]
     plain = up.prepare(turn(text_format={"type": "json_object"}), profile_for("llama_server", passes))
     assert list(plain.losses) == []
@@ -84,7 +84,7 @@ async def test_what_a_server_leaves_out_of_a_schema_is_a_loss(passes: Json) -> N
     [
         ("chat", {"response_format": {"type": "json_schema", "json_schema": {"schema": ODD}}}, "response_format"),
         ("chat", {"json_schema": ODD}, "json_schema"),
-        ("responses", {"text": {"format": {"type": "json_schema", "schema": ODD}}}, "text.format"),
+        ("responses", {"text": {"format": {"type": "json_schema", "schema": ODD}}}, "text.format.schema"),
     ],
 )
 async def test_it_is_a_loss_on_a_relay_too(dialect: Any, body: Json, param: str) -> None:

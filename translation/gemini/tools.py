@@ -60,7 +60,7 @@ def _function(tool: Json, param: str, losses: list[Loss]) -> Json:
         )
     losses += [Loss(f"tools.{key}", "dropped") for key, value in tool.items() if value and key not in _KEYS]
     said: Json = {"name": name} | ({"description": tool["description"]} if tool.get("description") else {})
-    parameters = reduced(tool.get("parameters") or {}, "tools.parameters", losses)
+    parameters = reduced(tool.get("parameters") or {}, f"{param}.parameters", losses)
     # An object without properties is said by leaving it out.
     return said | ({"parametersJsonSchema": parameters} if parameters.get("properties") or "$ref" in parameters else {})
 
