@@ -65,6 +65,9 @@ _ANTHROPIC = """\
   `max_output_tokens` at most. Which form a model takes is told by its name; `thinking_form` says it for other names.
 - Thinking is left out, with a loss, where the API refuses it: with a forced tool and, for models that take a budget,
   in a tool loop that began without.
+- **Sampling**: `temperature`, `top_p` and `top_k` are left out, with a loss, for models since Claude 4.7, which refuse
+  them, unless `thinking_form: budget` says that it is no such model. Models before take a temperature up to 1, and
+  while they think hardly anything else.
 - Its blocks, signed, empty or redacted, are kept [sealed](reasoning.md) in reasoning items, which chat clients get as
   `reasoning_details`, and go back as they were: with `previous_response_id`, or when a client sends the items again.
   Reasoning of other vendors' models is dropped with a loss, or with `replay_reasoning: think_tags` said in think tags.
@@ -75,6 +78,8 @@ _ANTHROPIC = """\
 - **Structured output** is a JSON schema, not `json_object`. Objects are closed and limits such as `minimum` become
   words in their descriptions, which is a loss; likewise for `strict` tools, which models before Claude 4.6 are not
   asked to be.
+- A tool whose schema has `anyOf`, `oneOf` or `allOf` at the top, which the API refuses, has the properties of all of them
+  in one object there, a loss. Arguments come as they would have.
 - An output of a tool with the status `incomplete` goes as an error (`is_error`), unless there are images or files in
   it: then its status is a loss. A turn that the API pauses (`pause_turn`) is an incomplete response.
 - **Citations**: files of a request are to be cited (`citations: {enabled: true}` on every document, in outputs of

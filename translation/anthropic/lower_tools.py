@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from translation.anthropic.schemas import closed
+from translation.anthropic.tool_schemas import object_schema
 from translation.errors import InvalidRequest, Unrepresentable
 from translation.json_types import Json
 from translation.loss import Loss
@@ -64,7 +65,7 @@ def _tool(tool: Json, param: str, losses: list[Loss], strict: bool) -> Json:
     told: Json = {"name": name}
     if tool.get("description"):
         told["description"] = tool["description"]
-    schema = {"type": "object", "properties": {}, **(tool.get("parameters") or {})}
+    schema = object_schema(tool.get("parameters") or {}, f"{param}.parameters", losses)
     if tool.get("strict") and strict:
         return {**told, "input_schema": closed(schema, f"{param}.parameters", losses), "strict": True}
     if tool.get("strict"):
