@@ -107,6 +107,8 @@ _GEMINI = """\
   go back where they were: with `previous_response_id`, or when a client sends the items again. A call without one, of
   another model or of a client that dropped it, goes to Gemini 3 with the placeholder that its documentation names.
   Thoughts go back as thoughts, also those of other models; with `replay_reasoning` in think tags, or not at all.
+- Messages in a row of one role are one content, but for those that follow results. A conversation that does not begin
+  with a user's message is given one, a loss.
 - **Results** of functions are said under `output`. An output of status `incomplete`, or a JSON object with nothing in
   it but an `error`, is said under `error`. Images follow the results, or are in them with `media_in_tool_messages`.
 - **Schemas** of tools and answers are said in the keywords that Gemini reads, the others are a loss. `strict` tools are

@@ -51,6 +51,11 @@ CASES: dict[str, tuple[list[Item], list[Json]]] = {
         [HI, call("x"), message("user", "Still there?"), output("x")],
         [user("Hi"), model(called("x")), user(returned("x")), user("Still there?")],
     ),
+    "questions in a row": ([HI, message("user", "Are you there?")], [user("Hi", "Are you there?")]),
+    "what is said in a row": (
+        [HI, message("assistant", "Yes"), message("user"), message("assistant", "?")],
+        [user("Hi"), model("Yes", "?")],
+    ),
     "calls of one id": (
         [call("x"), output("x", "a"), call("x"), output("x", "b")],
         [
@@ -171,7 +176,7 @@ PROFILES: dict[str, tuple[Profile, list[Item], tuple[str, list[Json], list[str]]
     "a later system message": (
         DEFAULT_PROFILE,
         [HI, message("system", "Be brief.")],
-        ("", [user("Hi"), user("Be brief.")], ["input=system message as user message"]),
+        ("", [user("Hi", "Be brief.")], ["input=system message as user message"]),
     ),
     "a later system message that is hoisted": (
         Profile(system_messages="merge_all"),
@@ -181,7 +186,7 @@ PROFILES: dict[str, tuple[Profile, list[Item], tuple[str, list[Json], list[str]]
     "developers as users": (
         Profile(developer_role="user"),
         [message("developer", "Be brief."), HI],
-        ("", [user("Be brief."), user("Hi")], []),
+        ("", [user("Be brief.", "Hi")], []),
     ),
     "thoughts in tags": (
         Profile(replay_reasoning="think_tags"),

@@ -4,10 +4,11 @@ from typing import Any
 
 import pytest
 
-from tests.unit.gemini_items import message, user
+from tests.unit.gemini_items import message, model, user
 from translation.errors import InvalidRequest, Unrepresentable
 from translation.gemini.lower import lower, lower_to_count, names_in, path_of
 from translation.json_types import Json
+from translation.loss import Loss
 from translation.profile import DEFAULT_PROFILE, Profile
 from translation.turn import Turn
 
@@ -34,6 +35,14 @@ def test_a_turn_that_asks_for_nothing_special() -> None:
 def test_instructions_go_before_system_messages() -> None:
     turn = Turn(model=OLD, items=[message("system", "b"), HI], instructions="a")
     assert lower(turn, DEFAULT_PROFILE).body["systemInstruction"] == {"parts": [{"text": "a\n\nb"}]}
+
+
+def test_a_conversation_that_the_model_begins_is_begun_by_a_user() -> None:
+    turn = Turn(model=OLD, items=[message("assistant", "Hello."), HI])
+    body, losses = lower(turn, DEFAULT_PROFILE)
+    opening = user("(The conversation begins with the assistant's words.)")
+    assert body["contents"] == [opening, model("Hello."), user("Hi")]
+    assert losses == (Loss("input", "begun with a user message"),)
 
 
 CONFIGS: dict[str, tuple[Json, Json, list[str]]] = {

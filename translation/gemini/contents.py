@@ -21,6 +21,9 @@ _PLACEHOLDER: Final = "skip_thought_signature_validator"
 """For calls that were not made by this family, or whose signature is lost.
 https://ai.google.dev/gemini-api/docs/thought-signatures#faqs"""
 
+_OPENING: Final = "(The conversation begins with the assistant's words.)"
+"""What a user says first where nobody else does."""
+
 
 def lower_items(items: Sequence[Item], profile: Profile, family: Family, losses: list[Loss]) -> tuple[str, list[Json]]:
     """What the leading system messages say, and the contents.
@@ -39,6 +42,14 @@ def lower_items(items: Sequence[Item], profile: Profile, family: Family, losses:
     writer.settle()
     losses += unsaid_of_messages(items)
     return "\n\n".join(writer.system), writer.contents
+
+
+def begun_by_user(contents: list[Json], losses: list[Loss]) -> list[Json]:
+    """The contents with a user's before the first, which the API wants in front of calls."""
+    if not contents or contents[0]["role"] == "user":
+        return contents
+    losses.append(Loss("input", "begun with a user message"))
+    return [{"role": "user", "parts": [{"text": _OPENING}]}, *contents]
 
 
 class _Contents:
@@ -72,7 +83,7 @@ class _Contents:
             role = "user"
         if role == "user":
             if said := lower_parts(parts, param, self._losses):
-                self.contents.append({"role": "user", "parts": said})
+                self._add("user", said)
         else:
             self._add_system("\n".join(texts_of_parts(parts, param)))
         return None
@@ -130,10 +141,19 @@ class _Contents:
             self._losses.append(Loss("input", "reasoning dropped"))
             self._thoughts = []
         if self._said:
-            self.contents.append({"role": "model", "parts": self._said})
+            self._add("model", self._said)
         if self._calls:
             self.contents.append({"role": "user", "parts": self._results()})
         self._said, self._calls = [], []
+
+    def _add(self, role: str, parts: list[Json]) -> None:
+        """Say parts in a role, in the content before if that has the same: some models go by the number of a content.
+        What a user says beside the results of calls gets no answer, so it is set apart from them."""
+        last = self.contents[-1] if self.contents else {}
+        if last.get("role") == role and not any("functionResponse" in part for part in last["parts"]):
+            last["parts"] += parts
+        else:
+            self.contents.append({"role": role, "parts": parts})
 
     def _results(self) -> list[Json]:
         results: list[Json] = []
@@ -180,7 +200,7 @@ class _Contents:
             self.system.append(text)
             self._losses.append(Loss("input", "system messages merged"))
         else:
-            self.contents.append({"role": "user", "parts": [{"text": text}]})
+            self._add("user", [{"text": text}])
             self._losses.append(Loss("input", "system message as user message"))
 
 

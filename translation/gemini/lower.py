@@ -6,7 +6,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from translation.errors import InvalidRequest, Unrepresentable
-from translation.gemini.contents import lower_items
+from translation.gemini.contents import begun_by_user, lower_items
 from translation.gemini.families import Family, family_of
 from translation.gemini.schemas import reduced
 from translation.gemini.thinking import thinking_config
@@ -62,7 +62,7 @@ def lower(turn: Turn, profile: Profile) -> Lowered:
     leading, contents = lower_items(turn.items, profile, family, losses)
     if not contents:
         raise InvalidRequest("The input is empty: send at least one message.", param="input")
-    body: Json = {"contents": contents}
+    body: Json = {"contents": begun_by_user(contents, losses)}
     if system := "\n\n".join(filter(None, (turn.instructions, leading))):
         body["systemInstruction"] = {"parts": [{"text": system}]}
     body |= lower_tools(turn.tools, turn.tool_choice, turn.parallel_tool_calls, losses)
