@@ -85,22 +85,23 @@ class ClientParams:
         return "summary" if asked.get("summary") is not None else "generate_summary"
 
 
-def refusing_in(params: ClientParams) -> AbstractContextManager[None]:
-    """Name what is refused in the block as the client named it, in the message too where it stands in quotes."""
+def refusing_in(params: ClientParams | None) -> AbstractContextManager[None]:
+    """Name what is refused in the block as the client named it, in the message too where it stands in quotes. Without
+    `params` it keeps the name that it has."""
     return _Refusing(params)
 
 
 class _Refusing(AbstractContextManager[None]):
     """No generator: every request is here twice, and it would cost five times as much."""
 
-    def __init__(self, params: ClientParams) -> None:
+    def __init__(self, params: ClientParams | None) -> None:
         self._params = params
 
     def __enter__(self) -> None:
         pass
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, InvalidRequest):
+        if self._params is not None and isinstance(error, InvalidRequest):
             named = self._params.named(error.param)
             error.message = error.message.replace(f"'{error.param}'", f"'{named}'")
             error.args = (error.message,)

@@ -38,6 +38,8 @@ class Translated:
     exchange: Exchange
     calls: CallMapping | None
     losses: Sequence[Loss]
+    params: ClientParams | None = None
+    """Names what is refused only when the upstream has been asked about its model."""
 
 
 def make_plan(
@@ -150,4 +152,4 @@ def _translate(endpoint: Endpoint, body: Json, route: Route, earlier: int | None
     if one_call:
         found = [loss for loss in found if loss.param != "parallel_tool_calls"]  # more are left out here
     losses += [*turn.lost, *(Loss(params.named(loss.param) or loss.param, loss.what) for loss in found)]
-    return Translated(exchange=exchange, calls=calls, losses=losses)
+    return Translated(exchange=exchange, calls=calls, losses=losses, params=params)

@@ -8,6 +8,7 @@ from gateway.endpoints import Endpoint, Identity, Presentation
 from gateway.errors import TurnFailed
 from gateway.logs import note_unreported, note_warnings
 from gateway.loss_header import LOSS_HEADER, loss_header, unreported_in, warned_calls, warnings_in, warnings_of
+from gateway.params import refusing_in
 from gateway.plan import Relayed, Translated
 from gateway.streaming import Wire
 from gateway.wires import RelayedWire, TranslatedWire
@@ -32,9 +33,9 @@ class Run:
         match self.plan:
             case Relayed(exchange=exchange):
                 return RelayedWire(exchange, self.endpoint.relay(self.body, self.identity, self.presentation))
-            case Translated(exchange=translated, calls=calls):
+            case Translated(exchange=translated, calls=calls, params=params):
                 encoder = self.endpoint.encoder(self.body, self.identity, self.presentation)
-                return TranslatedWire(translated, calls, encoder)
+                return TranslatedWire(translated, calls, encoder, params)
 
     async def result(self) -> Json:
         """The response whole: the stream, collected. Raises TurnFailed and ProviderError."""
@@ -46,14 +47,15 @@ class Run:
                 told = self.endpoint.relay_answer(self.body, answer, self.identity, self.presentation)
                 self._warn(warnings_of(told))
                 return told
-            case Translated(exchange=translated, calls=calls):
+            case Translated(exchange=translated, calls=calls, params=params):
                 collector = self.endpoint.collector(self.body, self.identity, self.presentation)
-                async with aclosing(translated.batches()) as batches:
-                    async for batch in batches:
-                        said = batch if calls is None else calls.feed(batch)
-                        self._warn(warnings_in(said))
-                        self._miss(unreported_in(said))
-                        collector.feed(said)
+                with refusing_in(params):
+                    async with aclosing(translated.batches()) as batches:
+                        async for batch in batches:
+                            said = batch if calls is None else calls.feed(batch)
+                            self._warn(warnings_in(said))
+                            self._miss(unreported_in(said))
+                            collector.feed(said)
                 if collector.failed is not None:
                     raise TurnFailed(collector.failed)
                 return collector.result()

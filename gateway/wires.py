@@ -6,6 +6,7 @@ from typing import Protocol
 from gateway.errors import TurnFailed, as_event
 from gateway.logs import note_failure, note_unreported, note_warnings
 from gateway.loss_header import unreported_in, warnings_in
+from gateway.params import ClientParams, refusing_in
 from providers.base import Batch, Exchange, RelayExchange
 from providers.incoming import Incoming, Iterated, Push
 from translation.errors import ProtocolViolation
@@ -56,11 +57,19 @@ class TranslatedWire(Incoming[bytes]):
 
     ended = False
 
-    def __init__(self, exchange: Exchange, calls: CallMapping | None, encoder: Encoder) -> None:
+    def __init__(
+        self,
+        exchange: Exchange,
+        calls: CallMapping | None,
+        encoder: Encoder,
+        params: ClientParams | None = None,
+    ) -> None:
+        """`params`: names what is refused on opening."""
         self.has_content = False
         self._batches = exchange if isinstance(exchange, Incoming) else Iterated(exchange.batches(), ())
         self._take = self._batches.take
         self._calls = calls
+        self._params = params
         self._encoder = encoder
         self._encode = encoder.feed
         self._failed: Failed | None = None
@@ -70,7 +79,8 @@ class TranslatedWire(Incoming[bytes]):
         return self.each()
 
     async def open(self) -> None:
-        await self._batches.open()
+        with refusing_in(self._params):
+            await self._batches.open()
 
     def take(self) -> bytes:
         batch = self._take()

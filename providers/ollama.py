@@ -2,15 +2,18 @@
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from providers.base import Capabilities
-from providers.errors import ContextLengthExceeded, ProviderError, UpstreamRejected
+from providers.errors import ContextLengthExceeded, ProviderError
 from providers.http import Upstream
-from providers.wire import WireProvider
-from translation.json_types import Json
+from providers.wire import Check, WireProvider
+from translation.errors import Unrepresentable
+from translation.json_types import Item, Json
 from translation.ollama.shown import Shown, read_shown
+from translation.turn import Turn
 
 _FRESH_S = 60.0
 
@@ -36,7 +39,6 @@ class OllamaProvider(WireProvider):
     ) -> None:
         """`show_s`: how long a server may take to show a model. `most_models`: how many are remembered."""
         super().__init__(upstream, capabilities, "ollama")
-        self._check = self._hold_against_model
         self._kept: dict[str, _Kept] = {}
         self._show_s = show_s
         self._most_models = most_models
@@ -62,7 +64,10 @@ class OllamaProvider(WireProvider):
         told_all = {**told, "max_context_window": shown.window_of(asked.get("num_ctx"))}
         return {name: fact for name, fact in told_all.items() if fact is not None}
 
-    async def _hold_against_model(self, body: Json) -> None:
+    def _check_of(self, turn: Turn) -> Check:
+        return partial(self._hold_against_model, turn.items)
+
+    async def _hold_against_model(self, items: Sequence[Item], body: Json) -> None:
         options = body.get("options", {})
         limit = options.get("num_predict") or 0
         has_images = any("images" in message for message in body["messages"])
@@ -70,10 +75,20 @@ class OllamaProvider(WireProvider):
             return
         shown = await self.shown(body["model"])
         if has_images and shown.can("vision") is False:
-            told = "the model does not read images: leave them out"
-            raise UpstreamRejected(told, provider=self.name, status=400)
+            raise Unrepresentable("this model does not read images: leave them out", param=_first_image(items))
         # Of what its server gives it only this is known: that it is no more than it was made for.
         window = shown.window_of(options.get("num_ctx")) or shown.longest
         if window is not None and limit > window:
             told = f"the model's context is {window} tokens: ask for fewer"
             raise ContextLengthExceeded(told, provider=self.name, status=400)
+
+
+def _first_image(items: Sequence[Item]) -> str:
+    """Where a client finds it."""
+    for place, item in enumerate(items):
+        for field in ("content", "output"):
+            parts = item.get(field)
+            for number, part in enumerate(parts if isinstance(parts, list) else ()):
+                if part.get("type") == "input_image":
+                    return f"input[{place}].{field}[{number}].image_url"
+    return "input"

@@ -28,7 +28,8 @@ _DONE_LINE = re.compile(rb"[\r\n]data: ?\[DONE\]")
 _DONE_LINE_BYTES = len(b"\ndata: [DONE]")
 
 Check = Callable[[Json], Awaitable[None]]
-"""Looks at a body before it is sent. Raises ProviderError for one that would be answered wrongly."""
+"""Looks at a body before it is sent. Raises ProviderError or Unrepresentable for one that would be answered
+wrongly."""
 
 _NOT_THE_PROTOCOL = (ProtocolViolation, AttributeError, KeyError, TypeError, ValueError)
 """What decoding raises when values are not of the types the protocol says."""
@@ -36,8 +37,6 @@ _NOT_THE_PROTOCOL = (ProtocolViolation, AttributeError, KeyError, TypeError, Val
 
 class WireProvider:
     """One configured upstream. Turns go out in `dialect`; relays in any dialect of its capabilities."""
-
-    _check: Check | None = None
 
     def __init__(self, upstream: Upstream, capabilities: Capabilities, dialect: WireDialect) -> None:
         self._upstream = upstream
@@ -65,11 +64,15 @@ class WireProvider:
             self._spoken.decoder_of(turn, profile),
             stream=turn.stream,
             framing=self._spoken.framing,
-            check=self._check,
+            check=self._check_of(turn),
         )
 
     def relay(self, dialect: Dialect, body: Json) -> "WireRelay":
         return WireRelay(self._upstream, RELAYED[dialect], body)
+
+    def _check_of(self, _turn: Turn) -> Check | None:
+        """What its body is held against before it is sent."""
+        return None
 
     def _unheld(self, _turn: Turn, _profile: Profile) -> Sequence[Loss]:
         """What the upstream is told of a turn and will not do."""

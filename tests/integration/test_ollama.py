@@ -165,7 +165,28 @@ async def test_images_a_model_does_not_see_are_refused(stream: bool, tmp_path: P
         seen: list[Any] = [{"type": "input_image", "image_url": PNG}]
         with pytest.raises(APIStatusError, match="does not read images") as refused:
             await client.responses.create(model=MODEL, input=[{"role": "user", "content": seen}], stream=stream)
-    assert refused.value.status_code == 400
+        shown: list[Any] = [{"type": "image_url", "image_url": {"url": PNG}}]
+        with pytest.raises(APIStatusError, match="does not read images") as refused_in_chat:
+            await client.chat.completions.create(
+                model=MODEL, messages=[{"role": "user", "content": shown}], stream=stream
+            )
+    for refusal, param in ((refused, "input[0].content[0].image_url"), (refused_in_chat, "messages[0]")):
+        error = refusal.value
+        assert (error.status_code, error.type, error.code) == (400, "invalid_request_error", "unsupported_parameter")
+        assert error.param == param
+
+
+@FORMS
+async def test_images_in_the_output_of_a_tool_are_refused_by_their_place(stream: bool, tmp_path: Path) -> None:
+    async with asking(tmp_path, ollama_text("Nice.")) as (client, upstream):
+        upstream.on("/api/show", ollama_shown("completion"))
+        called = {"type": "function_call", "call_id": "c", "name": "look", "arguments": "{}"}
+        output = {"type": "function_call_output", "call_id": "c", "output": [{"type": "input_image", "image_url": PNG}]}
+        history: list[Any] = [{"role": "user", "content": "Look."}, called, output]
+        with pytest.raises(APIStatusError) as refused:
+            await client.responses.create(model=MODEL, input=history, tools=TOOLS, stream=stream)
+        assert [request.path for request in upstream.requests] == ["/api/show"]
+    assert refused.value.param == "input[2].output[0].image_url"
 
 
 async def test_what_is_lost_is_told_and_the_context_is_set_by_the_operator(tmp_path: Path) -> None:

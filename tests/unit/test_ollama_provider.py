@@ -14,6 +14,7 @@ from providers.ollama import OllamaProvider
 from providers.registry import build
 from tests.upstream import Hang, Reply, ScriptedUpstream, error_reply, json_reply
 from tests.upstream.ollama import ollama_error, ollama_lines, ollama_shown, ollama_tags, ollama_text
+from translation.errors import Unrepresentable
 from translation.events import Event, Failed, Finished
 from translation.profile import DEFAULT_PROFILE, Profile
 from translation.turn import Turn
@@ -91,9 +92,11 @@ async def test_no_list_is_asked_for_where_there_is_none(built: Build) -> None:
 async def test_images_for_a_model_that_sees_none_are_refused_and_not_sent(built: Build, stream: bool) -> None:
     async with ScriptedUpstream() as upstream:
         upstream.on("/api/show", ollama_shown("completion", "tools"))
-        with pytest.raises(errors.UpstreamRejected, match="does not read images") as refusal:
-            await events_of(built(upstream.url), SEEN, stream=stream)
-        assert refusal.value.status == 400
+        with pytest.raises(Unrepresentable, match="does not read images") as refusal:
+            await events_of(
+                built(upstream.url), SAID, {**SEEN, "content": [*SAID["content"], *SEEN["content"]]}, stream=stream
+            )
+        assert refusal.value.param == "input[1].content[1].image_url"
         assert paths(upstream) == ["/api/show"]
         assert upstream.requests[0].json == {"model": "qwen3:8b"}
 
