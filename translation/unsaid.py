@@ -10,11 +10,22 @@ UNSUCCESSFUL: Final = ("incomplete", "failed")
 """Statuses of outputs that were no success. The API's own is the first; the second is that of an output whose text says
 so as well."""
 
+_CALLS: Final = ("function_call", "custom_tool_call")
+_OUTPUTS: Final = ("function_call_output", "custom_tool_call_output")
+
 
 def unsaid_of_messages(items: Sequence[Item]) -> Iterator[Loss]:
-    """Of what the assistant said before: whether it was meant as the answer, and what it cited."""
+    """Of what the assistant said before: whether it was meant as the answer, and what it cited. Of what others said
+    while a call had no output: that it was then, as the output has to be what follows the call."""
+    unanswered: set[str] = set()
     for item in items:
-        if item.get("type") == "message":
+        if (kind := item.get("type")) in _CALLS:
+            unanswered.add(item["call_id"])
+        elif kind in _OUTPUTS:
+            unanswered.discard(item["call_id"])
+        elif kind == "message":
+            if unanswered and item["role"] != "assistant":
+                yield Loss("input", "message not between call and output")
             if item.get("phase"):
                 yield Loss("input", "phase dropped")
             if any(part.get("annotations") for part in item["content"]):

@@ -110,10 +110,6 @@ CASES: dict[str, tuple[list[Item], list[Json]]] = {
         [user("a"), call("c1"), call("c2"), output("c2"), output("c1")],
         [said("user", text("a")), said("assistant", use("c1"), use("c2")), said("user", result("c2"), result("c1"))],
     ),
-    "results before what was said in between": (
-        [user("a"), call("c1"), user("b"), output("c1")],
-        [said("user", text("a")), said("assistant", use("c1")), said("user", result("c1"), text("b"))],
-    ),
     "calls one after the other": (
         [user("a"), call("c1"), output("c1"), call("c2"), output("c2")],
         [
@@ -198,6 +194,11 @@ def test_items_are_said(items: list[Item], messages: list[Json]) -> None:
 
 
 LOSSY: dict[str, tuple[list[Item], list[Json], Loss]] = {
+    "results before what was said in between": (
+        [user("a"), call("c1"), user("b"), output("c1")],
+        [said("user", text("a")), said("assistant", use("c1")), said("user", result("c1"), text("b"))],
+        Loss("input", "message not between call and output"),
+    ),
     "a refusal is text": (
         [user("a"), assistant({"type": "refusal", "refusal": "No."}), user("b")],
         [said("user", text("a")), said("assistant", text("No.")), said("user", text("b"))],

@@ -144,10 +144,6 @@ CASES: dict[str, tuple[list[Item], list[Json]]] = {
         [call("x"), output("x"), call("y"), output("y")],
         [chat_calls(chat_call("x")), chat_output("x"), chat_calls(chat_call("y")), chat_output("y")],
     ),
-    "an output that comes late still follows its call": (
-        [call("x"), user("wait"), output("x")],
-        [chat_calls(chat_call("x")), chat_output("x"), {"role": "user", "content": "wait"}],
-    ),
     "a call id that is used again belongs to the next output": (
         [call("x"), output("x", "1"), call("x"), output("x", "2")],
         [chat_calls(chat_call("x")), chat_output("x", "1"), chat_calls(chat_call("x")), chat_output("x", "2")],
@@ -224,6 +220,12 @@ MEDIA = [
 ELSEWHERE = "(The media of this output are in the next user message.)"
 
 PROFILES: dict[str, tuple[Profile, list[Item], list[Json], list[str]]] = {
+    "an output that comes late still follows its call": (
+        DEFAULT_PROFILE,
+        [call("x"), user("wait"), output("x")],
+        [chat_calls(chat_call("x")), chat_output("x"), {"role": "user", "content": "wait"}],
+        ["input=message not between call and output"],
+    ),
     "reasoning in the field `reasoning`": (
         Profile(replay_reasoning="reasoning"),
         [reasoning("hm"), assistant("a")],

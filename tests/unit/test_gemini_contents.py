@@ -47,10 +47,6 @@ CASES: dict[str, tuple[list[Item], list[Json]]] = {
         [HI, call("x"), output("x"), call("y"), output("y")],
         [user("Hi"), model(called("x")), user(returned("x")), model(called("y")), user(returned("y"))],
     ),
-    "an output that comes late": (
-        [HI, call("x"), message("user", "Still there?"), output("x")],
-        [user("Hi"), model(called("x")), user(returned("x")), user("Still there?")],
-    ),
     "questions in a row": ([HI, message("user", "Are you there?")], [user("Hi", "Are you there?")]),
     "what is said in a row": (
         [HI, message("assistant", "Yes"), message("user"), message("assistant", "?")],
@@ -173,6 +169,15 @@ def test_leading_system_messages_are_the_instruction() -> None:
 
 
 PROFILES: dict[str, tuple[Profile, list[Item], tuple[str, list[Json], list[str]]]] = {
+    "an output that comes late": (
+        DEFAULT_PROFILE,
+        [HI, call("x"), message("user", "Still there?"), output("x")],
+        (
+            "",
+            [user("Hi"), model(called("x")), user(returned("x")), user("Still there?")],
+            ["input=message not between call and output"],
+        ),
+    ),
     "a later system message": (
         DEFAULT_PROFILE,
         [HI, message("system", "Be brief.")],

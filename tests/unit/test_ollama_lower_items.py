@@ -175,6 +175,12 @@ CASES: dict[str, tuple[list[Item], Profile, list[Json], list[str]]] = {
         [said("a", tool_calls=[called(a=1)]), tool()],
         [],
     ),
+    "what a user says between a call and its output": (
+        [call(), message("user", "b"), output()],
+        DEFAULT_PROFILE,
+        [said("", tool_calls=[called(a=1)]), tool(), user("b")],
+        ["input=message not between call and output"],
+    ),
     "what is said between a call and its output": (
         [call(), message("assistant", "a"), message("assistant", "b"), output()],
         DEFAULT_PROFILE,
