@@ -1,8 +1,14 @@
 #!/usr/bin/env bash
-# The calls of the README against a running server. BASE_URL, MODEL and API_KEY say which.
+# The calls of the README against a running server: smoke.sh [URL], else BASE_URL. MODEL and API_KEY say what is asked.
 set -euo pipefail
 
-BASE_URL=${BASE_URL:-http://127.0.0.1:8080/v1}
+if [ $# -gt 1 ]; then
+    echo "usage: $0 [URL], as in $0 http://127.0.0.1:8080/v1" >&2
+    exit 2
+fi
+BASE_URL=${1:-${BASE_URL:-http://127.0.0.1:8080/v1}}
+BASE_URL=${BASE_URL%/}
+[[ $BASE_URL == */v1 ]] || BASE_URL+=/v1
 MODEL=${MODEL:-demo}
 API_KEY=${API_KEY:-none}
 
