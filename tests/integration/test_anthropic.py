@@ -1,5 +1,6 @@
 """The official SDK against models of Anthropic: what it sends is said in the Messages API, what comes back is kept."""
 
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -111,6 +112,21 @@ async def complete(client: AsyncOpenAI, *, stream: bool, **asked: Any) -> dict[s
                 made["name"] = call["function"].get("name") or made["name"]
                 made["arguments"] += call["function"].get("arguments") or ""
     return {key: value for key, value in message.items() if value}
+
+
+@FORMS
+async def test_arguments_for_a_choice_of_objects_come_as_they_were_written(stream: bool, tmp_path: Path) -> None:
+    by_name, by_id = (
+        {"type": "object", "properties": {key: {"type": "string"}}, "required": [key]} for key in ("name", "id")
+    )
+    tool: Any = {"type": "function", "name": "find", "strict": False, "parameters": {"oneOf": [by_name, by_id]}}
+    async with asking(tmp_path, anthropic_calls(("toolu_1", "find", {"id": "7"}))) as (client, upstream):
+        said = await respond(client, stream=stream, input="Find 7.", tools=[tool])
+        [sent] = upstream.requests[0].json["tools"]
+    assert said.output[0].type == "function_call"
+    assert json.loads(said.output[0].arguments) == {"id": "7"}
+    assert sent["input_schema"]["properties"] == {"name": {"type": "string"}, "id": {"type": "string"}}
+    assert (sent["input_schema"]["type"], "oneOf" in sent["input_schema"]) == ("object", False)
 
 
 @FORMS

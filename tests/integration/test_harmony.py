@@ -120,6 +120,22 @@ async def test_a_begun_answer_is_gone_on_with(tmp_path: Path) -> None:
         assert prompt_of(upstream.requests[0]).endswith("<|start|>assistant<|channel|>final<|message|>It is")
 
 
+@FORMS
+async def test_a_begun_answer_that_is_begun_again_is_not_lost(tmp_path: Path, stream: bool) -> None:
+    begun: Any = [{"role": "user", "content": "Weather?"}, {"role": "assistant", "content": "It is"}]
+    async with asking(tmp_path, saying("<|channel|>final<|message|>It is sunny.<|return|>")) as (client, _):
+        said = await respond(client, stream=stream, input=begun)
+    assert (said.status, said.output_text) == ("completed", "It is sunny.")
+
+
+async def test_a_begun_answer_that_comes_to_nothing_is_a_failure(tmp_path: Path) -> None:
+    begun: Any = [{"role": "user", "content": "Weather?"}, {"role": "assistant", "content": "It is"}]
+    async with asking(tmp_path, saying("<|channel|>final<|return|>")) as (client, _):
+        with pytest.raises(APIStatusError) as failure:
+            await respond(client, stream=False, input=begun)
+    assert (failure.value.status_code, failure.value.code) == (502, "upstream_garbled")
+
+
 async def test_an_answer_at_its_limit_is_incomplete(tmp_path: Path) -> None:
     async with asking(tmp_path, saying("<|channel|>final<|message|>It is", "limit")) as (client, upstream):
         said = await respond(client, stream=False, input="Weather?", max_output_tokens=16)
