@@ -97,6 +97,11 @@ def models(
 def check_config(file: Annotated[Path, typer.Argument(help="The configuration to check.")]) -> None:
     """Say whether a configuration can be used; if not, everything that is wrong with it."""
     settings = _settings(file, {})
+
+    from gateway.base_urls import pathless
+
+    for hint in pathless(settings.providers):
+        typer.echo(f"{file}: warning: {hint}", err=True)
     keys = settings.auth.keys if settings.auth else ()
     counts = ((settings.providers, "provider"), (settings.models, "model"), (keys, "key"))
     typer.echo(f"{file}: ok: {', '.join(_count(len(what), word) for what, word in counts)}")

@@ -22,7 +22,7 @@ on `localhost:11434`, and serves what it finds beside the demo model. `config.ex
 
 `${NAME}` in any value is replaced by the environment variable of that name, and keys that end in `_env` name a variable
 that holds the value. A mistake stops the start, with the file, the line, the dotted path and what to write instead;
-`responses-gateway check-config FILE` reports all of them without starting. A key
+`responses-gateway check-config FILE` reports all of them without starting, and warns of addresses without a path. A key
 that nothing would read, such as one of `two_pass` on a model without it, is a mistake as well."""
 
 _NAMES: dict[Any, str] = {

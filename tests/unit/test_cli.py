@@ -60,6 +60,30 @@ def test_a_good_configuration_is_ok_and_summed_up(config: Path) -> None:
     assert (done.exit_code, done.stdout) == (0, f"{config}: ok: 2 providers, 2 models, 1 key\n")
 
 
+@pytest.mark.parametrize(
+    ("kind", "url", "path"),
+    [
+        ("anthropic", "https://api.anthropic.com", "/v1"),
+        ("gemini", "https://generativelanguage.googleapis.com/", "/v1beta"),
+        ("openrouter", "https://openrouter.ai", "/api/v1"),
+        ("vllm", "http://localhost:8000", "/v1"),
+        ("anthropic", "https://proxy.example/anthropic", None),
+        ("openai_compatible", "https://api.example.com", None),
+        ("ollama", "http://localhost:11434", None),
+        ("anthropic", None, None),
+    ],
+)
+def test_an_address_without_the_path_of_its_api_is_good_and_hinted_at(
+    kind: str, url: str | None, path: str | None, config: Path
+) -> None:
+    given = {"type": kind, "api_key": "k", **({"base_url": url} if url else {})}
+    config.write_text(yaml.safe_dump({"providers": {"a": given}}))
+    done = run("check-config", str(config))
+    assert (done.exit_code, done.stdout) == (0, f"{config}: ok: 1 provider, 0 models, 0 keys\n")
+    told = f"{config}: warning: providers.a.base_url: it has no path; {kind} usually ends in {path}\n"
+    assert done.stderr == (told if path else "")
+
+
 @pytest.mark.parametrize("words", [["check-config"], ["models", "--config"], ["serve", "--config"]])
 def test_a_bad_configuration_is_told_on_stderr_with_exit_code_2(words: list[str], config: Path) -> None:
     config.write_text("server: {prot: 1}\nmodles: {}\n")
