@@ -78,8 +78,8 @@ _ANTHROPIC = """\
 - **Structured output** is a JSON schema, not `json_object`. Objects are closed and limits such as `minimum` become
   words in their descriptions, which is a loss; likewise for `strict` tools, which models before Claude 4.6 are not
   asked to be.
-- A tool whose schema has `anyOf`, `oneOf` or `allOf` at the top, which the API refuses, has the properties of all of them
-  in one object there, a loss. Arguments come as they would have.
+- A tool whose schema has `anyOf`, `oneOf` or `allOf` at the top, which the API refuses, has the properties of all of
+  them in one object there, a loss. Arguments come as they would have.
 - An output of a tool with the status `incomplete` goes as an error (`is_error`), unless there are images or files in
   it: then its status is a loss. A turn that the API pauses (`pause_turn`) is an incomplete response.
 - **Citations**: files of a request are to be cited (`citations: {enabled: true}` on every document, in outputs of
