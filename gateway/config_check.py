@@ -15,6 +15,7 @@ from gateway.idle_keys import idle_keys
 from gateway.own_address import own_addresses
 from providers.config import CONTINUING, KEEPING_BUDGETS, ProviderConfig, is_loopback
 from providers.engines import checks
+from translation.json_types import mapping_in
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -91,7 +92,7 @@ def _fill_in(value: Any, path: ValuePath, environ: Mapping[str, str], problems: 
 
 
 def _models_without_provider(tree: Mapping[str, Any]) -> Iterator[Problem]:
-    providers, models = _mapping(tree.get("providers")), _mapping(tree.get("models"))
+    providers, models = mapping_in(tree.get("providers")), mapping_in(tree.get("models"))
     for name, model in models.items():
         match model:
             case {"provider": str(provider)} if provider not in providers:
@@ -101,20 +102,20 @@ def _models_without_provider(tree: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def _two_passes_nowhere(tree: Mapping[str, Any]) -> Iterator[Problem]:
-    providers = _mapping(tree.get("providers"))
+    providers = mapping_in(tree.get("providers"))
     for name, given in providers.items():
-        if _mapping(_mapping(given).get("capabilities")).get("two_pass") is True:
-            yield from _unable(_mapping(given).get("type"), ("providers", name, "capabilities", "two_pass"))
-    for name, model in _mapping(tree.get("models")).items():
-        asked, provider = _mapping(model).get("two_pass"), _mapping(model).get("provider")
-        kind = _mapping(providers.get(provider)).get("type") if isinstance(provider, str) else None
+        if mapping_in(mapping_in(given).get("capabilities")).get("two_pass") is True:
+            yield from _unable(mapping_in(given).get("type"), ("providers", name, "capabilities", "two_pass"))
+    for name, model in mapping_in(tree.get("models")).items():
+        asked, provider = mapping_in(model).get("two_pass"), mapping_in(model).get("provider")
+        kind = mapping_in(providers.get(provider)).get("type") if isinstance(provider, str) else None
         if asked not in (None, False, "off"):
             yield from _unable(kind, ("models", name, "two_pass"))
         if asked == "engine" and kind in CONTINUING - KEEPING_BUDGETS:
             yield Problem(("models", name, "two_pass"), f"{kind} keeps no budget in one run: write true")
-        if _mapping(_mapping(model).get("capabilities")).get("two_pass") is True:
+        if mapping_in(mapping_in(model).get("capabilities")).get("two_pass") is True:
             yield from _unable(kind, ("models", name, "capabilities", "two_pass"))
-        parser = _mapping(model).get("tool_parser")
+        parser = mapping_in(model).get("tool_parser")
         wrong = checks.parser_complaint(kind, parser) if kind is not None and isinstance(parser, str) else None
         if wrong is not None:
             yield Problem(("models", name, "tool_parser"), wrong)
@@ -128,7 +129,7 @@ def _unable(kind: Any, at: ValuePath) -> Iterator[Problem]:
 
 
 def _engines_that_cannot_start(tree: Mapping[str, Any]) -> Iterator[Problem]:
-    for name, given in _mapping(tree.get("providers")).items():
+    for name, given in mapping_in(tree.get("providers")).items():
         try:
             config = ProviderConfig.model_validate(given)
         except ValidationError:
@@ -138,8 +139,8 @@ def _engines_that_cannot_start(tree: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def _open_to_the_network(tree: Mapping[str, Any]) -> Iterator[Problem]:
-    host = _mapping(tree.get("server")).get("host")
-    if isinstance(host, str) and not is_loopback(host) and not _mapping(tree.get("auth")).get("keys"):
+    host = mapping_in(tree.get("server")).get("host")
+    if isinstance(host, str) and not is_loopback(host) and not mapping_in(tree.get("auth")).get("keys"):
         yield Problem(
             ("server", "host"), f"{host} can be reached by others: write auth.keys, or listen on 127.0.0.1 only"
         )
@@ -204,7 +205,3 @@ def _shown(value: Any) -> str:
         case list() | tuple():
             return "a list"
     return repr(value)[:40]
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from gateway.config_file import Problem, ValuePath
 from providers.config import CONTINUING, KINDS, TOKENS_ONLY, ProviderType
+from translation.json_types import mapping_in
 
 _PASSES: Final = ("think_tag", "max_thinking_tokens", "max_response_tokens", "bridge", "effort_budgets")
 """What two passes read."""
@@ -26,11 +27,11 @@ _OF_TEXT: Final = (("tool_parser", "openai"), ("text_tool_calls", "none"), ("too
 
 def idle_keys(tree: Mapping[str, Any]) -> Iterator[Problem]:
     """One problem for each. `tree`: the whole configuration, in which anything may be wrong."""
-    providers = _mapping(tree.get("providers"))
-    for name, given in _mapping(tree.get("models")).items():
-        model = _mapping(given)
+    providers = mapping_in(tree.get("providers"))
+    for name, given in mapping_in(tree.get("models")).items():
+        model = mapping_in(given)
         provider = model.get("provider")
-        served = _mapping(providers.get(provider)) if isinstance(provider, str) else {}
+        served = mapping_in(providers.get(provider)) if isinstance(provider, str) else {}
         kind = next((kind for kind in KINDS if kind == served.get("type")), None)
         if kind is not None:
             yield from _of_passes(kind, model, ("models", name))
@@ -74,7 +75,3 @@ def _ends_blocks(kind: ProviderType, model: Mapping[str, Any]) -> bool:
     """Whether the gateway tells the model, or its engine, to end an answer with its first block."""
     in_tokens = kind in TOKENS_ONLY or (kind in CONTINUING and model.get("two_pass") not in (None, "engine"))
     return in_tokens or model.get("text_tool_calls") not in (None, "none")
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}

@@ -39,14 +39,16 @@ def loss_header(losses: Sequence[Loss]) -> dict[str, str]:
 
 def warnings_in(batch: Sequence[Event]) -> list[Json]:
     """What a batch tells of the model's calls that have a warning."""
-    facts = [event.facts for event in batch if isinstance(event, Noted) and event.facts]
-    return [warning for told in facts for warning in told.get(WARNINGS, ())]
+    return [warning for told in _facts_in(batch) for warning in told.get(WARNINGS, ())]
 
 
 def unreported_in(batch: Sequence[Event]) -> str | None:
     """The parameter that a batch says the reply has nothing for."""
-    facts = [event.facts for event in batch if isinstance(event, Noted) and event.facts]
-    return next((told[UNREPORTED] for told in facts if UNREPORTED in told), None)
+    return next((told[UNREPORTED] for told in _facts_in(batch) if UNREPORTED in told), None)
+
+
+def _facts_in(batch: Sequence[Event]) -> list[Json]:
+    return [event.facts for event in batch if isinstance(event, Noted) and event.facts]
 
 
 def warnings_of(reply: Json) -> list[Json]:

@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 from gateway.config_file import Problem
 from providers.config import KINDS, is_loopback
+from translation.json_types import mapping_in
 
 _HOST: Final = "127.0.0.1"
 _PORT: Final = 8080
@@ -17,12 +18,12 @@ _PORTS: Final = {"http": 80, "https": 443}
 
 def own_addresses(tree: Mapping[str, Any]) -> Iterator[Problem]:
     """One problem for each provider. `tree`: the whole configuration, in which anything may be wrong."""
-    server = _mapping(tree.get("server"))
+    server = mapping_in(tree.get("server"))
     host, port = server.get("host", _HOST), server.get("port", _PORT)
     if not isinstance(host, str):
         return
-    for name, given in _mapping(tree.get("providers")).items():
-        url = _address(_mapping(given))
+    for name, given in mapping_in(tree.get("providers")).items():
+        url = _address(mapping_in(given))
         if url is not None and _is_at(url, host, port):
             told = f"{url} is where the gateway itself listens: write the upstream's address, or another server.port"
             yield Problem(("providers", name, "base_url"), told)
@@ -60,7 +61,3 @@ def _is_number(host: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}

@@ -52,28 +52,25 @@ class Resolver:
     def __init__(self, settings: Settings, providers: Mapping[str, Provider]) -> None:
         self._rows = [_Row(pattern, model, settings, providers) for pattern, model in settings.models.items()]
         self._remembered = lru_cache(_MAX_REMEMBERED)(self._find)
-        self._carrying = lru_cache(_MAX_REMEMBERED)(self._find_carrying)
 
     def resolve(self, name: str, allowed: Sequence[str] = ("*",)) -> Route:
         """Raises UnknownModel, the same for a name nobody serves and one outside `allowed` patterns."""
-        if len(name) > _MAX_REMEMBERED_CHARS:
-            return self._find(name, tuple(allowed))
-        return self._remembered(name, tuple(allowed))
+        return self._route(name, allowed, None)
 
     def resolve_carrying(self, name: str, allowed: Sequence[str], sealer: Sealer, owner: str) -> Route:
         """The same for requests of the Responses API by `owner`."""
-        if len(name) > _MAX_REMEMBERED_CHARS:
-            return self._find_carrying(name, tuple(allowed), sealer, owner)
-        return self._carrying(name, tuple(allowed), sealer, owner)
+        return self._route(name, allowed, (sealer, owner))
 
-    def _find_carrying(self, name: str, allowed: tuple[str, ...], sealer: Sealer, owner: str) -> Route:
-        return self._find(name, allowed).carrying(sealer, owner)
+    def _route(self, name: str, allowed: Sequence[str], bearer: tuple[Sealer, str] | None) -> Route:
+        find = self._find if len(name) > _MAX_REMEMBERED_CHARS else self._remembered
+        return find(name, tuple(allowed), bearer)
 
-    def _find(self, name: str, allowed: tuple[str, ...]) -> Route:
+    def _find(self, name: str, allowed: tuple[str, ...], bearer: tuple[Sealer, str] | None) -> Route:
         if any(fnmatchcase(name, pattern) for pattern in allowed):
             for row in self._rows:
                 if fnmatchcase(name, row.pattern):
-                    return row.route(name)
+                    route = row.route(name)
+                    return route if bearer is None else route.carrying(*bearer)
         raise UnknownModel(f"the model '{name:.200}' does not exist: GET /v1/models lists those that do", param="model")
 
     def rows(self) -> "Sequence[_Row]":

@@ -1,5 +1,6 @@
 """The names for JSON as Python holds it after parsing."""
 
+from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 Json: TypeAlias = dict[str, Any]
@@ -7,3 +8,8 @@ Json: TypeAlias = dict[str, Any]
 
 Item: TypeAlias = dict[str, Any]
 """A Responses API item: a JSON object with at least `type`."""
+
+
+def mapping_in(value: object) -> Mapping[str, Any]:
+    """The value where it is a JSON object, otherwise an empty one: what was not validated may be anything."""
+    return value if isinstance(value, Mapping) else {}

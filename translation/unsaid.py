@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from translation.hygiene.past_calls import CALLS, OUTPUTS
 from translation.json_types import Item
 from translation.loss import Loss
 
@@ -10,18 +11,15 @@ UNSUCCESSFUL: Final = ("incomplete", "failed")
 """Statuses of outputs that were no success. The API's own is the first; the second is that of an output whose text says
 so as well."""
 
-_CALLS: Final = ("function_call", "custom_tool_call")
-_OUTPUTS: Final = ("function_call_output", "custom_tool_call_output")
-
 
 def unsaid_of_messages(items: Sequence[Item]) -> Iterator[Loss]:
     """Of what the assistant said before: whether it was meant as the answer, and what it cited. Of what others said
     while a call had no output: that it was then, as the output has to be what follows the call."""
     unanswered: set[str] = set()
     for item in items:
-        if (kind := item.get("type")) in _CALLS:
+        if (kind := item.get("type")) in CALLS:
             unanswered.add(item["call_id"])
-        elif kind in _OUTPUTS:
+        elif kind in OUTPUTS:
             unanswered.discard(item["call_id"])
         elif kind == "message":
             if unanswered and item["role"] != "assistant":

@@ -12,7 +12,7 @@ from providers.engines.provider import ContinuingProvider
 from providers.http import Upstream
 from providers.spoken import RELAYED
 from providers.wire import WireRelay
-from translation.json_types import Json
+from translation.json_types import Json, mapping_in
 from translation.loss import Loss
 from translation.profile import Profile
 from translation.turn import Turn
@@ -37,7 +37,7 @@ class LlamaServerProvider(ContinuingProvider):
         refuse_contradictions({name: value for name, value in body.items() if name not in _SAID})
         schemas = {
             "response_format": _schema(body.get("response_format")),
-            "text.format.schema": _schema(_mapping(body.get("text")).get("format")),
+            "text.format.schema": _schema(mapping_in(body.get("text")).get("format")),
             "json_schema": body.get("json_schema"),
         }
         return WireRelay(self._upstream, RELAYED[dialect], body, _losses(schemas, guided=False))
@@ -59,9 +59,5 @@ def _losses(schemas: Mapping[str, Any], *, guided: bool) -> list[Loss]:
 
 def _schema(form: Any) -> Any:
     """In the Responses API a format has its schema beside its type, in chat it is a level deeper."""
-    form = _mapping(form)
-    return form.get("schema") or _mapping(form.get("json_schema")).get("schema")
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
+    form = mapping_in(form)
+    return form.get("schema") or mapping_in(form.get("json_schema")).get("schema")

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from providers.engines.schema_parts import schema_parts
+from translation.json_types import mapping_in
 
 _NOBODYS: Final = (
     *("not", "if", "dependentRequired", "dependentSchemas", "dependencies", "propertyNames", "unevaluatedProperties"),
@@ -53,7 +54,7 @@ def _by_guidance(schema: Mapping[str, Any]) -> Iterator[str]:
     yield from _given(schema, _NOBODYS)
     if _has_other_format(schema, _GUIDED_FORMATS):
         yield "format"
-    if not set(_mapping(schema.get("properties"))) <= set(_list(schema.get("required"))):
+    if not set(mapping_in(schema.get("properties"))) <= set(_list(schema.get("required"))):
         yield from _given(schema, ("minProperties", "maxProperties"))
 
 
@@ -69,7 +70,7 @@ def _by_converter(schema: Mapping[str, Any]) -> Iterator[str]:
         yield from _given(schema, ("prefixItems",))
     if "properties" in schema:
         yield from _given(schema, ("allOf",))
-    if not set(_list(schema.get("required"))) <= set(_mapping(schema.get("properties"))):
+    if not set(_list(schema.get("required"))) <= set(mapping_in(schema.get("properties"))):
         yield "required"
 
 
@@ -97,10 +98,6 @@ def _given(schema: Mapping[str, Any], keywords: Sequence[str]) -> Iterator[str]:
     for keyword in keywords:
         if keyword in schema and (keyword not in _NOTHING or schema[keyword] != _NOTHING[keyword]):
             yield keyword
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
 
 
 def _list(value: Any) -> list[Any]:

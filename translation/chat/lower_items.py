@@ -9,14 +9,13 @@ from translation.chat.lower_parts import lower_parts, shortest
 from translation.chat.reasoning import is_ours
 from translation.errors import InvalidRequest, Unrepresentable
 from translation.growing import Growing
+from translation.hygiene.past_calls import OUTPUTS
 from translation.json_types import Item, Json
 from translation.loss import Loss
 from translation.profile import Profile
 from translation.text_parts import texts_of_parts
 from translation.thoughts import is_mark, text_of
 from translation.unsaid import unsaid_of_messages, unsaid_of_output
-
-_OUTPUTS: Final = ("function_call_output", "custom_tool_call_output")
 
 
 def lower_items(instructions: str | None, items: Sequence[Item], profile: Profile, losses: list[Loss]) -> list[Json]:
@@ -49,7 +48,7 @@ class _Messages:
         self._losses = losses
         self._outputs: dict[str, deque[int]] = defaultdict(deque)
         for index, item in enumerate(items):
-            if item.get("type") in _OUTPUTS:
+            if item.get("type") in OUTPUTS:
                 self._outputs[item.get("call_id") or ""].append(index)
         self._answered: set[int] = set()
         self._calls: list[int] = []
