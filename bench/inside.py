@@ -1,8 +1,8 @@
 """Where a short request's CPU goes inside the gateway: `python -m bench.inside` prints it step by step.
 
-No sockets and no event loop's turns: the application is driven in one thread, before an upstream that answers at once,
-so that what is left is Python. Each figure is the least of some rounds of processor time, which foreign load hardly
-moves.
+No sockets: the application is driven in one thread, before an upstream that answers at once, and then the server with
+all its HTTP (`bench.no_sockets`), so that what is left is Python. Each figure is the least of some rounds of processor
+time, which foreign load hardly moves.
 """
 
 import asyncio
@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import orjson
 
+from bench import no_sockets
 from gateway.app import build_providers, create_app
 from gateway.auth import ANONYMOUS
 from gateway.endpoints import CHAT, RESPONSES
@@ -87,6 +88,8 @@ class _Asked:
 async def _cost(step: Callable[[], Awaitable[object]], times: int) -> float:
     """µs of processor time."""
     least = float("inf")
+    gc.collect()
+    gc.freeze()  # as the server does once it has started
     for _ in range(_ROUNDS):
         began = time.process_time()
         for _ in range(times):
@@ -96,7 +99,8 @@ async def _cost(step: Callable[[], Awaitable[object]], times: int) -> float:
 
 
 async def measured(times: int = _TIMES) -> dict[str, float]:
-    """What was done -> µs, each done so many times a round. A step holds those above it about the same request."""
+    """What was done -> µs, each done so many times a round. A step holds those above it about the same request. Run it
+    on a `no_sockets.Loop`."""
     settings = Settings.model_validate(
         {
             "store": {"url": None},
@@ -141,7 +145,6 @@ async def measured(times: int = _TIMES) -> dict[str, float]:
     await served()
     if replies[0]["status"] != 200 or b"tok tok" not in replies[1]["body"]:
         raise RuntimeError(f"answered with {replies}")
-    gc.collect()
     return {
         "chat: checked, routed, lifted, lowered": await _cost(opened_chat, times),
         "responses: checked, routed, lifted, lowered": await _cost(opened, times),
@@ -149,6 +152,7 @@ async def measured(times: int = _TIMES) -> dict[str, float]:
         "responses: the same, and as an ASGI application: id, body, guard, headers, log line": await _cost(
             served, times
         ),
+        **await no_sockets.costs(_cost, times),
     }
 
 
@@ -157,8 +161,9 @@ def main() -> int:
         logged, sys.stderr = sys.stderr, nowhere
         configure_logs()
         sys.stderr = logged
-        for step, cost in asyncio.run(measured()).items():
-            print(f"{cost:7.0f} µs  {step}")
+        with asyncio.Runner(loop_factory=no_sockets.Loop) as runner:
+            for step, cost in runner.run(measured()).items():
+                print(f"{cost:7.1f} µs  {step}")
     return 0
 
 
