@@ -215,6 +215,11 @@ class ProviderConfig(BaseModel):
         ge=0,
         description="Connections open at a time; 0 is no limit. Requests over it wait `connect_s`.",
     )
+    transport: Literal["pooled", "httpx"] = Field(
+        default="pooled",
+        description="What carries its requests: `pooled` is the gateway's own; `httpx` takes several times the CPU, "
+        "and goes through the proxy that `HTTPS_PROXY` or `HTTP_PROXY` names.",
+    )
     capabilities: CapabilityOverrides = Field(
         default=CapabilityOverrides(),
         description="What it can do, where that differs from its type. Requests it cannot honour are refused.",
@@ -282,6 +287,8 @@ class ProviderConfig(BaseModel):
             raise PydanticCustomError(
                 "embedded", "{type} has no upstream: leave base_url and dialects out", {"type": self.type}
             )
+        if self.transport != "pooled":
+            raise PydanticCustomError("transport", "{type} has no upstream: leave transport out", {"type": self.type})
         if self.type == "scripted" and (self.model is not None or self.engine or self.hang_s != _HANG_S):
             told = "a scripted provider loads nothing: leave model, engine and hang_s out"
             raise PydanticCustomError("scripted", told)

@@ -29,6 +29,7 @@ from providers.incoming import Incoming, Iterated, Push
 from providers.rpc_status import meant_status, wait_headers
 from providers.template_errors import is_template_error
 from providers.transport import Limits, PooledTransport, Target
+from providers.transports import transport_of
 from translation.json_types import Json
 from translation.overflow import is_context_overflow
 
@@ -196,7 +197,7 @@ class Upstream:
             headers[kind.key_header] = f"Bearer {self._key}" if kind.key_header == "authorization" else self._key
         self._headers = headers
         # Not through httpx.AsyncClient: redirects, cookies and proxies are not wanted here, and cost half of a request.
-        self._transport = transport or PooledTransport(max_connections=config.max_connections)
+        self._transport = transport or transport_of(config, base_url)
         self._targets: dict[tuple[str, str, str], Target] = {}
 
     @property

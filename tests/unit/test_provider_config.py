@@ -53,6 +53,11 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "a remote server that is to be watched": ({"type": "vllm", "hang_s": 5}, "only embedded engines are watched"),
     "a scripted provider that is to be watched": ({"type": "scripted", "hang_s": 5}, "leave model, engine and hang_s"),
+    "an embedded engine with a transport": (
+        {"type": "llamacpp", "model": "m", "transport": "httpx"},
+        "leave transport out",
+    ),
+    "a transport there is not": ({"type": "vllm", "transport": "curl"}, "'pooled' or 'httpx'"),
     "a patience below nothing": ({"type": "llamacpp", "model": "m", "hang_s": -1}, "greater than or equal to 0"),
     "no dialect at all": ({"type": "vllm", "dialects": []}, r"write dialects: \[chat\]"),
     "a dialect there is not": ({"type": "vllm", "dialects": ["messages"]}, "'chat' or 'responses'"),
