@@ -12,6 +12,7 @@ import structlog
 from gateway.errors import StoreUnavailable
 from gateway.guard import Drain
 from gateway.job_run import JobRun, Runnable
+from gateway.logs import note_only
 from gateway.settings import Background
 from gateway.state.store import Job, NewResponse, NotHeld, Store
 
@@ -192,8 +193,7 @@ class JobRunner:
         self._due.set()
 
     async def _run(self, job: Job, runnable: Runnable | None, *, queued: bool) -> None:
-        structlog.contextvars.clear_contextvars()
-        structlog.contextvars.bind_contextvars(response=job.response_id, client=job.owner)
+        note_only(response=job.response_id, client=job.owner)
         run = self._run_of(job)
         try:
             if queued:

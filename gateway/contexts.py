@@ -4,14 +4,13 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from structlog.contextvars import bind_contextvars
-
 from gateway.auth import Principal
 from gateway.compact import compactable, summarise, summary_turn
 from gateway.continuation import continuation
 from gateway.counting import count_tokens
 from gateway.defaults import with_defaults
 from gateway.endpoints import RESPONSES
+from gateway.logs import note
 from gateway.params import ClientParams, refusing_in
 from gateway.plan import check_strict, may_relay
 from gateway.ready import lifted, said, saying
@@ -102,7 +101,7 @@ class Contexts:
         if not body.get("model"):
             raise InvalidRequest("model is required", param="model", code="missing_required_parameter")
         route = self._resolver.resolve_carrying(body["model"], principal.models, self._sealer, principal.name)
-        bind_contextvars(model=route.name[:_MAX_LOGGED_CHARS], provider=route.provider.name)
+        note(model=route.name[:_MAX_LOGGED_CHARS], provider=route.provider.name)
         if route.request_defaults:
             body = with_defaults(body, route.request_defaults, "responses")
             RESPONSES.validate(body)

@@ -6,6 +6,8 @@ from os import urandom
 import structlog
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from gateway.logs import note_only
+
 _log = structlog.get_logger("gateway.access")
 
 _MAX_ID_CHARS = 128
@@ -23,7 +25,7 @@ BODY_SEND = "gateway.body_send"
 class Edge:
     """ASGI middleware. Takes a plain `x-request-id` from the client or makes one; every reply carries it.
 
-    What inner layers bind to structlog's context (client, model, provider) is in the log line; no body or header is.
+    What inner layers note (client, model, provider) is in the log line; no body or header is.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -45,8 +47,7 @@ class Edge:
             await send(message)
 
         scope[BODY_SEND] = send
-        structlog.contextvars.clear_contextvars()  # a request that waited in line begins within the one before it
-        structlog.contextvars.bind_contextvars(request_id=request_id)
+        note_only(request_id=request_id)  # a request that waited in line begins within the one before it
         try:
             await self._app(scope, receive, send_with_id)
         finally:
@@ -54,7 +55,7 @@ class Edge:
             _log.info(
                 "request", method=scope.get("method", "WEBSOCKET"), path=scope["path"], status=status, ms=elapsed_ms
             )
-            structlog.contextvars.clear_contextvars()
+            note_only()
 
 
 def _given_id(scope: Scope) -> str | None:

@@ -7,11 +7,10 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Final
 
-from structlog.contextvars import bind_contextvars
-
 from gateway.auth import Principal
 from gateway.defaults import with_defaults
 from gateway.endpoints import CHAT, Identity, Presentation
+from gateway.logs import note
 from gateway.opened import Opened
 from gateway.plan import check_strict, make_plan
 from gateway.resolve import Resolver, Route
@@ -53,7 +52,7 @@ class Generating:
         """Check, route and plan a body; nothing is sent. Raises InvalidRequest, UnknownModel."""
         validate(body)
         route = self._resolver.resolve(body.get("model") or self._first(principal.models), principal.models)
-        bind_contextvars(model=route.name[:_MAX_LOGGED_CHARS], provider=route.provider.name)
+        note(model=route.name[:_MAX_LOGGED_CHARS], provider=route.provider.name)
         profile = self._profile(body, route)
         two_pass = profile.two_pass != "off"
         route = replace(route, profile=profile)

@@ -3,8 +3,10 @@
 import json
 import logging
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextvars import ContextVar
 from datetime import UTC, datetime
+from types import MappingProxyType
 
 import httpx
 import orjson
@@ -16,17 +18,21 @@ from translation.json_types import Json
 
 _MAX_CAUSE_CHARS = 200
 
+_NOTED: ContextVar[Mapping[str, object]] = ContextVar("noted", default=MappingProxyType({}))
+"""One variable for all that is noted: structlog has one for each name, and looks through all of a context's for them
+with every line and at both ends of a request."""
+
 
 def configure_logs(level: int = logging.INFO) -> None:
     """Once per process, before the first request."""
     shared: list[structlog.typing.Processor] = [
-        structlog.contextvars.merge_contextvars,
+        _add_noted,
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.processors.format_exc_info,
     ]
     structlog.configure(
-        processors=[structlog.contextvars.merge_contextvars, _line],
+        processors=[_line],
         wrapper_class=structlog.make_filtering_bound_logger(level),
         logger_factory=structlog.BytesLoggerFactory(sys.stderr.buffer),
         cache_logger_on_first_use=True,
@@ -51,27 +57,44 @@ def _line(_logger: object, method: str, fields: structlog.typing.EventDict) -> b
         fields = dict(structlog.processors.format_exc_info(None, method, fields))
     message = fields.pop("event")
     level = "error" if method == "exception" else method
-    line = {**fields, "level": level, "timestamp": _now(), "message": message}
+    now = datetime.now(UTC)
+    line = {**_NOTED.get(), **fields, "level": level, "timestamp": now, "message": message}
     try:
-        return orjson.dumps(line, default=repr)
+        return orjson.dumps(line, default=repr, option=orjson.OPT_UTC_Z)
     except TypeError:  # half a surrogate, or a number or a key that it does not write: no reason to fail a request
+        line["timestamp"] = now.isoformat().replace("+00:00", "Z")
         return json.dumps(line, default=repr, skipkeys=True).encode()
 
 
-def _now() -> str:
-    return datetime.now(UTC).isoformat().replace("+00:00", "Z")
+def _add_noted(_logger: object, _method: str, fields: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    return {**_NOTED.get(), **fields}
+
+
+def noted() -> Mapping[str, object]:
+    """What every line of this context says besides its own."""
+    return _NOTED.get()
+
+
+def note(**fields: object) -> None:
+    """Say these in every further line of this context and of those that are copied from it: a request's, as it is."""
+    _NOTED.set({**_NOTED.get(), **fields})
+
+
+def note_only(**fields: object) -> None:
+    """The same, and nothing that was noted before."""
+    _NOTED.set(fields)
 
 
 def note_warnings(warnings: Sequence[Json]) -> None:
     """Put on a request's log line how many of the model's calls have a warning, where some have."""
     if warnings:
-        structlog.contextvars.bind_contextvars(tool_warnings=len(warnings))
+        note(tool_warnings=len(warnings))
 
 
 def note_unreported(param: str | None) -> None:
     """Put on a request's log line the parameter that its reply has nothing for, where there is one."""
     if param is not None:
-        structlog.contextvars.bind_contextvars(unreported=param)
+        note(unreported=param)
 
 
 def note_failure(error: Exception) -> None:
@@ -82,6 +105,6 @@ def note_failure(error: Exception) -> None:
     row = errors.answer(error)
     cause = error.__cause__
     is_told = isinstance(error, UpstreamUnreachable | UpstreamTimeout | UpstreamBroken)
-    structlog.contextvars.bind_contextvars(error=row.code or row.type)
+    note(error=row.code or row.type)
     if cause is not None and (is_told or isinstance(cause, httpx.TransportError)):
-        structlog.contextvars.bind_contextvars(cause=f"{type(cause).__name__}: {cause}"[:_MAX_CAUSE_CHARS])
+        note(cause=f"{type(cause).__name__}: {cause}"[:_MAX_CAUSE_CHARS])

@@ -4,13 +4,12 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from structlog.contextvars import bind_contextvars
-
 from gateway.auth import Principal
 from gateway.continuation import Continuation, NoPast, continuation
 from gateway.defaults import with_defaults
 from gateway.endpoints import ENDPOINTS, Endpoint, Identity, Presentation
 from gateway.errors import StoreUnavailable
+from gateway.logs import note
 from gateway.managed import with_threshold
 from gateway.opened import Opened
 from gateway.plan import Relayed, make_plan
@@ -68,7 +67,7 @@ class Opening:
             route = self._resolver.resolve_carrying(body["model"], principal.models, self._sealer, principal.name)
         else:
             route = self._resolver.resolve(body["model"], principal.models)
-        bind_contextvars(model=route.name[:_MAX_LOGGED_CHARS], provider=route.provider.name)
+        note(model=route.name[:_MAX_LOGGED_CHARS], provider=route.provider.name)
         if route.request_defaults:
             body = with_defaults(body, route.request_defaults, endpoint.dialect)
             endpoint.validate(body)
@@ -125,7 +124,7 @@ class Opening:
         endpoint = ENDPOINTS[request["dialect"]]
         asked_for = request["asked"]["model"]
         route = self._resolver.resolve_carrying(asked_for, request["models"], self._sealer, job.owner)
-        bind_contextvars(model=route.name[:_MAX_LOGGED_CHARS], provider=route.provider.name)
+        note(model=route.name[:_MAX_LOGGED_CHARS], provider=route.provider.name)
         identity = Identity(id=job.response_id, created=request["created"], model=route.name)
         run = self._run(
             endpoint,

@@ -6,7 +6,6 @@ from functools import partial
 
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
-from structlog.contextvars import bind_contextvars
 
 from gateway.answers import json_answer
 from gateway.auth import Authenticator, Principal
@@ -21,6 +20,7 @@ from gateway.following import Following, follow
 from gateway.generate import Generating
 from gateway.guard import Drain, Guard
 from gateway.http_protocol import LEAVING
+from gateway.logs import note
 from gateway.opened import Opened
 from gateway.opening import Opening
 from gateway.recording import Recording
@@ -142,7 +142,7 @@ class Service:
     def principal(self, request: HTTPConnection) -> Principal:
         """Who asks; what they own is under `name`. Raises NotAuthenticated."""
         principal = self._authenticator.authenticate(request.headers)
-        bind_contextvars(client=principal.name)
+        note(client=principal.name)
         return principal
 
     def kept(self) -> Store:

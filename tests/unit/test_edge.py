@@ -3,10 +3,10 @@
 from typing import Any
 
 import pytest
-from structlog.contextvars import bind_contextvars, bound_contextvars, get_contextvars
 from structlog.testing import capture_logs
 
 from gateway.edge import BODY_SEND, Edge
+from gateway.logs import note, note_only, noted
 
 MADE = "req_"
 
@@ -16,7 +16,7 @@ async def ask(*headers: tuple[bytes, bytes], app: Any = None, kind: str = "http"
     sent: list[Any] = []
 
     async def answer(scope: Any, receive: Any, send: Any) -> None:
-        bind_contextvars(model="m", provider="p")
+        note(model="m", provider="p")
         await send({"type": "http.response.start", "status": 201, "headers": [(b"a", b"b")]})
         await send({"type": "http.response.body", "body": b""})
 
@@ -70,11 +70,11 @@ async def test_one_line_says_what_was_asked_and_answered() -> None:
         "model": "m",
         "provider": "p",
     }
-    assert get_contextvars() == {}
+    assert noted() == {}
 
 
 def _merge(_: Any, __: str, line: Any) -> Any:
-    return {**get_contextvars(), **line}
+    return {**noted(), **line}
 
 
 async def test_nothing_of_the_request_it_waited_behind_is_in_its_line() -> None:
@@ -82,7 +82,8 @@ async def test_nothing_of_the_request_it_waited_behind_is_in_its_line() -> None:
         await send({"type": "http.response.start", "status": 401, "headers": []})
 
     # A server starts the next request on a connection in the context of the last.
-    with bound_contextvars(client="another", error="upstream_timeout"), capture_logs(processors=[_merge]) as lines:
+    note_only(client="another", error="upstream_timeout")
+    with capture_logs(processors=[_merge]) as lines:
         await ask(app=refuse_all)
     assert lines[0].keys() == {"event", "log_level", "method", "path", "status", "request_id", "ms"}
 

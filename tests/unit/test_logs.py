@@ -1,11 +1,12 @@
 """A line of the log is one JSON object, whatever is in it."""
 
 import json
+from contextvars import copy_context
 from typing import Any
 
 import pytest
 
-from gateway.logs import _line
+from gateway.logs import _line, note, note_only
 
 
 def written(method: str, **fields: Any) -> dict[str, Any]:
@@ -17,6 +18,21 @@ def test_a_line_has_a_level_a_time_and_what_was_said() -> None:
     line = written("info", model="m", status=200)
     assert line.pop("timestamp").endswith("Z")
     assert line == {"level": "info", "message": "it happened", "model": "m", "status": 200}
+
+
+def test_what_is_noted_is_in_every_line_until_something_else_is() -> None:
+    note_only(client="a", model="m")
+    note(model="n", provider="p")
+    line = written("warning", provider="its own")
+    assert (line["client"], line["model"], line["provider"]) == ("a", "n", "its own")
+    note_only(response="resp_1")
+    assert written("info").keys() == {"response", "level", "timestamp", "message"}
+
+
+def test_what_a_copied_context_notes_is_its_own() -> None:
+    note_only(client="a")
+    copy_context().run(note, model="m")
+    assert "model" not in written("info")
 
 
 def test_the_line_of_an_exception_says_where_it_came_from() -> None:
