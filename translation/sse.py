@@ -19,8 +19,8 @@ DEFAULT_MAX_FRAME_BYTES = 16 * 1024 * 1024
 
 _BOM = b"\xef\xbb\xbf"
 
-_CR = 0x0D
-"""As a number: `bytes` are searched for one of those ten times faster than for another `bytes`."""
+_CR, _LF = 0x0D, 0x0A
+"""As numbers: `bytes` are searched for one of those ten times faster than for another `bytes`."""
 
 
 class Frame(NamedTuple):
@@ -63,14 +63,14 @@ class FrameDecoder:
 
     def payloads(self, read: bytes) -> list[bytes]:
         """`feed` for who needs nothing of the frames but their data."""
-        is_clean = self.between and _CR not in read
-        wholes = self._cut(read)
-        if is_clean and self.between and read.count(b"\n") == 2 * len(wholes):
-            # Frames of one line each, and nothing else.
-            payloads = [whole[6:] for whole in wholes if whole.startswith(b"data: ")]
-            if len(payloads) == len(wholes):
+        begins = self.between or (self._at_start and not self._held)
+        if begins and read.startswith(b"data: ") and read.endswith(b"\n\n") and _CR not in read:
+            payloads = read[6:-2].split(b"\n\ndata: ")
+            if read.count(b"\n") == 2 * len(payloads):
+                # Frames of one line each, and nothing else.
+                self._at_start, self.between = False, True
                 return payloads
-        return [frame.payload for whole in wholes if (frame := _frame(whole)) is not None]
+        return [payload for whole in self._cut(read) if (payload := _payload(whole)) is not None]
 
     def _cut(self, read: bytes) -> list[bytes]:
         """Whole frames without their blank lines."""
@@ -125,6 +125,14 @@ class FrameDecoder:
             self._swallow_lf = read.endswith(b"\r")
             read = read.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         return read
+
+
+def _payload(lines: bytes) -> bytes | None:
+    head, _, payload = lines.partition(b"\ndata: ")
+    if payload and head.startswith(b"event: ") and _LF not in head and _LF not in payload:
+        return payload
+    frame = _frame(lines)
+    return None if frame is None else frame.payload
 
 
 def _frame(lines: bytes) -> Frame | None:

@@ -43,8 +43,9 @@ class ItemWriter:
     """
 
     def __init__(self, new_id: NewId) -> None:
+        self.started = 0
+        """How many items were started so far."""
         self._new_id = new_id
-        self._next = 0
         self._block: str | None = None
         self._block_item = ""
         self._block_start: Item = {}
@@ -56,11 +57,6 @@ class ItemWriter:
     def open_block(self) -> Item | None:
         """The open message or reasoning item, as it was started."""
         return None if self._block is None else self._block_start
-
-    @property
-    def started(self) -> int:
-        """How many items were started so far."""
-        return self._next
 
     def block(self, noun: str, text: str, logprobs: list[Json] | None = None) -> list[Event]:
         """Text of a noun (`text`, `refusal`, `reasoning`, `summary`), opening and closing blocks as needed.
@@ -75,7 +71,8 @@ class ItemWriter:
             events.append(PartEnded(self._index, self._part))
             self._part += 1
         else:
-            events += self.close_block()
+            if self._block is not None:
+                events += self.close_block()
             self._block_start = new_item(self._new_id(items.ID_PREFIXES[item_type]))
             self._index = self._open(self._block_start, events)
             self._part = 0
@@ -148,14 +145,14 @@ class ItemWriter:
     def ending(self, reason: FinishReason, raw_reason: str | None, usage: Usage | None) -> Finished | Failed:
         """What a turn ends in once all is closed. An end nobody here knows, with nothing said before it, is a failure:
         as an answer it would be an empty one that looks meant."""
-        if reason != "other" or self._next:
+        if reason != "other" or self.started:
             return Finished(reason, raw_reason, usage)
         word = str(raw_reason)[:_LONGEST_WORD]
         told = f"the upstream ended without an answer, for a reason of its own: {word}"
         return Failed("upstream_error", told, usage=usage)
 
     def _open(self, item: Item, events: list[Event]) -> int:
-        index = self._next
-        self._next += 1
+        index = self.started
+        self.started += 1
         events.append(ItemStarted(index, item))
         return index

@@ -11,7 +11,7 @@ import orjson
 from translation.chat.calls import CallReader
 from translation.chat.failures import BROKEN, failure_in
 from translation.chat.logprobs import read_logprobs
-from translation.chat.reasoning import FIELDS, ReasoningReader
+from translation.chat.reasoning import FIELDS, SOURCES, ReasoningReader, whole_reasoning
 from translation.chat.reply import FINISH_REASONS, text_of
 from translation.chat.text_run import TextRun
 from translation.chat.usage import read_usage
@@ -28,8 +28,8 @@ from translation.events import (
     Usage,
 )
 from translation.ids import NewId
-from translation.items import reasoning, reasoning_text, summary_text
-from translation.json_types import Item, Json
+from translation.items import reasoning
+from translation.json_types import Json
 from translation.parsers.edges import EdgeTrimmer
 from translation.parsers.think import ThinkParser
 from translation.parsers.tools import PARSERS
@@ -44,6 +44,10 @@ _TEXT_FIELDS: Final = frozenset({"content", *FIELDS})
 
 _WHOLE: Final = "whole answer"
 """Stands for a finish reason where a whole completion has none: nothing can have been cut."""
+
+
+_CUT: Final = ("length", "content_filter")
+"""Finish reasons of answers that are not whole."""
 
 
 class State(Enum):
@@ -76,7 +80,7 @@ class ChatDecoder:
         self._new_id = new_id
         self._profile = profile
         self._writer = ItemWriter(new_id)
-        self._calls = CallReader(self._writer)
+        self._calls: CallReader | None = None
         self._text_calls = _calls_in_text(self._writer, new_id, profile, tools, held)
         self._reasoning = ReasoningReader()
         self._thought: list[tuple[str, str]] = []
@@ -85,6 +89,7 @@ class ChatDecoder:
         self._annotations: list[Json] = []
         self._facts: Json = {}
         self._reason: str | None = None
+        self._is_plain = profile.parsing_format == "direct_response" and self._text_calls is None
         self._run: TextRun | None = None
         self._say_in_run = partial(Delta, 0, 0)
 
@@ -106,45 +111,85 @@ class ChatDecoder:
                 events += map(self._say_in_run, texts)
                 at += len(texts)
                 continue
+            self._run = None
             chunk = orjson.loads(payloads[at])
-            said = self.feed(chunk)
-            self._learn(payloads[at], chunk, said)
-            events += said
+            if (only := self._only_text(chunk)) is None:
+                events += self._read_chunk(chunk)
+            else:
+                said = self._read_only(*only)
+                self._learn(payloads[at], *only, said)
+                events += said
             at += 1
         return events
 
-    def _learn(self, payload: bytes, chunk: Json, events: list[Event]) -> None:
+    def _learn(self, payload: bytes, field: str, text: str, said: Sequence[Event]) -> None:
         """Answer text without reasoning before it goes out as it came in: only then may a run leave `feed` out."""
-        self._run = None
-        if not events or not isinstance(said := events[-1], Delta) or not self._says_text_as_is:
+        if field != "content" or not self._is_plain or not self._edges.settled or self._annotations:
             return
-        if said.part_index is not None and _only_text(chunk, self._facts) == ("content", said.text):
-            self._run = TextRun.learn(payload, "content", said.text)
-            self._say_in_run = partial(Delta, said.index, said.part_index)
-
-    @property
-    def _says_text_as_is(self) -> bool:
-        plain = self._profile.parsing_format == "direct_response" and self._text_calls is None
-        return plain and self.state is State.STREAMING and self._edges.settled and not self._annotations
+        last = said[-1] if said else None
+        if isinstance(last, Delta) and last.part_index is not None and last.text == text:
+            self._run = TextRun.learn(payload, field, text)
+            self._say_in_run = partial(Delta, last.index, last.part_index)
 
     def feed(self, chunk: Json) -> list[Event]:
         """Take one chunk; return what it means, possibly nothing."""
+        only = self._only_text(chunk)
+        return self._read_chunk(chunk) if only is None else self._read_only(*only)
+
+    def finish(self) -> list[Event]:
+        """The upstream said it is done, or closed. Without a finish reason that is a failure, not an answer."""
+        if self.state is State.ENDED:
+            return []
+        if self._reason is None:
+            return self._fail(Failed("upstream_truncated", "the upstream's reply broke off before it was finished"))
+        if self._calls is not None and self._calls.nameless:
+            return self._fail(Failed("upstream_garbled", "the upstream sent a tool call without a name"))
+        reason: FinishReason = "stop" if self._reason == _WHOLE else FINISH_REASONS.get(self._reason, "other")
+        events = self._up_to_failure(self._end_items("incomplete" if reason in _CUT else "completed"))
+        self.state = State.ENDED
+        if events and isinstance(events[-1], Failed):
+            return events
+        if reason in ("stop", "tool_calls"):  # upstreams say `stop` after calls, and `tool_calls` where none came
+            reason = "tool_calls" if self._has_called else "stop"
+        raw_reason = None if self._reason == _WHOLE else self._reason
+        return [*events, self._writer.ending(reason, raw_reason, self.usage)]
+
+    def _only_text(self, chunk: Json) -> tuple[str, str] | None:
+        """(field, text) of a chunk that says nothing new but one text: nine in ten, so they are not read in full."""
+        if self.state is not State.STREAMING or not isinstance(chunk, dict):
+            return None
+        choices = chunk.get("choices")
+        if not isinstance(choices, list) or len(choices) != 1 or not isinstance(choice := choices[0], dict):
+            return None
+        delta = choice.get("delta")
+        if not isinstance(delta, dict) or len(delta) != 1:
+            return None
+        ((field, text),) = delta.items()
+        if field not in _TEXT_FIELDS or not isinstance(text, str):
+            return None
+        if choice.get("finish_reason") or choice.get("index") or choice.get("logprobs"):
+            return None
+        if choice.get("error") or chunk.get("error") or choice.get("usage") or chunk.get("usage"):
+            return None
+        for key in FACTS:
+            if (fact := chunk.get(key)) is not None and fact != self._facts.get(key):
+                return None
+        return field, text
+
+    def _read_only(self, field: str, text: str) -> list[Event]:
+        if field == "content":
+            return self._up_to_failure(self._read_text(text, None))
+        return self._say("reasoning", text) if self._reasoning.claim(field) else []
+
+    def _read_chunk(self, chunk: Json) -> list[Event]:
         if self.state is State.ENDED:
             return []
         if not isinstance(chunk, dict):
             raise ProtocolViolation("the upstream sent something that is not a JSON object")
-        if self.state is State.STREAMING and (said := _only_text(chunk, self._facts)) is not None:
-            field, text = said
-            if field == "content":
-                events = self._read_text(text, None)
-                return events if self._text_calls is None else self._up_to_failure(events)
-            if self._reasoning.claim(field):
-                return self._say("reasoning", text)
-            return []
         if ("error" in chunk or chunk.get("object") == "error") and (failed := failure_in(chunk)):
             return self._fail(failed)
         choices = chunk.get("choices")
-        events = []
+        events: list[Event] = []
         if self.state is State.WAITING:
             if choices is None and "usage" not in chunk and chunk.get("object") != "chat.completion.chunk":
                 raise ProtocolViolation("the upstream sent a JSON object that is not a chat completion")
@@ -156,7 +201,7 @@ class ChatDecoder:
             if (fact := chunk.get(key)) is not None and self._facts.get(key) != fact:
                 self._facts[key] = fact
                 events.append(Noted(facts={key: fact}))
-        if not isinstance(choices, list | None):
+        if choices is not None and not isinstance(choices, list):
             raise ProtocolViolation("the upstream sent choices that are not a list")
         for choice in choices or ():
             if not isinstance(choice, dict):
@@ -168,23 +213,6 @@ class ChatDecoder:
                 break
         return self._up_to_failure(events)
 
-    def finish(self) -> list[Event]:
-        """The upstream said it is done, or closed. Without a finish reason that is a failure, not an answer."""
-        if self.state is State.ENDED:
-            return []
-        if self._reason is None:
-            return self._fail(Failed("upstream_truncated", "the upstream's reply broke off before it was finished"))
-        if self._calls.nameless:
-            return self._fail(Failed("upstream_garbled", "the upstream sent a tool call without a name"))
-        is_cut = FINISH_REASONS.get(self._reason) in ("length", "content_filter")
-        events = self._up_to_failure(self._end_items("incomplete" if is_cut else "completed"))
-        self.state = State.ENDED
-        if events and isinstance(events[-1], Failed):
-            return events
-        reason = self._finish_reason()
-        raw_reason = None if self._reason == _WHOLE else self._reason
-        return [*events, self._writer.ending(reason, raw_reason, self.usage)]
-
     def _read_choice(self, choice: Json) -> list[Event]:
         logprobs = read_logprobs(choice) if choice.get("logprobs") else None
         delta = choice.get("delta")
@@ -193,7 +221,7 @@ class ChatDecoder:
         said = choice["message"] if whole else delta or {}
         if not isinstance(said, dict):
             raise ProtocolViolation("the upstream sent a delta that is not a JSON object")
-        events = self._read_delta(said, logprobs, whole=whole)
+        events = self._read_delta(said, logprobs, whole=whole) if said or self._annotations else []
         if usage := choice.get("usage"):  # Moonshot
             events += self._count(usage)
         reason = str(choice.get("finish_reason") or (_WHOLE if whole else ""))
@@ -207,8 +235,9 @@ class ChatDecoder:
 
     def _read_delta(self, delta: Json, logprobs: list[Json] | None, *, whole: bool) -> list[Event]:
         events: list[Event] = []
-        for noun, text in self._reasoning.feed(delta):
-            events += self._say(noun, text)
+        if not SOURCES.isdisjoint(delta):
+            for noun, text in self._reasoning.feed(delta):
+                events += self._say(noun, text)
         if content := delta.get("content"):
             events += self._read_content(content, logprobs)
         if refusal := delta.get("refusal"):
@@ -221,6 +250,8 @@ class ChatDecoder:
         if calls:
             self._edges.cut()
             ended = self._end_reasoning()
+            if self._calls is None:
+                self._calls = CallReader(self._writer)
             events += [*ended, *self._calls.feed(calls, whole=whole)]
         return events
 
@@ -255,7 +286,7 @@ class ChatDecoder:
         text = self._edges.feed(noun, text)
         if not text:
             return []
-        events = self._calls.open_named()
+        events = [] if self._calls is None else self._calls.open_named()
         if noun in ("reasoning", "summary"):
             if self._profile.reasoning_part == "summary_text":
                 noun = "summary"
@@ -291,7 +322,7 @@ class ChatDecoder:
         if thought and not details:
             return self._writer.close_block(status)
         if thought:
-            final = {**_whole_reasoning(self._writer.open_block or {}, thought), "details": details}
+            final = {**whole_reasoning(self._writer.open_block or {}, thought), "details": details}
             if status == "incomplete":
                 final["status"] = status
             return self._writer.close_block(status, final)
@@ -304,19 +335,18 @@ class ChatDecoder:
                 events += self._say(noun, run)
         if self._text_calls is not None:
             events += self._text_calls.finish(truncated=status == "incomplete")
-        events += self._annotate()
-        events += self._calls.close(truncated=status == "incomplete")
+        if self._annotations:
+            events += self._annotate()
+        if self._calls is not None:
+            events += self._calls.close(truncated=status == "incomplete")
         in_reasoning = bool(self._thought)
         events += self._end_reasoning(status)
-        return [*events, *self._writer.close("completed" if in_reasoning else status)]
+        return events + self._writer.close("completed" if in_reasoning else status)
 
-    def _finish_reason(self) -> FinishReason:
-        """Upstreams say `stop` after calls, and `tool_calls` where none came."""
-        reason = "stop" if self._reason == _WHOLE else FINISH_REASONS.get(self._reason or "", "other")
-        if reason in ("stop", "tool_calls"):
-            made = self._calls.made or (self._text_calls is not None and self._text_calls.made)
-            return "tool_calls" if made else "stop"
-        return reason
+    @property
+    def _has_called(self) -> bool:
+        is_called = self._calls is not None and self._calls.made
+        return is_called or (self._text_calls is not None and self._text_calls.made)
 
     def _count(self, reported: Any) -> list[Event]:
         if not isinstance(reported, dict):
@@ -346,43 +376,6 @@ def _calls_in_text(
         validation=profile.tool_validation,
         max_args_bytes=profile.max_tool_args_bytes,
     )
-
-
-def _only_text(chunk: Json, facts: Json) -> tuple[str, str] | None:
-    """(field, text) of a chunk that says nothing new but one text: nine in ten, so they are not looked at in full."""
-    choices = chunk.get("choices")
-    if not isinstance(choices, list) or len(choices) != 1 or not isinstance(choice := choices[0], dict):
-        return None
-    delta = choice.get("delta")
-    if not isinstance(delta, dict) or len(delta) != 1:
-        return None
-    ((field, text),) = delta.items()
-    if field not in _TEXT_FIELDS or not isinstance(text, str):
-        return None
-    if choice.get("finish_reason") or choice.get("index") or choice.get("logprobs"):
-        return None
-    if choice.get("error") or chunk.get("error") or choice.get("usage") or chunk.get("usage"):
-        return None
-    for key in FACTS:
-        if (fact := chunk.get(key)) is not None and fact != facts.get(key):
-            return None
-    return field, text
-
-
-def _whole_reasoning(start: Item, thought: Sequence[tuple[str, str]]) -> Item:
-    """The item with its parts, added up from (noun, text) runs."""
-    whole = {**start, "summary": [], "content": []}
-    runs: list[tuple[str, list[str]]] = []
-    for noun, text in thought:
-        if not runs or runs[-1][0] != noun:
-            runs.append((noun, []))
-        runs[-1][1].append(text)
-    for noun, texts in runs:
-        if noun == "summary":
-            whole["summary"].append({**summary_text(), "text": "".join(texts)})
-        else:
-            whole["content"].append({**reasoning_text(), "text": "".join(texts)})
-    return whole
 
 
 def _flat(annotation: Json) -> Json:

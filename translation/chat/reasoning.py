@@ -1,8 +1,10 @@
 """Reasoning as chat upstreams send it: one text in up to three fields, and blocks to be returned as they came."""
 
+from collections.abc import Sequence
 from typing import Final
 
-from translation.json_types import Json
+from translation.items import reasoning_text, summary_text
+from translation.json_types import Item, Json
 
 _GROWING: Final = {"reasoning.text": "text", "reasoning.summary": "summary"}
 """Type of a detail -> its key that streams in pieces. https://openrouter.ai/docs/use-cases/reasoning-tokens"""
@@ -12,6 +14,9 @@ _NOUNS: Final = {"reasoning.text": "reasoning", "reasoning.summary": "summary"}
 FIELDS: Final = ("reasoning_content", "reasoning")
 """`reasoning_content` is DeepSeek and llama.cpp, `reasoning` vLLM, Ollama and OpenRouter, which sends the same text in
 `reasoning_details`; some servers fill all of them."""
+
+SOURCES: Final = frozenset({*FIELDS, "reasoning_details"})
+"""All that reasoning may be found in: a delta without any of them has none."""
 
 
 def is_ours(detail: object) -> bool:
@@ -58,6 +63,8 @@ class ReasoningReader:
 
         It does when one is signed or encrypted; else the text says it all.
         """
+        if not self._details:
+            return []
         details = [
             detail | {_GROWING[detail["type"]]: "".join(pieces)} if pieces else detail
             for detail, pieces in self._details
@@ -77,6 +84,22 @@ class ReasoningReader:
         last |= {name: value for name, value in detail.items() if value is not None}
         if isinstance(piece := detail.get(key), str):
             pieces.append(piece)
+
+
+def whole_reasoning(start: Item, thought: Sequence[tuple[str, str]]) -> Item:
+    """The item with its parts, added up from (noun, text) runs."""
+    whole = {**start, "summary": [], "content": []}
+    runs: list[tuple[str, list[str]]] = []
+    for noun, text in thought:
+        if not runs or runs[-1][0] != noun:
+            runs.append((noun, []))
+        runs[-1][1].append(text)
+    for noun, texts in runs:
+        if noun == "summary":
+            whole["summary"].append({**summary_text(), "text": "".join(texts)})
+        else:
+            whole["content"].append({**reasoning_text(), "text": "".join(texts)})
+    return whole
 
 
 def _text_key(detail: Json) -> str | None:
