@@ -27,11 +27,11 @@ from gateway.routes.generate import generate_routes
 from gateway.routes.health import health_routes
 from gateway.routes.models import models_routes
 from gateway.routes.owner_data import owner_data_routes
-from gateway.routes.request_docs import FAILURE_RESPONSES
+from gateway.routes.request_docs import FAILURE_RESPONSES, Documented
 from gateway.routes.responses import responses_routes
 from gateway.service import Service
 from gateway.settings import Settings
-from gateway.state.sql import SqlStore
+from gateway.state.store import Store
 from gateway.sweeper import sweeping
 from gateway.websocket.handshake import WebSockets
 from providers.base import Provider
@@ -60,7 +60,7 @@ _MB = 1024 * 1024
 def create_app(settings: Settings, drain: Drain, providers: Mapping[str, Provider] | None = None) -> ASGIApp:
     """The application. `providers` replaces the configured ones by name; all are closed when the application stops."""
     built = build_providers(settings, providers)
-    store = SqlStore(settings.store, settings.background) if settings.store.url else None
+    store = _store(settings)
     service = Service(settings, built, drain, store)
 
     @asynccontextmanager
@@ -76,7 +76,9 @@ def create_app(settings: Settings, drain: Drain, providers: Mapping[str, Provide
             await closing.enter_async_context(service.running())
             yield
 
-    app = FastAPI(
+    routers = [routes(service) for routes in ROUTES]
+    app = Documented(
+        routers,
         title="responses-gateway",
         lifespan=lifespan,
         docs_url=None,
@@ -84,9 +86,6 @@ def create_app(settings: Settings, drain: Drain, providers: Mapping[str, Provide
         redirect_slashes=False,
         responses=FAILURE_RESPONSES,
     )
-    routers = [routes(service) for routes in ROUTES]
-    for router in routers:
-        app.include_router(router)
     for kind in (errors.GatewayError, ProviderError, TranslationError, ClientLeft, Exception):
         app.add_exception_handler(kind, _answer_failure)
     known = [route for router in routers for route in router.routes if isinstance(route, Route)]
@@ -119,6 +118,14 @@ def build_providers(settings: Settings, instead: Mapping[str, Provider] | None =
     egress = Egress(allow=granted.allow, max_bytes=int(granted.max_mb * _MB), deadline_s=granted.deadline_s)
     configured = settings.providers.items()
     return {name: build(name, config, egress) for name, config in configured if name not in given} | given
+
+
+def _store(settings: Settings) -> Store | None:
+    if settings.store.url is None:
+        return None
+    from gateway.state.sql import SqlStore  # brings SQLAlchemy along: a quarter of the memory at rest
+
+    return SqlStore(settings.store, settings.background)
 
 
 async def _answer_failure(request: Request, error: Exception) -> Response:

@@ -56,13 +56,14 @@ def serve(
     given = {"host": host, "port": port, "workers": workers}
     settings = _settings(config, {key: value for key, value in given.items() if value is not None})
 
-    from gateway import server
-    from gateway.state.migrate import refuse_mismatch
+    from gateway import serving
 
     if settings.store.url is not None:
+        with serving.lean_imports():
+            from gateway.state.migrate import refuse_mismatch
         _with_store(refuse_mismatch(settings.store.url, deadline_s=settings.store.deadline_s))
     chosen = settings.server
-    server.serve(settings, host=chosen.host, port=chosen.port, workers=chosen.workers)
+    serving.serve(settings, host=chosen.host, port=chosen.port, workers=chosen.workers)
 
 
 @app.command()

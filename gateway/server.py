@@ -1,27 +1,21 @@
-"""Runs the application: sockets, worker processes, and an orderly end."""
+"""Runs the application in one process, from its start to an orderly end."""
 
 import asyncio
 import gc
-import resource
 import signal
 import socket
 import sys
 from collections.abc import Callable, Mapping
-from functools import partial
 
 import uvicorn
-from pydantic import SecretStr
 
 from gateway.app import build_providers, create_app
-from gateway.banner import banner
 from gateway.engines import Engines
 from gateway.guard import Drain
 from gateway.http_protocol import HttpProtocol
 from gateway.logs import configure_logs
-from gateway.sealing import new_key
-from gateway.settings import Sealing, Settings
+from gateway.settings import Settings
 from gateway.websocket.protocol import WebSocketProtocol
-from gateway.workers import WorkerPool
 from providers.base import Provider
 
 _MB = 1024 * 1024
@@ -85,26 +79,7 @@ class GatewayServer(uvicorn.Server):
         self._on_ready()
 
 
-def serve(settings: Settings, *, host: str, port: int, workers: int) -> None:
-    """Serve until SIGTERM or SIGINT; prints `listening on http://H:P` once requests are answered and engines are up."""
-    _allow_open_files()
-    listener = _bind(host, port)
-    bound_host, bound_port = listener.getsockname()[:2]
-    url = f"http://[{bound_host}]:{bound_port}" if ":" in bound_host else f"http://{bound_host}:{bound_port}"
-
-    def announce() -> None:
-        sys.stdout.write(f"listening on {url}\n{banner(settings, url)}\n")
-        sys.stdout.flush()
-
-    settings = _with_sealing_key(settings)
-    configure_logs()  # the process that only watches over workers has things to say too
-    if workers == 1:
-        run_worker(settings, listener, announce)
-    elif not WorkerPool(partial(run_worker, settings), listener, workers).run(announce):
-        sys.exit(1)
-
-
-def run_worker(settings: Settings, listener: socket.socket, on_ready: Callable[[], None]) -> None:
+def run(settings: Settings, listener: socket.socket, on_ready: Callable[[], None]) -> None:
     """One server process, until it is told to stop."""
     configure_logs()
     # uvicorn raises the signal once more when it has drained, and stopping when told to is no failure.
@@ -138,32 +113,3 @@ def make_server(
         timeout_graceful_shutdown=int(settings.server.drain_s) + _CLOSE_S,
     )
     return GatewayServer(config, Engines(built.values()), drain, settings.server.drain_s, on_ready)
-
-
-def _with_sealing_key(settings: Settings) -> Settings:
-    """A key that the workers share where no store gives them one."""
-    if settings.store.url is not None or settings.sealing.keys:
-        return settings
-    sealing = Sealing(keys=(SecretStr(new_key().hex()),))
-    return settings.model_copy(update={"sealing": sealing})
-
-
-def _allow_open_files() -> None:
-    """Each stream is two sockets: take as many as the system allows, where the shell that started us asks for fewer."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != hard:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-
-
-def _bind(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listener.bind((host, port))
-    except OSError as error:
-        listener.close()
-        sys.stderr.write(f"cannot listen on {host}:{port}: {error.strerror}; --host and --port name another address\n")
-        sys.exit(1)
-    listener.set_inheritable(True)
-    return listener

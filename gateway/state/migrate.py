@@ -1,14 +1,13 @@
-"""Brings a database's tables to this version, or says which version they are of."""
+"""Brings a database's tables to this version, or says which version they are of.
+
+Alembic is imported where there is something to bring: a server whose tables are right does without it.
+"""
 
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from alembic import command
-from alembic.config import Config
-from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
-from sqlalchemy import Connection
+from sqlalchemy import Column, Connection, MetaData, String, Table, inspect, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from gateway.errors import StoreUnavailable
@@ -16,10 +15,18 @@ from gateway.state.database import Database
 from gateway.state.sqlite_file import make_file, sqlite_file
 from gateway.state.store import SchemaMismatch
 
+if TYPE_CHECKING:
+    from alembic.config import Config
+
 _DEADLINE_S: Final = 3600.0
 """For everything there is to change: an index over many rows takes long."""
 
 _LOCK: Final = "responses-gateway migrate"
+
+_MIGRATIONS: Final = Path(__file__).with_name("migrations")
+
+_VERSIONS: Final = Table("alembic_version", MetaData(), Column("version_num", String(32), primary_key=True))
+"""Where Alembic keeps the version."""
 
 
 async def migrate(url: str) -> str:
@@ -70,38 +77,42 @@ async def check(connection: AsyncConnection) -> None:
 
 def head() -> str:
     """The version of the tables that this version of the gateway works with."""
-    version = _scripts().get_current_head()
-    assert version is not None
-    return version
+    return max(file.name.partition("_")[0] for file in (_MIGRATIONS / "versions").glob("[0-9]*_*.py"))
 
 
-def config() -> Config:
+def config() -> "Config":
     """Where Alembic finds the migrations. No file: an installed gateway has none."""
+    from alembic.config import Config
+
     alembic = Config()
-    alembic.set_main_option("script_location", str(Path(__file__).with_name("migrations")).replace("%", "%%"))
+    alembic.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
     alembic.set_main_option("path_separator", "os")
     return alembic
 
 
 async def _refuse_newer(connection: AsyncConnection) -> None:
     version = await connection.run_sync(_version)
-    known = {script.revision for script in _scripts().walk_revisions()}
-    if version is not None and version not in known:
+    if version in (None, head()):
+        return
+    from alembic.script import ScriptDirectory
+
+    known = {script.revision for script in ScriptDirectory.from_config(config()).walk_revisions()}
+    if version not in known:
         raise SchemaMismatch(
             f"the database is newer than this version: its tables are of version {version}, which this version of the "
             f"gateway, of {head()}, does not know; run the newer gateway"
         )
 
 
-def _scripts() -> ScriptDirectory:
-    return ScriptDirectory.from_config(config())
-
-
 def _version(connection: Connection) -> str | None:
-    return MigrationContext.configure(connection).get_current_revision()
+    if not inspect(connection).has_table(_VERSIONS.name):
+        return None
+    return connection.scalar(select(_VERSIONS.c.version_num))
 
 
 def _upgrade(connection: Connection) -> None:
+    from alembic import command
+
     with_connection = config()
     with_connection.attributes["connection"] = connection
     command.upgrade(with_connection, "head")

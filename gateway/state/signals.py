@@ -11,7 +11,6 @@ from secrets import token_hex
 from typing import Any, Final
 
 import structlog
-from asyncpg.exceptions import InterfaceError, PostgresError  # type: ignore[import-untyped]
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.pool import NullPool
@@ -100,7 +99,7 @@ class Signals:
                     self._hearing, delay_s = True, shortest
                     self._wake(list(self._watches))  # what was told in between was not heard
                     await self._pass_on(connection)
-            except (SQLAlchemyError, PostgresError, InterfaceError, OSError, TimeoutError) as error:
+            except _interruptions() as error:
                 _log.warning("signals_interrupted", why=type(error).__name__)
             finally:
                 self._hearing = False
@@ -122,7 +121,7 @@ class Signals:
                 connection.add_termination_listener(lambda _: self._to_do.set())
                 yield connection
             finally:
-                with suppress(SQLAlchemyError, PostgresError, InterfaceError, OSError, TimeoutError):
+                with suppress(*_interruptions()):
                     async with asyncio.timeout(_ANSWER_S):
                         await pooled.invalidate()
                         await pooled.close()
@@ -161,6 +160,13 @@ class Signals:
         sender, *keys = payload.split(" ")
         if sender != self._sender:
             self._wake(keys)
+
+
+def _interruptions() -> tuple[type[Exception], ...]:
+    """What a lost connection raises, the driver's own among it, which SQLite needs not be loaded for."""
+    from asyncpg.exceptions import InterfaceError, PostgresError  # type: ignore[import-untyped]
+
+    return SQLAlchemyError, PostgresError, InterfaceError, OSError, TimeoutError
 
 
 class SignalWatch:

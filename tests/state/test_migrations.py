@@ -56,6 +56,10 @@ def empty_postgres(postgres: Postgres) -> str:
     return postgres.database(empty=True)
 
 
+def test_the_version_is_the_one_that_the_migrations_lead_to() -> None:
+    assert head() == ScriptDirectory.from_config(config()).get_current_head()
+
+
 async def test_the_migrations_make_the_tables_the_code_has(database: Database) -> None:
     def differences(connection: Connection) -> list[object]:
         return list(compare_metadata(MigrationContext.configure(connection, opts={"compare_type": True}), metadata))

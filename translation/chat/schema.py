@@ -315,22 +315,21 @@ FIELDS = frozenset(Request.__annotations__)
 
 def validate(body: Json) -> None:
     """Raise InvalidRequest for the first field that is malformed; null is the same as not given."""
-    check(_adapter(), body)
+    check(_REQUEST, body)
     if body.get("stream_options") is not None and not body.get("stream"):
         raise InvalidRequest("'stream_options' is only allowed when 'stream' is true.", param="stream_options")
     if body.get("top_logprobs") is not None and not body.get("logprobs"):
         raise InvalidRequest("'top_logprobs' is only allowed when 'logprobs' is true.", param="top_logprobs")
 
 
-@cache
-def _adapter() -> TypeAdapter[Any]:
-    return TypeAdapter(Request)
+_REQUEST: TypeAdapter[Any] = TypeAdapter(Request)
+"""Made with the module: it takes too long to be made while a first request waits."""
 
 
 @cache
 def _request_schema() -> Json:
     # With an id of its own, the schema's references stay inside it wherever it is put.
-    return {"$id": "create-chat-completion", **_adapter().json_schema()}
+    return {"$id": "create-chat-completion", **_REQUEST.json_schema()}
 
 
 REQUEST_SCHEMA = _request_schema

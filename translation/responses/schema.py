@@ -158,22 +158,21 @@ _OTHER_INPUTS = ("previous_response_id", "conversation", "prompt")
 
 def validate(body: Json) -> None:
     """Raise InvalidRequest for the first field that is malformed. See `translation.validation.check`."""
-    check(_adapter(), body)
+    check(_REQUEST, body)
     if body.get("input") is None and not any(body.get(source) for source in _OTHER_INPUTS):
         raise InvalidRequest("Missing required parameter: 'input'.", param="input", code="missing_required_parameter")
     if body.get("stream_options") is not None and not body.get("stream"):
         raise InvalidRequest("'stream_options' is only allowed when 'stream' is true.", param="stream_options")
 
 
-@cache
-def _adapter() -> TypeAdapter[Any]:
-    return TypeAdapter(Request)
+_REQUEST: TypeAdapter[Any] = TypeAdapter(Request)
+"""Made with the module: it takes too long to be made while a first request waits."""
 
 
 @cache
 def _request_schema() -> Json:
     # With an id of its own, the schema's references stay inside it wherever it is put.
-    return {"$id": "create-response", **_adapter().json_schema()}
+    return {"$id": "create-response", **_REQUEST.json_schema()}
 
 
 REQUEST_SCHEMA = _request_schema

@@ -1,0 +1,99 @@
+"""What a server loads, and what it leaves where it is."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi import APIRouter
+from fastapi.testclient import TestClient
+
+from gateway.routes.request_docs import Documented, json_request
+from gateway.serving import lean_imports
+
+DATABASES = {"aiosqlite", "alembic", "asyncpg", "sqlalchemy", "sqlite3"}
+SHOWING = {"pygments", "rich"}
+SERVING = {"fastapi", "translation.responses", "uvicorn"}
+
+
+def loaded(what: str, settings: dict[str, Any]) -> set[str]:
+    """The modules that a process has once it has imported `what` of the gateway and done it with these settings."""
+    source = (
+        "import json, sys; from gateway.serving import lean_imports; from gateway.settings import parse\n"
+        f"settings = parse({settings!r})\n"
+        f"{what}\n"
+        "print(json.dumps(list(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, check=True)
+    return set(json.loads(done.stdout))
+
+
+MAKE = "with lean_imports():\n    from gateway.server import make_server\nmake_server(settings, print)"
+OPEN = """
+import asyncio
+with lean_imports():
+    from gateway.state.migrate import refuse_mismatch
+    from gateway.state.sql import SqlStore
+asyncio.run(refuse_mismatch(settings.store.url, deadline_s=5))
+async def open_and_close():
+    store = SqlStore(settings.store, settings.background)
+    await store.open()
+    assert store.sealing_key and not store.degraded
+    await store.aclose()
+asyncio.run(open_and_close())
+"""
+
+
+def test_a_server_that_keeps_nothing_loads_no_database() -> None:
+    modules = loaded(MAKE, {"store": {"url": None}, "providers": {"demo": {"type": "scripted"}}})
+    assert modules >= SERVING
+    assert modules & (DATABASES | SHOWING) == set()
+
+
+def test_a_store_whose_tables_are_right_loads_neither_migrations_nor_the_other_databases_driver(tmp_path: Path) -> None:
+    settings = {"store": {"url": f"sqlite+aiosqlite:///{tmp_path / 'store.db'}"}}
+    assert "alembic" in loaded(OPEN, settings), "there was no database"
+    modules = loaded(OPEN, settings)
+    assert modules >= {"aiosqlite", "sqlalchemy"}
+    assert modules & ({"alembic", "asyncpg"} | SHOWING) == set()
+
+
+def test_whoever_watches_over_workers_does_not_load_what_they_need() -> None:
+    modules = loaded("with lean_imports():\n    import gateway.serving, gateway.workers, gateway.logs", {})
+    assert modules & (SERVING | DATABASES | SHOWING) == set()
+
+
+def test_lean_imports_leave_no_trace(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "rich", raising=False)
+    monkeypatch.setitem(sys.modules, "pygments", json)
+    with pytest.raises(ImportError), lean_imports():
+        import rich  # noqa: F401
+    assert "rich" not in sys.modules
+    assert sys.modules["pygments"] is json
+
+
+def test_schemas_of_requests_are_made_when_the_document_is_asked_for_and_once() -> None:
+    made: list[str] = []
+
+    def schema() -> dict[str, Any]:
+        made.append("schema")
+        return {"type": "object", "title": "Asked"}
+
+    router = APIRouter()
+
+    @router.post("/asked", openapi_extra=json_request(schema))
+    async def asked() -> None: ...
+
+    @router.get("/bare")
+    async def bare() -> None: ...
+
+    client = TestClient(Documented([router]))
+    assert not made
+    for _ in range(2):
+        paths = client.get("/openapi.json").json()["paths"]
+        body = paths["/asked"]["post"]["requestBody"]["content"]["application/json"]
+        assert body["schema"]["title"] == "Asked"
+    assert made == ["schema"]
+    assert "/bare" in paths
