@@ -27,14 +27,14 @@ class Authenticator:
         keys = auth.keys if auth else ()
         self._principals = {_digest(key.secret.encode()): Principal(key.name, key.models) for key in keys}
 
-    def authenticate(self, headers: Mapping[str, str]) -> Principal:
+    def authenticate(self, headers: Mapping[bytes, bytes]) -> Principal:
         """`Authorization: Bearer KEY`. Without configured keys everyone is `anonymous`. Raises NotAuthenticated."""
         if not self._principals:
             return ANONYMOUS
-        scheme, _, key = headers.get("authorization", "").partition(" ")
-        if scheme.lower() != "bearer" or not key.strip():
+        scheme, _, key = headers.get(b"authorization", b"").partition(b" ")
+        if scheme.lower() != b"bearer" or not (key := key.strip()):
             raise NotAuthenticated("no API key: send it as 'Authorization: Bearer KEY'", headers=_CHALLENGE)
-        principal = self._principals.get(_digest(key.strip().encode("latin-1")))  # as ASGI decoded it
+        principal = self._principals.get(_digest(key))
         if principal is None:
             raise NotAuthenticated("the API key is not one of this server's", headers=_CHALLENGE)
         return principal

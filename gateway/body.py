@@ -1,6 +1,7 @@
 """A request's body: read under a cap and a deadline, parsed, refused early when it is not one JSON object."""
 
 import asyncio
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -10,6 +11,8 @@ from starlette.types import Receive
 
 from gateway.errors import BodyTooLarge, BodyTooSlow, NotJson, UnsupportedEncoding
 from gateway.guard import ClientLeft
+from gateway.http_protocol import CLIENT, Client
+from gateway.raw_headers import headers_of
 from translation.json_types import Json
 
 _DISCARD_S = 1.0
@@ -17,20 +20,16 @@ _DISCARD_S = 1.0
 
 async def read_json(request: Request, *, max_bytes: int, max_depth: int, deadline_s: float) -> Json:
     """The body as one JSON object. Raises the GatewayErrors named in the import list, or ClientLeft."""
-    headers = request.headers
-    if (encoding := headers.get("content-encoding", "identity").lower()) != "identity":
-        raise UnsupportedEncoding(f"the body is encoded as {encoding!r}: send it without content-encoding")
-    try:
-        if (declared := headers.get("content-length", "")).isdigit() and int(declared) > max_bytes:
-            raise _too_large(max_bytes)
-        async with asyncio.timeout(deadline_s):
-            body = await _read(request.receive, max_bytes)
-    except TimeoutError:
-        raise BodyTooSlow(f"the body did not arrive within {deadline_s:g} s") from None
-    except BodyTooLarge:
-        if "expect" not in headers:  # a client that waits for permission must not get it
-            await _discard(request.receive)
-        raise
+    headers = headers_of(request.scope)
+    if (encoding := headers.get(b"content-encoding", b"identity").lower()) != b"identity":
+        said = encoding.decode("latin-1")
+        raise UnsupportedEncoding(f"the body is encoded as {said!r}: send it without content-encoding")
+    client: Client | None = request.scope.get(CLIENT)
+    body = None if client is None else client.body()
+    if body is None:
+        body = await _arriving(request.receive, headers, max_bytes, deadline_s)
+    elif len(body) > max_bytes:
+        raise _too_large(max_bytes)
     return parse(body, max_depth=max_depth)
 
 
@@ -54,6 +53,20 @@ def parse(body: bytes, *, max_depth: int) -> Json:
     if body.count(b"[") + body.count(b"{") > max_depth and _deeper_than(parsed, max_depth):
         raise NotJson(f"the body is nested deeper than {max_depth} levels")
     return parsed
+
+
+async def _arriving(receive: Receive, headers: Mapping[bytes, bytes], max_bytes: int, deadline_s: float) -> bytes:
+    try:
+        if (declared := headers.get(b"content-length", b"")).isdigit() and int(declared) > max_bytes:
+            raise _too_large(max_bytes)
+        async with asyncio.timeout(deadline_s):
+            return await _read(receive, max_bytes)
+    except TimeoutError:
+        raise BodyTooSlow(f"the body did not arrive within {deadline_s:g} s") from None
+    except BodyTooLarge:
+        if b"expect" not in headers:  # a client that waits for permission must not get it
+            await _discard(receive)
+        raise
 
 
 async def _read(receive: Receive, max_bytes: int) -> bytes:

@@ -1,12 +1,15 @@
 """What wraps every request: its id, one log line, and protocols that are not served."""
 
 import time
+from collections.abc import Sequence
 from os import urandom
 
 import structlog
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from gateway.http_protocol import CLIENT, Client
 from gateway.logs import note_only
+from gateway.raw_headers import headers_of
 
 _log = structlog.get_logger("gateway.access")
 
@@ -20,6 +23,38 @@ _SWITCHED = 101
 
 BODY_SEND = "gateway.body_send"
 """Scope key of the server's own `send`: the body of a reply has nothing to pass through here, thousands of times."""
+
+
+class Sending:
+    """One request's `send`. Whoever is handed it, and not what another middleware made of it, may ask it for more."""
+
+    __slots__ = ("_client", "_id", "_send", "status")
+
+    def __init__(self, send: Send, client: Client | None, request_id: str) -> None:
+        self._send = send
+        self._client = client
+        self._id = (b"x-request-id", request_id.encode())
+        self.status = 0
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] in _HEADS:
+            self.status = message.get("status", _SWITCHED)
+            message["headers"] = [*message.get("headers", ()), self._id]
+        await self._send(message)
+
+    def answer(self, headers: Sequence[tuple[bytes, bytes]], body: bytes) -> bool:
+        """Send a whole reply of status 200 in one write. `headers` tell its length. False: nothing was sent."""
+        if self._client is None or not self._client.answer((*headers, self._id), body):
+            return False
+        self.status = 200
+        return True
+
+    def begin(self, headers: Sequence[tuple[bytes, bytes]], piece: bytes, *, last: bool) -> bool:
+        """The same with a reply of status 200 that has no length, and what there is of its body."""
+        if self._client is None or not self._client.begin((*headers, self._id), piece, last=last):
+            return False
+        self.status = 200
+        return True
 
 
 class Edge:
@@ -37,30 +72,29 @@ class Edge:
             return
         request_id = _given_id(scope) or f"req_{urandom(16).hex()}"
         began = time.perf_counter()
-        status = 0
-
-        async def send_with_id(message: Message) -> None:
-            nonlocal status
-            if message["type"] in _HEADS:
-                status = message.get("status", _SWITCHED)
-                message["headers"] = [*message.get("headers", ()), (b"x-request-id", request_id.encode())]
-            await send(message)
-
+        sending = Sending(send, scope.get(CLIENT), request_id)
         scope[BODY_SEND] = send
         note_only(request_id=request_id)  # a request that waited in line begins within the one before it
         try:
-            await self._app(scope, receive, send_with_id)
+            await self._app(scope, receive, sending)
         finally:
             elapsed_ms = round((time.perf_counter() - began) * 1000, 1)
             _log.info(
-                "request", method=scope.get("method", "WEBSOCKET"), path=scope["path"], status=status, ms=elapsed_ms
+                "request",
+                method=scope.get("method", "WEBSOCKET"),
+                path=scope["path"],
+                status=sending.status,
+                ms=elapsed_ms,
             )
             note_only()
+            # Both lead back to the scope: without them a request leaves nothing for the collector to look for.
+            del scope[BODY_SEND]
+            scope.pop(CLIENT, None)
 
 
 def _given_id(scope: Scope) -> str | None:
-    for name, value in scope["headers"]:
-        if name == b"x-request-id":
-            text: str = value.decode("latin-1")
-            return text if 0 < len(text) <= _MAX_ID_CHARS and text.isascii() and text.isprintable() else None
-    return None
+    given = headers_of(scope).get(b"x-request-id", b"")
+    if not 0 < len(given) <= _MAX_ID_CHARS or not given.isascii():
+        return None
+    text = given.decode()
+    return text if text.isprintable() else None

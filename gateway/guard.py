@@ -8,7 +8,7 @@ from types import TracebackType
 from starlette.types import Receive
 
 from gateway.errors import ShuttingDown
-from gateway.http_protocol import Leaving
+from gateway.http_protocol import Client
 
 
 class ClientLeft(Exception):
@@ -64,13 +64,13 @@ class Guard:
 
     Works as `asyncio.timeout` does: the block is cancelled at its next await, and the cancellation becomes the named
     exception. The request's body must have been read: from then on `receive` only reports that the client left.
-    Where the server has a `leaving` of the request, nothing has to wait for `receive`: that takes a task.
+    Where the server has a `client` of the request, nothing has to wait for `receive`: that takes a task.
     """
 
-    def __init__(self, receive: Receive, drain: Drain, leaving: Leaving | None = None) -> None:
+    def __init__(self, receive: Receive, drain: Drain, client: Client | None = None) -> None:
         self._receive = receive
         self._drain = drain
-        self._leaving = leaving
+        self._client = client
         self._reason: Exception | None = None
         self._task: asyncio.Task[object]
         self._watch: asyncio.Task[None] | None = None
@@ -79,8 +79,8 @@ class Guard:
         task = asyncio.current_task()
         assert task is not None
         self._task = task
-        if self._leaving is not None:
-            self._leaving.watch(self._client_left)
+        if self._client is not None:
+            self._client.watch(self._client_left)
         else:
             self._watch = asyncio.get_running_loop().create_task(self._watch_client())
         self._drain.add(self)
@@ -90,8 +90,8 @@ class Guard:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._drain.discard(self)
-        if self._leaving is not None:
-            self._leaving.watch(None)
+        if self._client is not None:
+            self._client.watch(None)
         if self._watch is not None:
             self._watch.cancel()
         reason, self._reason = self._reason, None

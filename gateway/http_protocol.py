@@ -1,45 +1,81 @@
-"""uvicorn's HTTP protocol, with ways past its coroutines: for pieces of a reply, and to hear of a client that left."""
+"""uvicorn's HTTP protocol, with ways past its coroutines: for a body that is there, for pieces of a reply, and to hear
+of a client that left."""
 
-from collections.abc import Callable
-from typing import Final
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
-from uvicorn.protocols.http.flow_control import FlowControl
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
-BODY_WRITER: Final = "gateway.body_writer"
-"""Scope key of a request's `BodyWriter`; other servers have none."""
+CLIENT: Final = "gateway.client"
+"""Scope key of a request's `Client`; other servers have none."""
 
-LEAVING: Final = "gateway.leaving"
-"""Scope key of a request's `Leaving`; other servers have none, nor has a request sent before the last was answered."""
+_OK = 200
+
+_UNSAFE = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
+"""What would end a header, or is nothing for one; as uvicorn has it."""
 
 
-class BodyWriter:
-    """Writes pieces of one reply's body. The reply's head has been sent, without a length, and its end has not."""
+class Client:
+    """Who sent one request, as near as this server can be to them.
 
-    __slots__ = ("_cycle", "_flow", "_write")
+    What it says no to, it has left as it was: it then goes through the server's own `receive` and `send`.
+    """
+
+    __slots__ = ("_cycle", "_flow", "_left", "_tell", "_write")
 
     def __init__(self, cycle: RequestResponseCycle) -> None:
         self._cycle = cycle
         self._flow = cycle.flow
         self._write = cycle.transport.write
+        self._left = False
+        self._tell: Callable[[], None] | None = None
+
+    def body(self) -> bytes | None:
+        """The body of the request; None where more of it is to come, or it has been read."""
+        cycle = self._cycle
+        is_here = cycle.message_event.is_set() and not cycle.more_body
+        if not is_here or cycle.disconnected or cycle.waiting_for_100_continue:
+            return None
+        body = bytes(cycle.body)
+        cycle.body = bytearray()
+        cycle.message_event.clear()
+        return body
+
+    @property
+    def ready(self) -> bool:
+        """Whether a piece would be sent now."""
+        return not (self._flow.write_paused or self._cycle.disconnected)
+
+    def answer(self, headers: Sequence[tuple[bytes, bytes]], body: bytes) -> bool:
+        """Send a whole reply of status 200. `headers` tell its length."""
+        if (head := self._head(headers)) is None:
+            return False
+        self._cycle.chunked_encoding = False
+        self._write(b"%b\r\n\r\n%b" % (head, body))
+        self._complete()
+        return True
+
+    def begin(self, headers: Sequence[tuple[bytes, bytes]], piece: bytes, *, last: bool) -> bool:
+        """Send the head of a reply of status 200 and the first piece of its body, if any; `last`: it is all of it."""
+        if (head := self._head(headers)) is None:
+            return False
+        self._cycle.chunked_encoding = True
+        chunk = b"%x\r\n%b\r\n" % (len(piece), piece) if piece else b""
+        self._write(b"%b\r\ntransfer-encoding: chunked\r\n\r\n%b%b" % (head, chunk, b"0\r\n\r\n" if last else b""))
+        if last:
+            self._complete()
+        return True
 
     def write(self, piece: bytes) -> bool:
-        """Send a piece, which is not empty, now. False where its reader is not ready: then it has to be sent."""
+        """Send a piece, which is not empty, now. False where its reader is not ready: then it has to be sent.
+
+        The reply has begun, without a length, and its end has not been sent.
+        """
         if self._flow.write_paused or self._cycle.disconnected:
             return False
         self._write(b"%x\r\n%b\r\n" % (len(piece), piece))
         return True
-
-
-class Leaving:
-    """Whether the client of one request has hung up."""
-
-    __slots__ = ("_flow", "_left", "_tell")
-
-    def __init__(self, flow: FlowControl) -> None:
-        self._flow = flow
-        self._left = False
-        self._tell: Callable[[], None] | None = None
 
     def watch(self, tell: Callable[[], None] | None) -> None:
         """Call `tell` when the client hangs up, now if it has; None: no longer."""
@@ -49,28 +85,46 @@ class Leaving:
         if self._left and tell is not None:
             tell()
 
-    def happened(self) -> None:
+    def left(self) -> None:
+        """The client has hung up."""
         self._left = True
         if self._tell is not None:
             self._tell()
 
+    def _head(self, headers: Sequence[tuple[bytes, bytes]]) -> bytes | None:
+        """All but the last line of a reply's head, which is then sent; None where it cannot be, or has to wait."""
+        cycle = self._cycle
+        if cycle.response_started or not self.ready or cycle.scope["method"] == "HEAD":
+            return None
+        lines = [b"%b: %b" % header for header in (*cycle.default_headers, *headers)]
+        if _UNSAFE.search(b"".join(lines)):
+            return None
+        cycle.response_started = True
+        cycle.waiting_for_100_continue = False
+        if not cycle.keep_alive:
+            lines.append(b"connection: close")
+        return STATUS_LINE[_OK] + b"\r\n".join(lines)
+
+    def _complete(self) -> None:
+        cycle = self._cycle
+        cycle.response_complete = True
+        cycle.message_event.set()
+        if not cycle.keep_alive:
+            cycle.transport.close()
+        cycle.on_response()
+
 
 class HttpProtocol(HttpToolsProtocol):
-    """Gives each request its BodyWriter, and its Leaving unless it waits behind another on the connection."""
+    """Gives each request its `Client` when its turn on the connection comes."""
 
-    _leaving: Leaving | None = None
+    _client: Client | None = None
 
-    def on_headers_complete(self) -> None:
-        super().on_headers_complete()
-        cycle = self.cycle
-        if cycle is None or cycle.scope is not self.scope:
-            return
-        scope: dict[str, object] = self.scope  # type: ignore[assignment]
-        scope[BODY_WRITER] = BodyWriter(cycle)
-        if not self.pipeline:
-            self._leaving = scope[LEAVING] = Leaving(self.flow)
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        scope: dict[str, Any] = cycle.scope  # type: ignore[assignment]
+        self._client = scope[CLIENT] = Client(cycle)
+        super()._start_asgi_task(cycle, app)
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
-        if self._leaving is not None:
-            self._leaving.happened()
+        if self._client is not None:
+            self._client.left()

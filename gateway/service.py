@@ -19,10 +19,11 @@ from gateway.errors import NotFound
 from gateway.following import Following, follow
 from gateway.generate import Generating
 from gateway.guard import Drain, Guard
-from gateway.http_protocol import LEAVING
+from gateway.http_protocol import CLIENT
 from gateway.logs import note
 from gateway.opened import Opened
 from gateway.opening import Opening
+from gateway.raw_headers import headers_of
 from gateway.recording import Recording
 from gateway.resolve import Resolver
 from gateway.sealing import Sealer, new_key
@@ -74,7 +75,7 @@ class Service:
     async def answer(self, endpoint: Endpoint, request: Request) -> Response:
         """The reply to one create request, streamed or whole. Raises what `gateway/errors.py` has rows for."""
         principal = self.principal(request)
-        strict = is_strict(request.headers)
+        strict = is_strict(headers_of(request.scope))
         body = await self.read(request)
         opened = await self.open(endpoint, principal, body, strict=strict)
         if opened.job is not None:
@@ -83,18 +84,18 @@ class Service:
             # What truncation leaves out is known once the upstream has accepted the rest.
             late = opened.headers if body.get("truncation") == "auto" else None
             return self.stream(opened.wire(), opened.headers(), opened.recording, late)
-        async with Guard(request.receive, self.drain, request.scope.get(LEAVING)):
+        async with Guard(request.receive, self.drain, request.scope.get(CLIENT)):
             return json_answer(await opened.result(), headers=opened.headers())
 
     async def generate(self, request: Request) -> Response:
         """The reply to one request of `/generate`, streamed or whole. Raises what `gateway/errors.py` has rows for."""
         principal = self.principal(request)
-        strict = is_strict(request.headers)
+        strict = is_strict(headers_of(request.scope))
         body = await self.read(request)
         opened = self._generating.open(principal, body, strict=strict)
         if body.get("stream"):
             return self.stream(opened.wire(), opened.headers())
-        async with Guard(request.receive, self.drain, request.scope.get(LEAVING)):
+        async with Guard(request.receive, self.drain, request.scope.get(CLIENT)):
             return json_answer(await opened.result(), headers=opened.headers())
 
     async def follow(self, owner: str, response_id: str, *, after: int | None) -> Response:
@@ -141,7 +142,7 @@ class Service:
 
     def principal(self, request: HTTPConnection) -> Principal:
         """Who asks; what they own is under `name`. Raises NotAuthenticated."""
-        principal = self._authenticator.authenticate(request.headers)
+        principal = self._authenticator.authenticate(headers_of(request.scope))
         note(client=principal.name)
         return principal
 
@@ -160,9 +161,9 @@ def _sealer(settings: Settings, store: Store | None) -> Sealer:
     return Sealer(keys or (new_key(),))
 
 
-def is_strict(headers: Mapping[str, str]) -> bool:
+def is_strict(headers: Mapping[bytes, bytes]) -> bool:
     """Whether the client wants losses refused. Raises InvalidRequest for what is neither true nor false."""
-    said = headers.get("x-gateway-strict", "false").lower()
-    if said not in ("true", "false"):
+    said = headers.get(b"x-gateway-strict", b"false").lower()
+    if said not in (b"true", b"false"):
         raise InvalidRequest("x-gateway-strict is either true or false", param="x-gateway-strict")
-    return said == "true"
+    return said == b"true"

@@ -8,11 +8,12 @@ import structlog
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from gateway.edge import BODY_SEND
+from gateway.edge import BODY_SEND, Sending
 from gateway.errors import GatewayError, ShuttingDown
 from gateway.guard import ClientLeft, Drain, Guard
-from gateway.http_protocol import BODY_WRITER, LEAVING, BodyWriter
+from gateway.http_protocol import CLIENT, Client
 from gateway.logs import note_failure
+from gateway.raw_headers import raw_headers
 from gateway.recording import Recording
 from providers.errors import ProviderError
 from providers.incoming import Incoming, Iterated
@@ -22,11 +23,11 @@ from translation.sse import KEEP_ALIVE
 
 _log = structlog.get_logger(__name__)
 
-_HEADERS = {
-    "content-type": "text/event-stream; charset=utf-8",
-    "cache-control": "no-cache, no-transform",
-    "x-accel-buffering": "no",
-}
+_HEADERS = (
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+    (b"cache-control", b"no-cache, no-transform"),
+    (b"x-accel-buffering", b"no"),
+)
 
 
 class Wire(Protocol):
@@ -81,7 +82,7 @@ class EventStream(Response):
     ) -> None:
         self.status_code = 200
         self.background = None
-        self.init_headers({**_HEADERS, **headers})
+        self.raw_headers = [*_HEADERS, *raw_headers(headers)]
         self._late_headers = late_headers
         self._wire = wire
         self._frames = wire if isinstance(wire, Incoming) else Iterated(wire.frames(), b"")
@@ -92,7 +93,7 @@ class EventStream(Response):
         self._held: list[bytes] = []
         self._unsent = b""
         self._failure: Exception | None = None
-        self._writer: BodyWriter | None = None
+        self._writer: Client | None = None
         self._started = False
         self._complete = False
         self._ended = False
@@ -101,9 +102,9 @@ class EventStream(Response):
         self._beat_task: asyncio.Task[None] | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        self._scope = scope
         self._send = send
         self._send_body = scope.get(BODY_SEND, send)
+        self._client: Client | None = scope.get(CLIENT)
         self._loop = asyncio.get_running_loop()
         self._last_sent = self._loop.time()
         if self._recording is not None:
@@ -129,7 +130,7 @@ class EventStream(Response):
 
     async def _pass_on(self, receive: Receive) -> None:
         try:
-            async with Guard(receive, self._drain, self._scope.get(LEAVING)):
+            async with Guard(receive, self._drain, self._client):
                 await self._pump()
         finally:
             await self._frames.close()
@@ -199,10 +200,15 @@ class EventStream(Response):
         self._started = True
         if self._late_headers is not None:
             self.headers.update(self._late_headers())
-        await self._send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
         held, self._held = b"".join(self._held), []
-        await self._write(held, last=self._frames.ended)
-        self._writer = self._scope.get(BODY_WRITER)
+        last = self._frames.ended
+        if isinstance(self._send, Sending) and self._send.begin(self.raw_headers, held, last=last):
+            self._complete = last
+            self._last_sent = self._loop.time()
+        else:
+            await self._send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+            await self._write(held, last=last)
+        self._writer = self._client
 
     async def _write(self, frames: bytes, *, last: bool = False) -> None:
         if not (frames or last):

@@ -9,6 +9,7 @@ from starlette.responses import Response
 from gateway.answers import json_answer
 from gateway.guard import Guard
 from gateway.loss_header import loss_header
+from gateway.raw_headers import headers_of
 from gateway.routes.request_docs import json_request
 from gateway.service import Service, is_strict
 from translation.responses.schema import COMPACT_FIELDS, COUNT_FIELDS, part_of_request_schema
@@ -23,7 +24,7 @@ def contexts_routes(service: Service) -> APIRouter:
     )
     async def compact(request: Request) -> Response:
         """Have the model sum up a conversation; the output is the input that stands for it."""
-        principal, strict = service.principal(request), is_strict(request.headers)
+        principal, strict = service.principal(request), is_strict(headers_of(request.scope))
         body = await service.read(request)
         async with Guard(request.receive, service.drain):
             answer, losses = await service.contexts.compact(principal, body, strict=strict)

@@ -11,6 +11,7 @@ from starlette.types import Receive, Scope, Send
 from gateway.edge import BODY_SEND
 from gateway.errors import OriginRefused, ShuttingDown, TooManyConnections
 from gateway.guard import Drain
+from gateway.raw_headers import headers_of
 from gateway.service import Service, is_strict
 from gateway.settings import Settings
 from gateway.websocket.connection import Connection, Limits
@@ -47,7 +48,7 @@ class WebSockets:
         handshake = HTTPConnection(scope)
         principal = self._service.principal(handshake)
         self._check_origin(handshake.headers)
-        strict = is_strict(handshake.headers)
+        strict = is_strict(headers_of(scope))
         if self._drain.begun:
             raise ShuttingDown
         if self._open >= self._max_open:

@@ -17,35 +17,35 @@ AUTH = AuthSettings.model_validate(
         ("Bearer key-of-a", Principal("team-a", ("gpt-*",))),
         ("bearer key-of-a", Principal("team-a", ("gpt-*",))),
         ("Bearer  key-of-a ", Principal("team-a", ("gpt-*",))),
-        ("Bearer schlüssel".encode().decode("latin-1"), Principal("team-ü", ("*",))),
+        ("Bearer schlüssel", Principal("team-ü", ("*",))),
     ],
-    ids=["as OpenAI's clients send it", "in lower case", "with spaces", "beyond ASCII, as ASGI decodes it"],
+    ids=["as OpenAI's clients send it", "in lower case", "with spaces", "beyond ASCII"],
 )
 def test_a_known_key_is_its_principal(header: str, principal: Principal) -> None:
-    assert Authenticator(AUTH).authenticate({"authorization": header}) == principal
+    assert Authenticator(AUTH).authenticate({b"authorization": header.encode()}) == principal
 
 
 @pytest.mark.parametrize(
     "headers",
     [
         {},
-        {"authorization": ""},
-        {"authorization": "Bearer"},
-        {"authorization": "Bearer "},
-        {"authorization": "key-of-a"},
-        {"authorization": "Basic key-of-a"},
-        {"authorization": "Bearer key-of-A"},
-        {"authorization": "Bearer key-of-a2"},
+        {b"authorization": b""},
+        {b"authorization": b"Bearer"},
+        {b"authorization": b"Bearer "},
+        {b"authorization": b"key-of-a"},
+        {b"authorization": b"Basic key-of-a"},
+        {b"authorization": b"Bearer key-of-A"},
+        {b"authorization": b"Bearer key-of-a2"},
     ],
     ids=["none", "empty", "no key", "blank", "no scheme", "another scheme", "another case", "another key"],
 )
-def test_anything_else_is_refused(headers: dict[str, str]) -> None:
+def test_anything_else_is_refused(headers: dict[bytes, bytes]) -> None:
     with pytest.raises(NotAuthenticated) as refusal:
         Authenticator(AUTH).authenticate(headers)
     assert refusal.value.headers == {"www-authenticate": "Bearer"}
     assert "key-of" not in refusal.value.message
 
 
-@pytest.mark.parametrize("headers", [{}, {"authorization": "Bearer anything"}], ids=["without a key", "with any key"])
-def test_without_configured_keys_everyone_is_anonymous(headers: dict[str, str]) -> None:
+@pytest.mark.parametrize("headers", [{}, {b"authorization": b"Bearer anything"}], ids=["without a key", "with any key"])
+def test_without_configured_keys_everyone_is_anonymous(headers: dict[bytes, bytes]) -> None:
     assert Authenticator(None).authenticate(headers) == ANONYMOUS

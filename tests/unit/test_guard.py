@@ -1,6 +1,7 @@
 """A guarded block ends when its client leaves or the server's time is over, wherever it waits."""
 
 import asyncio
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -8,7 +9,7 @@ from uvicorn.protocols.http.flow_control import FlowControl
 
 from gateway.errors import ShuttingDown
 from gateway.guard import ClientLeft, Drain, Guard
-from gateway.http_protocol import Leaving
+from gateway.http_protocol import Client as Sender
 
 
 class Client:
@@ -24,9 +25,9 @@ class Client:
         return {"type": "http.disconnect"}
 
 
-async def guarded(client: Client, drain: Drain, leaving: Leaving | None = None) -> None:
+async def guarded(client: Client, drain: Drain, sender: Sender | None = None) -> None:
     """Wait for ever, if let."""
-    async with Guard(client, drain, leaving):
+    async with Guard(client, drain, sender):
         await asyncio.Event().wait()
 
 
@@ -136,26 +137,31 @@ class Flow(FlowControl):
         self.read_paused = False
 
 
+def sender_over(flow: Flow) -> Sender:
+    cycle: Any = SimpleNamespace(flow=flow, transport=asyncio.Transport())
+    return Sender(cycle)
+
+
 async def test_a_server_that_tells_of_leaving_is_not_waited_for() -> None:
     client, flow = Client(), Flow()
-    leaving = Leaving(flow)
-    asyncio.get_running_loop().call_later(0.01, leaving.happened)
+    sender = sender_over(flow)
+    asyncio.get_running_loop().call_later(0.01, sender.left)
     with pytest.raises(ClientLeft):
-        await guarded(client, Drain(), leaving)
+        await guarded(client, Drain(), sender)
     assert not client.watched.is_set()
     assert not flow.read_paused, "who does not read does not hear"
 
 
 async def test_who_left_before_the_block_ends_it_at_once() -> None:
-    leaving = Leaving(Flow())
-    leaving.happened()
+    sender = sender_over(Flow())
+    sender.left()
     with pytest.raises(ClientLeft):
-        await guarded(Client(), Drain(), leaving)
+        await guarded(Client(), Drain(), sender)
 
 
 async def test_who_leaves_after_the_block_ends_nothing() -> None:
-    leaving = Leaving(Flow())
-    async with Guard(Client(), Drain(), leaving):
+    sender = sender_over(Flow())
+    async with Guard(Client(), Drain(), sender):
         pass
-    leaving.happened()
+    sender.left()
     await asyncio.sleep(0)

@@ -8,7 +8,7 @@ import pytest
 
 from gateway.errors import ShuttingDown, StoreUnavailable
 from gateway.guard import Drain
-from gateway.http_protocol import BODY_WRITER
+from gateway.http_protocol import CLIENT
 from gateway.streaming import EventStream
 from providers.errors import UpstreamBroken, UpstreamRateLimited
 from providers.incoming import Incoming, Push
@@ -400,7 +400,7 @@ class PushedWire(Incoming[bytes]):
 
 
 class Writer:
-    """Writes past the server's `send`, while its client reads."""
+    """Writes past the server's `send`, while its client reads; who never leaves."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -412,10 +412,13 @@ class Writer:
         self._client.body += piece
         return True
 
+    def watch(self, tell: object) -> None:
+        pass
+
 
 def pushing(wire: PushedWire, client: Client) -> Any:
     stream = EventStream(wire, Drain(), keepalive_s=NEVER, headers={})
-    return stream({"type": "http", BODY_WRITER: Writer(client)}, client.receive, client.send)
+    return stream({"type": "http", CLIENT: Writer(client)}, client.receive, client.send)
 
 
 async def test_what_comes_once_a_stream_has_begun_is_sent_on_the_spot() -> None:

@@ -1,0 +1,255 @@
+"""What goes past uvicorn's coroutines is, on the wire and afterwards, what would have gone through them."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+import uvicorn
+from uvicorn.server import ServerState
+
+from gateway.edge import Edge, Sending
+from gateway.http_protocol import CLIENT, Client, HttpProtocol
+
+App = Callable[[Any, Any, Any], Awaitable[None]]
+
+HEADERS = [(b"content-length", b"2"), (b"content-type", b"application/json")]
+ASKED = b"POST / HTTP/1.1\r\nhost: here\r\ncontent-length: 2\r\n\r\n{}"
+ASKED_BY: dict[str, bytes] = {
+    "a client that stays": ASKED,
+    "a client that wants to be hung up on": ASKED.replace(b"host", b"connection: close\r\nhost"),
+    "an old client": ASKED.replace(b"HTTP/1.1", b"HTTP/1.0"),
+    "a client that asks before it sends": ASKED.replace(b"host", b"expect: 100-continue\r\nhost"),
+}
+
+
+class Transport(asyncio.Transport):
+    def __init__(self) -> None:
+        super().__init__()
+        self.written: list[bytes] = []
+        self.closed = False
+
+    def write(self, data: Any) -> None:
+        self.written.append(bytes(data))
+
+    def is_closing(self) -> bool:
+        return self.closed
+
+    def close(self) -> None:
+        self.closed = True
+
+    def pause_reading(self) -> None:
+        pass
+
+    def resume_reading(self) -> None:
+        pass
+
+
+class Connection:
+    """One to a server of `app`."""
+
+    def __init__(self, app: App) -> None:
+        config = uvicorn.Config(app, http=HttpProtocol, lifespan="off", log_config=None, access_log=False)
+        config.load()
+        state = ServerState()
+        state.default_headers = [(b"date", b"now")]
+        self.transport = Transport()
+        self._tasks = state.tasks
+        self.protocol = HttpProtocol(config, state, {}, asyncio.get_running_loop())
+        self.protocol.connection_made(self.transport)
+
+    async def ask(self, request: bytes = ASKED) -> bytes:
+        """What is answered, once all that was asked is."""
+        self.transport.written.clear()
+        self.protocol.data_received(request)
+        while self._tasks:
+            await asyncio.gather(*self._tasks)
+        return b"".join(self.transport.written)
+
+    def close(self) -> None:
+        """Leave nothing that waits."""
+        self.protocol.connection_lost(None)
+
+
+def client_of(scope: Any) -> Client:
+    client: Client = scope[CLIENT]
+    return client
+
+
+async def send_whole(scope: Any, receive: Any, send: Any) -> None:
+    await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
+    await send({"type": "http.response.body", "body": b"{}"})
+
+
+async def answer_whole(scope: Any, receive: Any, send: Any) -> None:
+    assert client_of(scope).answer(HEADERS, b"{}")
+
+
+async def send_pieces(scope: Any, receive: Any, send: Any) -> None:
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    for piece in (b"a piece", b"another"):
+        await send({"type": "http.response.body", "body": piece, "more_body": True})
+    await send({"type": "http.response.body", "body": b""})
+
+
+async def write_pieces(scope: Any, receive: Any, send: Any) -> None:
+    assert client_of(scope).begin([], b"a piece", last=False)
+    assert client_of(scope).write(b"another")
+    await send({"type": "http.response.body", "body": b""})
+
+
+async def send_nothing_but_a_head(scope: Any, receive: Any, send: Any) -> None:
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": b""})
+
+
+async def begin_with_nothing(scope: Any, receive: Any, send: Any) -> None:
+    assert client_of(scope).begin([], b"", last=True)
+
+
+@pytest.mark.parametrize("asked", ASKED_BY.values(), ids=ASKED_BY)
+@pytest.mark.parametrize(
+    ("app", "server"),
+    [(answer_whole, send_whole), (write_pieces, send_pieces), (begin_with_nothing, send_nothing_but_a_head)],
+    ids=["a whole reply", "one in pieces", "an empty one"],
+)
+async def test_a_reply_is_on_the_wire_as_the_server_would_send_it(app: App, server: App, asked: bytes) -> None:
+    ours, theirs = Connection(app), Connection(server)
+    for _ in range(2):
+        reply = await ours.ask(asked)
+        assert reply == await theirs.ask(asked)
+        assert reply.startswith(b"HTTP/1.1 200 OK\r\ndate: now\r\n")
+        assert ours.transport.closed == theirs.transport.closed == (b"connection: close" in reply)
+        if ours.transport.closed:
+            break
+    for connection in (ours, theirs):
+        connection.close()
+
+
+async def test_a_whole_reply_is_one_write() -> None:
+    connection = Connection(answer_whole)
+    await connection.ask()
+    assert len(connection.transport.written) == 1
+    connection.close()
+
+
+async def test_a_request_in_line_is_answered_and_watched_in_its_turn() -> None:
+    left: list[int] = []
+    asked = 0
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        nonlocal asked
+        asked += 1
+        mine = asked
+        client_of(scope).watch(lambda: left.append(mine))
+        if mine == 2:
+            connection.protocol.connection_lost(None)
+        else:
+            assert client_of(scope).answer(HEADERS, b"{}")
+            client_of(scope).watch(None)
+
+    connection = Connection(app)
+    assert (await connection.ask(ASKED + ASKED)).count(b"200 OK") == 1
+    assert (asked, left) == (2, [2])
+
+
+REFUSED: dict[str, tuple[bytes, list[tuple[bytes, bytes]]]] = {
+    "a line break in a header": (ASKED, [*HEADERS, (b"a", b"b\r\nset-cookie: c")]),
+    "a reply to HEAD": (b"HEAD / HTTP/1.1\r\nhost: here\r\n\r\n", HEADERS),
+}
+
+
+@pytest.mark.parametrize(("asked", "headers"), REFUSED.values(), ids=REFUSED)
+async def test_what_the_server_does_otherwise_is_left_to_it(asked: bytes, headers: list[tuple[bytes, bytes]]) -> None:
+    said: list[bool] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        said.append(client_of(scope).answer(headers, b"{}"))
+        said.append(client_of(scope).begin(headers, b"{}", last=True))
+        assert connection.transport.written == []
+        await send_whole(scope, receive, send)
+
+    connection = Connection(app)
+    reply = await connection.ask(asked)
+    assert said == [False, False]
+    assert reply.startswith(b"HTTP/1.1 200 OK\r\n")
+    assert b"set-cookie" not in reply
+    connection.close()
+
+
+async def test_a_reply_is_not_begun_twice() -> None:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        assert client_of(scope).answer(HEADERS, b"{}")
+        assert not client_of(scope).answer(HEADERS, b"{}")
+
+    connection = Connection(app)
+    assert (await connection.ask()).count(b"200 OK") == 1
+    connection.close()
+
+
+@pytest.mark.parametrize("stop", ["pause_writing", "connection_lost"])
+async def test_nothing_is_written_to_who_does_not_read(stop: str) -> None:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        client = client_of(scope)
+        assert client.ready
+        if stop == "pause_writing":
+            connection.protocol.pause_writing()
+        else:
+            connection.protocol.connection_lost(None)
+        assert not client.ready
+        assert not client.write(b"a piece")
+        assert not client.answer(HEADERS, b"{}")
+        connection.protocol.resume_writing()
+        await send_whole(scope, receive, send)
+
+    connection = Connection(app)
+    reply = await connection.ask()
+    assert reply.count(b"200 OK") == (stop == "pause_writing")
+    if stop == "pause_writing":
+        connection.close()
+
+
+async def test_a_body_that_is_there_is_read_once() -> None:
+    said: list[bytes | None] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        said.extend([client_of(scope).body(), client_of(scope).body()])
+        await send_whole(scope, receive, send)
+
+    connection = Connection(app)
+    await connection.ask()
+    assert said == [b"{}", None]
+    connection.close()
+
+
+@pytest.mark.parametrize(
+    "asked", [ASKED[:-1], ASKED_BY["a client that asks before it sends"]], ids=["a part of it", "it waits to be asked"]
+)
+async def test_a_body_of_which_more_is_to_come_is_received(asked: bytes) -> None:
+    said: list[Any] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        said.append(client_of(scope).body())
+        said.append((await receive())["body"])
+        await send_whole(scope, receive, send)
+
+    connection = Connection(app)
+    await connection.ask(asked)
+    assert said[0] is None
+    assert b"{}".startswith(said[1])
+    connection.close()
+
+
+async def test_the_edge_puts_its_id_on_what_goes_past_the_server() -> None:
+    async def app(scope: Any, receive: Any, send: Sending) -> None:
+        if scope["path"] == "/whole":
+            assert send.answer(HEADERS, b"{}")
+        else:
+            assert send.begin([], b"{}", last=True)
+        assert send.status == 200
+
+    connection = Connection(Edge(app))  # type: ignore[arg-type]
+    for path in (b"/whole", b"/pieces"):
+        asked = ASKED.replace(b"POST /", b"POST " + path).replace(b"host", b"x-request-id: mine\r\nhost")
+        assert b"\r\nx-request-id: mine\r\n" in await connection.ask(asked)
+    connection.close()
