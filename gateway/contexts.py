@@ -11,7 +11,7 @@ from gateway.counting import count_tokens
 from gateway.defaults import with_defaults
 from gateway.endpoints import RESPONSES
 from gateway.logs import note
-from gateway.params import ClientParams, refusing_in
+from gateway.params import ClientParams
 from gateway.plan import check_strict, may_relay
 from gateway.ready import lifted, said, saying
 from gateway.resolve import Resolver, Route
@@ -66,9 +66,12 @@ class Contexts:
                 )
         turn, params, route, _ = await self._read(principal, body)
         say = saying(route)
-        with refusing_in(params):
+        try:
             lead, older, rest = compactable(turn)
             losses = [*turn.lost, *said(summary_turn(turn, older), route, "responses").losses]
+        except InvalidRequest as refused:
+            params.rename(refused)
+            raise
         check_strict(losses, strict=strict or route.strict)
         summary = await summarise(turn, older, say)
         users = own_items([item for item in turn.items if is_users(item)], new_id)
@@ -91,8 +94,11 @@ class Contexts:
         if body.get("personality") is not None:
             raise Unrepresentable("no upstream here knows personalities: leave it out", param="personality")
         turn, params, route, relayed = await self._read(principal, body)
-        with refusing_in(params):
+        try:
             counted = await count_tokens(turn, route, relayed=relayed)
+        except InvalidRequest as refused:
+            params.rename(refused)
+            raise
         return {"object": "response.input_tokens", "input_tokens": counted}
 
     async def _read(self, principal: Principal, body: Json) -> tuple[Turn, ClientParams, Route, bool]:

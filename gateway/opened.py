@@ -10,7 +10,7 @@ from gateway.streaming import Wire
 from translation.json_types import Item, Json
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Opened:
     """One reply, not yet begun."""
 

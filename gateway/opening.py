@@ -19,7 +19,7 @@ from gateway.run import Run
 from gateway.sealing import Sealer
 from gateway.settings import Settings
 from gateway.state.store import Job, NewResponse, Store
-from gateway.views import SEALED_REASONING, Keeping, asked, keeping, shown
+from gateway.views import NOTHING, SEALED_REASONING, Keeping, asked, keeping, shown
 from providers.new_id import new_id
 from translation.errors import InvalidRequest
 from translation.hygiene.relayed import DEFAULT_RULES
@@ -71,13 +71,13 @@ class Opening:
         if route.request_defaults:
             body = with_defaults(body, route.request_defaults, endpoint.dialect)
             endpoint.validate(body)
-        if endpoint.dialect == "responses":
+        if body.get("context_management") and endpoint.dialect == "responses":
             body = await with_threshold(body, route)
         identity = Identity(id=new_id(endpoint.id_prefix), created=self._clock(), model=route.name)
         if self._store is None and local is None:
-            view = shown(endpoint.dialect, body, Keeping())
+            view = shown(endpoint.dialect, body, NOTHING)
             return Opened(run=self._run(endpoint, view, body, identity, route, strict=strict))
-        kept = Keeping()
+        kept = NOTHING
         if self._store is not None:
             kept = keeping(endpoint.dialect, body, resumable=route.resumable)
         if kept.stored and self._store is not None and self._store.degraded is not None:
@@ -183,7 +183,7 @@ class Opening:
         route: Route,
         *,
         strict: bool,
-        kept: Keeping | None = None,
+        kept: Keeping = NOTHING,
         earlier: int | None = None,
         tokens: int | None = None,
     ) -> Run:
@@ -194,7 +194,7 @@ class Opening:
             max_frame_bytes=self._max_frame_bytes.get(route.provider.name, DEFAULT_MAX_FRAME_BYTES),
             clock=self._clock,
             relay_model=None if route.name == route.upstream_model else route.name,
-            kept=kept is not None and kept.stored,
+            kept=kept.stored,
             scrub=route.provider.scrub,
             seal=None if route.carrier is None else route.carrier.reply(included=included),
             calls=plan.calls if isinstance(plan, Relayed) else DEFAULT_RULES,

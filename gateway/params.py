@@ -1,7 +1,6 @@
 """Parameters under the names and places that the client's own request has them."""
 
 import re
-from contextlib import AbstractContextManager
 
 from providers.base import Dialect
 from translation.errors import InvalidRequest
@@ -65,6 +64,13 @@ class ClientParams:
             return f"{name}[{position}]{rest}" if position >= 0 else name
         return f"{name}{place}{rest}"
 
+    def rename(self, refused: InvalidRequest) -> None:
+        """Name what was refused as the client named it, in the message too where it stands in quotes."""
+        named = self.named(refused.param)
+        refused.message = refused.message.replace(f"'{refused.param}'", f"'{named}'")
+        refused.args = (refused.message,)
+        refused.param = named
+
     def _in_chat(self, name: str, place: str, rest: str) -> tuple[str, str, str]:
         if name == "text" and rest == ".verbosity":
             return "verbosity", "", ""
@@ -83,26 +89,3 @@ class ClientParams:
     def _summary(self) -> str:
         asked = self._body.get("reasoning") or {}
         return "summary" if asked.get("summary") is not None else "generate_summary"
-
-
-def refusing_in(params: ClientParams | None) -> AbstractContextManager[None]:
-    """Name what is refused in the block as the client named it, in the message too where it stands in quotes. Without
-    `params` it keeps the name that it has."""
-    return _Refusing(params)
-
-
-class _Refusing(AbstractContextManager[None]):
-    """No generator: every request is here twice, and it would cost five times as much."""
-
-    def __init__(self, params: ClientParams | None) -> None:
-        self._params = params
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if self._params is not None and isinstance(error, InvalidRequest):
-            named = self._params.named(error.param)
-            error.message = error.message.replace(f"'{error.param}'", f"'{named}'")
-            error.args = (error.message,)
-            error.param = named

@@ -7,12 +7,12 @@ from gateway.asked_logprobs import AskedLogprobs
 from gateway.capabilities import LOGPROBS, fit
 from gateway.endpoints import Endpoint, legacy_functions
 from gateway.managed import managed, needs_management
-from gateway.params import ClientParams, refusing_in
+from gateway.params import ClientParams
 from gateway.ready import lifted, said
 from gateway.resolve import Route
 from gateway.wires import CallMapping
 from providers.base import Exchange, RelayExchange
-from translation.errors import Unrepresentable
+from translation.errors import InvalidRequest, Unrepresentable
 from translation.hygiene.past_calls import check_relayed
 from translation.hygiene.relayed import CallRules
 from translation.json_types import Item, Json
@@ -22,7 +22,7 @@ from translation.responses.compaction import relayed_window
 from translation.responses.lower import replayed
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Relayed:
     """The upstream gets the client's body, its reply leaves as it came, but for the calls in it."""
 
@@ -31,7 +31,7 @@ class Relayed:
     calls: CallRules
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Translated:
     """The upstream gets a turn in its own dialect; `calls` maps its function calls back to the client's tools."""
 
@@ -98,17 +98,19 @@ def _changes_replies(profile: Profile) -> bool:
 def _relay(endpoint: Endpoint, body: Json, route: Route, earlier: int | None) -> Relayed:
     turn = endpoint.lift(body, relayed=True)
     params = ClientParams(endpoint.dialect, body, turn, earlier or 0)
-    with refusing_in(params):
+    try:
         fitted = fit(turn, route.capabilities, endpoint.dialect, relayed=True)
         ids = check_relayed(body, turn.items)
-    kept = {name: value for name, value in body.items() if name not in fitted.dropped} if fitted.dropped else body
-    found: Sequence[Loss] = ()
-    if endpoint.dialect == "responses":
-        with refusing_in(params):
+        kept = {name: value for name, value in body.items() if name not in fitted.dropped} if fitted.dropped else body
+        if endpoint.dialect == "responses":
             kept = relayed_window(kept)
-        if isinstance(kept.get("input"), list):
-            again, found = _said_again(kept["input"], route, earlier)
-            kept = {**kept, "input": again}
+    except InvalidRequest as refused:
+        params.rename(refused)
+        raise
+    found: Sequence[Loss] = ()
+    if endpoint.dialect == "responses" and isinstance(kept.get("input"), list):
+        again, found = _said_again(kept["input"], route, earlier)
+        kept = {**kept, "input": again}
     upstream_body, losses = endpoint.relay_body(kept, route.profile, model=route.upstream_model)
     losses = [*(Loss(params.named(loss.param) or loss.param, loss.what) for loss in found), *losses]
     exchange = route.provider.relay(endpoint.dialect, upstream_body)
@@ -142,11 +144,14 @@ def _translate(endpoint: Endpoint, body: Json, route: Route, earlier: int | None
         route = replace(route, profile=replace(route.profile, max_tool_calls_per_turn=1))
     losses: list[Loss] = []
     calls: CallMapping | None = None
-    with refusing_in(params):
+    try:
         if endpoint.dialect == "responses" and needs_management(body):
             exchange, found = managed(turn, body, route, tokens, losses.append)
         else:
             exchange, calls, found = said(turn, route, endpoint.dialect)
+    except InvalidRequest as refused:
+        params.rename(refused)
+        raise
     if turn.sampling.get("logprobs"):
         calls = AskedLogprobs(LOGPROBS[endpoint.dialect], calls)
     if one_call:

@@ -7,11 +7,12 @@ from typing import Final, NamedTuple
 
 from gateway.capabilities import fit
 from gateway.endpoints import Endpoint
-from gateway.params import ClientParams, refusing_in
+from gateway.params import ClientParams
 from gateway.resolve import Route
 from gateway.wires import CallMapping
 from providers.base import Batch, Dialect, Exchange
 from providers.new_id import new_id
+from translation.errors import InvalidRequest
 from translation.hygiene.reply import ReplyTidier
 from translation.hygiene.turn import tidied
 from translation.json_types import Json
@@ -47,8 +48,11 @@ def lifted(
     params = ClientParams(endpoint.dialect, body, turn, earlier)
     if endpoint.dialect == "chat":
         return turn, params
-    with refusing_in(params):
+    try:
         read = windowed(turn, native=native)
+    except InvalidRequest as refused:
+        params.rename(refused)
+        raise
     return (turn, params) if read is turn else (read, ClientParams(endpoint.dialect, body, read, earlier))
 
 

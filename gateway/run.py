@@ -8,15 +8,15 @@ from gateway.endpoints import Endpoint, Identity, Presentation
 from gateway.errors import TurnFailed
 from gateway.logs import note_unreported, note_warnings
 from gateway.loss_header import LOSS_HEADER, loss_header, unreported_in, warned_calls, warnings_in, warnings_of
-from gateway.params import refusing_in
 from gateway.plan import Relayed, Translated
 from gateway.streaming import Wire
 from gateway.wires import RelayedWire, TranslatedWire
+from translation.errors import InvalidRequest
 from translation.json_types import Json
 from translation.loss import Loss
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Run:
     """One response being produced: the client's body, who serves it, and how."""
 
@@ -49,13 +49,17 @@ class Run:
                 return told
             case Translated(exchange=translated, calls=calls, params=params):
                 collector = self.endpoint.collector(self.body, self.identity, self.presentation)
-                with refusing_in(params):
+                try:
                     async with aclosing(translated.batches()) as batches:
                         async for batch in batches:
                             said = batch if calls is None else calls.feed(batch)
                             self._warn(warnings_in(said))
                             self._miss(unreported_in(said))
                             collector.feed(said)
+                except InvalidRequest as refused:
+                    if params is not None:
+                        params.rename(refused)
+                    raise
                 if collector.failed is not None:
                     raise TurnFailed(collector.failed)
                 return collector.result()

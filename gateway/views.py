@@ -1,6 +1,7 @@
 """The two views of one body: what the reply reads back to the client, and what the upstream is asked."""
 
 from dataclasses import dataclass
+from typing import Final
 
 from gateway.continuation import Continuation
 from gateway.resolve import Route
@@ -26,6 +27,9 @@ class Keeping:
     def detached(self) -> bool:
         """Whether it goes on without the client that asked for it."""
         return self.background or self.logged
+
+
+NOTHING: Final = Keeping()
 
 
 def keeping(dialect: Dialect, body: Json, *, resumable: bool) -> Keeping:

@@ -6,10 +6,10 @@ from typing import Protocol
 from gateway.errors import TurnFailed, as_event
 from gateway.logs import note_failure, note_unreported, note_warnings
 from gateway.loss_header import unreported_in, warnings_in
-from gateway.params import ClientParams, refusing_in
+from gateway.params import ClientParams
 from providers.base import Batch, Exchange, RelayExchange
 from providers.incoming import Incoming, Iterated, Push
-from translation.errors import ProtocolViolation
+from translation.errors import InvalidRequest, ProtocolViolation
 from translation.events import Event, Failed, Noted, Opaque, Started
 from translation.json_types import Json
 
@@ -79,8 +79,12 @@ class TranslatedWire(Incoming[bytes]):
         return self.each()
 
     async def open(self) -> None:
-        with refusing_in(self._params):
+        try:
             await self._batches.open()
+        except InvalidRequest as refused:
+            if self._params is not None:
+                self._params.rename(refused)
+            raise
 
     def take(self) -> bytes:
         batch = self._take()

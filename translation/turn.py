@@ -8,9 +8,9 @@ from translation.json_types import Item, Json
 from translation.loss import Loss
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Turn:
-    """What a model is asked, whichever endpoint the request came in by.
+    """What a model is asked, whichever endpoint the request came in by. A value: whoever has one does not change it.
 
     `items` are Responses input items in full form: every item has `type`; every message has a list of parts.
     `tools` are Responses tool objects (flat functions, custom, namespace, hosted, ...) and `tool_choice` has the
