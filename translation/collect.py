@@ -59,10 +59,10 @@ class PartState:
 
     def end(self, final: Json | None) -> None:
         """The text is complete. `final` is the upstream's own object, if it sent one."""
-        self._final = final
+        self._final = self.snapshot() if final is None else final
 
     def snapshot(self) -> Json:
-        """The whole object as it is now; once ended, the upstream's own object if it sent one."""
+        """The whole object as it is now; once ended, as it was then, or the upstream's own object if it sent one."""
         if self._final is not None:
             return self._final
         whole = dict(self.start)
@@ -96,9 +96,12 @@ class ItemState:
 
     def end_part(self, part_index: int | None, final: Json | None) -> None:
         """A text is complete. `final` is the upstream's own part, or for the item itself the keys it settles."""
-        if part_index is None and final is not None:
-            final = {**self._whole.snapshot(), **final}
-        self.part(part_index).end(final)
+        if part_index is not None:
+            self.parts[part_index].end(final)
+        elif final is None:
+            self._whole.end(None)
+        else:
+            self._whole.end({**self._whole.snapshot(), **final})
 
     def add(self, delta: Delta) -> None:
         """Text for a part, or for the item itself."""

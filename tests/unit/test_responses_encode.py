@@ -1,7 +1,7 @@
 """Events to the Responses API's stream."""
 
 from itertools import groupby, pairwise
-from typing import Any
+from typing import Any, get_args
 
 import orjson
 import pytest
@@ -24,7 +24,7 @@ from translation.events import (
     Started,
 )
 from translation.grammar import Grammar
-from translation.responses.encode import ResponsesEncoder
+from translation.responses.encode import _WRITERS, ResponsesEncoder
 from translation.responses.resource import new_response
 from translation.responses.snapshot import Snapshot
 
@@ -173,6 +173,10 @@ def test_events_of_the_same_dialect_are_forwarded_under_our_numbers_and_ids() ->
         {"type": "response.odd", "sequence_number": 4, "item_id": "msg_1", "output_index": 0}
     ]
     assert of_type(events, "response.bare") == [{"type": "response.bare", "sequence_number": 5}]
+
+
+def test_every_event_is_told_but_what_is_noted_and_deltas_which_have_a_way_of_their_own() -> None:
+    assert set(get_args(Event)) - _WRITERS.keys() == {Delta, Noted}
 
 
 def test_the_head_is_not_changed() -> None:

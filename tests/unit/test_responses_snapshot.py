@@ -1,6 +1,6 @@
 """Events to one response object."""
 
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from openai.types.responses.response_error import ResponseError
@@ -286,3 +286,7 @@ def test_calls_that_were_left_out_or_cannot_be_read_are_told() -> None:
         collect(Started("up"), Noted(facts={"tool_warnings": warnings}), Finished("stop"))["tool_warnings"] == warnings
     )
     assert "tool_warnings" not in collect(Started("up"), Noted(facts={"service_tier": "flex"}), Finished("stop"))
+
+
+def test_every_event_is_taken() -> None:
+    assert set(get_args(Event)) == snapshot._APPLIERS.keys()

@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, assert_never
+from typing import Any, Final, NamedTuple
 
 import orjson
 
 from translation import sse
 from translation.channels import CHANNELS, Channel
-from translation.collect import PartState
+from translation.collect import ItemState, PartState
 from translation.events import (
     Annotated,
     Delta,
@@ -17,7 +17,6 @@ from translation.events import (
     Finished,
     ItemEnded,
     ItemStarted,
-    Noted,
     Opaque,
     PartEnded,
     PartStarted,
@@ -34,19 +33,64 @@ _OUTPUT_TEXT = "response.output_text"
 _FUNCTION_ARGUMENTS = "response.function_call_arguments"
 """The one channel whose `done` event repeats the call's name."""
 
+_BESIDE = {_OUTPUT_TEXT: b',"logprobs":%b', _FUNCTION_ARGUMENTS: b',"name":%b'}
+"""What a text's `done` event says beside the text."""
+
 _NO_LOGPROBS = b"[]}\n\n"
 """How a text delta ends when it has none."""
 
 
+def _frame(event_type: str, fields: bytes) -> bytes:
+    """A `%`-format of a frame, for its number and what `fields`, the rest of its JSON, is a format for. Filled in, it
+    costs a third of what building and dumping a dict does."""
+    name = event_type.encode()
+    return b'event: %b\ndata: {"type":"%b","sequence_number":%%d,%b}\n\n' % (name, name, fields)
+
+
+_LIFECYCLE = {
+    status: _frame(f"response.{status}", b'"response":%b')
+    for status in ("created", "in_progress", "completed", "incomplete", "failed")
+}
+_ITEM_ADDED = _frame("response.output_item.added", b'"output_index":%d,"item":%b')
+_ITEM_DONE = _frame("response.output_item.done", b'"output_index":%d,"item":%b')
+_ANNOTATED = _frame("response.output_text.annotation.added", b'%b,"annotation_index":%d,"annotation":%b')
+
+
 class _PartKind(NamedTuple):
-    """`<name>.added` and `<name>.done` are event types; `index_key` is where they say which part of the item it is."""
+    """Frames around a part, for its address and itself; `index_key` is where they say which part of the item it is."""
+
+    added: bytes
+    done: bytes
+    index_key: bytes
+
+    @classmethod
+    def named(cls, name: str, index_key: bytes) -> "_PartKind":
+        return cls(_frame(f"{name}.added", b'%b,"part":%b'), _frame(f"{name}.done", b'%b,"part":%b'), index_key)
+
+
+_CONTENT = _PartKind.named("response.content_part", b"content_index")
+_SUMMARY = _PartKind.named("response.reasoning_summary_part", b"summary_index")
+
+
+class _Channel(NamedTuple):
+    """Frames of a text: `delta` is what stands before and after its address in a format for its pieces; `done` is for
+    its address, itself, and what has to be said beside it, if anything."""
 
     name: str
-    index_key: str
+    key: str
+    delta: tuple[bytes, ...]
+    done: bytes
+
+    @classmethod
+    def of(cls, channel: Channel) -> "_Channel":
+        name, key = channel
+        logprobs = b',"logprobs":[]' if name == _OUTPUT_TEXT else b""
+        delta = _frame(f"{name}.delta", b'%%b,"delta":%%b%b' % logprobs)
+        done = _frame(f"{name}.done", b'%%b,"%b":%%b%b' % (key.encode(), _BESIDE.get(name, b"%b")))
+        return cls(name, key, tuple(delta.split(b"%b", 1)), done)
 
 
-_CONTENT = _PartKind("response.content_part", "content_index")
-_SUMMARY = _PartKind("response.reasoning_summary_part", "summary_index")
+_CHANNELS = {noun: _Channel.of(channel) for noun, channel in CHANNELS.items()}
 
 
 @dataclass(slots=True)
@@ -54,10 +98,11 @@ class _Text:
     """One text on its way out: where it goes, and the frame its deltas are cut from."""
 
     state: PartState
-    address: Json
-    channel: Channel | None
+    address: bytes
+    """The fields that say which text it is, as they stand in each of its events."""
+    channel: _Channel | None
     template: bytes
-    """A `%`-format for sequence number and encoded text: a fifth of what building and dumping a dict costs."""
+    """A `%`-format for sequence number and encoded text."""
     append: Callable[[str], None]
     """`state.append`: looked up once, called for every delta."""
     open: bool = True
@@ -108,7 +153,8 @@ class ResponsesEncoder:
                 # A turn may fail before it starts; clients want to hear of a response before it ends.
                 frames += self._open()
             self._snapshot.apply(event)
-            frames += self._write(event)
+            if (write := _WRITERS.get(type(event))) is not None:
+                frames += write(self, event)
         return frames[0] if len(frames) == 1 else b"".join(frames)
 
     def withdraw(self, frames: bytes) -> bytes:
@@ -124,74 +170,59 @@ class ResponsesEncoder:
             return b"%b%b}\n\n" % (frame.removesuffix(_NO_LOGPROBS), orjson.dumps(logprobs))
         return frame
 
-    def _write(self, event: Event) -> list[bytes]:
-        match event:
-            case ItemStarted():
-                return self._start_item(event)
-            case PartStarted():
-                return self._start_part(event)
-            case PartEnded():
-                return self._end_part(event)
-            case ItemEnded():
-                return self._end_item(event)
-            case Annotated():
-                return self._annotate(event)
-            case Progressed():
-                return self._progress(event)
-            case Opaque():
-                return self._forward(event)
-            case Started():
-                return self._open()
-            case Finished() | Failed():
-                return self._end()
-            case Noted() | Delta():
-                return []  # usage and facts are told by the terminal event; deltas are written by feed
-            case _:
-                assert_never(event)
-
-    def _frame(self, event_type: str, fields: Json) -> bytes:
-        self._sequence += 1
-        return sse.encode(event_type, orjson.dumps({"type": event_type, "sequence_number": self._sequence} | fields))
-
     def _delta_frame(self, text: _Text, piece: str) -> bytes:
         self._sequence += 1
         return text.template % (self._sequence, orjson.dumps(piece))
 
-    def _open(self) -> list[bytes]:
-        lifecycle = {"response": self.response}
-        return [self._frame("response.created", lifecycle), self._frame("response.in_progress", lifecycle)]
+    def _foreign_frame(self, event_type: str, fields: Json) -> bytes:
+        """A frame whose type an upstream had a word in, so that it may have to be escaped."""
+        self._sequence += 1
+        return sse.encode(event_type, orjson.dumps({"type": event_type, "sequence_number": self._sequence} | fields))
 
-    def _end(self) -> list[bytes]:
+    def _open(self, _started: Started | None = None) -> list[bytes]:
+        response = orjson.dumps(self.response)
+        self._sequence += 2
+        created, in_progress = _LIFECYCLE["created"], _LIFECYCLE["in_progress"]
+        return [created % (self._sequence - 1, response), in_progress % (self._sequence, response)]
+
+    def _end(self, _ended: Finished | Failed) -> list[bytes]:
         self.ended = True
-        end = self._frame(f"response.{self.response['status']}", {"response": self.response}) + sse.DONE
+        self._sequence += 1
+        response = self.response
+        end = _LIFECYCLE[response["status"]] % (self._sequence, orjson.dumps(response)) + sse.DONE
         self._end_bytes = len(end)
         return [end]
 
     def _start_item(self, event: ItemStarted) -> list[bytes]:
         index = event.index
-        item = self._snapshot.items[index].start
-        address = {"item_id": item["id"], "output_index": index}
-        channel = CHANNELS.get((item["type"], None))
-        text = self._texts[index, None] = _new_text(self._snapshot.items[index].part(None), address, channel)
-        added = self._frame("response.output_item.added", {"output_index": index, "item": _emptied(item, channel)})
+        state = self._snapshot.items[index]
+        item = state.start
+        channel = _CHANNELS.get((state.type, None))
+        address = b'"item_id":%b,"output_index":%d' % (orjson.dumps(item["id"]), index)
+        text = self._texts[index, None] = _new_text(state.part(None), address, channel)
+        self._sequence += 1
+        added = _ITEM_ADDED % (self._sequence, index, orjson.dumps(_emptied(item, channel)))
         return [added, *self._write_rest(text, "", item)]
 
     def _start_part(self, event: PartStarted) -> list[bytes]:
-        item = self._snapshot.items[event.index]
-        kind = _kind_of(event.part)
-        position = sum(_kind_of(part.start) is kind for part in item.parts[:-1])
-        address = {**self._texts[event.index, None].address, kind.index_key: position}
-        channel = CHANNELS.get((item.type, event.part.get("type")))
+        item, part = self._snapshot.items[event.index], event.part
+        kind = _kind_of(part)
+        earlier = item.parts[:-1]
+        position = sum(_kind_of(each.start) is kind for each in earlier) if earlier else 0
+        channel = _CHANNELS.get((item.type, part.get("type")))
+        address = b'%b,"%b":%d' % (self._texts[event.index, None].address, kind.index_key, position)
         text = self._texts[event.index, event.part_index] = _new_text(item.parts[-1], address, channel)
-        added = self._frame(f"{kind.name}.added", {**address, "part": _emptied(event.part, channel)})
-        return [added, *self._write_rest(text, "", event.part)]
+        self._sequence += 1
+        added = kind.added % (self._sequence, address, orjson.dumps(_emptied(part, channel)))
+        return [added, *self._write_rest(text, "", part)]
 
     def _end_part(self, event: PartEnded) -> list[bytes]:
         text = self._texts[event.index, event.part_index]
         part = text.state.snapshot()
         if event.part_index is not None:
             frames = self._end_text(text, part)
-            frames.append(self._frame(f"{_kind_of(text.state.start).name}.done", {**text.address, "part": part}))
+            self._sequence += 1
+            frames.append(_kind_of(text.state.start).done % (self._sequence, text.address, orjson.dumps(part)))
             return frames
         if part["type"] == "function_call" and not part.get("arguments"):
             return []  # whether they become "{}" depends on how the item ends
@@ -201,21 +232,24 @@ class ResponsesEncoder:
         text = self._texts[event.index, None]
         item = self._snapshot.items[event.index].snapshot()
         frames = self._end_text(text, item) if text.open else []
-        frames.append(self._frame("response.output_item.done", {"output_index": event.index, "item": item}))
+        self._sequence += 1
+        frames.append(_ITEM_DONE % (self._sequence, event.index, orjson.dumps(item)))
         return frames
 
     def _end_text(self, text: _Text, whole: Json) -> list[bytes]:
         """The text's `done` event, after a delta of what no delta has said: `done` only repeats."""
         text.open = False
-        if text.channel is None or not isinstance(said := whole.get(text.channel.key), str):
+        channel = text.channel
+        if channel is None or not isinstance(said := whole.get(channel.key), str):
             return []
         frames = self._write_rest(text, text.state.text, whole)
-        fields = {**text.address, text.channel.key: said}
-        if text.channel.name == _OUTPUT_TEXT:
-            fields["logprobs"] = whole.get("logprobs") or []
-        elif text.channel.name == _FUNCTION_ARGUMENTS:
-            fields["name"] = whole.get("name")
-        frames.append(self._frame(f"{text.channel.name}.done", fields))
+        self._sequence += 1
+        beside = b""
+        if channel.name == _OUTPUT_TEXT:
+            beside = orjson.dumps(whole.get("logprobs") or [])
+        elif channel.name == _FUNCTION_ARGUMENTS:
+            beside = orjson.dumps(whole.get("name"))
+        frames.append(channel.done % (self._sequence, text.address, orjson.dumps(said), beside))
         return frames
 
     def _write_rest(self, text: _Text, said: str, whole: Json) -> list[bytes]:
@@ -227,13 +261,14 @@ class ResponsesEncoder:
 
     def _annotate(self, event: Annotated) -> list[bytes]:
         text = self._texts[event.index, event.part_index]
+        self._sequence += 1
         position = len(text.state.annotations) - 1
-        fields = {**text.address, "annotation_index": position, "annotation": event.annotation}
-        return [self._frame("response.output_text.annotation.added", fields)]
+        return [_ANNOTATED % (self._sequence, text.address, position, orjson.dumps(event.annotation))]
 
     def _progress(self, event: Progressed) -> list[bytes]:
-        fields = {**self._texts[event.index, None].address, **(event.extra or {})}
-        return [self._frame(f"response.{self._snapshot.items[event.index].type}.{event.phase}", fields)]
+        item = self._snapshot.items[event.index]
+        fields = {**_address_of(item, event.index), **(event.extra or {})}
+        return [self._foreign_frame(f"response.{item.type}.{event.phase}", fields)]
 
     def _forward(self, event: Opaque) -> list[bytes]:
         # Before response.created no event has a place; what an upstream says that early is dropped.
@@ -241,25 +276,40 @@ class ResponsesEncoder:
             return []
         fields = {key: value for key, value in event.payload.items() if key != "sequence_number"}
         if event.index is not None:
-            ours = self._texts[event.index, None].address
+            ours = _address_of(self._snapshot.items[event.index], event.index)
             fields |= {key: value for key, value in ours.items() if key in fields}
-        return [self._frame(fields["type"], fields)]
+        return [self._foreign_frame(fields["type"], fields)]
+
+
+def _address_of(item: ItemState, index: int) -> Json:
+    return {"item_id": item.start["id"], "output_index": index}
 
 
 def _kind_of(part: Json) -> _PartKind:
     return _SUMMARY if part.get("type") == "summary_text" else _CONTENT
 
 
-def _emptied(whole: Json, channel: Channel | None) -> Json:
+def _emptied(whole: Json, channel: _Channel | None) -> Json:
     """What is announced has no text yet: clients add up deltas, and some read nothing else."""
     return {**whole, channel.key: ""} if channel is not None and whole.get(channel.key) else whole
 
 
-def _new_text(state: PartState, address: Json, channel: Channel | None) -> _Text:
-    if channel is None:
-        return _Text(state, address, None, b"", state.append)
-    event_type = f"{channel.name}.delta".encode()
-    logprobs = b',"logprobs":[]' if channel.name == _OUTPUT_TEXT else b""
-    fields = orjson.dumps(address)[1:-1].replace(b"%", b"%%")
-    template = b'event: %b\ndata: {"type":"%b","sequence_number":%%d,%b,"delta":%%b%b}\n\n'
-    return _Text(state, address, channel, template % (event_type, event_type, fields, logprobs), state.append)
+def _new_text(state: PartState, address: bytes, channel: _Channel | None) -> _Text:
+    template = b"" if channel is None else address.replace(b"%", b"%%").join(channel.delta)
+    return _Text(state, address, channel, template, state.append)
+
+
+_WRITERS: Final[dict[type[Event], Callable[[ResponsesEncoder, Any], list[bytes]]]] = {
+    Started: ResponsesEncoder._open,
+    ItemStarted: ResponsesEncoder._start_item,
+    PartStarted: ResponsesEncoder._start_part,
+    PartEnded: ResponsesEncoder._end_part,
+    ItemEnded: ResponsesEncoder._end_item,
+    Annotated: ResponsesEncoder._annotate,
+    Progressed: ResponsesEncoder._progress,
+    Opaque: ResponsesEncoder._forward,
+    Finished: ResponsesEncoder._end,
+    Failed: ResponsesEncoder._end,
+}
+"""What tells each event: found at once, where `match` asks for class after class. Deltas are written by `feed`, what is
+Noted is told by the terminal event."""

@@ -1,7 +1,7 @@
 """Adds events up to a response object: the reply without streaming, and what a stream's last event holds."""
 
 from collections.abc import Callable, Sequence
-from typing import assert_never
+from typing import Any, Final
 
 from translation.collect import ItemState
 from translation.events import (
@@ -90,7 +90,7 @@ class Snapshot:
     def feed(self, batch: Sequence[Event]) -> None:
         """Take one batch."""
         for event in batch:
-            self.apply(event)
+            _APPLIERS[type(event)](self, event)
 
     def result(self) -> Json:
         """The response object, for whoever collects replies of any dialect."""
@@ -98,31 +98,29 @@ class Snapshot:
 
     def apply(self, event: Event) -> None:
         """Take one event."""
-        match event:
-            case Delta():
-                self.items[event.index].add(event)
-            case Started():
-                self._merge(event.response or {})
-            case ItemStarted():
-                self.items.append(ItemState(event.item if self._seal is None else self._seal.begun(event.item)))
-            case PartStarted():
-                self.items[event.index].start_part(event.part)
-            case PartEnded():
-                self.items[event.index].end_part(event.part_index, event.part)
-            case ItemEnded():
-                self._end_item(event)
-            case Annotated():
-                self.items[event.index].part(event.part_index).annotations.append(event.annotation)
-            case Noted():
-                self._note(event)
-            case Progressed() | Opaque():
-                pass  # they leave nothing in an item: where they matter, ItemEnded carries the upstream's own
-            case Finished():
-                self._finish(event)
-            case Failed():
-                self._fail(event)
-            case _:
-                assert_never(event)
+        _APPLIERS[type(event)](self, event)
+
+    def _start(self, event: Started) -> None:
+        if event.response:
+            self._merge(event.response)
+
+    def _start_item(self, event: ItemStarted) -> None:
+        self.items.append(ItemState(event.item if self._seal is None else self._seal.begun(event.item)))
+
+    def _start_part(self, event: PartStarted) -> None:
+        self.items[event.index].start_part(event.part)
+
+    def _add(self, event: Delta) -> None:
+        self.items[event.index].add(event)
+
+    def _annotate(self, event: Annotated) -> None:
+        self.items[event.index].part(event.part_index).annotations.append(event.annotation)
+
+    def _end_part(self, event: PartEnded) -> None:
+        self.items[event.index].end_part(event.part_index, event.part)
+
+    def _leave(self, event: Progressed | Opaque) -> None:
+        """They leave nothing in an item: where they matter, ItemEnded carries the upstream's own."""
 
     def _merge(self, upstream: Json) -> None:
         """Keep what only a Responses upstream can know; what the client asked for and who answered stay ours."""
@@ -164,7 +162,8 @@ class Snapshot:
 
     def _finish(self, event: Finished) -> None:
         upstream = event.response or {}
-        self._merge(upstream)
+        if upstream:
+            self._merge(upstream)
         self._usage = event.usage or self._usage
         incomplete = event.reason in _INCOMPLETE or upstream.get("status") == "incomplete"
         details = upstream.get("incomplete_details")
@@ -202,3 +201,20 @@ def _broken_off(state: ItemState) -> Json:
     if item.get("status") == "incomplete" and item["type"] in _FAILING_ITEMS:
         return {**item, "status": "failed"}
     return item
+
+
+_APPLIERS: Final[dict[type[Event], Callable[[Snapshot, Any], None]]] = {
+    Started: Snapshot._start,
+    ItemStarted: Snapshot._start_item,
+    PartStarted: Snapshot._start_part,
+    Delta: Snapshot._add,
+    Annotated: Snapshot._annotate,
+    PartEnded: Snapshot._end_part,
+    ItemEnded: Snapshot._end_item,
+    Progressed: Snapshot._leave,
+    Opaque: Snapshot._leave,
+    Noted: Snapshot._note,
+    Finished: Snapshot._finish,
+    Failed: Snapshot._fail,
+}
+"""What takes each event: found at once, where `match` asks for class after class."""
