@@ -87,6 +87,7 @@ class EventStream(Response):
         self._wire = wire
         self._frames = wire if isinstance(wire, Incoming) else Iterated(wire.frames(), b"")
         self._take = self._frames.take
+        self._take_alike = self._frames.take_alike
         self._recording = recording
         self._drain = drain
         self._keepalive_s = keepalive_s
@@ -151,17 +152,23 @@ class EventStream(Response):
         if not self._complete:
             await self._write(b"", last=True)
 
-    def _push(self) -> bool:
+    def _push(self, read: bytes) -> bool:
         """Send what came without waking this stream's task, where sending it is all there is to do: so it is with nine
         reads in ten, and a task's turn costs as much as their translation."""
-        if self._writer is None:
+        writer = self._writer
+        if writer is None:
             return False
         try:
+            if read and writer.ready and (made := self._take_alike(read)) is not None:
+                if made:
+                    writer.write(made)
+                    self._last_sent = self._loop.time()
+                return True
             made = self._take()
         except Exception as failure:
             self._failure = failure
             return False
-        if self._frames.ended or (made and not self._writer.write(made)):
+        if self._frames.ended or (made and not writer.write(made)):
             self._unsent = made
             return False
         self._last_sent = self._loop.time()

@@ -1,6 +1,6 @@
 """The two ways a response reaches its client: translated from events, or relayed as it came."""
 
-from collections.abc import AsyncGenerator, Awaitable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import Protocol
 
 from gateway.errors import TurnFailed, as_event
@@ -9,6 +9,8 @@ from gateway.loss_header import unreported_in, warnings_in
 from gateway.params import ClientParams
 from providers.base import Batch, Exchange, RelayExchange
 from providers.incoming import Incoming, Iterated, Push
+from providers.spoken import Run
+from providers.wire import WireExchange
 from translation.errors import InvalidRequest, ProtocolViolation
 from translation.events import Event, Failed, Noted, Opaque, Started
 from translation.json_types import Json
@@ -72,6 +74,10 @@ class TranslatedWire(Incoming[bytes]):
         self._params = params
         self._encoder = encoder
         self._encode = encoder.feed
+        self._say: Callable[[tuple[int, int | None], Sequence[str]], bytes] | None = getattr(encoder, "say", None)
+        # What is mapped is looked at event by event.
+        self._running = exchange if calls is None and isinstance(exchange, WireExchange) else None
+        self._run: Run | None = None
         self._failed: Failed | None = None
         self._ending: Batch = ()
 
@@ -88,6 +94,8 @@ class TranslatedWire(Incoming[bytes]):
 
     def take(self) -> bytes:
         batch = self._take()
+        if self._running is not None:
+            self._run = self._running.run
         if not batch:
             if self._batches.ended:
                 raise ProtocolViolation("the upstream's turn stopped without an end")
@@ -102,6 +110,12 @@ class TranslatedWire(Incoming[bytes]):
             self._ending = batch
             self._failed = self._encoder.failed
         return frames
+
+    def take_alike(self, read: bytes) -> bytes | None:
+        run = self._run
+        if run is None or self._say is None or (texts := run.texts_of(read)) is None:
+            return None
+        return self._say(run.place, texts)
 
     def arrival(self, push: Push | None = None) -> Awaitable[None]:
         return self._batches.arrival(push)

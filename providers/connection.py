@@ -153,7 +153,13 @@ class Connection(asyncio.Protocol):
         waiter = self._waiter
         if waiter is None or waiter.done:
             return
-        if (push := self._push) is not None and push():
+        pieces = self._pieces
+        if len(pieces) > 1:
+            pieces[:] = [b"".join(pieces)]
+        more_may_follow = not (self.whole or self._paused) and self._failure is None
+        if (push := self._push) is not None and push(pieces[0] if pieces and more_may_follow else b""):
+            pieces.clear()
+            self._held = 0
             self._waiting_since = self._now()
         else:
             waiter.arrive()

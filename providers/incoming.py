@@ -6,8 +6,11 @@ from typing import Generic, TypeAlias, TypeVar
 
 T = TypeVar("T")
 
-Push: TypeAlias = Callable[[], bool]
+Push: TypeAlias = Callable[[bytes], bool]
 """Takes what has come and deals with it on the spot; False leaves it to the task that waits. Never waits, never raises.
+
+It is given the bytes that came, where they are all there is to take and more may follow, else none. Having dealt with
+those it need not take them: after True whoever has them drops them.
 
 Waking a task for a piece costs more than all that is done with it, where pieces come one by one.
 """
@@ -31,6 +34,11 @@ class Incoming(ABC, Generic[T]):
 
         Raises what went wrong: a reply that broke off raises, it does not end.
         """
+
+    def take_alike(self, read: bytes) -> T | None:
+        """The piece that what a push was given makes, if that is more of the same as the last one; else None, and it is
+        to be taken. A short way: it leaves out everything a take looks at that cannot have changed."""
+        return None
 
     @abstractmethod
     def arrival(self, push: Push | None = None) -> Awaitable[None]:
@@ -86,7 +94,7 @@ class Iterated(Incoming[T]):
                 self.ended = True
             except Exception as failure:
                 self._failure = failure
-            going_on = push is not None and push()
+            going_on = push is not None and push(b"")
 
     async def close(self, *, whole: bool = False) -> None:
         await self._pieces.aclose()

@@ -29,6 +29,21 @@ from translation.sse import Frame, FrameDecoder
 from translation.turn import Turn
 
 
+class Run(Protocol):
+    """Chunks that differ from the last one in their text only, as most of most streams do."""
+
+    @property
+    def place(self) -> tuple[int, int | None]:
+        """The item and part that the texts go to."""
+        ...
+
+    def texts_of(self, read: bytes) -> list[str] | None:
+        """The texts of a read that is nothing but frames of such chunks, without empty ones; None for any other."""
+        ...
+
+    def deltas(self, texts: Sequence[str]) -> list[Event]: ...
+
+
 class Decoder(Protocol):
     """Chunks, or one whole answer, to events."""
 
@@ -36,8 +51,12 @@ class Decoder(Protocol):
     def usage(self) -> Usage | None: ...
     def feed(self, chunk: Json) -> list[Event]: ...
     def read(self, payloads: Sequence[bytes]) -> list[Event]: ...
-    def read_alike(self, read: bytes) -> list[Event] | None: ...
     def finish(self) -> list[Event]: ...
+
+    @property
+    def run(self) -> Run | None:
+        """What the next chunks are like if they only say more of one text, where that can be told."""
+        ...
 
 
 class Frames(Protocol):

@@ -13,7 +13,7 @@ from providers.counting import Counter
 from providers.errors import ProviderError, UpstreamGarbled
 from providers.http import AFTER_END_S, Reply, Upstream
 from providers.incoming import Incoming, Push
-from providers.spoken import RELAYED, SPOKEN, SSE, Decoder, Framing, Relayed, closing
+from providers.spoken import RELAYED, SPOKEN, SSE, Decoder, Framing, Relayed, Run, closing
 from translation.errors import ProtocolViolation
 from translation.events import Event, Failed, Finished
 from translation.json_types import Json
@@ -148,11 +148,19 @@ class WireExchange(Incoming[Batch]):
             return self._end(self._said)
         if self._wait_until is not None:
             return self._take_late(reply, self._wait_until)
+        run = self.run
         read = reply.take()
-        batch = self._decoder.read_alike(read) if self._frames.between else None
-        if batch is None:
+        texts = run.texts_of(read) if run is not None else None
+        if run is None or texts is None:
             return self._take_any(reply, read)
+        batch = run.deltas(texts)
         return self._end([*batch, *self._finish()]) if reply.ended else batch
+
+    @property
+    def run(self) -> Run | None:
+        """What the next read is like, if it is whole chunks that only say more of one text. Whoever asked it for the
+        texts of a read has taken that read."""
+        return self._decoder.run if self._frames.between and self._wait_until is None else None
 
     def arrival(self, push: Push | None = None) -> Awaitable[None]:
         assert self._reply is not None  # without one, the first take ends it

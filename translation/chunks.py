@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import Final
 
 import orjson
 
@@ -13,14 +14,12 @@ class ChunkDecoder(ABC):
     """Looks at every chunk by itself, and at none once it has `ended`."""
 
     ended = False
+    run: Final = None
+    """Chunks are not compared with the last one: each read is cut into them, for `read`."""
 
     @abstractmethod
     def feed(self, chunk: Json) -> list[Event]:
         """Take one chunk; return what it means, possibly nothing."""
-
-    def read_alike(self, read: bytes) -> list[Event] | None:
-        """Never: each read is cut into chunks, for `read`."""
-        return None
 
     def read(self, payloads: Sequence[bytes]) -> list[Event]:
         """`feed` for chunks as their bytes came. Raises orjson.JSONDecodeError too, but not after the end."""

@@ -502,6 +502,5 @@ def test_events_are_read_as_their_bytes_came() -> None:
     decoder = AnthropicDecoder(counting_ids())
     events = decoder.read([orjson.dumps(event) for event in text_events("a", "b")])
     assert [event.text for event in events if isinstance(event, Delta)] == ["a", "b"]
-    assert decoder.read_alike(b"data: {}\n\n") is None
     with pytest.raises(orjson.JSONDecodeError):
         AnthropicDecoder(counting_ids()).read([b"{"])

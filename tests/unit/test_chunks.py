@@ -34,5 +34,7 @@ def test_what_is_no_json_before_the_end_is_told_of() -> None:
         GeminiDecoder(new_id).read([orjson.dumps(gemini.chunk(gemini.text("a"))), b"{"])
 
 
-def test_every_read_is_cut_into_chunks() -> None:
-    assert GeminiDecoder(new_id).read_alike(b"data: {}\n\n") is None
+def test_no_chunk_is_taken_for_one_like_the_last() -> None:
+    decoder = GeminiDecoder(new_id)
+    decoder.read([orjson.dumps(gemini.chunk(gemini.text("a")))] * 2)
+    assert decoder.run is None

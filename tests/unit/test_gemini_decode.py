@@ -343,7 +343,6 @@ def test_odd_values_say_nothing() -> None:
 
 def test_bytes_are_read_as_the_chunk_they_hold() -> None:
     decoder = GeminiDecoder(counting_ids())
-    assert decoder.read_alike(b"data: {}\n\n") is None
     assert decoder.read([orjson.dumps(chunk(text("a")))]) == GeminiDecoder(counting_ids()).feed(chunk(text("a")))
     with pytest.raises(orjson.JSONDecodeError):
         decoder.read([b"{"])

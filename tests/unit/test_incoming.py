@@ -51,7 +51,8 @@ async def test_a_push_takes_what_comes_for_as_long_as_it_will() -> None:
     incoming = Iterated(Pieces("a", "b", "c", "d")(), "")
     pushed: list[str] = []
 
-    def push() -> bool:
+    def push(read: bytes) -> bool:
+        assert read == b""
         if len(pushed) == 2:
             return False
         pushed.append(incoming.take())
@@ -64,5 +65,5 @@ async def test_a_push_takes_what_comes_for_as_long_as_it_will() -> None:
 
 async def test_a_push_hears_of_the_end() -> None:
     incoming = Iterated(Pieces("a")(), "")
-    await incoming.arrival(lambda: bool(incoming.take()))
+    await incoming.arrival(lambda _: bool(incoming.take()))
     assert incoming.ended

@@ -243,7 +243,6 @@ def test_nothing_comes_after_the_end() -> None:
     decoder.read([line(chunk("Yes")), line(last()), b"data: [DONE]"])
     assert decoder.feed(chunk("more")) == decoder.finish() == []
     assert decoder.usage == USAGE
-    assert decoder.read_alike(line(chunk("more"))) is None
 
 
 @pytest.mark.parametrize(

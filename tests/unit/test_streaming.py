@@ -354,6 +354,7 @@ class PushedWire(Incoming[bytes]):
     def __init__(self) -> None:
         self.closed = False
         self.has_content = True
+        self.alike: bytes | None = None
         self.awaited = asyncio.Event()
         self._came: bytes | Exception = b""
         self._push: Push | None = None
@@ -369,6 +370,9 @@ class PushedWire(Incoming[bytes]):
         self.ended = came == END
         return came
 
+    def take_alike(self, read: bytes) -> bytes | None:
+        return self.alike
+
     async def arrival(self, push: Push | None = None) -> None:
         self._push = push
         self._arrived.clear()
@@ -378,12 +382,17 @@ class PushedWire(Incoming[bytes]):
     async def close(self, *, whole: bool = False) -> None:
         self.closed = True
 
-    async def come(self, what: bytes | Exception) -> bool:
+    async def come_alike(self, what: bytes, alike: bytes | None) -> bool:
+        """`come`, offered to the push as bytes that make the frames `alike`."""
+        self.alike = alike
+        return await self.come(what, offered=what)
+
+    async def come(self, what: bytes | Exception, offered: bytes = b"") -> bool:
         """Whether it was pushed on at once."""
         await self.awaited.wait()
         self._came = what
         assert self._push is not None
-        if self._push():
+        if self._push(offered):
             return True
         self.awaited.clear()
         self._arrived.set()
@@ -405,9 +414,13 @@ class Writer:
     def __init__(self, client: Client) -> None:
         self._client = client
 
+    @property
+    def ready(self) -> bool:
+        return self._client.reads.is_set()
+
     def write(self, piece: bytes) -> bool:
         assert piece
-        if not self._client.reads.is_set():
+        if not self.ready:
             return False
         self._client.body += piece
         return True
@@ -432,6 +445,36 @@ async def test_what_comes_once_a_stream_has_begun_is_sent_on_the_spot() -> None:
 
     await alongside(pushing(wire, client), act)
     assert (client.body, client.done, wire.closed) == (CONTENT + END, True, True)
+
+
+async def test_what_is_like_the_last_is_sent_without_being_taken() -> None:
+    client, wire = Client(), PushedWire()
+
+    async def act() -> None:
+        assert await wire.come_alike(OPENING, CONTENT)
+        assert await wire.come_alike(OPENING, b"")
+        assert client.body == CONTENT
+        assert await wire.come_alike(OPENING, None)
+        assert client.body == CONTENT + OPENING
+        assert not await wire.come_alike(END, None)
+
+    await alongside(pushing(wire, client), act)
+    assert client.body == CONTENT + OPENING + END
+
+
+async def test_what_is_like_the_last_is_taken_where_its_reader_is_not_ready() -> None:
+    client, wire = Client(), PushedWire()
+
+    async def act() -> None:
+        await wire.awaited.wait()
+        client.reads.clear()
+        assert not await wire.come_alike(OPENING, CONTENT)
+        client.reads.set()
+        await client.has(OPENING)
+        await wire.come(END)
+
+    await alongside(pushing(wire, client), act)
+    assert client.body == OPENING + END
 
 
 async def test_what_comes_before_the_stream_has_begun_is_left_to_it() -> None:

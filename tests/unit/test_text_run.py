@@ -15,7 +15,7 @@ from translation.sse import FrameDecoder, data
 
 
 def run_of(payload: bytes, text: str) -> TextRun:
-    run = TextRun.learn(payload, "content", text)
+    run = TextRun.learn(payload, "content", Delta(0, 0, text))
     assert run is not None
     return run
 
@@ -36,7 +36,7 @@ def test_a_space_after_the_colon_is_learnt_too() -> None:
 @given(st.lists(st.text(), min_size=1))
 def test_the_texts_of_frames_like_the_learnt_one_are_what_parsing_gives(texts: list[str]) -> None:
     read = b"".join(data(orjson.dumps(said(text))) for text in texts)
-    assert run_of(HELLO, "Hello").texts_of(read) == texts
+    assert run_of(HELLO, "Hello").texts_of(read) == [text for text in texts if text]
 
 
 FRAME = data(HELLO)
@@ -91,7 +91,7 @@ def test_any_other_chunk_has_to_be_parsed(payload: bytes) -> None:
     ids=["no such field", "the field twice", "escaped in another way"],
 )
 def test_where_the_bytes_leave_a_doubt_nothing_is_learnt(payload: bytes, text: str) -> None:
-    assert TextRun.learn(payload, "content", text) is None
+    assert TextRun.learn(payload, "content", Delta(0, 0, text)) is None
 
 
 def events_of(chunks: list[Json], *, as_bytes: bool) -> list[Event]:
@@ -108,8 +108,9 @@ def events_of_reads(chunks: list[Json], frames_per_read: int) -> list[Event]:
     events: list[Event] = []
     for start in range(0, len(encoded), frames_per_read):
         read = b"".join(encoded[start : start + frames_per_read])
-        alike = decoder.read_alike(read) if frames.between else None
-        events += decoder.read(frames.payloads(read)) if alike is None else alike
+        run = decoder.run if frames.between else None
+        texts = None if run is None else run.texts_of(read)
+        events += decoder.read(frames.payloads(read)) if run is None or texts is None else run.deltas(texts)
     return events + decoder.finish()
 
 
@@ -155,4 +156,5 @@ def test_a_run_is_read_without_being_parsed(monkeypatch: pytest.MonkeyPatch) -> 
     payload = orjson.dumps(said("c"))
     monkeypatch.setattr(decoder, "feed", None)
     assert decoder.read([payload, payload]) == [Delta(0, 0, "c"), Delta(0, 0, "c")]
-    assert decoder.read_alike(data(payload) * 3) == [Delta(0, 0, "c")] * 3
+    assert decoder.run is not None
+    assert (decoder.run.place, decoder.run.texts_of(data(payload) * 3)) == ((0, 0), ["c"] * 3)

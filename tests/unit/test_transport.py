@@ -234,10 +234,11 @@ async def test_what_comes_is_pushed_to_who_waits_until_that_is_refused() -> None
         assert isinstance(body, Body)
         pushed: list[bytes] = []
 
-        def push() -> bool:
+        def push(read: bytes) -> bool:
             if len(pushed) == 2:
                 return False
-            pushed.append(body.take())
+            # What it was given need not be taken.
+            pushed.append(body.take() if pushed else read)
             go_on[len(pushed)].set()
             return True
 
@@ -260,7 +261,7 @@ async def test_nothing_is_pushed_once_its_wait_was_cancelled() -> None:
             await body.arrival()
         pushed: list[bytes] = []
 
-        def push() -> bool:
+        def push(_: bytes) -> bool:
             pushed.append(body.take())
             return True
 
@@ -288,12 +289,11 @@ async def test_silence_after_a_push_is_a_read_timeout() -> None:
         more.set()
         pushed: list[bytes] = []
 
-        def push() -> bool:
+        def refuse(_: bytes) -> bool:
+            if pushed:
+                return False
             pushed.append(body.take())
             return True
-
-        def refuse() -> bool:
-            return not pushed and push()
 
         async with asyncio.timeout(5):
             await body.arrival(refuse)
@@ -301,3 +301,41 @@ async def test_silence_after_a_push_is_a_read_timeout() -> None:
         with pytest.raises(httpx.ReadTimeout):
             body.take()
         await body.close()
+
+
+async def test_chunks_of_one_read_are_pushed_as_one() -> None:
+    more = asyncio.Event()
+    async with talking(reply(b"one", Pause(more), Raw(b"3\r\ntwo\r\n3\r\n-th\r\n"), Hang())) as (transport, upstream):
+        body = (await transport.handle_async_request(post(upstream))).stream
+        assert isinstance(body, Body)
+        while not body.take():
+            await body.arrival()
+        more.set()
+        offered: list[bytes] = []
+
+        def refuse(read: bytes) -> bool:
+            offered.append(read)
+            return False
+
+        async with asyncio.timeout(5):
+            await body.arrival(refuse)
+        assert offered == [b"two-th"]
+        assert body.take() == b"two-th"
+        await body.close()
+
+
+async def test_a_last_piece_is_not_offered_as_one_that_more_may_follow() -> None:
+    more = asyncio.Event()
+    async with talking(reply(b"one", Pause(more), Raw(b"3\r\ntwo\r\n0\r\n\r\n"))) as (transport, upstream):
+        body = (await transport.handle_async_request(post(upstream))).stream
+        assert isinstance(body, Body)
+        while not body.take():
+            await body.arrival()
+        more.set()
+
+        def push(read: bytes) -> bool:
+            return bool(read)
+
+        async with asyncio.timeout(5):
+            await body.arrival(push)
+        assert (body.take(), body.ended) == (b"two", True)

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from enum import Enum, auto
-from functools import partial
 from itertools import islice
 from typing import Any, Final
 
@@ -90,28 +89,19 @@ class ChatDecoder:
         self._facts: Json = {}
         self._reason: str | None = None
         self._is_plain = profile.parsing_format == "direct_response" and self._text_calls is None
-        self._run: TextRun | None = None
-        self._say_in_run = partial(Delta, 0, 0)
-
-    def read_alike(self, read: bytes) -> list[Event] | None:
-        """The events of a read that is whole frames, whose chunks differ from the last one in their text only.
-
-        None for any other: that has to be cut into frames, for `read`.
-        """
-        if self._run is None or (texts := self._run.texts_of(read)) is None:
-            return None
-        return list(map(self._say_in_run, filter(None, texts)))
+        self.run: TextRun | None = None
+        """What chunks are like that differ from the last one in their text only: they need not be parsed."""
 
     def read(self, payloads: Sequence[bytes]) -> list[Event]:
         """`feed` for chunks as their bytes came. Raises orjson.JSONDecodeError too."""
         events: list[Event] = []
         at = 0
         while at < len(payloads):
-            if self._run is not None and (texts := self._run.texts(islice(payloads, at, None))):
-                events += map(self._say_in_run, texts)
+            if self.run is not None and (texts := self.run.texts(islice(payloads, at, None))):
+                events += self.run.deltas(texts)
                 at += len(texts)
                 continue
-            self._run = None
+            self.run = None
             chunk = orjson.loads(payloads[at])
             if (only := self._only_text(chunk)) is None:
                 events += self._read_chunk(chunk)
@@ -128,8 +118,7 @@ class ChatDecoder:
             return
         last = said[-1] if said else None
         if isinstance(last, Delta) and last.part_index is not None and last.text == text:
-            self._run = TextRun.learn(payload, field, text)
-            self._say_in_run = partial(Delta, last.index, last.part_index)
+            self.run = TextRun.learn(payload, field, last)
 
     def feed(self, chunk: Json) -> list[Event]:
         """Take one chunk; return what it means, possibly nothing."""

@@ -1,9 +1,12 @@
 """A run of chunks that differ in one text only, so that only the text is read. Most chunks of most streams are such."""
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Final, Self
 
 import orjson
+
+from translation.events import Delta, Event
 
 _BACKSLASH: Final = ord("\\")
 _FRAME_HEAD: Final = b"data: "
@@ -18,6 +21,7 @@ class TextRun:
     """
 
     __slots__ = (
+        "_delta",
         "_end",
         "_frame_end",
         "_frame_head",
@@ -27,10 +31,14 @@ class TextRun:
         "_joint",
         "_start",
         "_tail",
+        "place",
     )
 
-    def __init__(self, head: bytes, tail: bytes) -> None:
-        """`head` ends with the quote before the text, `tail` begins with the one after it."""
+    def __init__(self, head: bytes, tail: bytes, said: Delta) -> None:
+        """`head` ends with the quote before the text, `tail` begins with the one after it. `said`: what it meant."""
+        self.place = (said.index, said.part_index)
+        """The item and part its texts go to."""
+        self._delta = partial(Delta, said.index, said.part_index)
         self._head, self._tail = head, tail
         self._frame_head, self._frame_tail = _FRAME_HEAD + head, tail + _FRAME_TAIL
         self._joint = self._frame_tail + self._frame_head
@@ -38,8 +46,8 @@ class TextRun:
         self._frame_start, self._frame_end = len(self._frame_head) - 1, 1 - len(self._frame_tail)
 
     @classmethod
-    def learn(cls, payload: bytes, field: str, text: str) -> Self | None:
-        """From a chunk whose one text is `text` in `field`; None where the bytes leave a doubt which that is."""
+    def learn(cls, payload: bytes, field: str, said: Delta) -> Self | None:
+        """From a chunk whose one text, in `field`, is what `said` says; None where the bytes leave a doubt about it."""
         key = b'"%b":' % field.encode()
         at = payload.find(key)
         if at < 0 or payload.find(key, at + 1) >= 0:
@@ -47,11 +55,15 @@ class TextRun:
         start = at + len(key)
         if payload[start : start + 1] == b" ":
             start += 1
-        inner = orjson.dumps(text)
+        inner = orjson.dumps(said.text)
         end = start + len(inner)
         if payload[start:end] != inner:
             return None  # escaped in another way
-        return cls(payload[: start + 1], payload[end - 1 :])
+        return cls(payload[: start + 1], payload[end - 1 :], said)
+
+    def deltas(self, texts: Iterable[str]) -> list[Event]:
+        """What texts of chunks like the learnt one mean."""
+        return list(map(self._delta, texts))
 
     def texts(self, payloads: Iterable[bytes]) -> list[str]:
         """The texts of chunks like the learnt one, up to the first of another kind: that has to be parsed."""
@@ -69,19 +81,18 @@ class TextRun:
         return texts
 
     def texts_of(self, read: bytes) -> list[str] | None:
-        """The texts of a read that is nothing but frames of such chunks; None for any other."""
+        """The texts of a read that is nothing but frames of such chunks, without empty ones; None for any other."""
         if not (read.startswith(self._frame_head) and read.endswith(self._frame_tail)):
             return None
         strings = read[self._frame_start : self._frame_end]
         try:
             if strings.find(self._joint) < 0:
-                return [orjson.loads(strings)]
+                return [text] if (text := orjson.loads(strings)) else []
             inners = strings[1:-1].split(self._joint)
             joined = b'"%b"' % b'","'.join(inners)
             if _BACKSLASH not in joined and joined.count(b'"') == 2 * len(inners):
                 # Without escapes, and with no quotes but two for each, they are the strings they look like.
-                texts: list[str] = orjson.loads(b"[%b]" % joined)
-                return texts
-            return [orjson.loads(b'"%b"' % inner) for inner in inners]
+                return [*filter(None, orjson.loads(b"[%b]" % joined))]
+            return [text for inner in inners if (text := orjson.loads(b'"%b"' % inner))]
         except ValueError:
             return None

@@ -1,6 +1,7 @@
 """A Responses upstream's stream, or its whole response object, to events."""
 
 from collections.abc import Callable, Sequence
+from typing import Final
 
 import orjson
 
@@ -30,6 +31,9 @@ class ResponsesDecoder:
     upstream reads its model's text itself, so the profile has no say here.
     """
 
+    run: Final = None
+    """Events differ from each other in their numbers at least, so each is read."""
+
     def __init__(self, new_id: NewId, _profile: Profile = DEFAULT_PROFILE) -> None:
         self.usage: Usage | None = None
         self._output = OutputReader(new_id)
@@ -58,10 +62,6 @@ class ResponsesDecoder:
             "response.reasoning_summary_part.done": lambda chunk: output.end_part("summary", chunk),
             "response.output_text.annotation.added": output.annotate,
         }
-
-    def read_alike(self, read: bytes) -> list[Event] | None:
-        """None: events differ from each other in their numbers at least."""
-        return None
 
     def read(self, payloads: Sequence[bytes]) -> list[Event]:
         """`feed` for events as their bytes came. Raises orjson.JSONDecodeError too."""

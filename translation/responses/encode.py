@@ -157,6 +157,16 @@ class ResponsesEncoder:
                 frames += write(self, event)
         return frames[0] if len(frames) == 1 else b"".join(frames)
 
+    def say(self, place: tuple[int, int | None], texts: Sequence[str]) -> bytes:
+        """`feed` for deltas that have no more than their text, in an item and part that has a text of its own."""
+        text = self._texts[place]
+        frames: list[bytes] = []
+        for piece in texts:
+            text.append(piece)
+            self._sequence += 1
+            frames.append(text.template % (self._sequence, orjson.dumps(piece)))
+        return frames[0] if len(frames) == 1 else b"".join(frames)
+
     def withdraw(self, frames: bytes) -> bytes:
         """`frames`, which the last `feed` gave, without the terminal event: as if it had not come yet."""
         self.ended = False

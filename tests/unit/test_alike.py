@@ -1,0 +1,129 @@
+"""What only says more of one text goes a shorter way, and comes out as it would have by the long one."""
+
+from collections.abc import Awaitable, Iterable
+from typing import Any, cast
+
+import orjson
+import pytest
+
+from gateway.wires import CallMapping, TranslatedWire
+from providers.base import Batch
+from providers.http import Upstream
+from providers.incoming import Incoming, Push
+from providers.spoken import SSE
+from providers.wire import WireExchange
+from tests.unit.chat_chunks import chunk, said
+from tests.unit.driving import counting_ids
+from translation import sse
+from translation.chat.decode import ChatDecoder
+from translation.chat.encode import ChatEncoder
+from translation.json_types import Json
+from translation.responses.encode import ResponsesEncoder
+from translation.responses.resource import new_response
+
+HEAD = new_response({"model": "m", "input": "hi"}, response_id="resp_1", created_at=100, model="m")
+ROLE, STOP = chunk({"role": "assistant", "content": ""}), chunk(finish="stop")
+
+
+class Server(Incoming[bytes]):
+    """An upstream whose reply is these reads; the upstream's reply too."""
+
+    max_frame_bytes = 1000
+    content_type = "text/event-stream"
+    ended = False
+
+    def __init__(self, reads: Iterable[bytes]) -> None:
+        self.reads = list(reads)
+
+    async def post(self, *_: Any, **__: Any) -> "Server":
+        return self
+
+    def scrub(self, message: str) -> str:
+        return message
+
+    def take(self) -> bytes:
+        read = self.reads.pop(0)
+        self.ended = not self.reads
+        return read
+
+    def arrival(self, push: Push | None = None) -> Awaitable[None]:
+        raise AssertionError("everything has come")
+
+    async def close(self, *, whole: bool = False) -> None:
+        """Nothing to let go of."""
+
+
+class Unmapped:
+    """A mapping that maps nothing."""
+
+    def feed(self, batch: Batch, /) -> Batch:
+        return batch
+
+
+def wire_of(server: Server, encoder: Any = None, calls: CallMapping | None = None) -> TranslatedWire:
+    exchange = WireExchange(
+        cast("Upstream", server), "/x", {}, (), ChatDecoder(counting_ids()), stream=True, framing=SSE
+    )
+    return TranslatedWire(exchange, calls, encoder or ResponsesEncoder(HEAD, lambda: 105))
+
+
+async def sent(server: Server, wire: TranslatedWire, *, alike: bool) -> tuple[bytes, int]:
+    """All its frames, and how many reads took the short way if they might."""
+    frames, short = [], 0
+    await wire.open()
+    while not wire.ended:
+        offered = server.reads[0] if alike and len(server.reads) > 1 else None
+        if offered is not None and (made := wire.take_alike(offered)) is not None:
+            server.reads.pop(0)
+            frames.append(made)
+            short += 1
+        else:
+            frames.append(wire.take())
+    return b"".join(frames), short
+
+
+def reads_of(chunks: Iterable[Json], frames_per_read: int) -> list[bytes]:
+    frames = [*(sse.data(orjson.dumps(each)) for each in chunks), sse.DONE]
+    return [b"".join(frames[at : at + frames_per_read]) for at in range(0, len(frames), frames_per_read)]
+
+
+REASONING = chunk({"reasoning": "r"})
+B = sse.data(orjson.dumps(said("b")))
+STREAMS: dict[str, tuple[list[bytes], int]] = {
+    "one by one": (reads_of([ROLE, said("a"), said('"b\\ü'), said("c"), STOP], 1), 2),
+    "several in a read": (reads_of([ROLE, said("a"), *[said("b")] * 6, STOP], 2), 3),
+    "empty ones": (reads_of([ROLE, said("a"), said(""), said("b"), STOP], 1), 2),
+    "cut in two": ([*reads_of([ROLE, said("a")], 1)[:2], B[:-9], B[-9:], *reads_of([STOP], 1)], 0),
+    "another kind in between": (reads_of([ROLE, said("a"), said("b"), REASONING, said("c"), said("d"), STOP], 1), 2),
+    "the end in the same read": ([*reads_of([ROLE, said("a")], 1)[:2], b"".join(reads_of([said("b"), STOP], 9))], 0),
+    "after half a frame": (
+        [
+            *reads_of([ROLE, said("a")], 1)[:2],
+            b"data: ",
+            reads_of([said("b")], 1)[0][6:],
+            *reads_of([said("c"), STOP], 1),
+        ],
+        1,
+    ),
+    "after the end": ([*reads_of([ROLE, said("a")], 1), *reads_of([said("b"), STOP], 1)], 0),
+}
+
+
+@pytest.mark.parametrize(("reads", "short"), STREAMS.values(), ids=STREAMS)
+async def test_the_short_way_says_what_the_long_way_says(reads: list[bytes], short: int) -> None:
+    servers = Server(reads), Server(reads)
+    wires = [wire_of(server) for server in servers]
+    frames, taken = await sent(servers[0], wires[0], alike=True)
+    assert (frames, taken) == (*(await sent(servers[1], wires[1], alike=False))[:1], short)
+    assert wires[0].result() == wires[1].result()
+
+
+@pytest.mark.parametrize("way", ["its calls are mapped", "its dialect numbers nothing"])
+async def test_others_go_the_long_way(way: str) -> None:
+    reads = reads_of([ROLE, said("a"), said("b"), STOP], 1)
+    chat = ChatEncoder(completion_id="c", created=1, model="m", reasoning_fields=frozenset(), include_usage=False)
+    server = Server(reads)
+    wire = wire_of(server, calls=Unmapped()) if way == "its calls are mapped" else wire_of(server, chat)
+    frames, short = await sent(server, wire, alike=True)
+    assert frames.endswith(sse.DONE)
+    assert short == 0
