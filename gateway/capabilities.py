@@ -1,12 +1,11 @@
 """Holds a turn against what the upstream can do, before anything is sent."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final, NamedTuple
 
 from providers.base import Capabilities, Dialect
 from translation.errors import Unrepresentable
-from translation.json_types import Item, Json
 from translation.loss import Loss
 from translation.turn import Turn
 
@@ -78,11 +77,7 @@ def _needs(turn: Turn, dialect: Dialect) -> Iterator[tuple[str, str, str]]:
     if turn.sampling.get("logprobs"):
         yield "logprobs", LOGPROBS[dialect], "log probabilities"
     for index, item in enumerate(turn.items):
-        for part in _parts(item):
-            if needed := _MEDIA.get(part.get("type", "")):
+        parts = item.get("content") if item["type"] == "message" else item.get("output")
+        for part in parts if isinstance(parts, list) else ():
+            if isinstance(part, dict) and (needed := _MEDIA.get(part.get("type", ""))):
                 yield needed, f"{_NAMES['items'][dialect]}[{index}]", needed
-
-
-def _parts(item: Item) -> Sequence[Json]:
-    parts = item.get("content") if item["type"] == "message" else item.get("output")
-    return [part for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []

@@ -42,6 +42,8 @@ class Carrier:
         """Raises InvalidRequest for the first item of an input, after `earlier` items of history, whose sealed part
         cannot be opened; StoreUnavailable where that cannot be told."""
         for place, item in enumerate(given[earlier:] if isinstance(given, list) else ()):
+            if SEALED not in item:
+                continue
             text = _sealed_in(item)
             if text is None or (self.seals_itself and not is_sealed(text)):
                 continue
@@ -75,9 +77,10 @@ class Carrier:
 
     def opened_turn(self, turn: Turn) -> Turn:
         """A turn with its items as the upstream is told them. Raises StoreUnavailable."""
-        if not any(SEALED in item for item in turn.items):
-            return turn
-        return replace(turn, items=[self.opened(item) for item in turn.items])
+        for item in turn.items:
+            if SEALED in item:
+                return replace(turn, items=[self.opened(item) for item in turn.items])
+        return turn
 
     def relayed(self, given: Sequence[Item], profile: Profile) -> tuple[list[Item], list[Loss]]:
         """A client's own items for an upstream that is relayed to: as they came, but for reasoning that this

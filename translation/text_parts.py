@@ -18,7 +18,10 @@ def text_of_part(part: Json) -> str:
 def texts_of_parts(parts: Sequence[Json], param: str) -> list[str]:
     """Content of a role that can only hold text. Raises Unrepresentable for anything else, naming its place under
     `param`."""
+    texts: list[str] = []
     for place, part in enumerate(parts):
-        if (kind := part.get("type", "")) not in TEXTS:
+        kind = part.get("type", "")
+        if kind not in TEXTS:
             raise Unrepresentable(f"a message of this role can only hold text, not {kind!r}", param=f"{param}[{place}]")
-    return [text_of_part(part) for part in parts]
+        texts.append(part.get(TEXTS[kind]) or "")
+    return texts

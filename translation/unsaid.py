@@ -26,8 +26,10 @@ def unsaid_of_messages(items: Sequence[Item]) -> Iterator[Loss]:
                 yield Loss("input", "message not between call and output")
             if item.get("phase"):
                 yield Loss("input", "phase dropped")
-            if any(part.get("annotations") for part in item["content"]):
-                yield Loss("input", "annotations dropped")
+            for part in item["content"]:
+                if part.get("annotations"):
+                    yield Loss("input", "annotations dropped")
+                    break
 
 
 def unsaid_of_output(item: Item, param: str) -> Iterator[Loss]:

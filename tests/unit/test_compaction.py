@@ -147,6 +147,11 @@ def test_a_turn_reads_what_a_compaction_holds_and_keeps_its_tools() -> None:
     assert turn.tools == [SEARCH]
 
 
+def test_a_turn_stays_as_it_is_where_the_upstream_reads_its_compaction_items_itself() -> None:
+    turn = Turn(model="m", items=[said("user", "a"), FOREIGN, TRIGGER])
+    assert windowed(turn, native=True) is turn
+
+
 def test_a_relay_is_sent_what_its_upstream_can_read() -> None:
     body = {"model": "m", "input": [{"role": "user", "content": "a"}, OURS, FOREIGN]}
     items = relayed_window(body)["input"]

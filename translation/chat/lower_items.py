@@ -67,7 +67,7 @@ class _Messages:
         parts = item["content"]
         if role == "assistant":
             return self._add_assistant(
-                "".join(texts_of_parts(parts, param)), any(part["type"] == "refusal" for part in parts)
+                "".join(texts_of_parts(parts, param)), "refusal" in [part["type"] for part in parts]
             )
         self.settle()
         if role == "developer":
@@ -84,7 +84,7 @@ class _Messages:
 
     def call(self, index: int, item: Item) -> None:
         assistant = self._assistant or self._begin()
-        self._think()
+        self._think(assistant)
         if item["type"] == "function_call":
             call = {"type": "function", "function": {"name": item["name"], "arguments": item["arguments"] or "{}"}}
         else:
@@ -102,12 +102,14 @@ class _Messages:
 
     def settle(self) -> None:
         """The assistant's turn is over: answer its calls before anything else is said."""
-        if self._thoughts and self._assistant is not None:
-            self._think()
+        if self._assistant is not None:
+            self._think(self._assistant)
+            self._end(self._assistant)
         elif self._thoughts:
             self._losses.append(Loss("input", "reasoning dropped"))
             self._thoughts = []
-        self._end(has_calls=bool(self._calls))
+        if not self._calls:
+            return
         media: list[Json] = []
         for answer in sorted(map(self._output_of, self._calls)):
             self._add_tool(answer, media)
@@ -123,16 +125,16 @@ class _Messages:
         return self._messages
 
     def _begin(self) -> Growing:
-        self._end(has_calls=False)
+        if self._assistant is not None:
+            self._end(self._assistant)
         self._assistant = Growing({"role": "assistant"})
         self._messages.append(self._assistant.message)
         return self._assistant
 
-    def _end(self, *, has_calls: bool) -> None:
-        if self._assistant is not None:
-            message = self._assistant.settle()
-            if has_calls:
-                message |= completed(message, self._profile)
+    def _end(self, assistant: Growing) -> None:
+        message = assistant.settle()
+        if self._calls:
+            message |= completed(message, self._profile)
         self._assistant = None
 
     def _output_of(self, call: int) -> int:
@@ -149,9 +151,9 @@ class _Messages:
         if refused:
             self._losses.append(Loss("input", "refusal as text"))
         # Between a call and its output there is no room for a message.
-        assistant = self._assistant if self._calls else None
-        (assistant or self._begin()).add("content", text)
-        self._think()
+        assistant = (self._assistant if self._calls else None) or self._begin()
+        assistant.add("content", text)
+        self._think(assistant)
 
     def _add_system(self, role: str, text: str) -> None:
         first = self._messages[0] if self._messages else None
@@ -191,12 +193,11 @@ class _Messages:
                 content = "\n".join(texts)
         self._messages.append({"role": "tool", "tool_call_id": call_id, "content": content})
 
-    def _think(self) -> None:
-        """Give the assistant message the reasoning that led to it, in the field the upstream wants it back in."""
-        thoughts, self._thoughts = self._thoughts, []
-        assistant = self._assistant
-        if not thoughts or assistant is None:
+    def _think(self, assistant: Growing) -> None:
+        """Give an assistant message the reasoning that led to it, in the field the upstream wants it back in."""
+        if not self._thoughts:
             return
+        thoughts, self._thoughts = self._thoughts, []
         field = self._profile.replay_reasoning
         details = [detail for item in thoughts for detail in item.get("details") or () if is_ours(detail)]
         texts = list(map(text_of, thoughts))

@@ -12,21 +12,20 @@ from translation.text_parts import text_of_part
 
 def lower_parts(parts: Sequence[Json], param: str, losses: list[Loss]) -> list[Json]:
     """User content. Raises Unrepresentable for a part chat has no word for, naming its place under `param`."""
-    return [_lower(part, f"{param}[{index}]", losses) for index, part in enumerate(parts)]
+    lowered: list[Json] = []
+    for index, part in enumerate(parts):
+        kind = part.get("type", "")
+        if kind not in _PARTS:
+            raise Unrepresentable(f"this model's API has no content of type {kind!r}", param=f"{param}[{index}]")
+        lowered.append(_PARTS[kind](part, f"{param}[{index}]", losses))
+    return lowered
 
 
-def shortest(parts: Sequence[Json]) -> str | list[Json]:
+def shortest(parts: list[Json]) -> str | list[Json]:
     """A string where that says it all: many chat templates take nothing else."""
     if not parts:
         return ""
-    return parts[0]["text"] if len(parts) == 1 and parts[0]["type"] == "text" else list(parts)
-
-
-def _lower(part: Json, param: str, losses: list[Loss]) -> Json:
-    kind = part.get("type", "")
-    if kind not in _PARTS:
-        raise Unrepresentable(f"this model's API has no content of type {kind!r}", param=param)
-    return _PARTS[kind](part, param, losses)
+    return parts[0]["text"] if len(parts) == 1 and parts[0]["type"] == "text" else parts
 
 
 def _text(part: Json, _param: str, _losses: list[Loss]) -> Json:

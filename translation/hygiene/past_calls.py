@@ -82,15 +82,21 @@ def _renamed(detail: object, ids: dict[str, str]) -> object:
 
 def _new_ids(items: Sequence[Item], *, checks: bool = True) -> dict[int, str]:
     """Place -> id, where that is another than the item has. Unless it `checks`, it raises nothing."""
-    if any(item.get("type") in _UNSEEN or item.get("async") for item in items):
+    places: list[int] = []
+    for place, item in enumerate(items):
+        kind = item.get("type")
+        if kind in _UNSEEN or item.get("async"):
+            return {}
+        if kind in CALLS or kind in OUTPUTS:
+            places.append(place)
+    if not places:
         return {}
     ids = CallIds()
     waiting: dict[str, deque[tuple[int, str]]] = defaultdict(deque)
     found: dict[int, str] = {}
-    for place, item in enumerate(items):
-        kind = item.get("type")
-        if kind not in CALLS and kind not in OUTPUTS:
-            continue
+    for place in places:
+        item = items[place]
+        kind = item["type"]
         said = item["call_id"]
         own: str = said
         if kind in CALLS:

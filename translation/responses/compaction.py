@@ -27,6 +27,9 @@ _VERSION = f"{_MARK}1."
 _UNSEALABLE = frozenset({"compaction", "compaction_trigger", "item_reference"})
 """Items that would have to be looked up or opened themselves."""
 
+_COMPACTING = frozenset({"compaction", "compaction_trigger"})
+"""Items that say what is read of the others."""
+
 _INTRODUCTION = "What was said before this message was replaced by this summary of it:\n\n"
 
 REQUEST = (
@@ -147,6 +150,8 @@ def message_of(item: Item, summary: str) -> Item:
 
 def windowed(turn: Turn, *, native: bool = False) -> Turn:
     """A turn with what a model is to read of its items. Raises what `window` does."""
+    if _COMPACTING.isdisjoint([item["type"] for item in turn.items]):
+        return turn
     items = window(turn.items, native=native)
     if len(items) == len(turn.items) and all(one is other for one, other in zip(items, turn.items, strict=True)):
         return turn

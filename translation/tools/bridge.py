@@ -44,7 +44,7 @@ def bridge(turn: Turn, *, kinds: frozenset[str], hosted: frozenset[str]) -> Brid
     left out, and so are past calls of them: losses. Raises InvalidRequest for two tools of one name, and for a tool
     choice that forces what is not there.
     """
-    if not turn.tools and turn.tool_choice is None and _SPEECH.issuperset(item["type"] for item in turn.items):
+    if not turn.tools and turn.tool_choice is None and _SPEECH.issuperset([item["type"] for item in turn.items]):
         return Bridged(turn, None, ())
     native = kinds | hosted | {"function"}
     names = Names()
