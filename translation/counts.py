@@ -6,9 +6,13 @@ _MOST: Final = 2**53 - 1
 """The largest whole number every JSON reader keeps."""
 
 
+_NUMBERS: Final = (int, float)
+"""Made once: `int | float` where it is asked makes a type each time."""
+
+
 def read_count(reported: Any) -> int | None:
     """None for what is no number, and for numbers that count nothing."""
-    if isinstance(reported, bool) or not isinstance(reported, int | float) or reported > _MOST:
+    if isinstance(reported, bool) or not isinstance(reported, _NUMBERS) or reported > _MOST:
         return None
     return max(int(reported), 0)
 

@@ -19,8 +19,8 @@ DEFAULT_MAX_FRAME_BYTES = 16 * 1024 * 1024
 
 _BOM = b"\xef\xbb\xbf"
 
-_CR, _LF = 0x0D, 0x0A
-"""As numbers: `bytes` are searched for one of those ten times faster than for another `bytes`."""
+_CR = 0x0D
+"""As a number: `bytes` are searched for one of those ten times faster than for another `bytes`."""
 
 
 class Frame(NamedTuple):
@@ -64,13 +64,10 @@ class FrameDecoder:
     def payloads(self, read: bytes) -> list[bytes]:
         """`feed` for who needs nothing of the frames but their data."""
         begins = self.between or (self._at_start and not self._held)
-        if begins and read.startswith(b"data: ") and read.endswith(b"\n\n") and _CR not in read:
-            payloads = read[6:-2].split(b"\n\ndata: ")
-            if read.count(b"\n") == 2 * len(payloads):
-                # Frames of one line each, and nothing else.
-                self._at_start, self.between = False, True
-                return payloads
-        return [payload for whole in self._cut(read) if (payload := _payload(whole)) is not None]
+        if begins and read.endswith(b"\n\n") and _CR not in read and (payloads := _payloads(read)):
+            self._at_start, self.between = False, True
+            return payloads
+        return [frame.payload for whole in self._cut(read) if (frame := _frame(whole)) is not None]
 
     def _cut(self, read: bytes) -> list[bytes]:
         """Whole frames without their blank lines."""
@@ -127,12 +124,14 @@ class FrameDecoder:
         return read
 
 
-def _payload(lines: bytes) -> bytes | None:
-    head, _, payload = lines.partition(b"\ndata: ")
-    if payload and head.startswith(b"event: ") and _LF not in head and _LF not in payload:
-        return payload
-    frame = _frame(lines)
-    return None if frame is None else frame.payload
+def _payloads(frames: bytes) -> list[bytes] | None:
+    """The data of frames that are all `data:` and nothing else, or all an `event:` and then that; None for others."""
+    lines = frames.count(b"\n")
+    if frames.startswith(b"data: "):
+        payloads = frames[6:-2].split(b"\n\ndata: ")
+        return payloads if lines == 2 * len(payloads) else None
+    payloads = [whole.partition(b"\ndata: ")[2] for whole in frames[:-2].split(b"\n\n") if whole.startswith(b"event: ")]
+    return payloads if lines == 3 * len(payloads) and all(payloads) else None
 
 
 def _frame(lines: bytes) -> Frame | None:

@@ -20,6 +20,9 @@ def frames_of(reads: list[bytes]) -> list[tuple[str | None, bytes]]:
 CASES: dict[str, tuple[bytes, list[tuple[str | None, bytes]]]] = {
     "unnamed frames": (b'data: {"a":1}\n\ndata: [DONE]\n\n', [(None, b'{"a":1}'), (None, b"[DONE]")]),
     "named frames": (b"event: x\ndata: 1\n\nevent: y\ndata: 2\n\n", [("x", b"1"), ("y", b"2")]),
+    "a name without data, then two lines of data": (b"event: x\n\nevent: y\ndata: 1\ndata: 2\n\n", [("y", b"1\n2")]),
+    "named frames and others": (b"event: x\ndata: 1\n\n: 2\n\ndata: 3\n\n", [("x", b"1"), (None, b"3")]),
+    "frames of one line and others": (b"data: 1\n\nevent: x\ndata: 2\n\n: 3\n\n", [(None, b"1"), ("x", b"2")]),
     "CRLF": (b"event: x\r\ndata: 1\r\n\r\ndata: 2\r\n\r\n", [("x", b"1"), (None, b"2")]),
     "lone CR": (b"event: x\rdata: 1\r\rdata: 2\r\r", [("x", b"1"), (None, b"2")]),
     "mixed line ends": (

@@ -1,6 +1,7 @@
 """A Responses upstream's stream, or its whole response object, to events."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 
 import orjson
@@ -53,19 +54,22 @@ class ResponsesDecoder:
         self._structure: dict[str, Callable[[Json], list[Event]]] = {
             "response.output_item.added": output.start_item,
             "response.output_item.done": output.end_item,
-            "response.content_part.added": lambda chunk: output.start_part("content", chunk),
-            "response.content_part.done": lambda chunk: output.end_part("content", chunk),
+            "response.content_part.added": partial(output.start_part, "content"),
+            "response.content_part.done": partial(output.end_part, "content"),
             # Some versions of vLLM call the parts of a reasoning item so.
-            "response.reasoning_part.added": lambda chunk: output.start_part("content", chunk),
-            "response.reasoning_part.done": lambda chunk: output.end_part("content", chunk),
-            "response.reasoning_summary_part.added": lambda chunk: output.start_part("summary", chunk),
-            "response.reasoning_summary_part.done": lambda chunk: output.end_part("summary", chunk),
+            "response.reasoning_part.added": partial(output.start_part, "content"),
+            "response.reasoning_part.done": partial(output.end_part, "content"),
+            "response.reasoning_summary_part.added": partial(output.start_part, "summary"),
+            "response.reasoning_summary_part.done": partial(output.end_part, "summary"),
             "response.output_text.annotation.added": output.annotate,
         }
 
     def read(self, payloads: Sequence[bytes]) -> list[Event]:
         """`feed` for events as their bytes came. Raises orjson.JSONDecodeError too."""
-        return [event for payload in payloads for event in self.feed(orjson.loads(payload))]
+        events: list[Event] = []
+        for payload in payloads:
+            events += self.feed(orjson.loads(payload))
+        return events
 
     def feed(self, chunk: Json) -> list[Event]:
         """Take one event object, or a whole response; return what it means, possibly nothing."""
@@ -91,7 +95,7 @@ class ResponsesDecoder:
     def _read(self, kind: str, chunk: Json) -> list[Event]:
         if kind in self._lifecycle:
             return self._lifecycle[kind](chunk)
-        return [*self._open({}), *self._read_output(kind, chunk)]
+        return self._read_output(kind, chunk) if self._started else [*self._open({}), *self._read_output(kind, chunk)]
 
     def _read_output(self, kind: str, chunk: Json) -> list[Event]:
         if kind in self._structure:

@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from types import NoneType
+from typing import Any, Final, NamedTuple
 
 from translation import items
 from translation.channels import CHANNELS
@@ -12,6 +13,10 @@ from translation.json_types import Item, Json
 
 _NEVER_NULL = ("content", "encrypted_content", "logprobs", "phase")
 """Keys that strict readers want absent rather than null. vLLM sends them null."""
+
+_LIST_IF_ANY: Final = (list, NoneType)
+_TEXT_IF_ANY: Final = (str, NoneType)
+"""Made once: `list | None` where it is asked makes a type each time."""
 
 
 class Place(NamedTuple):
@@ -115,6 +120,10 @@ class OutputReader:
             events = _rest(item.own, whole)
             item.own.open = False
             return [*events, PartEnded(item.index, None, whole if isinstance(whole[place.key], str) else None)]
+        if item is not None and item.open and place.within is not None:
+            text = item.texts.get((place.within, chunk.get(place.position_key, 0)))
+            if text is not None:
+                return _rest(text, chunk)
         events, text = self._missing(place, chunk)
         return events + _rest(text, chunk)
 
@@ -271,7 +280,7 @@ def _rest(text: _Text, whole: Mapping[str, Any]) -> list[Event]:
     """The text of a whole object, if no delta has said it."""
     if text.key is None:
         return []
-    if not isinstance(said := whole.get(text.key), str | None):
+    if not isinstance(said := whole.get(text.key), _TEXT_IF_ANY):
         raise TypeError("a text that is no string")
     return [] if text.said else _said(text, said, whole.get("logprobs"))
 
@@ -294,8 +303,9 @@ def _position(chunk: Json) -> int:
 
 def _trimmed(whole: Json) -> Json:
     trimmed = {key: value for key, value in whole.items() if value is not None or key not in _NEVER_NULL}
-    if not isinstance(trimmed.get("annotations"), list | None) or not isinstance(trimmed.get("logprobs"), list | None):
-        raise TypeError("a list that is none")
+    for key in ("annotations", "logprobs"):
+        if not isinstance(trimmed.get(key), _LIST_IF_ANY):
+            raise TypeError("a list that is none")
     if trimmed.get("content"):
         trimmed["content"] = [_trimmed(part) for part in trimmed["content"]]
     return trimmed
