@@ -4,14 +4,11 @@ import time
 from collections.abc import Sequence
 from os import urandom
 
-import structlog
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gateway.http_protocol import CLIENT, Client
-from gateway.logs import note_only
+from gateway.logs import log_request, note_only
 from gateway.raw_headers import headers_of
-
-_log = structlog.get_logger("gateway.access")
 
 _MAX_ID_CHARS = 128
 
@@ -79,8 +76,7 @@ class Edge:
             await self._app(scope, receive, sending)
         finally:
             elapsed_ms = round((time.perf_counter() - began) * 1000, 1)
-            _log.info(
-                "request",
+            log_request(
                 method=scope.get("method", "WEBSOCKET"),
                 path=scope["path"],
                 status=sending.status,

@@ -8,7 +8,7 @@ from types import TracebackType
 from starlette.types import Receive
 
 from gateway.errors import ShuttingDown
-from gateway.http_protocol import Client
+from gateway.http_protocol import Client, loop_of
 
 
 class ClientLeft(Exception):
@@ -60,7 +60,7 @@ class Drain:
 
 
 class Guard:
-    """`async with Guard(receive, drain):` raises ClientLeft or ShuttingDown out of the block when either happens.
+    """`with Guard(receive, drain):` raises ClientLeft or ShuttingDown out of the block when either happens.
 
     Works as `asyncio.timeout` does: the block is cancelled at its next await, and the cancellation becomes the named
     exception. The request's body must have been read: from then on `receive` only reports that the client left.
@@ -75,18 +75,19 @@ class Guard:
         self._task: asyncio.Task[object]
         self._watch: asyncio.Task[None] | None = None
 
-    async def __aenter__(self) -> "Guard":
-        task = asyncio.current_task()
+    def __enter__(self) -> "Guard":
+        loop = loop_of(self._client)
+        task = asyncio.current_task(loop)
         assert task is not None
         self._task = task
         if self._client is not None:
             self._client.watch(self._client_left)
         else:
-            self._watch = asyncio.get_running_loop().create_task(self._watch_client())
+            self._watch = loop.create_task(self._watch_client())
         self._drain.add(self)
         return self
 
-    async def __aexit__(
+    def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._drain.discard(self)

@@ -1,6 +1,7 @@
 """uvicorn's HTTP protocol, with ways past its coroutines: for a body that is there, for pieces of a reply, and to hear
 of a client that left."""
 
+import asyncio
 import re
 from collections.abc import Callable, Sequence
 from typing import Any, Final
@@ -16,15 +17,20 @@ _UNSAFE = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
 """What would end a header, or is nothing for one; as uvicorn has it."""
 
 
+_END = b"0\r\n\r\n"
+"""Of a body in chunks."""
+
+
 class Client:
     """Who sent one request, as near as this server can be to them.
 
     What it says no to, it has left as it was: it then goes through the server's own `receive` and `send`.
     """
 
-    __slots__ = ("_cycle", "_flow", "_left", "_tell", "_write")
+    __slots__ = ("_cycle", "_flow", "_left", "_tell", "_write", "loop")
 
-    def __init__(self, cycle: RequestResponseCycle) -> None:
+    def __init__(self, cycle: RequestResponseCycle, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
         self._cycle = cycle
         self._flow = cycle.flow
         self._write = cycle.transport.write
@@ -61,8 +67,8 @@ class Client:
         if (head := self._head(headers)) is None:
             return False
         self._cycle.chunked_encoding = True
-        chunk = b"%x\r\n%b\r\n" % (len(piece), piece) if piece else b""
-        self._write(b"%b\r\ntransfer-encoding: chunked\r\n\r\n%b%b" % (head, chunk, b"0\r\n\r\n" if last else b""))
+        end = _END if last else b""
+        self._write(b"%b\r\ntransfer-encoding: chunked\r\n\r\n%b%b" % (head, _chunk(piece), end))
         if last:
             self._complete()
         return True
@@ -75,6 +81,14 @@ class Client:
         if self._flow.write_paused or self._cycle.disconnected:
             return False
         self._write(b"%x\r\n%b\r\n" % (len(piece), piece))
+        return True
+
+    def end(self, piece: bytes) -> bool:
+        """The same with the last piece, which may be empty, and the end."""
+        if not self.ready:
+            return False
+        self._write(_chunk(piece) + _END)
+        self._complete()
         return True
 
     def watch(self, tell: Callable[[], None] | None) -> None:
@@ -114,6 +128,15 @@ class Client:
         cycle.on_response()
 
 
+def loop_of(client: Client | None) -> asyncio.AbstractEventLoop:
+    """The running one. This Python asks the system for its process id whenever it is asked for it."""
+    return asyncio.get_running_loop() if client is None else client.loop
+
+
+def _chunk(piece: bytes) -> bytes:
+    return b"%x\r\n%b\r\n" % (len(piece), piece) if piece else b""
+
+
 class HttpProtocol(HttpToolsProtocol):
     """Gives each request its `Client` when its turn on the connection comes."""
 
@@ -121,7 +144,7 @@ class HttpProtocol(HttpToolsProtocol):
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         scope: dict[str, Any] = cycle.scope  # type: ignore[assignment]
-        self._client = scope[CLIENT] = Client(cycle)
+        self._client = scope[CLIENT] = Client(cycle, self.loop)
         super()._start_asgi_task(cycle, app)
 
     def connection_lost(self, exc: Exception | None) -> None:

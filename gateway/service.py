@@ -84,7 +84,7 @@ class Service:
             # What truncation leaves out is known once the upstream has accepted the rest.
             late = opened.headers if body.get("truncation") == "auto" else None
             return self.stream(opened.wire(), opened.headers(), opened.recording, late)
-        async with Guard(request.receive, self.drain, request.scope.get(CLIENT)):
+        with Guard(request.receive, self.drain, request.scope.get(CLIENT)):
             return json_answer(await opened.result(), headers=opened.headers())
 
     async def generate(self, request: Request) -> Response:
@@ -95,7 +95,7 @@ class Service:
         opened = self._generating.open(principal, body, strict=strict)
         if body.get("stream"):
             return self.stream(opened.wire(), opened.headers())
-        async with Guard(request.receive, self.drain, request.scope.get(CLIENT)):
+        with Guard(request.receive, self.drain, request.scope.get(CLIENT)):
             return json_answer(await opened.result(), headers=opened.headers())
 
     async def follow(self, owner: str, response_id: str, *, after: int | None) -> Response:

@@ -11,7 +11,7 @@ from starlette.types import Receive, Scope, Send
 from gateway.edge import BODY_SEND, Sending
 from gateway.errors import GatewayError, ShuttingDown
 from gateway.guard import ClientLeft, Drain, Guard
-from gateway.http_protocol import CLIENT, Client
+from gateway.http_protocol import CLIENT, Client, loop_of
 from gateway.logs import note_failure
 from gateway.raw_headers import raw_headers
 from gateway.recording import Recording
@@ -106,7 +106,7 @@ class EventStream(Response):
         self._send = send
         self._send_body = scope.get(BODY_SEND, send)
         self._client: Client | None = scope.get(CLIENT)
-        self._loop = asyncio.get_running_loop()
+        self._loop = loop_of(self._client)
         self._last_sent = self._loop.time()
         if self._recording is not None:
             self._recording.begin()
@@ -131,7 +131,7 @@ class EventStream(Response):
 
     async def _pass_on(self, receive: Receive) -> None:
         try:
-            async with Guard(receive, self._drain, self._client):
+            with Guard(receive, self._drain, self._client):
                 await self._pump()
         finally:
             await self._frames.close()
@@ -222,6 +222,9 @@ class EventStream(Response):
             return
         self._unsent = frames
         self._complete = last
+        if last and self._writer is not None and self._writer.end(frames):
+            self._unsent = b""
+            return
         await self._send_body({"type": "http.response.body", "body": frames, "more_body": not last})
         self._unsent = b""
         self._last_sent = self._loop.time()

@@ -26,7 +26,7 @@ def contexts_routes(service: Service) -> APIRouter:
         """Have the model sum up a conversation; the output is the input that stands for it."""
         principal, strict = service.principal(request), is_strict(headers_of(request.scope))
         body = await service.read(request)
-        async with Guard(request.receive, service.drain):
+        with Guard(request.receive, service.drain):
             answer, losses = await service.contexts.compact(principal, body, strict=strict)
         return json_answer(answer, headers=loss_header(losses))
 
@@ -38,7 +38,7 @@ def contexts_routes(service: Service) -> APIRouter:
         """How many tokens the input of a response would be, as the model's upstream counts them."""
         principal = service.principal(request)
         body = await service.read(request)
-        async with Guard(request.receive, service.drain):
+        with Guard(request.receive, service.drain):
             return json_answer(await service.contexts.count(principal, body))
 
     return router

@@ -183,7 +183,7 @@ class Turns:
         status = _OK
         try:
             try:
-                async with Guard(self._left, self._drain):
+                with Guard(self._left, self._drain):
                     telling = await self._open(create)
                     await telling.run()
             except (GatewayError, ProviderError, TranslationError) as error:

@@ -27,7 +27,7 @@ class Client:
 
 async def guarded(client: Client, drain: Drain, sender: Sender | None = None) -> None:
     """Wait for ever, if let."""
-    async with Guard(client, drain, sender):
+    with Guard(client, drain, sender):
         await asyncio.Event().wait()
 
 
@@ -51,7 +51,7 @@ async def test_an_empty_message_is_no_leave() -> None:
         await asyncio.Event().wait()
         return {}
 
-    async with Guard(receive, Drain()):
+    with Guard(receive, Drain()):
         await more.wait()
 
 
@@ -81,7 +81,7 @@ async def test_the_first_reason_counts() -> None:
     client, drain = Client(), Drain()
 
     async def end_twice() -> None:
-        async with Guard(client, drain):
+        with Guard(client, drain):
             drain.expire()
             client.left.set()
             await asyncio.Event().wait()
@@ -92,7 +92,7 @@ async def test_the_first_reason_counts() -> None:
 
 async def test_a_block_that_ends_by_itself_is_left_alone() -> None:
     client, drain = Client(), Drain()
-    async with Guard(client, drain):
+    with Guard(client, drain):
         await client.watched.wait()
     client.left.set()
     drain.expire()
@@ -101,9 +101,8 @@ async def test_a_block_that_ends_by_itself_is_left_alone() -> None:
 
 
 async def test_what_the_block_raises_is_raised() -> None:
-    with pytest.raises(ZeroDivisionError):
-        async with Guard(Client(), Drain()):
-            raise ZeroDivisionError
+    with pytest.raises(ZeroDivisionError), Guard(Client(), Drain()):
+        raise ZeroDivisionError
 
 
 async def test_a_cancellation_from_outside_stays_one() -> None:
@@ -139,7 +138,7 @@ class Flow(FlowControl):
 
 def sender_over(flow: Flow) -> Sender:
     cycle: Any = SimpleNamespace(flow=flow, transport=asyncio.Transport())
-    return Sender(cycle)
+    return Sender(cycle, asyncio.get_running_loop())
 
 
 async def test_a_server_that_tells_of_leaving_is_not_waited_for() -> None:
@@ -161,7 +160,7 @@ async def test_who_left_before_the_block_ends_it_at_once() -> None:
 
 async def test_who_leaves_after_the_block_ends_nothing() -> None:
     sender = sender_over(Flow())
-    async with Guard(Client(), Drain(), sender):
+    with Guard(Client(), Drain(), sender):
         pass
     sender.left()
     await asyncio.sleep(0)

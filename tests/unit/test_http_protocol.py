@@ -98,6 +98,11 @@ async def write_pieces(scope: Any, receive: Any, send: Any) -> None:
     await send({"type": "http.response.body", "body": b""})
 
 
+async def write_pieces_and_the_end(scope: Any, receive: Any, send: Any) -> None:
+    assert client_of(scope).begin([], b"a piece", last=False)
+    assert client_of(scope).end(b"another")
+
+
 async def send_nothing_but_a_head(scope: Any, receive: Any, send: Any) -> None:
     await send({"type": "http.response.start", "status": 200, "headers": []})
     await send({"type": "http.response.body", "body": b""})
@@ -110,8 +115,13 @@ async def begin_with_nothing(scope: Any, receive: Any, send: Any) -> None:
 @pytest.mark.parametrize("asked", ASKED_BY.values(), ids=ASKED_BY)
 @pytest.mark.parametrize(
     ("app", "server"),
-    [(answer_whole, send_whole), (write_pieces, send_pieces), (begin_with_nothing, send_nothing_but_a_head)],
-    ids=["a whole reply", "one in pieces", "an empty one"],
+    [
+        (answer_whole, send_whole),
+        (write_pieces, send_pieces),
+        (write_pieces_and_the_end, send_pieces),
+        (begin_with_nothing, send_nothing_but_a_head),
+    ],
+    ids=["a whole reply", "one in pieces", "one to its end", "an empty one"],
 )
 async def test_a_reply_is_on_the_wire_as_the_server_would_send_it(app: App, server: App, asked: bytes) -> None:
     ours, theirs = Connection(app), Connection(server)
@@ -198,6 +208,7 @@ async def test_nothing_is_written_to_who_does_not_read(stop: str) -> None:
             connection.protocol.connection_lost(None)
         assert not client.ready
         assert not client.write(b"a piece")
+        assert not client.end(b"the last")
         assert not client.answer(HEADERS, b"{}")
         connection.protocol.resume_writing()
         await send_whole(scope, receive, send)

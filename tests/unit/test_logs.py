@@ -2,11 +2,13 @@
 
 import json
 from contextvars import copy_context
+from io import BytesIO
 from typing import Any
 
 import pytest
 
-from gateway.logs import _line, note, note_only
+from gateway import logs
+from gateway.logs import _line, log_request, note, note_only
 
 
 def written(method: str, **fields: Any) -> dict[str, Any]:
@@ -27,6 +29,17 @@ def test_what_is_noted_is_in_every_line_until_something_else_is() -> None:
     assert (line["client"], line["model"], line["provider"]) == ("a", "n", "its own")
     note_only(response="resp_1")
     assert written("info").keys() == {"response", "level", "timestamp", "message"}
+
+
+def test_the_line_of_a_request_is_as_all_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    written_to = BytesIO()
+    monkeypatch.setattr(logs, "_written_to", written_to)
+    note_only(client="a")
+    log_request(path="/v1/responses", status=200)
+    line = json.loads(written_to.getvalue())
+    assert line.pop("timestamp").endswith("Z")
+    assert line == {"client": "a", "level": "info", "message": "request", "path": "/v1/responses", "status": 200}
+    assert written_to.getvalue().count(b"\n") == 1
 
 
 def test_what_a_copied_context_notes_is_its_own() -> None:

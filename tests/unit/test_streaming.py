@@ -413,6 +413,7 @@ class Writer:
 
     def __init__(self, client: Client) -> None:
         self._client = client
+        self.loop = asyncio.get_running_loop()
 
     @property
     def ready(self) -> bool:
@@ -423,6 +424,12 @@ class Writer:
         if not self.ready:
             return False
         self._client.body += piece
+        return True
+
+    def end(self, piece: bytes) -> bool:
+        if piece and not self.write(piece):
+            return False
+        self._client.done = True
         return True
 
     def watch(self, tell: object) -> None:
