@@ -1,7 +1,7 @@
 """The gateway as a user starts it: with a config file and no special switches."""
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,12 +32,13 @@ def gateway(
     home: Path,
     setup: Setup | None = None,
     environment: Mapping[str, str] | None = None,
+    program: Sequence[str] = (str(Path(sys.executable).parent / "responses-gateway"),),
 ) -> AbstractContextManager[Server]:
-    """One in front of `upstream`."""
+    """One in front of `upstream`. `program` takes what its command does."""
     config = home / "config.yaml"
     # JSON is YAML too.
     config.write_bytes(orjson.dumps(_config(upstream.port, setup or Setup())))
-    command = [str(Path(sys.executable).parent / "responses-gateway"), "serve", "--config", str(config)]
+    command = [*program, "serve", "--config", str(config)]
     return listening("gateway", command, core, home / "gateway.log", environment)
 
 

@@ -1,4 +1,4 @@
-"""`make soak`: a steady mixed load, and whether memory, files, sockets, threads or rows grow under it."""
+"""`make soak`: a steady mixed load, and whether memory, files, sockets, threads, tasks or rows grow under it."""
 
 import argparse
 import asyncio
@@ -14,6 +14,7 @@ import httpx
 from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
+from bench.counted import tasks_in
 from bench.gateway import Setup, gateway
 from bench.measure import WrongAnswers
 from bench.processes import Server, cores, listening
@@ -30,12 +31,12 @@ _DEADLINE_S = 60
 _OF_SERVERS = (sealing_keys, workers)
 """Tables that no client's request adds to."""
 
-_FIGURES = ("memory, MiB", "open files", "sockets", "threads", "rows")
+_FIGURES = ("memory, MiB", "open files", "sockets", "threads", "tasks", "rows")
 
 
-async def soak(server: Server, url: str, *, minutes: float, count: int) -> tuple[list[list[float]], int]:
-    """Samples (seconds since the start, then `_FIGURES`), and how often users did something. Raises an exception group
-    with what went wrong."""
+async def soak(server: Server, url: str, tasks: Path, *, minutes: float, count: int) -> tuple[list[list[float]], int]:
+    """Samples (seconds since the start, then `_FIGURES`), and how often users did something. In the file `tasks` the
+    server counts its own. Raises an exception group with what went wrong."""
     began = monotonic()
     end = began + minutes * 60
     samples: list[list[float]] = []
@@ -47,16 +48,17 @@ async def soak(server: Server, url: str, *, minutes: float, count: int) -> tuple
             async with asyncio.TaskGroup() as group:
                 working = group.create_task(users(client, count, lambda: monotonic() >= end))
                 while monotonic() < end:
-                    samples.append([monotonic() - began, *await _sample(server, engine)])
+                    samples.append([monotonic() - began, *await _sample(server, engine, tasks)])
                     await asyncio.sleep(_EVERY_S)
             return samples, working.result()
     finally:
         await engine.dispose()
 
 
-async def _sample(server: Server, engine: AsyncEngine) -> tuple[float, ...]:
+async def _sample(server: Server, engine: AsyncEngine, tasks: Path) -> tuple[float, ...]:
     used = server.usage()
-    return used.resident_bytes / 2**20, used.files, used.sockets, used.threads, await _rows(engine)
+    counts = (used.files, used.sockets, used.threads, tasks_in(tasks), await _rows(engine))
+    return used.resident_bytes / 2**20, *counts
 
 
 async def _rows(engine: AsyncEngine) -> int:
@@ -103,12 +105,14 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="soak-") as folder:
         home = Path(folder)
         url = f"sqlite+aiosqlite:///{home / 'soak.db'}"
+        tasks = home / "tasks"
+        counted = (sys.executable, "-m", "bench.counted", str(tasks))
         with (
             listening("direct", [sys.executable, "-m", "bench.upstream"], loaded, home / "upstream.log") as upstream,
-            gateway(upstream, measured, home, Setup(store_url=url)) as server,
+            gateway(upstream, measured, home, Setup(store_url=url), program=counted) as server,
         ):
             try:
-                samples, done = asyncio.run(soak(server, url, minutes=given.minutes, count=given.users))
+                samples, done = asyncio.run(soak(server, url, tasks, minutes=given.minutes, count=given.users))
             except* WrongAnswers as wrong:
                 print("\n".join(map(str, _leaves(wrong))), file=sys.stderr)
                 print((home / "gateway.log").read_text()[-2000:], file=sys.stderr)
