@@ -23,13 +23,6 @@ class Origin(NamedTuple):
     port: int
 
 
-class Head(NamedTuple):
-    """The start of a reply."""
-
-    status: int
-    headers: list[tuple[bytes, bytes]]
-
-
 class NotHttp(httpx.RemoteProtocolError):
     """What came from the server is no HTTP, or not any more."""
 
@@ -39,6 +32,11 @@ class Connection(asyncio.Protocol):
 
     def __init__(self) -> None:
         self.idle_since = 0.0
+        self.closed = False
+        """Whether it can be used no more. While nobody uses it, it is `reusable` until then."""
+        self.status = 0
+        """Of the reply; its `headers`, names in lower case, as they came."""
+        self.headers: list[tuple[bytes, bytes]] = []
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport
         self._now = self._loop.time
@@ -47,15 +45,14 @@ class Connection(asyncio.Protocol):
         self._pieces: list[bytes] = []
         # Not a method: it is called for every chunk.
         self.on_body = self._pieces.append
-        self._closed = False
         self._in_use = False
         self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = 0.0
+        self._parser = httptools.HttpResponseParser(self)
         self._reset()
 
     def _reset(self) -> None:
-        self._parser = httptools.HttpResponseParser(self)
-        self._status = 0
-        self._headers: list[tuple[bytes, bytes]] = []
+        self.headers = []
         self._head_bytes = 0
         self._head_whole = False
         self.whole = False
@@ -69,23 +66,22 @@ class Connection(asyncio.Protocol):
     @property
     def reusable(self) -> bool:
         """Whether the reply is read to its end and the server keeps the connection open."""
-        return self.whole and not self._pieces and not self._closed and self._failure is None and self._keeps_alive
+        return self.whole and not self._pieces and not self.closed and self._failure is None and self._keeps_alive
 
-    async def send(self, request: bytes, read_timeout: float | None) -> Head:
-        """Write a request and wait for the head of its reply."""
+    async def send(self, request: bytes, read_timeout: float | None) -> None:
+        """Write a request and wait for the head of its reply: then there are its `status` and `headers`."""
         if self._head_whole:
             self._reset()
         self._in_use = True
         self._keeps_alive = True
         self._read_timeout = read_timeout
-        if self._closed:
+        if self.closed:
             raise httpx.RemoteProtocolError("the server closed the connection")
         self._transport.write(request)
         while not self._head_whole:
             if self._failure is not None:
                 raise self._failure
             await self.arrival()
-        return Head(self._status, self._headers)
 
     @property
     def at_end(self) -> bool:
@@ -102,7 +98,7 @@ class Connection(asyncio.Protocol):
         piece = pieces[0] if len(pieces) == 1 else b"".join(pieces)
         pieces.clear()
         self._held = 0
-        if self._paused and not self._closed:
+        if self._paused and not self.closed:
             self._paused = False
             self._transport.resume_reading()
         return piece
@@ -115,11 +111,9 @@ class Connection(asyncio.Protocol):
 
     def close(self) -> None:
         """Hang up now, whatever is still on its way."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        if not self._closed:
-            self._closed = True
+        self._stop_timer()
+        if not self.closed:
+            self.closed = True
             self._transport.abort()
 
     def arrival(self, push: Push | None = None) -> Arrival:
@@ -128,21 +122,33 @@ class Connection(asyncio.Protocol):
         self._waiter = Arrival(self._loop)
         if self._read_timeout is not None:
             self._waiting_since = self._now()
-            if self._timer is None:
-                self._timer = self._loop.call_later(self._read_timeout, self._check_silence)
+            latest = self._waiting_since + self._read_timeout
+            if self._timer is None or latest < self._timer_at:
+                self._check_silence_at(latest)
         return self._waiter
 
+    def _check_silence_at(self, when: float) -> None:
+        self._stop_timer()
+        self._timer_at = when
+        self._timer = self._loop.call_at(when, self._check_silence)
+
     def _check_silence(self) -> None:
-        """One timer for all waits of a connection: it asks how long the present one lasts and sets itself again."""
+        """One timer for all waits of a connection, whatever reply they are for: it asks how long the present one lasts
+        and sets itself again."""
         self._timer = None
         if not self._is_awaited or self._read_timeout is None:
             return
-        left = self._waiting_since + self._read_timeout - self._now()
-        if left > 0:
-            self._timer = self._loop.call_later(left, self._check_silence)
+        latest = self._waiting_since + self._read_timeout
+        if latest > self._now():
+            self._check_silence_at(latest)
         else:
             self._fail(httpx.ReadTimeout("nothing came in time"))
             self._wake()
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
     @property
     def _is_awaited(self) -> bool:
@@ -182,10 +188,10 @@ class Connection(asyncio.Protocol):
             if not self.whole:
                 self._fail(NotHttp(str(error)))
             self._keeps_alive = False
-            self._closed = True
+            self.closed = True
             self._transport.abort()
         self._held += len(data)
-        if self._held > _HIGH_WATER and self._head_whole and not self._paused and not self._closed:
+        if self._held > _HIGH_WATER and self._head_whole and not self._paused and not self.closed:
             self._paused = True
             self._transport.pause_reading()
         self._wake()
@@ -194,7 +200,8 @@ class Connection(asyncio.Protocol):
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._closed = True
+        self.closed = True
+        self._stop_timer()
         if self._head_whole and not self.whole and self._until_close and exc is None:
             self.whole = True
         if not self.whole:
@@ -211,15 +218,14 @@ class Connection(asyncio.Protocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self._count(len(name) + len(value))
-        self._headers.append((name, value))
+        self.headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
-        status = self._parser.get_status_code()
-        if status < 200:
-            self._headers = []
+        self.status = self._parser.get_status_code()
+        if self.status < 200:
+            self.headers = []
             return
-        self._status = status
-        names = {name.lower() for name, _ in self._headers}
+        names = dict(self.headers)
         self._until_close = b"content-length" not in names and b"transfer-encoding" not in names
         self._head_whole = True
 
@@ -229,9 +235,6 @@ class Connection(asyncio.Protocol):
         self.whole = True
         self._in_use = False
         self._keeps_alive = self._parser.should_keep_alive() and not self._until_close
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
 
     def _count(self, size: int) -> None:
         self._head_bytes += size

@@ -4,6 +4,7 @@ import asyncio
 import re
 from collections.abc import AsyncGenerator, Awaitable, Mapping
 from contextlib import suppress
+from functools import lru_cache
 from typing import NamedTuple, NoReturn, cast
 from urllib.parse import urlsplit
 
@@ -72,14 +73,23 @@ _HIDDEN_STATUSES = {
 _PASSED_ON = ("retry-after", "retry-after-ms", "x-should-retry")
 """Headers of an error answer that help the client wait; the official SDKs obey them."""
 
-_READ = {name.encode(): name for name in ("content-type", "content-encoding", *_PASSED_ON)}
+
+class _Asking(NamedTuple):
+    """What requests of one kind have in common."""
+
+    method: str
+    url: str
+    headers: dict[str, str]
+    silence_s: float
+    limits: Limits
+    target: Target
 
 
 class Answer(NamedTuple):
-    """What came back, whatever its status, with those of its headers that are read here; names in lower case."""
+    """What came back, whatever its status; names of headers in lower case."""
 
     status: int
-    headers: Mapping[str, str]
+    headers: Mapping[bytes, bytes]
     body: Incoming[bytes]
 
 
@@ -109,7 +119,7 @@ class Reply(Incoming[bytes]):
         self._source = answer.body
         self._silence_s = silence_s
         self._dripping_since: float | None = None
-        self.content_type = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
+        self.content_type = _media_type(answer.headers.get(b"content-type", b""))
 
     def take(self) -> bytes:
         try:
@@ -149,8 +159,9 @@ class Reply(Incoming[bytes]):
             if whole and not self.ended:
                 await self._exhaust()
         finally:
-            with suppress(*_HTTP_FAILURES):  # it is closed either way
-                await self._source.close()
+            if not self._source.ended:
+                with suppress(*_HTTP_FAILURES):  # it is closed either way
+                    await self._source.close()
 
     def _take(self) -> bytes:
         try:
@@ -198,7 +209,8 @@ class Upstream:
         self._headers = headers
         # Not through httpx.AsyncClient: redirects, cookies and proxies are not wanted here, and cost half of a request.
         self._transport = transport or transport_of(config, base_url)
-        self._targets: dict[tuple[str, str, str], Target] = {}
+        self._pooled = self._transport if isinstance(self._transport, PooledTransport) else None
+        self._askings: dict[tuple[str, str, str], _Asking] = {}
 
     @property
     def max_frame_bytes(self) -> int:
@@ -210,10 +222,10 @@ class Upstream:
         Raises ProviderError. A connection that could not be made, or broke before the reply began, is tried again
         `retries` times.
         """
-        read_s = self._config.silence_s if stream else self._config.answer_s
         accept = "text/event-stream" if stream else "application/json"
         path = f"{_UP}{path}" if at_root else path
-        return await self._send("POST", path, accept, orjson.dumps(body), read_s)
+        read_s = self._config.silence_s if stream else self._config.answer_s
+        return await self._send(self._asking("POST", path, accept, read_s), orjson.dumps(body))
 
     async def ask(self, path: str, body: Json, *, at_root: bool = False) -> Json:
         """Send a JSON body for a JSON object. `at_root`: the path is beside the API's `/v1`. Raises ProviderError."""
@@ -226,7 +238,7 @@ class Upstream:
     async def get(self, path: str, *, at_root: bool = False) -> Json:
         """A JSON object. Raises ProviderError."""
         path = f"{_UP}{path}" if at_root else path
-        reply = await self._send("GET", path, "application/json", b"", self._config.connect_s)
+        reply = await self._send(self._asking("GET", path, "application/json", self._config.connect_s), b"")
         return self.parse(await reply.body(self.max_frame_bytes))
 
     def parse(self, body: bytes) -> Json:
@@ -242,11 +254,48 @@ class Upstream:
     async def aclose(self) -> None:
         await self._transport.aclose()
 
-    async def _send(self, method: str, path: str, accept: str, content: bytes, read_s: float) -> Reply:
+    def _asking(self, method: str, path: str, accept: str, read_s: float) -> _Asking:
+        """Remembered by all but `read_s`, how long to wait for a piece of the reply: that follows from the others."""
+        if (asking := self._askings.get((method, path, accept))) is not None:
+            return asking
+        url = self._base_url.removesuffix("/v1") if path.startswith(_UP) else self._base_url
+        url += path.removeprefix(_UP)
+        headers = {**self._headers, "accept": accept}
         limits = Limits(connect=self._config.connect_s, pool=self._config.connect_s, read=read_s)
-        answer = await self._ask(method, path, accept, content, limits)
+        request = httpx.Request(method, url, headers=headers)
+        target = Target.of(method, request.url, request.headers.raw)
+        if len(self._askings) >= _MAX_TARGETS:
+            self._askings.clear()
+        self._askings[method, path, accept] = asking = _Asking(method, url, headers, read_s, limits, target)
+        return asking
+
+    async def _send(self, asking: _Asking, content: bytes) -> Reply:
+        for attempt in range(self._config.retries + 1):
+            try:
+                answer = await self._ask(asking, content)
+                break
+            except _HTTP_FAILURES as failure:
+                if isinstance(failure, httpx.ReadTimeout | httpx.PoolTimeout) or attempt == self._config.retries:
+                    self.raise_named(failure, begun=False)
+                await asyncio.sleep(_RETRY_DELAY_S * 2**attempt)
         if answer.status < 300:
-            return Reply(self, answer, silence_s=read_s)
+            return Reply(self, answer, silence_s=asking.silence_s)
+        raise await self._rejected(answer)
+
+    async def _ask(self, asking: _Asking, content: bytes) -> Answer:
+        if self._pooled is None:
+            request = httpx.Request(asking.method, asking.url, headers=asking.headers, content=content)
+            request.extensions["timeout"] = asking.limits._asdict()
+            response = await self._transport.handle_async_request(request)
+            headers = {name.lower(): value for name, value in response.headers.raw}
+            return Answer(response.status_code, headers, _Decoded(response))
+        body = await self._pooled.ask(asking.target, content, asking.limits)
+        headers = dict(body.headers)
+        if headers.get(b"content-encoding", b"identity") == b"identity":
+            return Answer(body.status, headers, body)
+        return Answer(body.status, headers, _Decoded(httpx.Response(body.status, headers=body.headers, stream=body)))
+
+    async def _rejected(self, answer: Answer) -> ProviderError:
         body = bytearray()
         try:
             async for read in answer.body.each():
@@ -257,43 +306,8 @@ class Upstream:
             body.clear()  # the status says enough
         finally:
             await answer.body.close()
-        raise self._rejection(answer.status, answer.headers, bytes(body))
-
-    async def _ask(self, method: str, path: str, accept: str, content: bytes, limits: Limits) -> Answer:
-        for attempt in range(self._config.retries + 1):
-            try:
-                if isinstance(self._transport, PooledTransport):
-                    return await self._ask_pooled(self._transport, method, path, accept, content, limits)
-                request = self._request(method, path, accept, content)
-                request.extensions["timeout"] = limits._asdict()
-                response = await self._transport.handle_async_request(request)
-                return Answer(response.status_code, response.headers, _Decoded(response))
-            except _HTTP_FAILURES as failure:
-                if isinstance(failure, httpx.ReadTimeout | httpx.PoolTimeout) or attempt == self._config.retries:
-                    self.raise_named(failure, begun=False)
-                await asyncio.sleep(_RETRY_DELAY_S * 2**attempt)
-        raise AssertionError("unreachable")
-
-    async def _ask_pooled(
-        self, transport: PooledTransport, method: str, path: str, accept: str, content: bytes, limits: Limits
-    ) -> Answer:
-        target = self._targets.get((method, path, accept))
-        if target is None:
-            request = self._request(method, path, accept, b"")
-            if len(self._targets) >= _MAX_TARGETS:
-                self._targets.clear()
-            target = self._targets[method, path, accept] = Target.of(method, request.url, request.headers.raw)
-        head, body = await transport.ask(target, content, limits)
-        read = ((name.lower(), value) for name, value in head.headers)
-        headers = {_READ[name]: value.decode("latin-1") for name, value in read if name in _READ}
-        if headers.get("content-encoding", "identity") == "identity":
-            return Answer(head.status, headers, body)
-        return Answer(head.status, headers, _Decoded(httpx.Response(head.status, headers=head.headers, stream=body)))
-
-    def _request(self, method: str, path: str, accept: str, content: bytes) -> httpx.Request:
-        base = self._base_url.removesuffix("/v1") if path.startswith(_UP) else self._base_url
-        headers = {**self._headers, "accept": accept}
-        return httpx.Request(method, base + path.removeprefix(_UP), headers=headers, content=content)
+        headers = {name: answer.headers.get(name.encode(), b"").decode("latin-1") for name in _PASSED_ON}
+        return self._rejection(answer.status, headers, bytes(body))
 
     def raise_named(self, failure: Exception, *, begun: bool) -> NoReturn:
         """Raise what a transport failure means. `begun`: the reply had started."""
@@ -336,7 +350,7 @@ class Upstream:
             code=code,
             kind=_text(error.get("type")),
             param=_text(error.get("param")),
-            headers=wait_headers(error) | {name: headers[name] for name in _PASSED_ON if name in headers},
+            headers=wait_headers(error) | {name: value for name, value in headers.items() if value},
         )
 
     def scrub(self, message: str) -> str:
@@ -367,6 +381,11 @@ def _error_object(body: bytes) -> Json:
     if isinstance(error, dict):
         return error if "message" in error or "detail" not in error else {**error, "message": error["detail"]}
     return {"message": error}
+
+
+@lru_cache(maxsize=64)
+def _media_type(said: bytes) -> str:
+    return said.partition(b";")[0].strip().lower().decode("latin-1")
 
 
 def _text(value: object) -> str | None:

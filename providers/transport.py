@@ -15,7 +15,7 @@ from typing import NamedTuple, Self
 import httpx
 
 from providers.arrival import Arrival
-from providers.connection import Connection, Head, Origin
+from providers.connection import Connection, Origin
 from providers.incoming import Incoming, Push
 
 _IDLE_S = 30.0
@@ -62,22 +62,19 @@ class PooledTransport(httpx.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         timeout = request.extensions.get("timeout", {})
         limits = Limits(*(timeout.get(name) for name in Limits._fields))
-        head, body = await self.ask(
-            Target.of(request.method, request.url, request.headers.raw), request.content, limits
-        )
-        return httpx.Response(head.status, headers=head.headers, stream=body, request=request)
+        body = await self.ask(Target.of(request.method, request.url, request.headers.raw), request.content, limits)
+        return httpx.Response(body.status, headers=body.headers, stream=body, request=request)
 
-    async def ask(self, target: Target, content: bytes, limits: Limits) -> "tuple[Head, Body]":
-        """Send a request; the head of its reply, and the body to be read and closed."""
+    async def ask(self, target: Target, content: bytes, limits: Limits) -> "Body":
+        """Send a request; its reply, of which the head has come and the body is to be read and closed."""
         connection = self._take_idle(target.origin) or await self._connect(target.origin, limits)
-        body = Body(self, target.origin, connection)
         length = b"content-length: %d\r\n" % len(content) if content else b""
         try:
-            head = await connection.send(b"%s%s\r\n%s" % (target.head, length, content), limits.read)
+            await connection.send(b"%s%s\r\n%s" % (target.head, length, content), limits.read)
         except BaseException:
-            await body.close()
+            self.give_back(target.origin, connection)
             raise
-        return head, body
+        return Body(self, target.origin, connection)
 
     async def aclose(self) -> None:
         for kept in self._idle.values():
@@ -104,8 +101,11 @@ class PooledTransport(httpx.AsyncBaseTransport):
         """Keep a connection whose reply is read to its end; close any other."""
         if connection.reusable:
             connection.rest()
-            self._idle.setdefault(origin, deque()).append(connection)
-            self._let_next_in(kept=True)
+            if (kept := self._idle.get(origin)) is None:
+                kept = self._idle[origin] = deque()
+            kept.append(connection)
+            if self._line:
+                self._let_next_in()
         else:
             self._drop(connection)
 
@@ -114,12 +114,12 @@ class PooledTransport(httpx.AsyncBaseTransport):
         if not kept:
             return None
         now = asyncio.get_running_loop().time()
-        while kept and (not kept[0].reusable or now - kept[0].idle_since > _IDLE_S):
+        while kept and (kept[0].closed or now - kept[0].idle_since > _IDLE_S):
             self._drop(kept.popleft())
         # The latest used first, so that those not needed grow old.
         while kept:
             connection = kept.pop()
-            if connection.reusable:
+            if not connection.closed:
                 return connection
             self._drop(connection)
         return None
@@ -161,12 +161,10 @@ class PooledTransport(httpx.AsyncBaseTransport):
             raise httpx.PoolTimeout("every connection is in use") from error
         except asyncio.CancelledError:
             if place.done() and not place.cancelled():
-                self._let_next_in(kept=False)
+                self._let_next_in()
             raise
 
-    def _let_next_in(self, *, kept: bool) -> None:
-        if not self._max or (kept and not self._line):
-            return
+    def _let_next_in(self) -> None:
         while self._line:
             place = self._line.popleft()
             if not place.done():
@@ -186,15 +184,19 @@ class PooledTransport(httpx.AsyncBaseTransport):
 
     def _closed(self) -> None:
         self._open -= 1
-        self._let_next_in(kept=False)
+        self._let_next_in()
 
 
 class Body(httpx.AsyncByteStream, Incoming[bytes]):
-    """A reply's body. Its connection goes back to the pool at the end of the body, or is closed before it."""
+    """A reply's body, with the head it had. Its connection goes back to the pool at the end of the body, or is closed
+    before it."""
 
     ended = False
 
     def __init__(self, transport: PooledTransport, origin: Origin, connection: Connection) -> None:
+        self.status = connection.status
+        self.headers = connection.headers
+        """As they came; names in lower case."""
         self._transport = transport
         self._origin = origin
         self._connection = connection

@@ -148,8 +148,10 @@ class WireExchange(Incoming[Batch]):
             return self._end(self._said)
         if self._wait_until is not None:
             return self._take_late(reply, self._wait_until)
-        run = self.run
+        run = self._decoder.run if self._frames.between else None
         read = reply.take()
+        if not (read or reply.ended):
+            return ()
         texts = run.texts_of(read) if run is not None else None
         if run is None or texts is None:
             return self._take_any(reply, read)

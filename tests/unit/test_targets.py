@@ -13,7 +13,7 @@ async def test_paths_are_not_remembered_for_ever() -> None:
         upstream = Upstream("up", ProviderConfig(type="gemini", base_url=server.url), server.url)
         for number in range(MORE_THAN_ARE_REMEMBERED):
             assert await upstream.ask(f"/models/{number}:countTokens", {}) == {"totalTokens": 1}
-        remembered = len(upstream._targets)
+        remembered = len(upstream._askings)
         await upstream.aclose()
         assert [request.path for request in server.requests][-1] == "/v1/models/299:countTokens"
     assert 0 < remembered < MORE_THAN_ARE_REMEMBERED

@@ -339,3 +339,16 @@ async def test_a_last_piece_is_not_offered_as_one_that_more_may_follow() -> None
         async with asyncio.timeout(5):
             await body.arrival(push)
         assert (body.take(), body.ended) == (b"two", True)
+
+
+@pytest.mark.parametrize(("first", "second"), [(5.0, 0.05), (0.05, 0.1)], ids=["a shorter one", "a longer one"])
+async def test_a_connection_that_is_used_again_waits_as_long_as_the_new_request_says(
+    first: float, second: float
+) -> None:
+    async with talking(reply(b"one"), reply(b"two", Hang())) as (transport, upstream):
+        assert await body_of(await transport.handle_async_request(post(upstream, read=first))) == b"one"
+        response = await transport.handle_async_request(post(upstream, read=second))
+        async with asyncio.timeout(4):
+            with pytest.raises(httpx.ReadTimeout):
+                await body_of(response)
+        assert upstream.accepted == 1
