@@ -35,9 +35,9 @@ class PartState:
     def __init__(self, start: Json, key: str | None) -> None:
         self.start = start
         self._key = key
-        self._texts: list[str] = [start.get(key) or ""] if key else [""]
-        self._logprobs: list[Json] = list(start.get("logprobs") or ())
-        self.annotations: list[Json] = list(start.get("annotations") or ())
+        self._texts: list[str] = [start.get(key) or "" if key else ""]
+        self._logprobs: list[Json] = [*(start.get("logprobs") or ())]
+        self.annotations: list[Json] = [*(start.get("annotations") or ())]
         self._final: Json | None = None
         self.append = self._texts.append
         """Takes more text. The list's own method, because it is called for every delta."""

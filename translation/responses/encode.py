@@ -211,8 +211,9 @@ class ResponsesEncoder:
         address = b'"item_id":%b,"output_index":%d' % (orjson.dumps(item["id"]), index)
         text = self._texts[index, None] = _new_text(state.part(None), address, channel)
         self._sequence += 1
-        added = _ITEM_ADDED % (self._sequence, index, orjson.dumps(_emptied(item, channel)))
-        return [added, *self._write_rest(text, "", item)]
+        told = _emptied(item, channel)
+        added = _ITEM_ADDED % (self._sequence, index, orjson.dumps(told))
+        return [added] if told is item else [added, *self._write_rest(text, "", item)]
 
     def _start_part(self, event: PartStarted) -> list[bytes]:
         item, part = self._snapshot.items[event.index], event.part
@@ -223,8 +224,9 @@ class ResponsesEncoder:
         address = b'%b,"%b":%d' % (self._texts[event.index, None].address, kind.index_key, position)
         text = self._texts[event.index, event.part_index] = _new_text(item.parts[-1], address, channel)
         self._sequence += 1
-        added = kind.added % (self._sequence, address, orjson.dumps(_emptied(part, channel)))
-        return [added, *self._write_rest(text, "", part)]
+        told = _emptied(part, channel)
+        added = kind.added % (self._sequence, address, orjson.dumps(told))
+        return [added] if told is part else [added, *self._write_rest(text, "", part)]
 
     def _end_part(self, event: PartEnded) -> list[bytes]:
         text = self._texts[event.index, event.part_index]
@@ -252,7 +254,8 @@ class ResponsesEncoder:
         channel = text.channel
         if channel is None or not isinstance(said := whole.get(channel.key), str):
             return []
-        frames = self._write_rest(text, text.state.text, whole)
+        told = text.state.text
+        frames = [] if told == said else self._write_rest(text, told, whole)
         self._sequence += 1
         beside = b""
         if channel.name == _OUTPUT_TEXT:
