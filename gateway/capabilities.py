@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import Final
 
 from providers.base import Capabilities, Dialect
 from translation.errors import Unrepresentable
@@ -24,16 +24,12 @@ _NAMES: dict[str, dict[Dialect, str]] = {
 """Where a field of Turn stands in the client's own request."""
 
 
-class Fitted(NamedTuple):
-    """What of a turn its upstream can honour. `dropped`: top-level keys of the client's body that may not go out."""
+def fit(
+    turn: Turn, capabilities: Capabilities, dialect: Dialect, losses: list[Loss], *, relayed: bool
+) -> tuple[Turn, set[str]]:
+    """What of a turn its upstream can honour, and top-level keys of the client's body that may not go out.
 
-    turn: Turn
-    losses: list[Loss]
-    dropped: frozenset[str]
-
-
-def fit(turn: Turn, capabilities: Capabilities, dialect: Dialect, *, relayed: bool) -> Fitted:
-    """Drop what the answer survives. Raises Unrepresentable, naming the client's parameter, for what it would not.
+    Drops what the answer survives. Raises Unrepresentable, naming the client's parameter, for what it would not.
 
     `dialect` is the endpoint's; `relayed`: the body goes to the upstream as the client wrote it.
     """
@@ -48,7 +44,6 @@ def fit(turn: Turn, capabilities: Capabilities, dialect: Dialect, *, relayed: bo
         param = _NAMES["max_output"][dialect]
         told = f"'{param}' is {asked}, and the model's context is {window} tokens for input and answer: ask for fewer"
         raise Unrepresentable(told, param=param)
-    losses: list[Loss] = []
     dropped: set[str] = set()
     if turn.parallel_tool_calls and turn.tools and not capabilities.parallel_tools:
         losses.append(Loss("parallel_tool_calls", "dropped"))
@@ -63,7 +58,7 @@ def fit(turn: Turn, capabilities: Capabilities, dialect: Dialect, *, relayed: bo
         if turn.thinking:
             losses.append(Loss("thinking", "dropped"))
         turn = replace(turn, thinking=None)
-    return Fitted(turn, losses, frozenset(dropped))
+    return turn, dropped
 
 
 def _needs(turn: Turn, dialect: Dialect) -> Iterator[tuple[str, str, str]]:

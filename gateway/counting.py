@@ -21,7 +21,7 @@ async def count_tokens(turn: Turn, route: Route, *, relayed: bool = False) -> in
         raise Unrepresentable("the model's upstream cannot count tokens", param="model")
     # On a relay the upstream reads tools and items of every kind as they are.
     as_it_is = relayed and route.capabilities.counting == "responses"
-    able = opened(turn, route) if as_it_is else ready(turn, route, "responses").turn
+    able = opened(turn, route) if as_it_is else ready(turn, route, "responses", [])[0]
     return await route.provider.count(able, route.profile, route.capabilities.counting)
 
 

@@ -25,6 +25,8 @@ _UNPRINTABLE = re.compile(r"[^\x20-\x7e]|,")
 
 def loss_header(losses: Sequence[Loss]) -> dict[str, str]:
     """Comma-separated `param=what`, each once; the ones there is no room for are counted at the end."""
+    if not losses:
+        return {}
     entries = list(dict.fromkeys(_UNPRINTABLE.sub("?", str(loss)) for loss in losses))
     kept: list[str] = []
     room = _MAX_CHARS
@@ -37,18 +39,19 @@ def loss_header(losses: Sequence[Loss]) -> dict[str, str]:
     return said_again(", ".join(kept))
 
 
-def warnings_in(batch: Sequence[Event]) -> list[Json]:
-    """What a batch tells of the model's calls that have a warning."""
-    return [warning for told in _facts_in(batch) for warning in told.get(WARNINGS, ())]
+def facts_in(batch: Sequence[Event]) -> list[Json]:
+    """What a batch notes of the reply itself."""
+    return [event.facts for event in batch if type(event) is Noted and event.facts]
 
 
-def unreported_in(batch: Sequence[Event]) -> str | None:
-    """The parameter that a batch says the reply has nothing for."""
-    return next((told[UNREPORTED] for told in _facts_in(batch) if UNREPORTED in told), None)
+def warnings_in(facts: Iterable[Json]) -> list[Json]:
+    """What they tell of the model's calls that have a warning."""
+    return [warning for told in facts for warning in told.get(WARNINGS, ())]
 
 
-def _facts_in(batch: Sequence[Event]) -> list[Json]:
-    return [event.facts for event in batch if isinstance(event, Noted) and event.facts]
+def unreported_in(facts: Iterable[Json]) -> str | None:
+    """The parameter that they say the reply has nothing for."""
+    return next((told[UNREPORTED] for told in facts if UNREPORTED in told), None)
 
 
 def warnings_of(reply: Json) -> list[Json]:

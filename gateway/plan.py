@@ -98,10 +98,11 @@ def _changes_replies(profile: Profile) -> bool:
 def _relay(endpoint: Endpoint, body: Json, route: Route, earlier: int | None) -> Relayed:
     turn = endpoint.lift(body, relayed=True)
     params = ClientParams(endpoint.dialect, body, turn, earlier or 0)
+    unfit: list[Loss] = []
     try:
-        fitted = fit(turn, route.capabilities, endpoint.dialect, relayed=True)
+        fitted, dropped = fit(turn, route.capabilities, endpoint.dialect, unfit, relayed=True)
         ids = check_relayed(body, turn.items)
-        kept = {name: value for name, value in body.items() if name not in fitted.dropped} if fitted.dropped else body
+        kept = {name: value for name, value in body.items() if name not in dropped} if dropped else body
         if endpoint.dialect == "responses":
             kept = relayed_window(kept)
     except InvalidRequest as refused:
@@ -114,13 +115,13 @@ def _relay(endpoint: Endpoint, body: Json, route: Route, earlier: int | None) ->
     upstream_body, losses = endpoint.relay_body(kept, route.profile, model=route.upstream_model)
     losses = [*(Loss(params.named(loss.param) or loss.param, loss.what) for loss in found), *losses]
     exchange = route.provider.relay(endpoint.dialect, upstream_body)
-    thinking = fitted.turn.thinking if "thinking" in body else None
+    thinking = fitted.thinking if "thinking" in body else None
     ours = (("thinking", thinking), ("extensions", body.get("extensions") or None))
     unsaid = [Loss(name, "dropped") for name, value in ours if value is not None]
     calls = CallRules(
         taken=ids, renames=not _is_kept_upstream(endpoint, body), max_args_bytes=route.profile.max_tool_args_bytes
     )
-    return Relayed(exchange=exchange, losses=[*fitted.losses, *losses, *unsaid, *exchange.losses], calls=calls)
+    return Relayed(exchange=exchange, losses=[*unfit, *losses, *unsaid, *exchange.losses], calls=calls)
 
 
 def _is_kept_upstream(endpoint: Endpoint, body: Json) -> bool:
@@ -156,5 +157,6 @@ def _translate(endpoint: Endpoint, body: Json, route: Route, earlier: int | None
         calls = AskedLogprobs(LOGPROBS[endpoint.dialect], calls)
     if one_call:
         found = [loss for loss in found if loss.param != "parallel_tool_calls"]  # more are left out here
-    losses += [*turn.lost, *(Loss(params.named(loss.param) or loss.param, loss.what) for loss in found)]
+    losses += turn.lost
+    losses += [Loss(params.named(loss.param) or loss.param, loss.what) for loss in found]
     return Translated(exchange=exchange, calls=calls, losses=losses, params=params)

@@ -23,14 +23,6 @@ from translation.tools.bridge import bridge
 from translation.turn import Turn
 
 
-class Ready(NamedTuple):
-    """`calls` maps the upstream's function calls back to the client's tools."""
-
-    turn: Turn
-    calls: CallMapping | None
-    losses: list[Loss]
-
-
 class Said(NamedTuple):
     """`calls` maps the function calls of its events back to the client's tools."""
 
@@ -61,13 +53,17 @@ def opened(turn: Turn, route: Route) -> Turn:
     return turn if route.carrier is None else route.carrier.opened_turn(turn)
 
 
-def ready(turn: Turn, route: Route, dialect: Dialect) -> Ready:
-    """`dialect` is the client's. Raises InvalidRequest, StoreUnavailable; parameters and losses are in the turn's own
-    words."""
-    fitted = fit(opened(turn, route), route.capabilities, dialect, relayed=False)
-    bridged = bridge(fitted.turn, kinds=route.capabilities.tool_kinds, hosted=route.capabilities.hosted_tools)
-    tidy, losses = tidied(bridged.turn, route.profile)
-    return Ready(tidy, _mapping(tidy, route.profile, bridged.calls), [*fitted.losses, *bridged.losses, *losses])
+def ready(turn: Turn, route: Route, dialect: Dialect, losses: list[Loss]) -> tuple[Turn, CallMapping | None]:
+    """The turn as its upstream can be told it, and what maps the function calls of the reply back to the client's
+    tools. `dialect` is the client's.
+
+    Raises InvalidRequest, StoreUnavailable; parameters and losses are in the turn's own words.
+    """
+    fitted, _ = fit(opened(turn, route), route.capabilities, dialect, losses, relayed=False)
+    bridged = bridge(fitted, kinds=route.capabilities.tool_kinds, hosted=route.capabilities.hosted_tools)
+    losses += bridged.losses
+    tidy = tidied(bridged.turn, route.profile, losses)
+    return tidy, _mapping(tidy, route.profile, bridged.calls)
 
 
 def _mapping(turn: Turn, profile: Profile, calls: CallMapping | None) -> CallMapping | None:
@@ -79,12 +75,14 @@ def _mapping(turn: Turn, profile: Profile, calls: CallMapping | None) -> CallMap
 
 def said(turn: Turn, route: Route, dialect: Dialect) -> Said:
     """The exchange that asks a turn; nothing is sent. Raises as `ready` does."""
-    able, calls, losses = ready(turn, route, dialect)
+    losses: list[Loss] = []
+    able, calls = ready(turn, route, dialect, losses)
     profile = route.profile
     if profile.cite_documents and dialect == "chat":
         profile = replace(profile, cite_documents=False)  # chat can say which address it cites, not which file
     exchange = route.provider.prepare(able, profile)
-    return Said(exchange, calls, [*losses, *exchange.losses])
+    losses += exchange.losses
+    return Said(exchange, calls, losses)
 
 
 def saying(route: Route) -> Callable[[Turn], Exchange]:

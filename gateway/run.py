@@ -7,7 +7,15 @@ from dataclasses import dataclass, field
 from gateway.endpoints import Endpoint, Identity, Presentation
 from gateway.errors import TurnFailed
 from gateway.logs import note_unreported, note_warnings
-from gateway.loss_header import LOSS_HEADER, loss_header, unreported_in, warned_calls, warnings_in, warnings_of
+from gateway.loss_header import (
+    LOSS_HEADER,
+    facts_in,
+    loss_header,
+    unreported_in,
+    warned_calls,
+    warnings_in,
+    warnings_of,
+)
 from gateway.plan import Relayed, Translated
 from gateway.streaming import Wire
 from gateway.wires import RelayedWire, TranslatedWire
@@ -53,8 +61,9 @@ class Run:
                     async with aclosing(translated.batches()) as batches:
                         async for batch in batches:
                             said = batch if calls is None else calls.feed(batch)
-                            self._warn(warnings_in(said))
-                            self._miss(unreported_in(said))
+                            if facts := facts_in(said):
+                                self._warn(warnings_in(facts))
+                                self._miss(unreported_in(facts))
                             collector.feed(said)
                 except InvalidRequest as refused:
                     if params is not None:
@@ -75,7 +84,7 @@ class Run:
 
     def headers(self) -> dict[str, str]:
         """What the request lost, and a whole reply of the model's calls, for the client to read."""
-        return loss_header([*self.plan.losses, *self.warned])
+        return loss_header([*self.plan.losses, *self.warned] if self.warned else self.plan.losses)
 
     def losses(self) -> str | None:
         """The same, as it is kept."""

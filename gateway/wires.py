@@ -5,7 +5,7 @@ from typing import Protocol
 
 from gateway.errors import TurnFailed, as_event
 from gateway.logs import note_failure, note_unreported, note_warnings
-from gateway.loss_header import unreported_in, warnings_in
+from gateway.loss_header import facts_in, unreported_in, warnings_in
 from gateway.params import ClientParams
 from providers.base import Batch, Exchange, RelayExchange
 from providers.incoming import Incoming, Iterated, Push
@@ -121,8 +121,9 @@ class TranslatedWire(Incoming[bytes]):
         return self._batches.arrival(push)
 
     async def close(self, *, whole: bool = False) -> None:
-        note_warnings(warnings_in(self._ending))
-        note_unreported(unreported_in(self._ending))
+        if facts := facts_in(self._ending):
+            note_warnings(warnings_in(facts))
+            note_unreported(unreported_in(facts))
         if self._failed is not None:
             note_failure(TurnFailed(self._failed))
         await self._batches.close(whole=whole)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from gateway.asked_logprobs import AskedLogprobs
-from gateway.loss_header import unreported_in
+from gateway.loss_header import facts_in, unreported_in
 from translation.events import Delta, Event, Failed, Finished, ItemEnded, ItemStarted, PartEnded, PartStarted, Started
 from translation.json_types import Json
 
@@ -42,7 +42,7 @@ CALL: list[Event] = [ItemStarted(0, {"type": "function_call"}), Delta(0, None, "
 def test_a_reply_tells_whether_it_lacks_what_was_asked_for(events: Sequence[Event], told: str | None) -> None:
     watch = AskedLogprobs("include", None)
     batches = [list(watch.feed([event])) for event in events]
-    assert unreported_in(batches[-1]) == told
+    assert unreported_in(facts_in(batches[-1])) == told
     assert batches[-1][-1] == events[-1]
     assert [each for batch in batches[:-1] for each in batch] == events[:-1]
 

@@ -59,9 +59,9 @@ def test_what_an_upstream_cannot_do_is_refused_by_name(asked: Json, needed: str,
     lacking = replace(EVERYTHING, **gap)
     params: dict[Dialect, str] = {"responses": responses, "chat": chat}
     for dialect, param in params.items():
-        fit(turn(**asked), EVERYTHING, dialect, relayed=False)
+        fit(turn(**asked), EVERYTHING, dialect, [], relayed=False)
         with pytest.raises(Unrepresentable) as refusal:
-            fit(turn(**asked), lacking, dialect, relayed=False)
+            fit(turn(**asked), lacking, dialect, [], relayed=False)
         assert refusal.value.param == param
 
 
@@ -77,8 +77,9 @@ FINE: dict[str, Json] = {
 
 @pytest.mark.parametrize("asked", FINE.values(), ids=FINE)
 def test_what_asks_for_nothing_needs_nothing(asked: Json) -> None:
-    fitted = fit(turn(**asked), Capabilities(), "responses", relayed=False)
-    assert fitted.losses == []
+    losses: list[Loss] = []
+    fit(turn(**asked), Capabilities(), "responses", losses, relayed=False)
+    assert losses == []
 
 
 CHOICES = [(True, True, True), (False, True, False), (True, False, False)]
@@ -90,19 +91,21 @@ def test_several_choices_need_a_relay_to_an_upstream_that_gives_them(
 ) -> None:
     asked, capabilities = turn(sampling={"n": 2}), replace(EVERYTHING, choices=choices)
     if allowed:
-        assert fit(asked, capabilities, "chat", relayed=relayed).losses == []
+        losses: list[Loss] = []
+        fit(asked, capabilities, "chat", losses, relayed=relayed)
+        assert losses == []
         return
     with pytest.raises(Unrepresentable) as refusal:
-        fit(asked, capabilities, "chat", relayed=relayed)
+        fit(asked, capabilities, "chat", [], relayed=relayed)
     assert refusal.value.param == "n"
 
 
 @pytest.mark.parametrize(("dialect", "param"), [("responses", "max_output_tokens"), ("chat", "max_completion_tokens")])
 def test_an_answer_that_cannot_fit_the_context_is_refused(dialect: Dialect, param: str) -> None:
     small = replace(EVERYTHING, max_context_window=100)
-    fit(turn(max_output_tokens=100), small, dialect, relayed=True)
+    fit(turn(max_output_tokens=100), small, dialect, [], relayed=True)
     with pytest.raises(Unrepresentable) as refusal:
-        fit(turn(max_output_tokens=101), small, dialect, relayed=True)
+        fit(turn(max_output_tokens=101), small, dialect, [], relayed=True)
     assert refusal.value.param == param
     told = f"'{param}' is 101, and the model's context is 100 tokens for input and answer: ask for fewer"
     assert refusal.value.message == told
@@ -110,12 +113,16 @@ def test_an_answer_that_cannot_fit_the_context_is_refused(dialect: Dialect, para
 
 def test_what_is_reported_as_dropped_is_dropped() -> None:
     asked = turn(tools=[TOOL], parallel_tool_calls=True, reasoning={"effort": "low"})
-    fitted = fit(asked, replace(EVERYTHING, parallel_tools=False, reasoning=False), "chat", relayed=False)
-    assert fitted.losses == [Loss("parallel_tool_calls", "dropped"), Loss("reasoning_effort", "dropped")]
-    assert fitted.turn == turn(tools=[TOOL])
-    assert fitted.dropped == {"parallel_tool_calls", "reasoning", "reasoning_effort"}
+    losses: list[Loss] = []
+    lacking = replace(EVERYTHING, parallel_tools=False, reasoning=False)
+    fitted, dropped = fit(asked, lacking, "chat", losses, relayed=False)
+    assert losses == [Loss("parallel_tool_calls", "dropped"), Loss("reasoning_effort", "dropped")]
+    assert fitted == turn(tools=[TOOL])
+    assert dropped == {"parallel_tool_calls", "reasoning", "reasoning_effort"}
 
 
 def test_what_the_upstream_can_do_goes_out_as_asked() -> None:
     asked = turn(tools=[TOOL], parallel_tool_calls=True, reasoning={"effort": "low"})
-    assert fit(asked, EVERYTHING, "chat", relayed=False) == (asked, [], frozenset())
+    losses: list[Loss] = []
+    assert fit(asked, EVERYTHING, "chat", losses, relayed=False) == (asked, set())
+    assert losses == []

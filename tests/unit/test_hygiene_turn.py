@@ -21,14 +21,16 @@ def turn(**asked: Any) -> Turn:
 
 def test_a_turn_that_is_tidy_is_left_alone() -> None:
     given = turn(tools=[TOOL])
-    assert tidied(given, DEFAULT_PROFILE) == (given, [])
-    assert tidied(given, DEFAULT_PROFILE).turn is given
+    losses: list[Loss] = []
+    assert tidied(given, DEFAULT_PROFILE, losses) is given
+    assert losses == []
 
 
 def test_items_and_tools_are_tidied_at_once() -> None:
     shims = frozenset({"no_schema_key", "no_empty_required", "no_descriptions"})
     profile = Profile(max_tool_output_bytes=30, schema_shims=shims)  # type: ignore[arg-type]
-    tidy, losses = tidied(turn(items=ITEMS, tools=[TOOL]), profile)
+    losses: list[Loss] = []
+    tidy = tidied(turn(items=ITEMS, tools=[TOOL]), profile, losses)
     assert [item["call_id"] for item in tidy.items] == ["tc_1", "tc_1"]
     assert tidy.items[1]["output"] == "x" * 19 + "[truncated]"
     assert tidy.tools == [{"type": "function", "name": "f", "parameters": {}}]
@@ -37,6 +39,6 @@ def test_items_and_tools_are_tidied_at_once() -> None:
 
 def test_parallel_calls_are_spoken_of_where_the_request_has_tools_and_does_not() -> None:
     profile = Profile(parallel_tool_calls=False)
-    assert tidied(turn(tools=[TOOL]), profile).turn.parallel_tool_calls is False
-    assert tidied(turn(tools=[TOOL], parallel_tool_calls=True), profile).turn.parallel_tool_calls is True
-    assert tidied(turn(), profile).turn.parallel_tool_calls is None
+    assert tidied(turn(tools=[TOOL]), profile, []).parallel_tool_calls is False
+    assert tidied(turn(tools=[TOOL], parallel_tool_calls=True), profile, []).parallel_tool_calls is True
+    assert tidied(turn(), profile, []).parallel_tool_calls is None

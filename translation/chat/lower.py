@@ -13,20 +13,22 @@ from translation.lowered import Lowered
 from translation.profile import Profile
 from translation.turn import Turn
 
-SAMPLING: Final = (
-    "temperature",
-    "top_p",
-    "presence_penalty",
-    "frequency_penalty",
-    "seed",
-    "stop",
-    "logit_bias",
-    "service_tier",
-    "metadata",
-    "user",
-    "safety_identifier",
-    "prompt_cache_key",
-    "prompt_cache_retention",
+SAMPLING: Final = frozenset(
+    {
+        "temperature",
+        "top_p",
+        "presence_penalty",
+        "frequency_penalty",
+        "seed",
+        "stop",
+        "logit_bias",
+        "service_tier",
+        "metadata",
+        "user",
+        "safety_identifier",
+        "prompt_cache_key",
+        "prompt_cache_retention",
+    }
 )
 """Parameters chat calls the same and that are passed on as given."""
 
@@ -43,10 +45,12 @@ def lower(turn: Turn, profile: Profile) -> Lowered:
     if not messages:
         raise InvalidRequest("The input is empty: send at least one message.", param="input")
     body: Json = {"model": turn.model, "messages": messages}
-    body |= lower_tools(turn.tools, turn.tool_choice, turn.parallel_tool_calls, losses)
-    if profile.forced_tool == "alone":
-        leave_only_chosen(body, losses)
-    body |= _sampling(turn.sampling, losses)
+    if turn.tools or turn.tool_choice is not None:
+        body |= lower_tools(turn.tools, turn.tool_choice, turn.parallel_tool_calls, losses)
+        if profile.forced_tool == "alone":
+            leave_only_chosen(body, losses)
+    if turn.sampling:
+        body |= _sampling(turn.sampling, losses)
     if turn.max_output_tokens is not None:
         body[profile.max_tokens_field] = turn.max_output_tokens
     if turn.text_format is not None:
@@ -55,20 +59,21 @@ def lower(turn: Turn, profile: Profile) -> Lowered:
         body["verbosity"] = turn.verbosity
     if turn.reasoning:
         body |= _reasoning(turn.reasoning, profile, losses)
-    _add_extra(body, turn.extra, profile, losses)
+    if turn.extra:
+        _add_extra(body, turn.extra, profile, losses)
     if turn.thinking is not None:
         _SWITCHES[profile.thinking_switch](body, turn.thinking, losses)
     if turn.stream:
         body |= {"stream": True, "stream_options": {"include_usage": True}}
     if profile.text_tool_calls != "none":
         body = as_text(body, single_block=profile.single_tool_block, parser=profile.text_tool_calls)
-    return Lowered(body, tuple(dict.fromkeys(losses)))
+    return Lowered(body, tuple(dict.fromkeys(losses)) if losses else ())
 
 
 def _sampling(sampling: Mapping[str, Any], losses: list[Loss]) -> Json:
     if (sampling.get("n") or 1) != 1:
         raise Unrepresentable("this model answers with one choice at a time: leave out 'n'", param="n")
-    body = {name: sampling[name] for name in SAMPLING if sampling.get(name) is not None}
+    body = {name: value for name, value in sampling.items() if name in SAMPLING and value is not None}
     if sampling.get("store"):
         losses.append(Loss("store", "dropped"))
     rivals = sampling.get("top_logprobs")

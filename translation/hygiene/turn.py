@@ -1,8 +1,6 @@
 """A turn as every upstream can take it, whatever its dialect: the last step before it is lowered."""
 
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 from translation.hygiene.outputs import cut_outputs
 from translation.hygiene.past_calls import with_own_ids
@@ -12,22 +10,16 @@ from translation.profile import Profile
 from translation.turn import Turn
 
 
-class Tidied(NamedTuple):
-    turn: Turn
-    losses: Sequence[Loss]
-
-
-def tidied(turn: Turn, profile: Profile) -> Tidied:
+def tidied(turn: Turn, profile: Profile, losses: list[Loss]) -> Turn:
     """Past calls in pairs, each under an id of its own; outputs and tools as the profile wants them.
 
     Raises InvalidRequest naming the id of a call without its output or an output without its call.
     """
-    losses: list[Loss] = []
     items = cut_outputs(with_own_ids(turn.items), profile.max_tool_output_bytes, losses)
     tools = shimmed(turn.tools, profile.schema_shims, losses)
     parallel = turn.parallel_tool_calls
     if parallel is None and tools:
         parallel = profile.parallel_tool_calls
     if items is turn.items and tools is turn.tools and parallel is turn.parallel_tool_calls:
-        return Tidied(turn, losses)
-    return Tidied(replace(turn, items=items, tools=tools, parallel_tool_calls=parallel), losses)
+        return turn
+    return replace(turn, items=items, tools=tools, parallel_tool_calls=parallel)

@@ -10,20 +10,22 @@ from translation.responses import history
 from translation.responses.schema import FIELDS
 from translation.turn import Turn
 
-_SAMPLING = (
-    "temperature",
-    "top_p",
-    "presence_penalty",
-    "frequency_penalty",
-    "seed",
-    "logit_bias",
-    "service_tier",
-    "metadata",
-    "user",
-    "safety_identifier",
-    "prompt_cache_key",
-    "prompt_cache_retention",
-    "store",
+_SAMPLING = frozenset(
+    {
+        "temperature",
+        "top_p",
+        "presence_penalty",
+        "frequency_penalty",
+        "seed",
+        "logit_bias",
+        "service_tier",
+        "metadata",
+        "user",
+        "safety_identifier",
+        "prompt_cache_key",
+        "prompt_cache_retention",
+        "store",
+    }
 )
 """Parameters both APIs share, which go into the Turn as they are."""
 
@@ -81,12 +83,12 @@ def lift(body: Json, *, relayed: bool = False, model: str | None = None) -> Turn
         max_output_tokens=body.get("max_output_tokens"),
         text_format=None if text_format is None or text_format["type"] == "text" else text_format,
         verbosity=text.get("verbosity"),
-        reasoning=_reasoning(body.get("reasoning") or {}),
+        reasoning=_reasoning(body["reasoning"]) if body.get("reasoning") else None,
         thinking=body.get("thinking"),
         sealed_reasoning=_SEALED_REASONING in (body.get("include") or ()),
         stream=bool(body.get("stream")),
         extra={key: value for key, value in body.items() if key not in FIELDS and value is not None},
-        lost=list(_losses(body)),
+        lost=[] if _LOSABLE.isdisjoint(body) else list(_losses(body)),
     )
 
 
@@ -123,8 +125,6 @@ def _reasoning(given: Json) -> Json | None:
 
 
 def _losses(body: Json) -> Iterator[Loss]:
-    if _LOSABLE.isdisjoint(body):
-        return
     for param in _LOST:
         if body.get(param):
             yield Loss(param, "dropped")

@@ -55,7 +55,7 @@ def new_response(body: Json, *, response_id: str, created_at: int, model: str) -
         "service_tier": "default",
         "store": bool(body.get("store")),
         "text": {"format": {"type": "text"}, **_without_nulls(body.get("text"))},
-        "tools": [_read_back(tool) for tool in body.get("tools") or ()],
+        "tools": [_read_back(tool) for tool in body["tools"]] if body.get("tools") else [],
         "truncation": body.get("truncation") or "disabled",
         "usage": None,
         **_DEFAULTS,
@@ -64,7 +64,7 @@ def new_response(body: Json, *, response_id: str, created_at: int, model: str) -
 
 
 def _without_nulls(given: Json | None) -> Json:
-    return {key: value for key, value in (given or {}).items() if value is not None}
+    return {key: value for key, value in given.items() if value is not None} if given else {}
 
 
 def _read_back(tool: Json) -> Json:

@@ -2,21 +2,19 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final, NamedTuple
+from operator import is_
+from typing import NamedTuple
 
 from translation.errors import InvalidRequest
 from translation.json_types import Json
 from translation.loss import Loss
 from translation.tools.calls import Calls
 from translation.tools.choice import choose
-from translation.tools.history import rewrite
+from translation.tools.history import SPEECH, rewrite
 from translation.tools.kinds import KINDS, client_runs
 from translation.tools.names import Callee, Names
 from translation.tools.schemas import FREEFORM_PARAMETERS
 from translation.turn import Turn
-
-_SPEECH: Final = frozenset({"message", "reasoning"})
-"""Kinds of items that no tool has to do with."""
 
 
 class Bridged(NamedTuple):
@@ -44,7 +42,7 @@ def bridge(turn: Turn, *, kinds: frozenset[str], hosted: frozenset[str]) -> Brid
     left out, and so are past calls of them: losses. Raises InvalidRequest for two tools of one name, and for a tool
     choice that forces what is not there.
     """
-    if not turn.tools and turn.tool_choice is None and _SPEECH.issuperset([item["type"] for item in turn.items]):
+    if not turn.tools and turn.tool_choice is None and SPEECH.issuperset([item["type"] for item in turn.items]):
         return Bridged(turn, None, ())
     native = kinds | hosted | {"function"}
     names = Names()
@@ -72,7 +70,7 @@ def bridge(turn: Turn, *, kinds: frozenset[str], hosted: frozenset[str]) -> Brid
 
 
 def _same(new: Sequence[Json], old: Sequence[Json]) -> bool:
-    return len(new) == len(old) and all(one is other for one, other in zip(new, old, strict=True))
+    return len(new) == len(old) and all(map(is_, new, old))
 
 
 def _opened(tools: Sequence[Json], native: frozenset[str]) -> list[_Tool]:

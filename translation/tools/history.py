@@ -1,6 +1,8 @@
 """Past calls and their outputs in the shape the upstream is given them."""
 
 from collections.abc import Sequence
+from operator import is_
+from typing import Final
 
 import orjson
 
@@ -10,6 +12,9 @@ from translation.tools import freeform
 from translation.tools.kinds import KINDS, OUTPUTS
 from translation.tools.names import Callee, Names
 from translation.unsaid import UNSUCCESSFUL
+
+SPEECH: Final = frozenset({"message", "reasoning"})
+"""Kinds of items that no tool has to do with."""
 
 _HOSTED = {
     "web_search_call": "web_search",
@@ -33,8 +38,10 @@ def rewrite(items: Sequence[Item], native: frozenset[str], names: Names, losses:
 
     Names of tools that are no longer declared are claimed here, so that a model that repeats a call is understood.
     """
-    rewritten = [_rewritten(item, i, native, names, losses) for i, item in enumerate(items)]
-    if all(new is old for new, old in zip(rewritten, items, strict=True)):
+    rewritten = [
+        item if item["type"] in SPEECH else _rewritten(item, i, native, names, losses) for i, item in enumerate(items)
+    ]
+    if all(map(is_, rewritten, items)):
         return items
     return [item for item in rewritten if item is not None]
 
