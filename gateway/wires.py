@@ -148,6 +148,7 @@ class RelayedWire(Incoming[bytes]):
     ended = False
 
     def __init__(self, exchange: RelayExchange, relay: Relay) -> None:
+        self._pass_alike: Callable[[bytes], bytes | None] | None = getattr(relay, "pass_alike", None)
         self._reads = exchange if isinstance(exchange, Incoming) else Iterated(exchange.reads(), b"")
         self._relay = relay
         self._unsaid = b""
@@ -174,6 +175,9 @@ class RelayedWire(Incoming[bytes]):
             raise TurnFailed(relay.failed)
         self.ended = relay.ended
         return frames
+
+    def take_alike(self, read: bytes) -> bytes | None:
+        return None if self._pass_alike is None else self._pass_alike(read)
 
     def arrival(self, push: Push | None = None) -> Awaitable[None]:
         return self._reads.arrival(push)

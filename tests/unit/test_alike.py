@@ -6,17 +6,18 @@ from typing import Any, cast
 import orjson
 import pytest
 
-from gateway.wires import CallMapping, TranslatedWire
+from gateway.wires import CallMapping, RelayedWire, TranslatedWire
 from providers.base import Batch
 from providers.http import Upstream
 from providers.incoming import Incoming, Push
-from providers.spoken import SSE
-from providers.wire import WireExchange
+from providers.spoken import RELAYED, SSE
+from providers.wire import WireExchange, WireRelay
 from tests.unit.chat_chunks import chunk, said
 from tests.unit.driving import counting_ids
 from translation import sse
 from translation.chat.decode import ChatDecoder
 from translation.chat.encode import ChatEncoder
+from translation.chat.relay import ChatRelay
 from translation.json_types import Json
 from translation.responses.encode import ResponsesEncoder
 from translation.responses.resource import new_response
@@ -67,7 +68,7 @@ def wire_of(server: Server, encoder: Any = None, calls: CallMapping | None = Non
     return TranslatedWire(exchange, calls, encoder or ResponsesEncoder(HEAD, lambda: 105))
 
 
-async def sent(server: Server, wire: TranslatedWire, *, alike: bool) -> tuple[bytes, int]:
+async def sent(server: Server, wire: TranslatedWire | RelayedWire, *, alike: bool) -> tuple[bytes, int]:
     """All its frames, and how many reads took the short way if they might."""
     frames, short = [], 0
     await wire.open()
@@ -127,3 +128,12 @@ async def test_others_go_the_long_way(way: str) -> None:
     frames, short = await sent(server, wire, alike=True)
     assert frames.endswith(sse.DONE)
     assert short == 0
+
+
+async def test_a_relay_passes_on_what_is_alike_as_it_came() -> None:
+    reads = reads_of([ROLE, said("a"), said("b"), said("[DONE]"), STOP], 1)
+    server = Server(reads)
+    relay = ChatRelay(model=None, identity={}, reasoning_fields=frozenset(), include_usage=False)
+    wire = RelayedWire(WireRelay(cast("Upstream", server), RELAYED["chat"], {}), relay)
+    assert await sent(server, wire, alike=True) == (b"".join(reads), 2)
+    assert wire.ended

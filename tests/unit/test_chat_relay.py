@@ -459,3 +459,48 @@ def test_an_end_that_nobody_was_sent_can_still_become_a_failure() -> None:
     frames = relaying.feed(wire(*TEXT))
     assert relaying.withdraw(frames) == wire(*TEXT, done=False)
     assert failure(relaying.fail(Failed("store_unavailable", "not kept")))["message"] == "not kept"
+
+
+ALIKE: dict[str, tuple[list[bytes], dict[str, Any], int]] = {
+    "text": ([*map(orjson.dumps, [*TEXT[:3], said('"c\\'), said(""), said("d"), TEXT[-1]])], {}, 4),
+    "another name": ([*map(orjson.dumps, TEXT)], {"model": "ours"}, 2),
+    "a name said twice": (
+        [orjson.dumps(each).replace(b'"choices"', b'"model":"m","choices"') for each in TEXT],
+        {"model": "ours"},
+        0,
+    ),
+    "reasoning": ([*map(orjson.dumps, [*map(chunk, [{"reasoning": "a"}] * 4), *TEXT])], {}, 5),
+    "reasoning to be said in another field": (
+        [*map(orjson.dumps, [*map(chunk, [{"reasoning": "a"}] * 3), TEXT[-1]])],
+        {"reasoning_fields": frozenset({"reasoning_content"})},
+        0,
+    ),
+    "arguments": ([*map(orjson.dumps, [TEXT[0], *[chunk(call(0, arguments="{}"))] * 3, TEXT[-1]])], {}, 0),
+    "nothing": ([*map(orjson.dumps, [*TEXT[:2], chunk({}), chunk({}), TEXT[-1]])], {}, 0),
+    "several choices": ([*map(orjson.dumps, TEXT)], {"choices": 2}, 0),
+    "no JSON": (
+        [*map(orjson.dumps, TEXT[:2]), *[b'{"finish_reason":null,"content":}'] * 2, orjson.dumps(TEXT[-1])],
+        {},
+        0,
+    ),
+    "no list of choices": (
+        [*map(orjson.dumps, TEXT[:2]), *[b'{"finish_reason":null,"choices":{}}'] * 2, orjson.dumps(TEXT[-1])],
+        {},
+        0,
+    ),
+}
+
+
+@pytest.mark.parametrize(("payloads", "options", "short"), ALIKE.values(), ids=ALIKE)
+def test_frames_like_the_last_leave_as_others_do(payloads: list[bytes], options: dict[str, Any], short: int) -> None:
+    frames = [*map(sse.data, payloads), sse.DONE]
+    whole, one_by_one = relay(**options), relay(**options)
+    alike = 0
+    out: list[bytes] = []
+    for read in frames:
+        passed = one_by_one.pass_alike(read)
+        alike += passed is not None
+        out.append(one_by_one.feed(read) if passed is None else passed)
+    assert b"".join([*out, one_by_one.finish()]) == run(whole, [b"".join(frames)])
+    assert alike == short
+    assert whole.failed == one_by_one.failed

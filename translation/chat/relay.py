@@ -12,6 +12,7 @@ from translation.chat import reply
 from translation.chat.failures import BROKEN, failure_in
 from translation.chat.reasoning import FIELDS
 from translation.chat.relay_calls import CallMender
+from translation.chat.text_run import TextRun
 from translation.chat.usage import read_usage
 from translation.errors import ProtocolViolation
 from translation.events import Failed, Usage
@@ -100,6 +101,7 @@ class ChatRelay:
         self._end_bytes = 0
         self._identity: Json = {**identity, "object": "chat.completion.chunk"}
         self._renaming: list[tuple[bytes, bytes]] = []
+        self._run: TextRun | None = None
         self._legacy = legacy_functions
         self._new_calls = partial(CallMender, calls, legacy=legacy_functions)
         self._calls: dict[int, CallMender] = {}
@@ -108,11 +110,33 @@ class ChatRelay:
         """Take one upstream read, return the frames to send, possibly none."""
         if self._stopped:
             return b""
+        if (alike := self.pass_alike(read)) is not None:
+            return alike
         try:
             frames = self._frames.feed(read)
         except ProtocolViolation as violation:
             return self._stop(Failed("upstream_garbled", str(violation)))
-        return self._pass_on(frames)
+        passed = self._pass_on(frames)
+        if frames and self._choices == 1:
+            self._learn(frames[-1].payload)
+        return passed
+
+    def pass_alike(self, read: bytes) -> bytes | None:
+        """`feed` for a read that is whole frames, which differ from the last one in their text only; None for any
+        other, which is not taken."""
+        if self._run is None or not self._frames.between or self._run.texts_of(read) is None:
+            return None
+        for theirs, ours in self._renaming:
+            read = read.replace(theirs, ours)
+        return read
+
+    def _learn(self, payload: bytes) -> None:
+        """A delta that leaves as it came, but for names it says once, is one that others may be like."""
+        if self._stopped or self._said_done or not self._is_plain(payload):
+            self._run = None
+        elif self._run is None or not self._run.texts([payload]):
+            said_once = all(payload.count(theirs) == 1 for theirs, _ in self._renaming)
+            self._run = TextRun.found_in(payload) if said_once else None
 
     def finish(self) -> bytes:
         """The upstream closed: what is left to send."""

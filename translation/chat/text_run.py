@@ -6,11 +6,13 @@ from typing import Final, Self
 
 import orjson
 
+from translation.chat.reasoning import FIELDS
 from translation.events import Delta, Event
 
 _BACKSLASH: Final = ord("\\")
 _FRAME_HEAD: Final = b"data: "
 _FRAME_TAIL: Final = b"\n\n"
+_FIELDS: Final = ("content", *FIELDS)
 
 
 class TextRun:
@@ -60,6 +62,20 @@ class TextRun:
         if payload[start:end] != inner:
             return None  # escaped in another way
         return cls(payload[: start + 1], payload[end - 1 :], said)
+
+    @classmethod
+    def found_in(cls, payload: bytes) -> Self | None:
+        """From a chunk of which nothing is known; None where it says no text, or leaves a doubt which it is."""
+        try:
+            chunk = orjson.loads(payload)
+        except ValueError:
+            return None
+        match chunk:
+            case {"choices": [{"delta": dict(delta)}]}:
+                said = [(field, text) for field in _FIELDS if isinstance(text := delta.get(field), str) and text]
+                return cls.learn(payload, said[0][0], Delta(0, None, said[0][1])) if said else None
+            case _:
+                return None
 
     def deltas(self, texts: Iterable[str]) -> list[Event]:
         """What texts of chunks like the learnt one mean."""
