@@ -55,14 +55,14 @@ def test_too_few_samples_are_refused() -> None:
 
 
 def test_the_warm_up_is_no_part_of_the_trend() -> None:
-    samples = [[at, min(at, 100.0), 20.0, 10.0, 5.0, 0.0] for at in TIMES]
+    samples = [[at, min(at, 100.0), 20.0, 10.0, 5.0, 8.0, 0.0] for at in TIMES]
     assert {name: found.verdict for name, found in trends(samples).items()} == dict.fromkeys(
-        ("memory, MiB", "open files", "sockets", "threads", "rows"), "flat"
+        ("memory, MiB", "open files", "sockets", "threads", "tasks", "rows"), "flat"
     )
 
 
 def test_the_table_says_what_grows() -> None:
-    samples = [[at, at, 20.0, 10.0, 5.0, 0.0] for at in TIMES]
+    samples = [[at, at, 20.0, 10.0, 5.0, 8.0, 0.0] for at in TIMES]
     _, _, memory, files, *_ = (line.split() for line in table(trends(samples)).splitlines())
     assert memory == ["memory,", "MiB", *memory[2:-1], "grows"]
     assert float(memory[3].replace(",", "")) == pytest.approx(3600)
