@@ -30,8 +30,6 @@ UNWANTED = (
     "opentelemetry.exporter",
     "opentelemetry.sdk",
     "prometheus_client",
-    "pygments",
-    "rich",
     "sentry_sdk",
     "sqlalchemy",
     "torch",
@@ -39,7 +37,7 @@ UNWANTED = (
     "vllm",
     "xllamacpp",
 )
-"""Engines, SDKs, exporters, databases and terminals: nothing that is configured here needs any of them."""
+"""Engines, SDKs, exporters and databases: nothing that is configured here needs any of them."""
 
 _HEAVIEST = 8
 

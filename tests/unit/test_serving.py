@@ -10,6 +10,7 @@ import pytest
 from fastapi import APIRouter
 from fastapi.testclient import TestClient
 
+from bench.start import unwanted
 from gateway.routes.request_docs import Documented, json_request
 from gateway.serving import lean_imports
 
@@ -46,10 +47,11 @@ asyncio.run(open_and_close())
 """
 
 
-def test_a_server_that_keeps_nothing_loads_no_database() -> None:
+def test_a_server_that_keeps_nothing_loads_no_database_engine_sdk_or_exporter() -> None:
     modules = loaded(MAKE, {"store": {"url": None}, "providers": {"demo": {"type": "scripted"}}})
     assert modules >= SERVING
     assert modules & (DATABASES | SHOWING) == set()
+    assert unwanted(modules) == []
 
 
 def test_a_store_whose_tables_are_right_loads_neither_migrations_nor_the_other_databases_driver(tmp_path: Path) -> None:
