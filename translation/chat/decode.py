@@ -134,10 +134,12 @@ class ChatDecoder:
         if self._calls is not None and self._calls.nameless:
             return self._fail(Failed("upstream_garbled", "the upstream sent a tool call without a name"))
         reason: FinishReason = "stop" if self._reason == _WHOLE else FINISH_REASONS.get(self._reason, "other")
-        events = self._up_to_failure(self._end_items("incomplete" if reason in _CUT else "completed"))
+        events = self._end_items("incomplete" if reason in _CUT else "completed")
         self.state = State.ENDED
-        if events and isinstance(events[-1], Failed):
-            return events
+        if self._text_calls is not None:
+            events = self._up_to_failure(events)
+            if events and isinstance(events[-1], Failed):
+                return events
         if reason in ("stop", "tool_calls"):  # upstreams say `stop` after calls, and `tool_calls` where none came
             reason = "tool_calls" if self._has_called else "stop"
         raw_reason = None if self._reason == _WHOLE else self._reason
@@ -167,7 +169,8 @@ class ChatDecoder:
 
     def _read_only(self, field: str, text: str) -> list[Event]:
         if field == "content":
-            return self._up_to_failure(self._read_text(text, None))
+            said = self._read_text(text, None)
+            return said if self._text_calls is None else self._up_to_failure(said)
         return self._say("reasoning", text) if self._reasoning.claim(field) else []
 
     def _read_chunk(self, chunk: Json) -> list[Event]:
@@ -200,7 +203,7 @@ class ChatDecoder:
             events += self._read_choice(choice)
             if self.state is State.ENDED:
                 break
-        return self._up_to_failure(events)
+        return events if self._text_calls is None else self._up_to_failure(events)
 
     def _read_choice(self, choice: Json) -> list[Event]:
         logprobs = read_logprobs(choice) if choice.get("logprobs") else None
@@ -282,7 +285,7 @@ class ChatDecoder:
             self._thought.append((noun, text))
             return events + self._writer.block(noun, text)
         # Blocks without text of their own come before the answer they led to; after it they wait for its end.
-        if self._thought or self._writer.started == 0:
+        if self._thought or (self._reasoning.kept and self._writer.started == 0):
             events += self._end_reasoning()
         if self._text_calls is not None and noun == "text":
             return events + self._text_calls.feed(text, logprobs)
@@ -290,8 +293,6 @@ class ChatDecoder:
 
     def _up_to_failure(self, events: list[Event]) -> list[Event]:
         """Calls in text may turn out to be none when their beginning has been said: that is the end."""
-        if self._text_calls is None:
-            return events
         for at, event in enumerate(events):
             if isinstance(event, Failed):
                 return [*events[:at], *self._fail(event)]
@@ -329,7 +330,8 @@ class ChatDecoder:
         if self._calls is not None:
             events += self._calls.close(truncated=status == "incomplete")
         in_reasoning = bool(self._thought)
-        events += self._end_reasoning(status)
+        if in_reasoning or self._reasoning.kept:
+            events += self._end_reasoning(status)
         return events + self._writer.close("completed" if in_reasoning else status)
 
     @property

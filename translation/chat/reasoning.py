@@ -31,8 +31,9 @@ class ReasoningReader:
     """
 
     def __init__(self) -> None:
+        self.kept: list[tuple[Json, list[str]]] = []
+        """The details since the last `take_details`, and what they have said in pieces."""
         self._source: str | None = None
-        self._details: list[tuple[Json, list[str]]] = []
 
     @property
     def begun(self) -> bool:
@@ -63,24 +64,21 @@ class ReasoningReader:
 
         It does when one is signed or encrypted; else the text says it all.
         """
-        if not self._details:
-            return []
         details = [
-            detail | {_GROWING[detail["type"]]: "".join(pieces)} if pieces else detail
-            for detail, pieces in self._details
+            detail | {_GROWING[detail["type"]]: "".join(pieces)} if pieces else detail for detail, pieces in self.kept
         ]
-        self._details = []
+        self.kept = []
         return details if any(detail.get("signature") or detail.get("data") for detail in details) else []
 
     def _keep(self, detail: Json) -> None:
         key = _text_key(detail)
         if key is None:
-            self._details.append((detail, []))
+            self.kept.append((detail, []))
             return
-        last, pieces = self._details[-1] if self._details else ({}, [])
+        last, pieces = self.kept[-1] if self.kept else ({}, [])
         if (last.get("type"), last.get("index")) != (detail["type"], detail.get("index")):
             last, pieces = {}, []
-            self._details.append((last, pieces))
+            self.kept.append((last, pieces))
         last |= {name: value for name, value in detail.items() if value is not None}
         if isinstance(piece := detail.get(key), str):
             pieces.append(piece)

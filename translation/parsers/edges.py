@@ -9,14 +9,10 @@ class EdgeTrimmer:
     """
 
     def __init__(self) -> None:
-        self._inside = False
-        self._after = False
-        self._held = ""
-
-    @property
-    def settled(self) -> bool:
+        self.settled = True
         """Whether text, for as long as nothing else comes, is left alone."""
-        return not self._inside and not self._after
+        self._inside = False
+        self._held = ""
 
     def feed(self, noun: str, text: str) -> str:
         """What of the next piece of `noun` can be said now, possibly nothing."""
@@ -24,9 +20,9 @@ class EdgeTrimmer:
             return self._reasoning(text)
         if self._inside:
             self.cut()
-        if self._after:
+        if not self.settled:
             text = text.lstrip("\r\n")
-            self._after = not text
+            self.settled = bool(text)
         return text
 
     def cut(self) -> None:
@@ -35,7 +31,7 @@ class EdgeTrimmer:
         self._held = ""
 
     def _reasoning(self, text: str) -> str:
-        self._after = True
+        self.settled = False
         if not self._inside:
             text = text.lstrip("\r\n")
         body = text.rstrip("\r\n")
