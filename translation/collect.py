@@ -57,9 +57,10 @@ class PartState:
         """Of every token so far, where the upstream sent them."""
         return self._logprobs
 
-    def end(self, final: Json | None) -> None:
-        """The text is complete. `final` is the upstream's own object, if it sent one."""
+    def end(self, final: Json | None) -> Json:
+        """The text is complete. `final` is the upstream's own object, if it sent one. Gives the `snapshot`."""
         self._final = self.snapshot() if final is None else final
+        return self._final
 
     def snapshot(self) -> Json:
         """The whole object as it is now; once ended, as it was then, or the upstream's own object if it sent one."""
@@ -78,14 +79,15 @@ class PartState:
 class ItemState:
     """One item from `ItemStarted` to `ItemEnded`. Never changes the objects the events carry."""
 
-    __slots__ = ("_final", "_whole", "parts", "start", "type")
+    __slots__ = ("_final", "own", "parts", "start", "type")
 
     def __init__(self, start: Item) -> None:
         self.start = start
         self.type: str = start["type"]
         self.parts: list[PartState] = []
         channel = CHANNELS.get((self.type, None))
-        self._whole = PartState(start, channel and channel.key)
+        self.own = PartState(start, channel and channel.key)
+        """The item's own text."""
         self._final: Item | None = None
 
     def start_part(self, part: Json) -> PartState:
@@ -94,14 +96,14 @@ class ItemState:
         self.parts.append(state)
         return state
 
-    def end_part(self, part_index: int | None, final: Json | None) -> None:
-        """A text is complete. `final` is the upstream's own part, or for the item itself the keys it settles."""
+    def end_part(self, part_index: int | None, final: Json | None) -> Json:
+        """A text is complete. `final` is the upstream's own part, or for the item itself the keys it settles.
+
+        Gives the part, or the item, as it is then.
+        """
         if part_index is not None:
-            self.parts[part_index].end(final)
-        elif final is None:
-            self._whole.end(None)
-        else:
-            self._whole.end({**self._whole.snapshot(), **final})
+            return self.parts[part_index].end(final)
+        return self.own.end(None if final is None else {**self.own.snapshot(), **final})
 
     def add(self, delta: Delta) -> None:
         """Text for a part, or for the item itself."""
@@ -112,7 +114,7 @@ class ItemState:
 
     def part(self, part_index: int | None) -> PartState:
         """The state of a part, or with None of the item's own text."""
-        return self._whole if part_index is None else self.parts[part_index]
+        return self.own if part_index is None else self.parts[part_index]
 
     def end(self, final: Item | None, status: ItemStatus) -> Item:
         """The finished item: the upstream's own, if it sent one, else what the deltas add up to, with this status."""
@@ -132,7 +134,7 @@ class ItemState:
         """The item as it is now."""
         if self._final is not None:
             return self._final
-        whole = self._whole.snapshot()
+        whole = self.own.snapshot()
         lists: dict[str, list[Json]] = {}
         for part in self.parts:
             lists.setdefault(_LISTS.get(part.start.get("type", ""), "content"), []).append(part.snapshot())

@@ -175,8 +175,8 @@ def test_events_of_the_same_dialect_are_forwarded_under_our_numbers_and_ids() ->
     assert of_type(events, "response.bare") == [{"type": "response.bare", "sequence_number": 5}]
 
 
-def test_every_event_is_told_but_what_is_noted_and_deltas_which_have_a_way_of_their_own() -> None:
-    assert set(get_args(Event)) - _WRITERS.keys() == {Delta, Noted}
+def test_every_event_is_told_by_the_table_but_deltas_which_have_a_way_of_their_own() -> None:
+    assert set(get_args(Event)) - _WRITERS.keys() == {Delta}
 
 
 def test_the_head_is_not_changed() -> None:

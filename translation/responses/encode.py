@@ -8,7 +8,7 @@ import orjson
 
 from translation import sse
 from translation.channels import CHANNELS, Channel
-from translation.collect import ItemState, PartState
+from translation.collect import PartState
 from translation.events import (
     Annotated,
     Delta,
@@ -17,6 +17,7 @@ from translation.events import (
     Finished,
     ItemEnded,
     ItemStarted,
+    Noted,
     Opaque,
     PartEnded,
     PartStarted,
@@ -151,10 +152,8 @@ class ResponsesEncoder:
                 continue
             if self._sequence < 0 and isinstance(event, Failed):
                 # A turn may fail before it starts; clients want to hear of a response before it ends.
-                frames += self._open()
-            self._snapshot.apply(event)
-            if (write := _WRITERS.get(type(event))) is not None:
-                frames += write(self, event)
+                frames += self._open(Started(""))
+            frames += _WRITERS[type(event)](self, event)
         return frames[0] if len(frames) == 1 else b"".join(frames)
 
     def say(self, place: tuple[int, int | None], texts: Sequence[str]) -> bytes:
@@ -189,34 +188,35 @@ class ResponsesEncoder:
         self._sequence += 1
         return sse.encode(event_type, orjson.dumps({"type": event_type, "sequence_number": self._sequence} | fields))
 
-    def _open(self, _started: Started | None = None) -> list[bytes]:
-        response = orjson.dumps(self.response)
+    def _open(self, event: Started) -> list[bytes]:
+        self._snapshot.start(event)
+        response = orjson.dumps(self._snapshot.response)
         self._sequence += 2
         created, in_progress = _LIFECYCLE["created"], _LIFECYCLE["in_progress"]
         return [created % (self._sequence - 1, response), in_progress % (self._sequence, response)]
 
-    def _end(self, _ended: Finished | Failed) -> list[bytes]:
+    def _end(self, event: Finished | Failed) -> list[bytes]:
+        response = self._snapshot.end(event)
         self.ended = True
         self._sequence += 1
-        response = self.response
         end = _LIFECYCLE[response["status"]] % (self._sequence, orjson.dumps(response)) + sse.DONE
         self._end_bytes = len(end)
         return [end]
 
     def _start_item(self, event: ItemStarted) -> list[bytes]:
         index = event.index
-        state = self._snapshot.items[index]
+        state = self._snapshot.start_item(event)
         item = state.start
         channel = _CHANNELS.get((state.type, None))
         address = b'"item_id":%b,"output_index":%d' % (orjson.dumps(item["id"]), index)
-        text = self._texts[index, None] = _new_text(state.part(None), address, channel)
+        text = self._texts[index, None] = _new_text(state.own, address, channel)
         self._sequence += 1
         told = _emptied(item, channel)
         added = _ITEM_ADDED % (self._sequence, index, orjson.dumps(told))
         return [added] if told is item else [added, *self._write_rest(text, "", item)]
 
     def _start_part(self, event: PartStarted) -> list[bytes]:
-        item, part = self._snapshot.items[event.index], event.part
+        item, part = self._snapshot.start_part(event), event.part
         kind = _kind_of(part)
         earlier = item.parts[:-1]
         position = sum(_kind_of(each.start) is kind for each in earlier) if earlier else 0
@@ -230,7 +230,7 @@ class ResponsesEncoder:
 
     def _end_part(self, event: PartEnded) -> list[bytes]:
         text = self._texts[event.index, event.part_index]
-        part = text.state.snapshot()
+        part = self._snapshot.end_part(event)
         if event.part_index is not None:
             frames = self._end_text(text, part)
             self._sequence += 1
@@ -242,7 +242,7 @@ class ResponsesEncoder:
 
     def _end_item(self, event: ItemEnded) -> list[bytes]:
         text = self._texts[event.index, None]
-        item = self._snapshot.items[event.index].snapshot()
+        item = self._snapshot.end_item(event)
         frames = self._end_text(text, item) if text.open else []
         self._sequence += 1
         frames.append(_ITEM_DONE % (self._sequence, event.index, orjson.dumps(item)))
@@ -274,14 +274,14 @@ class ResponsesEncoder:
 
     def _annotate(self, event: Annotated) -> list[bytes]:
         text = self._texts[event.index, event.part_index]
+        position = self._snapshot.annotate(event)
         self._sequence += 1
-        position = len(text.state.annotations) - 1
         return [_ANNOTATED % (self._sequence, text.address, position, orjson.dumps(event.annotation))]
 
     def _progress(self, event: Progressed) -> list[bytes]:
-        item = self._snapshot.items[event.index]
-        fields = {**_address_of(item, event.index), **(event.extra or {})}
-        return [self._foreign_frame(f"response.{item.type}.{event.phase}", fields)]
+        item_type = self._snapshot.items[event.index].type
+        fields = {**self._address_of(event.index), **(event.extra or {})}
+        return [self._foreign_frame(f"response.{item_type}.{event.phase}", fields)]
 
     def _forward(self, event: Opaque) -> list[bytes]:
         # Before response.created no event has a place; what an upstream says that early is dropped.
@@ -289,13 +289,16 @@ class ResponsesEncoder:
             return []
         fields = {key: value for key, value in event.payload.items() if key != "sequence_number"}
         if event.index is not None:
-            ours = _address_of(self._snapshot.items[event.index], event.index)
+            ours = self._address_of(event.index)
             fields |= {key: value for key, value in ours.items() if key in fields}
         return [self._foreign_frame(fields["type"], fields)]
 
+    def _note(self, event: Noted) -> list[bytes]:
+        self._snapshot.note(event)
+        return []  # the terminal event tells it
 
-def _address_of(item: ItemState, index: int) -> Json:
-    return {"item_id": item.start["id"], "output_index": index}
+    def _address_of(self, index: int) -> Json:
+        return {"item_id": self._snapshot.items[index].start["id"], "output_index": index}
 
 
 def _kind_of(part: Json) -> _PartKind:
@@ -320,9 +323,9 @@ _WRITERS: Final[dict[type[Event], Callable[[ResponsesEncoder, Any], list[bytes]]
     ItemEnded: ResponsesEncoder._end_item,
     Annotated: ResponsesEncoder._annotate,
     Progressed: ResponsesEncoder._progress,
+    Noted: ResponsesEncoder._note,
     Opaque: ResponsesEncoder._forward,
     Finished: ResponsesEncoder._end,
     Failed: ResponsesEncoder._end,
 }
-"""What tells each event: found at once, where `match` asks for class after class. Deltas are written by `feed`, what is
-Noted is told by the terminal event."""
+"""What tells each event: found at once, where `match` asks for class after class. Deltas are written by `feed`."""

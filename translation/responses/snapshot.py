@@ -20,7 +20,7 @@ from translation.events import (
     Started,
     Usage,
 )
-from translation.json_types import Json
+from translation.json_types import Item, Json
 from translation.responses import usage as usage_object
 from translation.responses.sealed import ItemSeal
 from translation.text_calls import WARNINGS
@@ -76,7 +76,8 @@ class Snapshot:
     """A response as it grows. `head` is the object from `new_response`; `clock` gives epoch seconds.
 
     Feed it batches that satisfy `translation.grammar`. `response` has its output, usage and final status after Finished
-    or Failed. `seal`: what seals items on their way out.
+    or Failed. `seal`: what seals items on their way out. An event is taken by `feed`, by `apply`, or by the method for its
+    type, which gives what there is to tell of it.
     """
 
     def __init__(self, head: Json, clock: Callable[[], int], seal: ItemSeal | None = None) -> None:
@@ -97,30 +98,41 @@ class Snapshot:
         return self.response
 
     def apply(self, event: Event) -> None:
-        """Take one event."""
+        """Take one event, by the method for its type."""
         _APPLIERS[type(event)](self, event)
 
-    def _start(self, event: Started) -> None:
+    def start(self, event: Started) -> None:
+        """The upstream has accepted the turn."""
         if event.response:
             self._merge(event.response)
 
-    def _start_item(self, event: ItemStarted) -> None:
-        self.items.append(ItemState(event.item if self._seal is None else self._seal.begun(event.item)))
+    def start_item(self, event: ItemStarted) -> ItemState:
+        """Gives the new item."""
+        state = ItemState(event.item if self._seal is None else self._seal.begun(event.item))
+        self.items.append(state)
+        return state
 
-    def _start_part(self, event: PartStarted) -> None:
-        self.items[event.index].start_part(event.part)
+    def start_part(self, event: PartStarted) -> ItemState:
+        """Gives the item that has the new part, as its last."""
+        state = self.items[event.index]
+        state.start_part(event.part)
+        return state
 
-    def _add(self, event: Delta) -> None:
-        self.items[event.index].add(event)
+    def annotate(self, event: Annotated) -> int:
+        """Gives the number of the citation within its part."""
+        annotations = self.items[event.index].parts[event.part_index].annotations
+        annotations.append(event.annotation)
+        return len(annotations) - 1
 
-    def _annotate(self, event: Annotated) -> None:
-        self.items[event.index].part(event.part_index).annotations.append(event.annotation)
-
-    def _end_part(self, event: PartEnded) -> None:
-        self.items[event.index].end_part(event.part_index, event.part)
+    def end_part(self, event: PartEnded) -> Json:
+        """Gives the part, or the item whose own text has ended, as it is then."""
+        return self.items[event.index].end_part(event.part_index, event.part)
 
     def _leave(self, event: Progressed | Opaque) -> None:
         """They leave nothing in an item: where they matter, ItemEnded carries the upstream's own."""
+
+    def _add(self, event: Delta) -> None:
+        self.items[event.index].add(event)
 
     def _merge(self, upstream: Json) -> None:
         """Keep what only a Responses upstream can know; what the client asked for and who answered stay ours."""
@@ -136,7 +148,8 @@ class Snapshot:
             }
         self._set_service_tier(upstream.get("service_tier"))
 
-    def _note(self, event: Noted) -> None:
+    def note(self, event: Noted) -> None:
+        """Usage and facts are in the response."""
         self._usage = event.usage or self._usage
         if event.facts:
             self._set_service_tier(event.facts.get("service_tier"))
@@ -147,7 +160,8 @@ class Snapshot:
         if isinstance(tier, str) and tier in _SERVICE_TIERS:
             self.response["service_tier"] = tier
 
-    def _end_item(self, event: ItemEnded) -> None:
+    def end_item(self, event: ItemEnded) -> Item:
+        """Gives the item as it is told."""
         state = self.items[event.index]
         final = event.item
         # GitHub Copilot gives an item a new id in every event; clients want one.
@@ -158,7 +172,16 @@ class Snapshot:
         if item["type"] == "function_call" and not item.get("arguments") and item.get("status") != "incomplete":
             item = state.end({**item, "arguments": "{}"}, event.status)
         if self._seal is not None and (told := self._seal.ended(item)) is not item:
-            state.end(told, event.status)
+            item = state.end(told, event.status)
+        return item
+
+    def end(self, event: Finished | Failed) -> Json:
+        """Gives the response."""
+        if isinstance(event, Failed):
+            self._fail(event)
+        else:
+            self._finish(event)
+        return self.response
 
     def _finish(self, event: Finished) -> None:
         upstream = event.response or {}
@@ -203,18 +226,18 @@ def _broken_off(state: ItemState) -> Json:
     return item
 
 
-_APPLIERS: Final[dict[type[Event], Callable[[Snapshot, Any], None]]] = {
-    Started: Snapshot._start,
-    ItemStarted: Snapshot._start_item,
-    PartStarted: Snapshot._start_part,
+_APPLIERS: Final[dict[type[Event], Callable[[Snapshot, Any], object]]] = {
+    Started: Snapshot.start,
+    ItemStarted: Snapshot.start_item,
+    PartStarted: Snapshot.start_part,
     Delta: Snapshot._add,
-    Annotated: Snapshot._annotate,
-    PartEnded: Snapshot._end_part,
-    ItemEnded: Snapshot._end_item,
+    Annotated: Snapshot.annotate,
+    PartEnded: Snapshot.end_part,
+    ItemEnded: Snapshot.end_item,
     Progressed: Snapshot._leave,
     Opaque: Snapshot._leave,
-    Noted: Snapshot._note,
-    Finished: Snapshot._finish,
-    Failed: Snapshot._fail,
+    Noted: Snapshot.note,
+    Finished: Snapshot.end,
+    Failed: Snapshot.end,
 }
 """What takes each event: found at once, where `match` asks for class after class."""
