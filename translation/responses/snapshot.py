@@ -76,8 +76,8 @@ class Snapshot:
     """A response as it grows. `head` is the object from `new_response`; `clock` gives epoch seconds.
 
     Feed it batches that satisfy `translation.grammar`. `response` has its output, usage and final status after Finished
-    or Failed. `seal`: what seals items on their way out. An event is taken by `feed`, by `apply`, or by the method for its
-    type, which gives what there is to tell of it.
+    or Failed. `seal`: what seals items on their way out. The methods for one type of event are `apply` for it, and give
+    what there is to tell of it.
     """
 
     def __init__(self, head: Json, clock: Callable[[], int], seal: ItemSeal | None = None) -> None:
