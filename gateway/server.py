@@ -13,6 +13,7 @@ from gateway.app import build_providers, create_app
 from gateway.engines import Engines
 from gateway.guard import Drain
 from gateway.http_protocol import HttpProtocol
+from gateway.huge_pages import use_huge_pages
 from gateway.logs import configure_logs
 from gateway.settings import Settings
 from gateway.websocket.protocol import WebSocketProtocol
@@ -86,6 +87,7 @@ def run(settings: Settings, listener: socket.socket, on_ready: Callable[[], None
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: sys.exit(0))
     server = make_server(settings, on_ready)
+    use_huge_pages()  # before an engine is here too
     server.run(sockets=[listener])
     if not server.started:
         sys.exit(1)

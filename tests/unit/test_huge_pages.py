@@ -1,0 +1,29 @@
+"""The heap of a process is found among its mappings, and may be asked for in huge pages wherever it runs."""
+
+from pathlib import Path
+
+import pytest
+
+from gateway import huge_pages
+
+MAPS = """\
+560000000000-560000001000 r-xp 00001000 fe:00 26723                      /usr/bin/python3
+560000100000-560000700000 rw-p 00000000 00:00 0                          [heap]
+7f0000000000-7f0000400000 rw-p 00000000 00:00 0
+7f0000500000-7f0000600000 rw-p 00000000 00:00 0
+7f0001000000-7f0001400000 rw-p 00000000 fe:00 26933                      /a folder/libpython3.so
+7f0002000000-7f0002400000 r--p 00000000 00:00 0
+7ffe00000000-7ffe00800000 rw-p 00000000 00:00 0                          [stack]
+"""
+
+
+def test_only_what_the_process_has_itself_filled_is_heap() -> None:
+    assert list(huge_pages.heap_in(MAPS)) == [(0x560000200000, 0x560000600000), (0x7F0000000000, 0x7F0000400000)]
+
+
+def test_it_may_be_asked_for_anywhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    maps = tmp_path / "maps"
+    monkeypatch.setattr(huge_pages, "_MAPS", maps)
+    huge_pages.use_huge_pages()
+    maps.write_text("000000200000-000000400000 rw-p 00000000 00:00 0\n")  # nothing of ours is there
+    huge_pages.use_huge_pages()
