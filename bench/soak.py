@@ -27,6 +27,9 @@ _RESULTS = Path(__file__).parent / "results" / "soak.json"
 _EVERY_S = 0.5
 _WARM_UP = 0.2
 """So much of the time pools and caches fill: it is no part of the trend."""
+_CROWD = 2
+"""So many times more users are there for half of the warm-up, so that pools are as large then as they get. Otherwise a
+connection to the database that a rare moment opens, and keeps, would look like growth."""
 _DEADLINE_S = 60
 _OF_SERVERS = (sealing_keys, workers)
 """Tables that no client's request adds to."""
@@ -41,16 +44,18 @@ async def soak(server: Server, url: str, tasks: Path, *, minutes: float, count: 
     end = began + minutes * 60
     samples: list[list[float]] = []
     engine = create_async_engine(url)
-    limits = httpx.Limits(max_connections=count, max_keepalive_connections=count)
+    limits = httpx.Limits(max_connections=count * (1 + _CROWD), max_keepalive_connections=count)
     address = f"http://127.0.0.1:{server.port}"
     try:
         async with httpx.AsyncClient(base_url=address, timeout=_DEADLINE_S, limits=limits) as client:
             async with asyncio.TaskGroup() as group:
+                crowd_leaves = began + minutes * 60 * _WARM_UP / 2
+                crowd = group.create_task(users(client, count * _CROWD, lambda: monotonic() >= crowd_leaves))
                 working = group.create_task(users(client, count, lambda: monotonic() >= end))
                 while monotonic() < end:
                     samples.append([monotonic() - began, *await _sample(server, engine, tasks)])
                     await asyncio.sleep(_EVERY_S)
-            return samples, working.result()
+            return samples, crowd.result() + working.result()
     finally:
         await engine.dispose()
 
