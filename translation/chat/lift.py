@@ -10,25 +10,30 @@ from translation.json_types import Json
 from translation.loss import Loss
 from translation.turn import Turn
 
-_SAMPLING = (
-    "temperature",
-    "top_p",
-    "presence_penalty",
-    "frequency_penalty",
-    "seed",
-    "logit_bias",
-    "logprobs",
-    "top_logprobs",
-    "n",
-    "service_tier",
-    "metadata",
-    "user",
-    "safety_identifier",
-    "prompt_cache_key",
-    "prompt_cache_retention",
-    "store",
+_SAMPLING = frozenset(
+    {
+        "temperature",
+        "top_p",
+        "presence_penalty",
+        "frequency_penalty",
+        "seed",
+        "logit_bias",
+        "logprobs",
+        "top_logprobs",
+        "n",
+        "service_tier",
+        "metadata",
+        "user",
+        "safety_identifier",
+        "prompt_cache_key",
+        "prompt_cache_retention",
+        "store",
+    }
 )
 """Parameters both APIs call the same."""
+
+_LOSABLE = frozenset({"prediction", "audio", "max_tokens", "stream_options", "functions"})
+"""Where a loss can be."""
 
 
 def lift(body: Json, *, relayed: bool = False, model: str | None = None) -> Turn:
@@ -39,7 +44,7 @@ def lift(body: Json, *, relayed: bool = False, model: str | None = None) -> Turn
     back as something else; not when the body is `relayed` as it is and the turn only serves to check it.
     """
     given = {key: value for key, value in body.items() if value is not None}
-    lost = list(_losses(given))
+    lost = [] if _LOSABLE.isdisjoint(given) else list(_losses(given))
     if not relayed and "audio" in given.get("modalities", ()):
         raise Unrepresentable("this model answers in text only: leave 'audio' out of modalities", param="modalities")
     items = lift_messages(body["messages"], lost, relayed=relayed)
@@ -81,7 +86,7 @@ def _legacy(given: Mapping[str, Any]) -> bool:
 
 
 def _sampling(given: Mapping[str, Any]) -> Json:
-    sampling = {key: given[key] for key in _SAMPLING if key in given}
+    sampling = {key: value for key, value in given.items() if key in _SAMPLING}
     stop = given.get("stop")
     if stop:
         sampling["stop"] = [stop] if isinstance(stop, str) else stop
@@ -90,6 +95,8 @@ def _sampling(given: Mapping[str, Any]) -> Json:
 
 def _reasoning(given: Mapping[str, Any], lost: list[Loss]) -> tuple[bool | None, Json | None]:
     """(thinking, reasoning), from `reasoning_effort` and from OpenRouter's `reasoning` object."""
+    if "reasoning" not in given and "reasoning_effort" not in given:
+        return given.get("thinking"), None
     asked = {key: value for key, value in given.get("reasoning", {}).items() if value is not None}
     thinking = given.get("thinking", asked.pop("enabled", None))
     reasoning = {key: asked.pop(key) for key in ("effort", "max_tokens", "summary") if key in asked}

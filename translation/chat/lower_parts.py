@@ -7,7 +7,7 @@ from translation.data_urls import text_in
 from translation.errors import Unrepresentable
 from translation.json_types import Json
 from translation.loss import Loss
-from translation.text_parts import text_of_part
+from translation.text_parts import TEXTS, text_of_part
 
 
 def lower_parts(parts: Sequence[Json], param: str, losses: list[Loss]) -> list[Json]:
@@ -15,9 +15,12 @@ def lower_parts(parts: Sequence[Json], param: str, losses: list[Loss]) -> list[J
     lowered: list[Json] = []
     for index, part in enumerate(parts):
         kind = part.get("type", "")
-        if kind not in _PARTS:
+        if kind in TEXTS:
+            lowered.append({"type": "text", "text": text_of_part(part)})
+        elif kind in _MEDIA:
+            lowered.append(_MEDIA[kind](part, f"{param}[{index}]", losses))
+        else:
             raise Unrepresentable(f"this model's API has no content of type {kind!r}", param=f"{param}[{index}]")
-        lowered.append(_PARTS[kind](part, f"{param}[{index}]", losses))
     return lowered
 
 
@@ -26,10 +29,6 @@ def shortest(parts: list[Json]) -> str | list[Json]:
     if not parts:
         return ""
     return parts[0]["text"] if len(parts) == 1 and parts[0]["type"] == "text" else parts
-
-
-def _text(part: Json, _param: str, _losses: list[Loss]) -> Json:
-    return {"type": "text", "text": text_of_part(part)}
 
 
 def _image(part: Json, param: str, losses: list[Loss]) -> Json:
@@ -65,11 +64,7 @@ def _file(part: Json, param: str, losses: list[Loss]) -> Json:
     return {"type": "text", "text": f"{part['filename']}:\n{text}" if part.get("filename") else text}
 
 
-_PARTS: Final[Mapping[str, Callable[[Json, str, list[Loss]], Json]]] = {
-    "input_text": _text,
-    "output_text": _text,
-    "text": _text,
-    "refusal": _text,
+_MEDIA: Final[Mapping[str, Callable[[Json, str, list[Loss]], Json]]] = {
     "input_image": _image,
     "input_audio": _audio,
     "input_file": _file,

@@ -15,7 +15,7 @@ OUTPUTS: Final = frozenset({"function_call_output", "custom_tool_call_output"})
 _UNSEEN: Final = frozenset({"compaction", "item_reference"})
 """Items that stand for others, which may be calls or outputs."""
 
-_ELSEWHERE: Final = ("previous_response_id", "conversation", "prompt")
+_ELSEWHERE: Final = frozenset({"previous_response_id", "conversation", "prompt"})
 """Parameters of a relayed body by which the upstream adds items of its own."""
 
 
@@ -29,12 +29,12 @@ def check_relayed(body: Json, items: Sequence[Item]) -> frozenset[str]:
 
     Raises InvalidRequest naming the id of a call without its output, or of an output without its call.
     """
-    return frozenset(ids_in(_under(_new_ids(items), items) if shows_all(body) else items))
+    return frozenset(ids_in(with_own_ids(items) if shows_all(body) else items))
 
 
 def shows_all(body: Json) -> bool:
     """Whether a relayed body names nothing by which its upstream adds items."""
-    return not any(body.get(name) for name in _ELSEWHERE)
+    return _ELSEWHERE.isdisjoint(body) or not any(body.get(name) for name in _ELSEWHERE)
 
 
 def with_own_ids(items: Sequence[Item]) -> Sequence[Item]:
@@ -42,17 +42,17 @@ def with_own_ids(items: Sequence[Item]) -> Sequence[Item]:
 
     The same object where that is so already. Raises as `check_relayed` does.
     """
-    return _under(_new_ids(items), items)
+    new_ids = _new_ids(items)
+    return _under(new_ids, items) if new_ids else items
 
 
 def with_own_ids_as_checked(items: Sequence[Item]) -> Sequence[Item]:
     """The same for items that were checked before, in another form: what is no pair is left as it is."""
-    return _under(_new_ids(items, checks=False), items)
+    new_ids = _new_ids(items, checks=False)
+    return _under(new_ids, items) if new_ids else items
 
 
 def _under(new_ids: dict[int, str], items: Sequence[Item]) -> Sequence[Item]:
-    if not new_ids:
-        return items
     renamed = list(items)
     latest: dict[str, str] = {}
     for place in range(len(items) - 1, -1, -1):

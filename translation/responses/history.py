@@ -21,11 +21,11 @@ def read(given: str | Sequence[Json], tools: Sequence[Json], *, references: bool
     """A validated request's `input` and `tools`. Raises Unrepresentable for a reference to an item, unless whoever
     gets the request knows what `references` mean."""
     if isinstance(given, str):
-        return History([_message({"role": "user", "content": given})], tools)
+        return History([{"type": "message", "role": "user", "content": _parts("user", given)}], tools)
     items: list[Item] = []
     found: list[Json] = []
     for position, item in enumerate(given):
-        kind = item.get("type") or ("message" if "role" in item else "item_reference")
+        kind = _kind_of(item)
         if kind == "item_reference" and not references:
             raise Unrepresentable(
                 f"Item '{item['id']:.80}' is only referred to, and no items are stored here: send the item itself.",
@@ -35,23 +35,30 @@ def read(given: str | Sequence[Json], tools: Sequence[Json], *, references: bool
             found += item["tools"]
         if kind == "additional_tools":
             continue
-        items.append(full_form(item))
+        items.append(_in_full(item, kind))
     return History(items, _merge([*tools], found) if found else tools)
 
 
 def full_form(item: Json) -> Item:
     """One item with its type, and a message's content as parts."""
-    kind = item.get("type") or ("message" if "role" in item else "item_reference")
-    return _message(item) if kind == "message" else {**item, "type": kind}
+    return _in_full(item, _kind_of(item))
 
 
-def _message(item: Json) -> Item:
-    content = item["content"]
-    if item["role"] == "assistant":
-        parts = [_said({"type": "output_text", "text": content})] if isinstance(content, str) else map(_said, content)
-    else:
-        parts = [{"type": "input_text", "text": content}] if isinstance(content, str) else content
-    return {**item, "type": "message", "content": list(parts)}
+def _kind_of(item: Json) -> str:
+    return item.get("type") or ("message" if "role" in item else "item_reference")
+
+
+def _in_full(item: Json, kind: str) -> Item:
+    if kind == "message":
+        return {**item, "type": "message", "content": _parts(item["role"], item["content"])}
+    return item if item.get("type") else {**item, "type": kind}
+
+
+def _parts(role: str, content: str | list[Json]) -> list[Json]:
+    if role == "assistant":
+        given = [{"type": "output_text", "text": content}] if isinstance(content, str) else content
+        return [_said(part) for part in given]
+    return [{"type": "input_text", "text": content}] if isinstance(content, str) else content
 
 
 def _said(part: Json) -> Json:
