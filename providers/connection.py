@@ -10,9 +10,8 @@ from providers.arrival import Arrival
 from providers.incoming import Push
 
 _HIGH_WATER = 256 * 1024
-"""Bytes of a reply that wait unread before the socket is left alone, so that a slow reader holds its upstream back."""
-
-_MAX_HEAD_BYTES = 256 * 1024
+"""Bytes of a reply that wait unread before the socket is left alone, so that a slow reader holds its upstream back; no
+reply has a head that long."""
 
 
 class Origin(NamedTuple):
@@ -53,7 +52,6 @@ class Connection(asyncio.Protocol):
 
     def _reset(self) -> None:
         self.headers = []
-        self._head_bytes = 0
         self._head_whole = False
         self.whole = False
         """Whether the end of the reply has come."""
@@ -191,9 +189,13 @@ class Connection(asyncio.Protocol):
             self.closed = True
             self._transport.abort()
         self._held += len(data)
-        if self._held > _HIGH_WATER and self._head_whole and not self._paused and not self.closed:
-            self._paused = True
-            self._transport.pause_reading()
+        if self._held > _HIGH_WATER and not self._paused and not self.closed:
+            if self._head_whole:
+                self._paused = True
+                self._transport.pause_reading()
+            else:
+                self._fail(NotHttp("the head of the reply is too long"))
+                self.close()
         self._wake()
 
     def eof_received(self) -> bool:
@@ -213,11 +215,7 @@ class Connection(asyncio.Protocol):
         if self.whole:
             raise httptools.HttpParserError("a second reply")
 
-    def on_status(self, status: bytes) -> None:
-        self._count(len(status))
-
     def on_header(self, name: bytes, value: bytes) -> None:
-        self._count(len(name) + len(value))
         self.headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
@@ -235,8 +233,3 @@ class Connection(asyncio.Protocol):
         self.whole = True
         self._in_use = False
         self._keeps_alive = self._parser.should_keep_alive() and not self._until_close
-
-    def _count(self, size: int) -> None:
-        self._head_bytes += size
-        if self._head_bytes > _MAX_HEAD_BYTES:
-            raise httptools.HttpParserError("the head of the reply is too long")

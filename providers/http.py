@@ -197,6 +197,7 @@ class Upstream:
     ) -> None:
         self.name = name
         self._config = config
+        self.max_frame_bytes = int(config.max_line_mb * 1024 * 1024)
         self._base_url = base_url.rstrip("/")
         self._key = config.api_key.get_secret_value() if config.api_key else ""
         given = [self._key, urlsplit(base_url).netloc, *config.headers.values()]
@@ -211,10 +212,6 @@ class Upstream:
         self._transport = transport or transport_of(config, base_url)
         self._pooled = self._transport if isinstance(self._transport, PooledTransport) else None
         self._askings: dict[tuple[str, str, str], _Asking] = {}
-
-    @property
-    def max_frame_bytes(self) -> int:
-        return int(self._config.max_line_mb * 1024 * 1024)
 
     async def post(self, path: str, body: Json, *, stream: bool, at_root: bool = False) -> Reply:
         """Send a JSON body; the reply, once its status is good. `at_root`: the path is beside the API's `/v1`.

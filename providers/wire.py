@@ -207,7 +207,8 @@ class WireExchange(Incoming[Batch]):
 
     def _decode_done(self, payloads: Sequence[bytes]) -> list[Event]:
         end = payloads.index(DONE_PAYLOAD)
-        return [*self._decode(payloads[:end]), *self._decode_late(payloads[end + 1 :])]
+        events = self._decode(payloads[:end])
+        return events + self._decode_late(payloads[end + 1 :]) if end + 1 < len(payloads) else events
 
     def _decode_whole(self, answer: Json) -> list[Event]:
         try:
