@@ -1,10 +1,13 @@
 """What only says more of one text goes a shorter way, and comes out as it would have by the long one."""
 
 from collections.abc import Awaitable, Iterable
+from itertools import pairwise
 from typing import Any, cast
 
 import orjson
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gateway.wires import CallMapping, RelayedWire, TranslatedWire
 from providers.base import Batch
@@ -116,6 +119,20 @@ async def test_the_short_way_says_what_the_long_way_says(reads: list[bytes], sho
     wires = [wire_of(server) for server in servers]
     frames, taken = await sent(servers[0], wires[0], alike=True)
     assert (frames, taken) == (*(await sent(servers[1], wires[1], alike=False))[:1], short)
+    assert wires[0].result() == wires[1].result()
+
+
+@given(st.lists(st.text(), max_size=8), st.lists(st.integers(0, 2000)))
+async def test_the_short_way_says_the_same_wherever_reads_are_cut(texts: list[str], cuts: list[int]) -> None:
+    (whole,) = reads_of([ROLE, *map(said, texts), said("end"), STOP], 99)
+    ends = sorted({cut for cut in cuts if 0 < cut < len(whole)})
+    # Most frames come whole, as they do from most servers.
+    ends = sorted({*ends, *(at + 2 for at in range(len(whole) - 2) if whole[at : at + 2] == b"\n\n" and at % 5)})
+    reads = [whole[start:end] for start, end in pairwise([0, *ends, len(whole)]) if end > start]
+    servers = Server(reads), Server([whole])
+    wires = [wire_of(server) for server in servers]
+    frames, _ = await sent(servers[0], wires[0], alike=True)
+    assert frames == (await sent(servers[1], wires[1], alike=False))[0]
     assert wires[0].result() == wires[1].result()
 
 
