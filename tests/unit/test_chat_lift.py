@@ -173,6 +173,10 @@ FIELDS: dict[str, tuple[Json, Json]] = {
         {"stream": True, "stream_options": {"include_usage": True}, "extensions": True},
         {"extra": {}, "lost": ()},
     ),
+    "padding of a stream is lost": (
+        {"stream": True, "stream_options": {"include_obfuscation": True}},
+        {"stream": True, "lost": (Loss("stream_options.include_obfuscation", "dropped"),)},
+    ),
     "a prediction is lost": (
         {"prediction": {"type": "content", "content": "x"}},
         {"lost": (Loss("prediction", "dropped"),)},
