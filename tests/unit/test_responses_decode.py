@@ -129,6 +129,10 @@ CASES: dict[str, tuple[list[Json], list[Event]]] = {
             ItemEnded(0),
         ],
     ),
+    "a text only its end tells, in an item that was announced": (
+        [added(items.message("msg_up")), said("output_text.done", output_index=0, content_index=0, text="Hi")],
+        [ItemStarted(0, items.message("msg_up")), *MADE_UP[1:], PartEnded(0, 0), ItemEnded(0)],
+    ),
     "a part that is announced with its text": (
         [added(items.message("msg_up")), said("content_part.added", output_index=0, part={**TEXT, "text": "Hi"})],
         [ItemStarted(0, items.message("msg_up")), PartStarted(0, 0, TEXT), PartEnded(0, 0), ItemEnded(0)],

@@ -149,7 +149,7 @@ class Snapshot:
         self._set_service_tier(upstream.get("service_tier"))
 
     def note(self, event: Noted) -> None:
-        """Usage and facts are in the response."""
+        """The latest counts and facts are the response's."""
         self._usage = event.usage or self._usage
         if event.facts:
             self._set_service_tier(event.facts.get("service_tier"))
