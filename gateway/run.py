@@ -1,7 +1,6 @@
 """One reply in the making: from a plan to the bytes or the object its client gets."""
 
 from collections.abc import Sequence
-from contextlib import aclosing
 from dataclasses import dataclass, field
 
 from gateway.endpoints import Endpoint, Identity, Presentation
@@ -19,6 +18,8 @@ from gateway.loss_header import (
 from gateway.plan import Relayed, Translated
 from gateway.streaming import Wire
 from gateway.wires import RelayedWire, TranslatedWire
+from providers.base import Batch
+from providers.incoming import Incoming, Iterated
 from translation.errors import InvalidRequest
 from translation.json_types import Json
 from translation.loss import Loss
@@ -57,14 +58,17 @@ class Run:
                 return told
             case Translated(exchange=translated, calls=calls, params=params):
                 collector = self.endpoint.collector(self.body, self.identity, self.presentation)
+
+                def collect(batch: Batch) -> None:
+                    said = batch if calls is None else calls.feed(batch)
+                    if facts := facts_in(said):
+                        self._warn(warnings_in(facts))
+                        self._miss(unreported_in(facts))
+                    collector.feed(said)
+
+                source = translated if isinstance(translated, Incoming) else Iterated(translated.batches(), ())
                 try:
-                    async with aclosing(translated.batches()) as batches:
-                        async for batch in batches:
-                            said = batch if calls is None else calls.feed(batch)
-                            if facts := facts_in(said):
-                                self._warn(warnings_in(facts))
-                                self._miss(unreported_in(facts))
-                            collector.feed(said)
+                    await source.feed_to(collect)
                 except InvalidRequest as refused:
                     if params is not None:
                         params.rename(refused)

@@ -1,6 +1,7 @@
 """One HTTP/1.1 connection: a request out, a reply in, as it comes."""
 
 import asyncio
+from time import monotonic
 from typing import NamedTuple, cast
 
 import httptools
@@ -103,7 +104,7 @@ class Connection(asyncio.Protocol):
 
     def rest(self) -> None:
         """Nobody has anything more to do with its reply."""
-        self.idle_since = self._now()
+        self.idle_since = monotonic()
         self._waiter = None
         self._push = None
 

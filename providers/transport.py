@@ -9,6 +9,7 @@ import asyncio
 import ssl
 from collections import deque
 from collections.abc import Iterable
+from time import monotonic
 from types import TracebackType
 from typing import NamedTuple, Self
 
@@ -113,7 +114,7 @@ class PooledTransport(httpx.AsyncBaseTransport):
         kept = self._idle.get(origin)
         if not kept:
             return None
-        now = asyncio.get_running_loop().time()
+        now = monotonic()
         while kept and (kept[0].closed or now - kept[0].idle_since > _IDLE_S):
             self._drop(kept.popleft())
         # The latest used first, so that those not needed grow old.

@@ -58,7 +58,7 @@ def check(adapter: TypeAdapter[Any], body: object) -> None:
     invalid_type, invalid_value, unknown_parameter.
     """
     try:
-        adapter.validate_python(body, strict=True)
+        adapter.validator.validate_python(body, strict=True)
     except ValidationError as invalid:
         raise _choose(invalid.errors(include_url=False), body) from None
 

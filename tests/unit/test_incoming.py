@@ -47,6 +47,24 @@ async def test_leaving_in_the_middle_lets_go() -> None:
     assert pieces.closed
 
 
+async def test_every_piece_is_given_to_who_takes_them() -> None:
+    pieces, taken = Pieces("a", "", "b"), list[str]()
+    await Iterated(pieces(), "").feed_to(taken.append)
+    assert taken == ["a", "b"]
+    assert pieces.closed
+
+
+async def test_who_takes_no_more_lets_go() -> None:
+    pieces = Pieces("a", "b")
+
+    def refuse(piece: str) -> None:
+        raise ValueError(piece)
+
+    with pytest.raises(ValueError, match="a"):
+        await Iterated(pieces(), "").feed_to(refuse)
+    assert pieces.closed
+
+
 async def test_a_push_takes_what_comes_for_as_long_as_it_will() -> None:
     incoming = Iterated(Pieces("a", "b", "c", "d")(), "")
     pushed: list[str] = []
