@@ -85,7 +85,7 @@ class Client:
 
     def end(self, piece: bytes) -> bool:
         """The same with the last piece, which may be empty, and the end."""
-        if not self.ready:
+        if not self.ready or self._cycle.response_complete:
             return False
         self._write(_chunk(piece) + _END)
         self._complete()

@@ -148,7 +148,7 @@ class EventStream(Response):
                 made = self._pushed()
             if made:
                 await self._deliver(made)
-        await self._start()
+        await self._start(last=True)
         if not self._complete:
             await self._write(b"", last=True)
 
@@ -189,7 +189,7 @@ class EventStream(Response):
             return
         self._held.append(made)
         if self._wire.has_content:
-            await self._start()
+            await self._start(last=self._frames.ended)
 
     async def _keep(self, recording: Recording, made: bytes) -> None:
         """Before anybody is told of the end. What cannot be kept ends in failure."""
@@ -200,15 +200,14 @@ class EventStream(Response):
             self._unsent = self._wire.withdraw(made)
             raise
 
-    async def _start(self) -> None:
-        """Commit to status 200 and send what was held back."""
+    async def _start(self, *, last: bool = False) -> None:
+        """Commit to status 200 and send what was held back; `last`: it is all there is."""
         if self._started:
             return
         self._started = True
         if self._late_headers is not None:
             self.headers.update(self._late_headers())
         held, self._held = b"".join(self._held), []
-        last = self._frames.ended
         if isinstance(self._send, Sending) and self._send.begin(self.raw_headers, held, last=last):
             self._complete = last
             self._last_sent = self._loop.time()
@@ -257,6 +256,6 @@ class EventStream(Response):
         self._timer = self._loop.call_later(max(self._keepalive_s - idle_s, 0.001), self._tick)
 
     async def _beat(self) -> None:
-        if not self._ended:
+        if not (self._ended or self._complete):
             await self._start()
             await self._write(KEEP_ALIVE)

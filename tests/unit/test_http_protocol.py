@@ -197,6 +197,17 @@ async def test_a_reply_is_not_begun_twice() -> None:
     connection.close()
 
 
+async def test_a_reply_is_not_ended_twice() -> None:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        assert client_of(scope).begin([], b"a piece", last=False)
+        assert client_of(scope).end(b"")
+        assert not client_of(scope).end(b"")
+
+    connection = Connection(app)
+    assert (await connection.ask()).count(b"0\r\n\r\n") == 1
+    connection.close()
+
+
 @pytest.mark.parametrize("stop", ["pause_writing", "connection_lost"])
 async def test_nothing_is_written_to_who_does_not_read(stop: str) -> None:
     async def app(scope: Any, receive: Any, send: Any) -> None:

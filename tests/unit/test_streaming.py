@@ -308,6 +308,22 @@ async def test_the_end_is_told_once_it_is_kept() -> None:
     assert client.body == CONTENT + END
 
 
+async def test_silence_while_the_end_is_kept_is_filled_and_not_the_end() -> None:
+    client, wire, kept = Client(), PushedWire(), asyncio.Event()
+    wire.has_content = False
+    recording = FakeRecording(client, until=kept)
+    stream = EventStream(wire, Drain(), keepalive_s=0.01, headers={}, recording=recording)
+
+    async def act() -> None:
+        assert not await wire.come(END)
+        await client.has(ALIVE)
+        kept.set()
+
+    await alongside(stream({"type": "http"}, client.receive, client.send), act)
+    assert client.body.replace(ALIVE, b"") == END
+    assert client.done
+
+
 async def test_an_end_that_cannot_be_kept_becomes_a_failure() -> None:
     client = Client()
     recording = FakeRecording(client, StoreUnavailable("no"))
@@ -401,8 +417,8 @@ class PushedWire(Incoming[bytes]):
     def fail(self, error: Exception) -> bytes:
         return FAILED % type(error).__name__.encode()
 
-    def result(self) -> None:
-        return None
+    def result(self) -> dict[str, Any]:
+        return {"ended": self.ended}
 
     def withdraw(self, frames: bytes) -> bytes:
         raise AssertionError(frames)
