@@ -20,11 +20,13 @@ def use_huge_pages() -> None:
     A request goes to a little of everything that was imported, and in small pages each place is an address to look up:
     5 of 100 µs of a short request. What is full already takes no more memory for it.
     """
-    if not _MAPS.exists():
+    try:
+        maps = _MAPS.read_text("ascii", "replace")  # only names of files can be anything else
+    except OSError:
         return
     advise = ctypes.CDLL(None).madvise
     advise.argtypes = (ctypes.c_size_t, ctypes.c_size_t, ctypes.c_int)
-    for start, end in heap_in(_MAPS.read_text()):
+    for start, end in heap_in(maps):
         advise(start, end - start, _COLLAPSE)
 
 

@@ -25,5 +25,11 @@ def test_it_may_be_asked_for_anywhere(monkeypatch: pytest.MonkeyPatch, tmp_path:
     maps = tmp_path / "maps"
     monkeypatch.setattr(huge_pages, "_MAPS", maps)
     huge_pages.use_huge_pages()
-    maps.write_text("000000200000-000000400000 rw-p 00000000 00:00 0\n")  # nothing of ours is there
+    # Nothing of ours is there, and the names of files need not be text.
+    maps.write_bytes(
+        b"000000200000-000000400000 rw-p 00000000 00:00 0\n"
+        b"000000400000-000000800000 r--p 00000000 fe:00 1  /a \xe9\xc2\x85folder/python3\n"
+    )
+    huge_pages.use_huge_pages()
+    monkeypatch.setattr(huge_pages, "_MAPS", tmp_path)  # there, and not to be read
     huge_pages.use_huge_pages()
