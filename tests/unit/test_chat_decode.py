@@ -331,6 +331,14 @@ CASES: dict[str, tuple[list[Json], list[Event]]] = {
         [chunk({"content": [{"type": "thinking", "thinking": "hm"}]}), chunk(finish="stop")],
         [STARTED, *reasoning(0, "hm"), STOP],
     ),
+    "text after thinking parts is not reasoning too, where the field for it is there and empty": (
+        [
+            chunk({"content": [{"type": "thinking", "thinking": "hm"}]}),
+            chunk({"content": "yes", "reasoning_content": None}),
+            chunk(finish="stop"),
+        ],
+        [STARTED, *reasoning(0, "hm"), *message(1, "yes"), STOP],
+    ),
     "content as a number is text": (
         [chunk({"content": 42}), chunk(finish="stop")],
         [STARTED, *message(0, "42"), STOP],

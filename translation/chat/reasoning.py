@@ -56,7 +56,7 @@ class ReasoningReader:
             self._source = _source(delta, runs)
         if self._source == "reasoning_details":
             return runs
-        text = delta.get(self._source) if self._source else None
+        text = delta.get(self._source) if self._source in FIELDS else None
         return [("reasoning", text)] if isinstance(text, str) and text else []
 
     def take_details(self) -> list[Json]:
