@@ -116,12 +116,15 @@ class ReplySeal:
 
     def begun(self, item: Item) -> Item:
         """An item that is announced: what is sealed is told at its end."""
-        if not item.get(_DETAILS) and _sealed_in(item) is None:
+        if not (_DETAILS in item or SEALED in item):
             return item
-        return _without_needed(item)
+        is_needed = item.get(_DETAILS) or _sealed_in(item) is not None
+        return _without_needed(item) if is_needed else item
 
     def ended(self, item: Item) -> Item:
         """An item that is complete."""
+        if not (_DETAILS in item or SEALED in item or self._included):
+            return item
         own = _sealed_in(item)
         if own is not None and own in self._texts.values():
             return item

@@ -37,10 +37,8 @@ class ClientParams:
         self._earlier = earlier
         self._dialect = dialect
         self._list = _LISTS[dialect]
-        given = body.get(self._list)
         self._body = body
-        # One message may be several items, and some entries of an input are none.
-        self._in_step = isinstance(given, list) and len(given) == len(turn.items)
+        self._items = turn.items
 
     def named(self, param: str | None) -> str | None:
         """The parameter of a failure or a loss, as exactly as it can be told.
@@ -70,6 +68,12 @@ class ClientParams:
         refused.message = refused.message.replace(f"'{refused.param}'", f"'{named}'")
         refused.args = (refused.message,)
         refused.param = named
+
+    @property
+    def _in_step(self) -> bool:
+        """One message may be several items, and some entries of an input are none."""
+        given = self._body.get(self._list)
+        return isinstance(given, list) and len(given) == len(self._items)
 
     def _in_chat(self, name: str, place: str, rest: str) -> tuple[str, str, str]:
         if name == "text" and rest == ".verbosity":

@@ -57,7 +57,8 @@ def make_plan(
         plan = _relay(endpoint, body, route, earlier)
     else:
         plan = _translate(endpoint, body, route, earlier, tokens)
-    check_strict(plan.losses, strict=strict or route.strict)
+    if plan.losses:
+        check_strict(plan.losses, strict=strict or route.strict)
     return plan
 
 
@@ -158,5 +159,6 @@ def _translate(endpoint: Endpoint, body: Json, route: Route, earlier: int | None
     if one_call:
         found = [loss for loss in found if loss.param != "parallel_tool_calls"]  # more are left out here
     losses += turn.lost
-    losses += [Loss(params.named(loss.param) or loss.param, loss.what) for loss in found]
+    if found:
+        losses += [Loss(params.named(loss.param) or loss.param, loss.what) for loss in found]
     return Translated(exchange=exchange, calls=calls, losses=losses, params=params)

@@ -13,7 +13,7 @@ from providers.counting import Counter
 from providers.errors import ProviderError, UpstreamGarbled
 from providers.http import AFTER_END_S, Reply, Upstream
 from providers.incoming import Incoming, Push
-from providers.spoken import RELAYED, SPOKEN, SSE, Decoder, Framing, Relayed, Run, closing
+from providers.spoken import RELAYED, SPOKEN, SSE, Closing, Decoder, Frames, Framing, Relayed, Run, closing
 from translation.errors import ProtocolViolation
 from translation.events import Event, Failed, Finished
 from translation.json_types import Json
@@ -39,21 +39,15 @@ class WireProvider:
     """One configured upstream. Turns go out in `dialect`; relays in any dialect of its capabilities."""
 
     def __init__(self, upstream: Upstream, capabilities: Capabilities, dialect: WireDialect) -> None:
+        self.name = upstream.name
+        self.capabilities = capabilities
         self._upstream = upstream
-        self._capabilities = capabilities
         self._spoken = SPOKEN[dialect]
-
-    @property
-    def name(self) -> str:
-        return self._upstream.name
-
-    @property
-    def capabilities(self) -> Capabilities:
-        return self._capabilities
 
     def prepare(self, turn: Turn, profile: Profile) -> Exchange:
         body, losses = self._spoken.lower(turn, profile)
-        losses = (*losses, *self._unheld(turn, profile))
+        if unheld := self._unheld(turn, profile):
+            losses = (*losses, *unheld)
         if profile.think_open and _is_told_not_to_think(body):
             profile = replace(profile, think_open=False)
         return WireExchange(
@@ -82,7 +76,7 @@ class WireProvider:
         return await Counter(self._upstream, self.prepare, self._spoken.counting).count(turn, profile, way)
 
     async def models(self) -> Sequence[str]:
-        if not self._capabilities.models:
+        if not self.capabilities.models:
             return []
         path, names_in = self._spoken.listing
         names = names_in(await self._upstream.get(path))
@@ -119,10 +113,11 @@ class WireExchange(Incoming[Batch]):
         self._path = path
         self._body = body
         self._decoder = decoder
-        self._closing = closing(decoder)
+        self._closing: Closing | None = None
         self._stream = stream
         self._framing = framing
-        self._frames = framing.frames(upstream.max_frame_bytes)
+        self._frames: Frames
+        """Of a stream, as is `_closing`."""
         self._check = check
         self._reply: Reply | None = None
         self._said: list[Event] = []
@@ -141,6 +136,8 @@ class WireExchange(Incoming[Batch]):
             self._said = self._decode_whole(answer)
         else:
             self._reply = reply
+            self._frames = self._framing.frames(self._upstream.max_frame_bytes)
+            self._closing = closing(self._decoder)
 
     def take(self) -> Batch:
         reply = self._reply
@@ -162,7 +159,9 @@ class WireExchange(Incoming[Batch]):
     def run(self) -> Run | None:
         """What the next read is like, if it is whole chunks that only say more of one text. Whoever asked it for the
         texts of a read has taken that read."""
-        return self._decoder.run if self._frames.between and self._wait_until is None else None
+        if self._reply is None or self._wait_until is not None:
+            return None
+        return self._decoder.run if self._frames.between else None
 
     def arrival(self, push: Push | None = None) -> Awaitable[None]:
         assert self._reply is not None  # without one, the first take ends it

@@ -7,7 +7,7 @@ from translation.data_urls import text_in
 from translation.errors import Unrepresentable
 from translation.json_types import Json
 from translation.loss import Loss
-from translation.text_parts import TEXTS, text_of_part
+from translation.text_parts import TEXTS
 
 
 def lower_parts(parts: Sequence[Json], param: str, losses: list[Loss]) -> list[Json]:
@@ -16,7 +16,7 @@ def lower_parts(parts: Sequence[Json], param: str, losses: list[Loss]) -> list[J
     for index, part in enumerate(parts):
         kind = part.get("type", "")
         if kind in TEXTS:
-            lowered.append({"type": "text", "text": text_of_part(part)})
+            lowered.append({"type": "text", "text": part.get(TEXTS[kind]) or ""})
         elif kind in _MEDIA:
             lowered.append(_MEDIA[kind](part, f"{param}[{index}]", losses))
         else:

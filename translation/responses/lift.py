@@ -42,6 +42,9 @@ _STATEFUL = {
 }
 """Parameters only a server with state or a service of its own can honour -> what to tell who asks for them."""
 
+_OF_STATE = frozenset({"previous_response_id", *_STATEFUL})
+"""Where there can be something to refuse."""
+
 _LOST = ("image", "access_programs", "prompt_cache_options", "max_tool_calls")
 """Parameters that tune how an answer is made, never what it means, and that no upstream is told."""
 
@@ -66,7 +69,8 @@ def lift(body: Json, *, relayed: bool = False, model: str | None = None) -> Turn
     is in `Turn.lost`.
     """
     if not relayed:
-        _refuse_state(body)
+        if not _OF_STATE.isdisjoint(body):
+            _refuse_state(body)
     elif body.get("background") and not body.get("stream"):
         raise Unrepresentable(_STATEFUL["background"], param="background")
     text = body.get("text") or {}
@@ -87,7 +91,7 @@ def lift(body: Json, *, relayed: bool = False, model: str | None = None) -> Turn
         thinking=body.get("thinking"),
         sealed_reasoning=_SEALED_REASONING in (body.get("include") or ()),
         stream=bool(body.get("stream")),
-        extra={key: value for key, value in body.items() if key not in FIELDS and value is not None},
+        extra={} if FIELDS.issuperset(body) else _unknown(body),
         lost=[] if _LOSABLE.isdisjoint(body) else list(_losses(body)),
     )
 
@@ -99,11 +103,13 @@ def _refuse_state(body: Json) -> None:
             param="previous_response_id",
             code="previous_response_not_found",
         )
-    if _STATEFUL.keys().isdisjoint(body):
-        return
     for param, message in _STATEFUL.items():
         if body.get(param):
             raise Unrepresentable(message, param=param)
+
+
+def _unknown(body: Json) -> Json:
+    return {key: value for key, value in body.items() if key not in FIELDS and value is not None}
 
 
 def _sampling(body: Json) -> dict[str, Any]:

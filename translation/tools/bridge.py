@@ -35,6 +35,11 @@ class _Tool(NamedTuple):
         return Callee(self.tool["type"], self.tool.get("name") or self.tool["type"], self.namespace)
 
 
+def is_speech(turn: Turn) -> bool:
+    """Whether a turn has nothing to do with tools: every upstream can be told it as it is."""
+    return not turn.tools and turn.tool_choice is None and SPEECH.issuperset([item["type"] for item in turn.items])
+
+
 def bridge(turn: Turn, *, kinds: frozenset[str], hosted: frozenset[str]) -> Bridged:
     """Rewrite tools, tool choice and past calls for an upstream that says `kinds` itself and runs `hosted` itself.
 
@@ -42,8 +47,6 @@ def bridge(turn: Turn, *, kinds: frozenset[str], hosted: frozenset[str]) -> Brid
     left out, and so are past calls of them: losses. Raises InvalidRequest for two tools of one name, and for a tool
     choice that forces what is not there.
     """
-    if not turn.tools and turn.tool_choice is None and SPEECH.issuperset([item["type"] for item in turn.items]):
-        return Bridged(turn, None, ())
     native = kinds | hosted | {"function"}
     names = Names()
     losses: list[Loss] = []
