@@ -34,6 +34,7 @@ class Client:
         self._cycle = cycle
         self._flow = cycle.flow
         self._write = cycle.transport.write
+        # Not the cycle's own word: the server gives it only to the last of requests that were sent in a row.
         self._left = False
         self._tell: Callable[[], None] | None = None
 
@@ -41,7 +42,7 @@ class Client:
         """The body of the request; None where more of it is to come, or it has been read."""
         cycle = self._cycle
         is_here = cycle.message_event.is_set() and not cycle.more_body
-        if not is_here or cycle.disconnected or cycle.waiting_for_100_continue:
+        if not is_here or self._left or cycle.waiting_for_100_continue:
             return None
         body = bytes(cycle.body)
         cycle.body = bytearray()
@@ -51,7 +52,7 @@ class Client:
     @property
     def ready(self) -> bool:
         """Whether a piece would be sent now."""
-        return not (self._flow.write_paused or self._cycle.disconnected)
+        return not (self._flow.write_paused or self._left)
 
     def answer(self, headers: Sequence[tuple[bytes, bytes]], body: bytes) -> bool:
         """Send a whole reply of status 200. `headers` tell its length."""
@@ -78,7 +79,7 @@ class Client:
 
         The reply has begun, without a length, and its end has not been sent.
         """
-        if self._flow.write_paused or self._cycle.disconnected:
+        if self._flow.write_paused or self._left:
             return False
         self._write(b"%x\r\n%b\r\n" % (len(piece), piece))
         return True

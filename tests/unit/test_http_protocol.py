@@ -163,6 +163,20 @@ async def test_a_request_in_line_is_answered_and_watched_in_its_turn() -> None:
     assert (asked, left) == (2, [2])
 
 
+async def test_nothing_is_written_to_who_left_with_another_request_in_line() -> None:
+    said: list[bool] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        client = client_of(scope)
+        said.append(client.begin([], b"a piece", last=False))
+        connection.protocol.connection_lost(None)
+        said.extend([client.ready, client.write(b"another"), client.end(b"")])
+
+    connection = Connection(app)
+    assert b"another" not in await connection.ask(ASKED + ASKED)
+    assert said == [True, False, False, False]
+
+
 REFUSED: dict[str, tuple[bytes, list[tuple[bytes, bytes]]]] = {
     "a line break in a header": (ASKED, [*HEADERS, (b"a", b"b\r\nset-cookie: c")]),
     "a reply to HEAD": (b"HEAD / HTTP/1.1\r\nhost: here\r\n\r\n", HEADERS),
