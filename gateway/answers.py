@@ -23,8 +23,9 @@ class _JsonAnswer(Response):
         self.raw_headers = [
             (b"content-length", b"%d" % len(body)),
             (b"content-type", b"application/json"),
-            *raw_headers(headers),
         ]
+        if headers:
+            self.raw_headers += raw_headers(headers)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if self.status_code == 200 and isinstance(send, Sending) and send.answer(self.raw_headers, self.body):

@@ -6,8 +6,7 @@ from contextlib import suppress
 from typing import Any
 
 import orjson
-from starlette.requests import Request
-from starlette.types import Receive
+from starlette.types import Receive, Scope
 
 from gateway.errors import BodyTooLarge, BodyTooSlow, NotJson, UnsupportedEncoding
 from gateway.guard import ClientLeft
@@ -18,16 +17,16 @@ from translation.json_types import Json
 _DISCARD_S = 1.0
 
 
-async def read_json(request: Request, *, max_bytes: int, max_depth: int, deadline_s: float) -> Json:
+async def read_json(scope: Scope, receive: Receive, *, max_bytes: int, max_depth: int, deadline_s: float) -> Json:
     """The body as one JSON object. Raises the GatewayErrors named in the import list, or ClientLeft."""
-    headers = headers_of(request.scope)
+    headers = headers_of(scope)
     if (encoding := headers.get(b"content-encoding", b"identity").lower()) != b"identity":
         said = encoding.decode("latin-1")
         raise UnsupportedEncoding(f"the body is encoded as {said!r}: send it without content-encoding")
-    client: Client | None = request.scope.get(CLIENT)
+    client: Client | None = scope.get(CLIENT)
     body = None if client is None else client.body()
     if body is None:
-        body = await _arriving(request.receive, headers, max_bytes, deadline_s)
+        body = await _arriving(receive, headers, max_bytes, deadline_s)
     elif len(body) > max_bytes:
         raise _too_large(max_bytes)
     return parse(body, max_depth=max_depth)

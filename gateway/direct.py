@@ -4,7 +4,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeAlias
 
 import structlog
-from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -14,7 +13,7 @@ from gateway.guard import ClientLeft
 from providers.errors import ProviderError
 from translation.errors import TranslationError
 
-Handler: TypeAlias = Callable[[Request], Awaitable[Response]]
+Handler: TypeAlias = Callable[[Scope, Receive], Awaitable[Response]]
 
 _log = structlog.get_logger(__name__)
 
@@ -42,7 +41,7 @@ class Direct:
             await self._app(scope, receive, send)
             return
         try:
-            response = await handler(Request(scope, receive))
+            response = await handler(scope, receive)
             await response(scope, receive, send)
         except ClientLeft:
             return

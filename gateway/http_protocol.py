@@ -95,9 +95,11 @@ class Client:
     def watch(self, tell: Callable[[], None] | None) -> None:
         """Call `tell` when the client hangs up, now if it has; None: no longer."""
         self._tell = tell
+        if tell is None:
+            return
         # What was read of a large body may have paused it, and who does not read does not hear of an end.
         self._flow.resume_reading()
-        if self._left and tell is not None:
+        if self._left:
             tell()
 
     def left(self) -> None:

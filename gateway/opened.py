@@ -1,6 +1,6 @@
 """A request that was accepted: how its reply is produced, and what it leaves in the store."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 
 from gateway.recording import Recording
@@ -35,17 +35,18 @@ class Opened:
         if self.recording is not None:
             await self.recording.finish(wire.result())
 
-    async def result(self) -> Json:
+    def result(self) -> Awaitable[Json]:
         """The reply whole, kept before it is returned. Raises TurnFailed, ProviderError, StoreUnavailable."""
-        if self.recording is None:
-            return await self.run.result()
-        self.recording.begin()
+        return self.run.result() if self.recording is None else self._kept(self.recording)
+
+    async def _kept(self, recording: Recording) -> Json:
+        recording.begin()
         try:
             result = await self.run.result()
-            await self.recording.finish(result)
+            await recording.finish(result)
             return result
         finally:
-            await self.recording.abandon(None)
+            await recording.abandon(None)
 
     def losses(self) -> str | None:
         """What it has lost so far, as it is kept."""

@@ -6,6 +6,7 @@ from functools import partial
 
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
+from starlette.types import Receive, Scope
 
 from gateway.answers import json_answer
 from gateway.auth import Authenticator, Principal
@@ -33,6 +34,7 @@ from gateway.streaming import EventStream, Wire
 from providers.base import Provider
 from providers.new_id import new_id
 from translation.errors import InvalidRequest
+from translation.json_types import Json
 
 _BODY_DEADLINE_S = 60.0
 _MB = 1024 * 1024
@@ -64,7 +66,7 @@ class Service:
         self._generating = Generating(settings, resolver)
         self.open = opening.open
         self.reopen = opening.reopen
-        self.read = partial(
+        self._read = partial(
             read_json,
             max_bytes=int(settings.server.max_body_mb * _MB),
             max_depth=settings.server.max_json_depth,
@@ -72,11 +74,12 @@ class Service:
         )
         self._authenticator = Authenticator(settings.auth)
 
-    async def answer(self, endpoint: Endpoint, request: Request) -> Response:
+    async def answer(self, endpoint: Endpoint, scope: Scope, receive: Receive) -> Response:
         """The reply to one create request, streamed or whole. Raises what `gateway/errors.py` has rows for."""
-        principal = self.principal(request)
-        strict = is_strict(headers_of(request.scope))
-        body = await self.read(request)
+        headers = headers_of(scope)
+        principal = self._asking(headers)
+        strict = is_strict(headers)
+        body = await self._read(scope, receive)
         opened = await self.open(endpoint, principal, body, strict=strict)
         if opened.job is not None:
             return await self._answer_ahead(opened, opened.job)
@@ -84,7 +87,7 @@ class Service:
             # What truncation leaves out is known once the upstream has accepted the rest.
             late = opened.headers if body.get("truncation") == "auto" else None
             return self.stream(opened.wire(), opened.headers(), opened.recording, late)
-        with Guard(request.receive, self.drain, request.scope.get(CLIENT)):
+        with Guard(receive, self.drain, scope.get(CLIENT)):
             return json_answer(await opened.result(), headers=opened.headers())
 
     async def generate(self, request: Request) -> Response:
@@ -97,6 +100,10 @@ class Service:
             return self.stream(opened.wire(), opened.headers())
         with Guard(request.receive, self.drain, request.scope.get(CLIENT)):
             return json_answer(await opened.result(), headers=opened.headers())
+
+    async def read(self, request: Request) -> Json:
+        """A request's body. Raises what `read_json` does."""
+        return await self._read(request.scope, request.receive)
 
     async def follow(self, owner: str, response_id: str, *, after: int | None) -> Response:
         """The stream of a response out of the event log. Raises NotFound, InvalidRequest."""
@@ -142,7 +149,10 @@ class Service:
 
     def principal(self, request: HTTPConnection) -> Principal:
         """Who asks; what they own is under `name`. Raises NotAuthenticated."""
-        principal = self._authenticator.authenticate(headers_of(request.scope))
+        return self._asking(headers_of(request.scope))
+
+    def _asking(self, headers: Mapping[bytes, bytes]) -> Principal:
+        principal = self._authenticator.authenticate(headers)
         note(client=principal.name)
         return principal
 

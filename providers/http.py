@@ -29,7 +29,7 @@ from providers.errors import (
 from providers.incoming import Incoming, Iterated, Push
 from providers.rpc_status import meant_status, wait_headers
 from providers.template_errors import is_template_error
-from providers.transport import Limits, PooledTransport, Target
+from providers.transport import Body, Limits, PooledTransport, Target
 from providers.transports import transport_of
 from translation.json_types import Json
 from translation.overflow import is_context_overflow
@@ -138,20 +138,19 @@ class Reply(Incoming[bytes]):
 
     async def body(self, limit: int) -> bytes:
         """All of the body. Raises UpstreamGarbled when it is longer than `limit` bytes."""
-        reads: list[bytes] = []
-        size = 0
+        body = bytearray()
         try:
             while not self.ended:
                 if read := self._take():
-                    size += len(read)
-                    if size > limit:
+                    body += read
+                    if len(body) > limit:
                         raise UpstreamGarbled(f"the answer is longer than {limit} bytes", provider=self._upstream.name)
-                    reads.append(read)
                 elif not self.ended:
                     await self._source.arrival()
         finally:
-            await self.close()
-        return b"".join(reads)
+            if not self._source.ended:
+                await self.close()
+        return bytes(body)
 
     async def close(self, *, whole: bool = False) -> None:
         """Give the connection back, or close it if the body was not read to its end."""
@@ -213,7 +212,7 @@ class Upstream:
         self._pooled = self._transport if isinstance(self._transport, PooledTransport) else None
         self._askings: dict[tuple[str, str, str], _Asking] = {}
 
-    async def post(self, path: str, body: Json, *, stream: bool, at_root: bool = False) -> Reply:
+    def post(self, path: str, body: Json, *, stream: bool, at_root: bool = False) -> Awaitable[Reply]:
         """Send a JSON body; the reply, once its status is good. `at_root`: the path is beside the API's `/v1`.
 
         Raises ProviderError. A connection that could not be made, or broke before the reply began, is tried again
@@ -222,7 +221,7 @@ class Upstream:
         accept = "text/event-stream" if stream else "application/json"
         path = f"{_UP}{path}" if at_root else path
         read_s = self._config.silence_s if stream else self._config.answer_s
-        return await self._send(self._asking("POST", path, accept, read_s), orjson.dumps(body))
+        return self._send(self._asking("POST", path, accept, read_s), orjson.dumps(body))
 
     async def ask(self, path: str, body: Json, *, at_root: bool = False) -> Json:
         """Send a JSON body for a JSON object. `at_root`: the path is beside the API's `/v1`. Raises ProviderError."""
@@ -269,7 +268,10 @@ class Upstream:
     async def _send(self, asking: _Asking, content: bytes) -> Reply:
         for attempt in range(self._config.retries + 1):
             try:
-                answer = await self._ask(asking, content)
+                if self._pooled is None:
+                    answer = await self._ask_httpx(asking, content)
+                else:
+                    answer = _answer(await self._pooled.ask(asking.target, content, asking.limits))
                 break
             except _HTTP_FAILURES as failure:
                 if isinstance(failure, httpx.ReadTimeout | httpx.PoolTimeout) or attempt == self._config.retries:
@@ -279,18 +281,12 @@ class Upstream:
             return Reply(self, answer, silence_s=asking.silence_s)
         raise await self._rejected(answer)
 
-    async def _ask(self, asking: _Asking, content: bytes) -> Answer:
-        if self._pooled is None:
-            request = httpx.Request(asking.method, asking.url, headers=asking.headers, content=content)
-            request.extensions["timeout"] = asking.limits._asdict()
-            response = await self._transport.handle_async_request(request)
-            headers = {name.lower(): value for name, value in response.headers.raw}
-            return Answer(response.status_code, headers, _Decoded(response))
-        body = await self._pooled.ask(asking.target, content, asking.limits)
-        headers = dict(body.headers)
-        if headers.get(b"content-encoding", b"identity") == b"identity":
-            return Answer(body.status, headers, body)
-        return Answer(body.status, headers, _Decoded(httpx.Response(body.status, headers=body.headers, stream=body)))
+    async def _ask_httpx(self, asking: _Asking, content: bytes) -> Answer:
+        request = httpx.Request(asking.method, asking.url, headers=asking.headers, content=content)
+        request.extensions["timeout"] = asking.limits._asdict()
+        response = await self._transport.handle_async_request(request)
+        headers = {name.lower(): value for name, value in response.headers.raw}
+        return Answer(response.status_code, headers, _Decoded(response))
 
     async def _rejected(self, answer: Answer) -> ProviderError:
         body = bytearray()
@@ -362,6 +358,13 @@ _SECRETS = re.compile(r"(?:https?|wss?)://\S+|\b(?:sk|pk|rk|key|gsk|xai)-[\w*.-]
 
 _HTTP_FAILURES = (httpx.TransportError, httpx.StreamError, httpx.DecodingError)
 """Everything a transport may raise."""
+
+
+def _answer(body: Body) -> Answer:
+    headers = dict(body.headers)
+    if headers.get(b"content-encoding", b"identity") == b"identity":
+        return Answer(body.status, headers, body)
+    return Answer(body.status, headers, _Decoded(httpx.Response(body.status, headers=body.headers, stream=body)))
 
 
 def _error_object(body: bytes) -> Json:

@@ -1,6 +1,6 @@
 """What comes in pieces, taken in one call stack: from the socket that has it to whoever passes it on."""
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Generic, TypeAlias, TypeVar
 
@@ -16,9 +16,12 @@ Waking a task for a piece costs more than all that is done with it, where pieces
 """
 
 
-class Incoming(ABC, Generic[T]):
+class Incoming(Generic[T]):
     """A reply of which a part may be here and the rest on its way. `each` is how it is read; who has to be cheaper does
-    as `each` does, and gives `arrival` a push."""
+    as `each` does, and gives `arrival` a push.
+
+    No ABC: every request asks whether something is one, and ABCs are asked by a call.
+    """
 
     @property
     @abstractmethod

@@ -206,7 +206,7 @@ class Body(httpx.AsyncByteStream, Incoming[bytes]):
         if self.ended:
             return b""
         piece = self._connection.take()
-        if self._connection.whole and self._connection.at_end:
+        if self._connection.whole:
             # Another request may have the connection from now on.
             self._release()
         return piece

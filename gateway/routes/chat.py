@@ -16,6 +16,6 @@ def chat_routes(service: Service) -> APIRouter:
     @router.post("/v1/chat/completions", openapi_extra=json_request(REQUEST_SCHEMA))
     async def create_completion(request: Request) -> Response:
         """Create a chat completion: one JSON object, or chunks with `stream: true`."""
-        return await service.answer(CHAT, request)
+        return await service.answer(CHAT, request.scope, request.receive)
 
     return router

@@ -27,7 +27,7 @@ def responses_routes(service: Service) -> APIRouter:
     @router.post("/v1/responses", openapi_extra=json_request(REQUEST_SCHEMA))
     async def create_response(request: Request) -> Response:
         """Create a response: one JSON object, or an event stream with `stream: true`."""
-        return await service.answer(RESPONSES, request)
+        return await service.answer(RESPONSES, request.scope, request.receive)
 
     @router.get("/v1/responses")
     async def list_responses(request: Request) -> Response:

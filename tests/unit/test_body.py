@@ -32,7 +32,7 @@ def request(chunks: Iterable[bytes | None], **headers: str) -> Request:
 
 
 async def read(asked: Request, *, deadline_s: float = 5.0, max_bytes: int = MB) -> dict[str, Any]:
-    return await read_json(asked, max_bytes=max_bytes, max_depth=10, deadline_s=deadline_s)
+    return await read_json(asked.scope, asked.receive, max_bytes=max_bytes, max_depth=10, deadline_s=deadline_s)
 
 
 async def test_a_body_may_come_in_pieces() -> None:
