@@ -11,6 +11,12 @@ from gateway import logs
 from gateway.logs import _line, log_request, note, note_only
 
 
+@pytest.fixture(autouse=True)
+def _nothing_is_noted() -> None:
+    """What a test before it noted outside any request is still there."""
+    note_only()
+
+
 def written(method: str, **fields: Any) -> dict[str, Any]:
     line: dict[str, Any] = json.loads(_line(None, method, {"event": "it happened", **fields}))
     return line
