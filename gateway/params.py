@@ -38,7 +38,7 @@ class ClientParams:
         self._dialect = dialect
         self._list = _LISTS[dialect]
         self._body = body
-        self._items = turn.items
+        self._item_count = len(turn.items)  # the items themselves need not live as long as the reply
 
     def named(self, param: str | None) -> str | None:
         """The parameter of a failure or a loss, as exactly as it can be told.
@@ -73,7 +73,7 @@ class ClientParams:
     def _in_step(self) -> bool:
         """One message may be several items, and some entries of an input are none."""
         given = self._body.get(self._list)
-        return isinstance(given, list) and len(given) == len(self._items)
+        return isinstance(given, list) and len(given) == self._item_count
 
     def _in_chat(self, name: str, place: str, rest: str) -> tuple[str, str, str]:
         if name == "text" and rest == ".verbosity":
