@@ -27,12 +27,13 @@ class Client:
     What it says no to, it has left as it was: it then goes through the server's own `receive` and `send`.
     """
 
-    __slots__ = ("_cycle", "_flow", "_left", "_tell", "_write", "loop")
+    __slots__ = ("_cycle", "_left", "_tell", "_write", "loop", "ready")
 
     def __init__(self, cycle: RequestResponseCycle, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
         self._cycle = cycle
-        self._flow = cycle.flow
+        self.ready = not cycle.flow.write_paused
+        """Whether a piece would be sent now."""
         self._write = cycle.transport.write
         # Not the cycle's own word: the server gives it only to the last of requests that were sent in a row.
         self._left = False
@@ -48,11 +49,6 @@ class Client:
         cycle.body = bytearray()
         cycle.message_event.clear()
         return body
-
-    @property
-    def ready(self) -> bool:
-        """Whether a piece would be sent now."""
-        return not (self._flow.write_paused or self._left)
 
     def answer(self, headers: Sequence[tuple[bytes, bytes]], body: bytes) -> bool:
         """Send a whole reply of status 200. `headers` tell its length."""
@@ -79,7 +75,7 @@ class Client:
 
         The reply has begun, without a length, and its end has not been sent.
         """
-        if self._flow.write_paused or self._left:
+        if not self.ready:
             return False
         self._write(b"%x\r\n%b\r\n" % (len(piece), piece))
         return True
@@ -98,13 +94,18 @@ class Client:
         if tell is None:
             return
         # What was read of a large body may have paused it, and who does not read does not hear of an end.
-        self._flow.resume_reading()
+        self._cycle.flow.resume_reading()
         if self._left:
             tell()
+
+    def reads(self, ready: bool) -> None:
+        """The client has fallen behind in reading, or has caught up."""
+        self.ready = ready and not self._left
 
     def left(self) -> None:
         """The client has hung up."""
         self._left = True
+        self.ready = False
         if self._tell is not None:
             self._tell()
 
@@ -149,6 +150,16 @@ class HttpProtocol(HttpToolsProtocol):
         scope: dict[str, Any] = cycle.scope  # type: ignore[assignment]
         self._client = scope[CLIENT] = Client(cycle, self.loop)
         super()._start_asgi_task(cycle, app)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        if self._client is not None:
+            self._client.reads(False)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if self._client is not None:
+            self._client.reads(True)
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
+from time import monotonic
 from typing import Protocol
 
 import structlog
@@ -87,7 +88,6 @@ class EventStream(Response):
         self._wire = wire
         self._frames = wire if isinstance(wire, Incoming) else Iterated(wire.frames(), b"")
         self._take = self._frames.take
-        self._take_alike = self._frames.take_alike
         self._recording = recording
         self._drain = drain
         self._keepalive_s = keepalive_s
@@ -107,7 +107,7 @@ class EventStream(Response):
         self._send_body = scope.get(BODY_SEND, send)
         self._client: Client | None = scope.get(CLIENT)
         self._loop = loop_of(self._client)
-        self._last_sent = self._loop.time()
+        self._last_sent = monotonic()
         if self._recording is not None:
             self._recording.begin()
         if self._keepalive_s:
@@ -159,10 +159,11 @@ class EventStream(Response):
         if writer is None:
             return False
         try:
-            if read and writer.ready and (made := self._take_alike(read)) is not None:
+            alike = self._frames.alike
+            if read and alike is not None and writer.ready and (made := alike(read)) is not None:
                 if made:
                     writer.write(made)
-                    self._last_sent = self._loop.time()
+                    self._last_sent = monotonic()
                 return True
             made = self._take()
         except Exception as failure:
@@ -171,7 +172,8 @@ class EventStream(Response):
         if self._frames.ended or (made and not writer.write(made)):
             self._unsent = made
             return False
-        self._last_sent = self._loop.time()
+        if made:
+            self._last_sent = monotonic()
         return True
 
     def _pushed(self) -> bytes:
@@ -210,7 +212,7 @@ class EventStream(Response):
         held, self._held = b"".join(self._held), []
         if isinstance(self._send, Sending) and self._send.begin(self.raw_headers, held, last=last):
             self._complete = last
-            self._last_sent = self._loop.time()
+            self._last_sent = monotonic()
         else:
             await self._send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
             await self._write(held, last=last)
@@ -226,7 +228,7 @@ class EventStream(Response):
             return
         await self._send_body({"type": "http.response.body", "body": frames, "more_body": not last})
         self._unsent = b""
-        self._last_sent = self._loop.time()
+        self._last_sent = monotonic()
 
     async def _fail(self, error: Exception) -> None:
         if not self._started:
@@ -249,7 +251,7 @@ class EventStream(Response):
 
     def _tick(self) -> None:
         """Runs when a silence may have lasted `keepalive_s`; re-arms itself."""
-        idle_s = self._loop.time() - self._last_sent
+        idle_s = monotonic() - self._last_sent
         if idle_s >= self._keepalive_s * 0.999 and not self._unsent:
             self._beat_task = self._loop.create_task(self._beat())
             idle_s = 0.0

@@ -14,6 +14,7 @@ from providers.wire import WireExchange
 from translation.errors import InvalidRequest, ProtocolViolation
 from translation.events import Event, Failed, Noted, Opaque, Started
 from translation.json_types import Json
+from translation.responses.retelling import Retelling
 
 
 class Encoder(Protocol):
@@ -74,10 +75,10 @@ class TranslatedWire(Incoming[bytes]):
         self._params = params
         self._encoder = encoder
         self._encode = encoder.feed
-        self._say: Callable[[tuple[int, int | None], Sequence[str]], bytes] | None = getattr(encoder, "say", None)
+        self._retell: Callable[[Run], Retelling] | None = getattr(encoder, "retelling", None)
         # What is mapped is looked at event by event.
         self._running = exchange if calls is None and isinstance(exchange, WireExchange) else None
-        self._run: Run | None = None
+        self._retelling: Retelling | None = None
         self._failed: Failed | None = None
         self._ending: Batch = ()
 
@@ -94,9 +95,8 @@ class TranslatedWire(Incoming[bytes]):
 
     def take(self) -> bytes:
         batch = self._take()
-        if self._running is not None:
-            self._run = self._running.run
         if not batch:
+            self.alike = None
             if self._batches.ended:
                 raise ProtocolViolation("the upstream's turn stopped without an end")
             return b""
@@ -105,17 +105,20 @@ class TranslatedWire(Incoming[bytes]):
         if not self.has_content:
             self.has_content = has_content(batch)
         frames = self._encode(batch)
+        if self._running is not None and self._retell is not None:
+            self.alike = self._short_way(self._running.run, self._retell)
         if self._encoder.ended:
             self.ended = True
             self._ending = batch
             self._failed = self._encoder.failed
         return frames
 
-    def take_alike(self, read: bytes) -> bytes | None:
-        run = self._run
-        if run is None or self._say is None or (texts := run.texts_of(read)) is None:
+    def _short_way(self, run: Run | None, retell: Callable[[Run], Retelling]) -> Callable[[bytes], bytes | None] | None:
+        if run is None:
             return None
-        return self._say(run.place, texts)
+        if self._retelling is None or self._retelling.run is not run:
+            self._retelling = retell(run)
+        return self._retelling.frames_of
 
     def arrival(self, push: Push | None = None) -> Awaitable[None]:
         return self._batches.arrival(push)
@@ -148,7 +151,7 @@ class RelayedWire(Incoming[bytes]):
     ended = False
 
     def __init__(self, exchange: RelayExchange, relay: Relay) -> None:
-        self._pass_alike: Callable[[bytes], bytes | None] | None = getattr(relay, "pass_alike", None)
+        self.alike = getattr(relay, "pass_alike", None)
         self._reads = exchange if isinstance(exchange, Incoming) else Iterated(exchange.reads(), b"")
         self._relay = relay
         self._unsaid = b""
@@ -175,9 +178,6 @@ class RelayedWire(Incoming[bytes]):
             raise TurnFailed(relay.failed)
         self.ended = relay.ended
         return frames
-
-    def take_alike(self, read: bytes) -> bytes | None:
-        return None if self._pass_alike is None else self._pass_alike(read)
 
     def arrival(self, push: Push | None = None) -> Awaitable[None]:
         return self._reads.arrival(push)

@@ -39,7 +39,6 @@ class Connection(asyncio.Protocol):
         self.headers: list[tuple[bytes, bytes]] = []
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport
-        self._now = self._loop.time
         self._waiter: Arrival | None = None
         self._push: Push | None = None
         self._pieces: list[bytes] = []
@@ -120,16 +119,16 @@ class Connection(asyncio.Protocol):
         self._push = push
         self._waiter = Arrival(self._loop)
         if self._read_timeout is not None:
-            self._waiting_since = self._now()
+            self._waiting_since = monotonic()
             latest = self._waiting_since + self._read_timeout
             if self._timer is None or latest < self._timer_at:
-                self._check_silence_at(latest)
+                self._check_silence_in(self._read_timeout)
         return self._waiter
 
-    def _check_silence_at(self, when: float) -> None:
+    def _check_silence_in(self, seconds: float) -> None:
         self._stop_timer()
-        self._timer_at = when
-        self._timer = self._loop.call_at(when, self._check_silence)
+        self._timer_at = monotonic() + seconds
+        self._timer = self._loop.call_later(seconds, self._check_silence)
 
     def _check_silence(self) -> None:
         """One timer for all waits of a connection, whatever reply they are for: it asks how long the present one lasts
@@ -137,9 +136,9 @@ class Connection(asyncio.Protocol):
         self._timer = None
         if not self._is_awaited or self._read_timeout is None:
             return
-        latest = self._waiting_since + self._read_timeout
-        if latest > self._now():
-            self._check_silence_at(latest)
+        left = self._waiting_since + self._read_timeout - monotonic()
+        if left > 0.001:  # what a timer can tell
+            self._check_silence_in(left)
         else:
             self._fail(httpx.ReadTimeout("nothing came in time"))
             self._wake()
@@ -155,19 +154,8 @@ class Connection(asyncio.Protocol):
 
     def _wake(self) -> None:
         """Always the last thing a callback does: whoever waits goes on in here."""
-        waiter = self._waiter
-        if waiter is None or waiter.done:
-            return
-        pieces = self._pieces
-        if len(pieces) > 1:
-            pieces[:] = [b"".join(pieces)]
-        more_may_follow = not (self.whole or self._paused) and self._failure is None
-        if (push := self._push) is not None and push(pieces[0] if pieces and more_may_follow else b""):
-            pieces.clear()
-            self._held = 0
-            self._waiting_since = self._now()
-        else:
-            waiter.arrive()
+        if self._waiter is not None:
+            self._waiter.arrive()
 
     def _fail(self, failure: Exception) -> None:
         if self._failure is None:
@@ -190,14 +178,32 @@ class Connection(asyncio.Protocol):
             self.closed = True
             self._transport.abort()
         self._held += len(data)
-        if self._held > _HIGH_WATER and not self._paused and not self.closed:
-            if self._head_whole:
-                self._paused = True
-                self._transport.pause_reading()
-            else:
-                self._fail(NotHttp("the head of the reply is too long"))
-                self.close()
-        self._wake()
+        if self._held > _HIGH_WATER:
+            self._hold_back()
+        # As `_wake` is, the last thing done here.
+        waiter = self._waiter
+        if waiter is None or waiter.done:
+            return
+        pieces = self._pieces
+        if len(pieces) > 1:
+            pieces[:] = [b"".join(pieces)]
+        more_may_follow = not (self.whole or self._paused) and self._failure is None
+        if (push := self._push) is not None and push(pieces[0] if pieces and more_may_follow else b""):
+            pieces.clear()
+            self._held = 0
+            self._waiting_since = monotonic()
+        else:
+            waiter.arrive()
+
+    def _hold_back(self) -> None:
+        if self._paused or self.closed:
+            return
+        if self._head_whole:
+            self._paused = True
+            self._transport.pause_reading()
+        else:
+            self._fail(NotHttp("the head of the reply is too long"))
+            self.close()
 
     def eof_received(self) -> bool:
         return False

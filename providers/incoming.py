@@ -23,6 +23,10 @@ class Incoming(Generic[T]):
     No ABC: every request asks whether something is one, and ABCs are asked by a call.
     """
 
+    alike: Callable[[bytes], T | None] | None = None
+    """A short way for what is more of the same, as of the last take: makes a piece of what a push was given; None where
+    it is something else, which is to be taken. It leaves out all that a take looks at that cannot have changed."""
+
     @property
     @abstractmethod
     def ended(self) -> bool:
@@ -37,11 +41,6 @@ class Incoming(Generic[T]):
 
         Raises what went wrong: a reply that broke off raises, it does not end.
         """
-
-    def take_alike(self, read: bytes) -> T | None:
-        """The piece that what a push was given makes, if that is more of the same as the last one; else None, and it is
-        to be taken. A short way: it leaves out everything a take looks at that cannot have changed."""
-        return None
 
     @abstractmethod
     def arrival(self, push: Push | None = None) -> Awaitable[None]:

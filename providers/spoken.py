@@ -25,21 +25,13 @@ from translation.profile import Profile
 from translation.responses.decode import ResponsesDecoder
 from translation.responses.forms import stream_of as stream_of_response
 from translation.responses.lower import lower as lower_to_responses
+from translation.responses.retelling import Alike
 from translation.sse import Frame, FrameDecoder
 from translation.turn import Turn
 
 
-class Run(Protocol):
+class Run(Alike, Protocol):
     """Chunks that differ from the last one in their text only, as most of most streams do."""
-
-    @property
-    def place(self) -> tuple[int, int | None]:
-        """The item and part that the texts go to."""
-        ...
-
-    def texts_of(self, read: bytes) -> list[str] | None:
-        """The texts of a read that is nothing but frames of such chunks, without empty ones; None for any other."""
-        ...
 
     def deltas(self, texts: Sequence[str]) -> list[Event]: ...
 

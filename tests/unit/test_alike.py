@@ -77,7 +77,7 @@ async def sent(server: Server, wire: TranslatedWire | RelayedWire, *, alike: boo
     await wire.open()
     while not wire.ended:
         offered = server.reads[0] if alike and len(server.reads) > 1 else None
-        if offered is not None and (made := wire.take_alike(offered)) is not None:
+        if offered is not None and wire.alike is not None and (made := wire.alike(offered)) is not None:
             server.reads.pop(0)
             frames.append(made)
             short += 1

@@ -236,6 +236,7 @@ async def test_nothing_is_written_to_who_does_not_read(stop: str) -> None:
         assert not client.end(b"the last")
         assert not client.answer(HEADERS, b"{}")
         connection.protocol.resume_writing()
+        assert client.ready == (stop == "pause_writing")
         await send_whole(scope, receive, send)
 
     connection = Connection(app)

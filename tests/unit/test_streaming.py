@@ -370,7 +370,7 @@ class PushedWire(Incoming[bytes]):
     def __init__(self) -> None:
         self.closed = False
         self.has_content = True
-        self.alike: bytes | None = None
+        self.made_alike: bytes | None = None
         self.awaited = asyncio.Event()
         self._came: bytes | Exception = b""
         self._push: Push | None = None
@@ -386,8 +386,8 @@ class PushedWire(Incoming[bytes]):
         self.ended = came == END
         return came
 
-    def take_alike(self, read: bytes) -> bytes | None:
-        return self.alike
+    def alike(self, read: bytes) -> bytes | None:
+        return self.made_alike
 
     async def arrival(self, push: Push | None = None) -> None:
         self._push = push
@@ -400,7 +400,7 @@ class PushedWire(Incoming[bytes]):
 
     async def come_alike(self, what: bytes, alike: bytes | None) -> bool:
         """`come`, offered to the push as bytes that make the frames `alike`."""
-        self.alike = alike
+        self.made_alike = alike
         return await self.come(what, offered=what)
 
     async def come(self, what: bytes | Exception, offered: bytes = b"") -> bool:
@@ -452,8 +452,8 @@ class Writer:
         pass
 
 
-def pushing(wire: PushedWire, client: Client) -> Any:
-    stream = EventStream(wire, Drain(), keepalive_s=NEVER, headers={})
+def pushing(wire: PushedWire, client: Client, keepalive_s: float = NEVER) -> Any:
+    stream = EventStream(wire, Drain(), keepalive_s=keepalive_s, headers={})
     return stream({"type": "http", CLIENT: Writer(client)}, client.receive, client.send)
 
 
@@ -468,6 +468,20 @@ async def test_what_comes_once_a_stream_has_begun_is_sent_on_the_spot() -> None:
 
     await alongside(pushing(wire, client), act)
     assert (client.body, client.done, wire.closed) == (CONTENT + END, True, True)
+
+
+async def test_what_comes_and_says_nothing_keeps_no_stream_alive() -> None:
+    client, wire = Client(), PushedWire()
+
+    async def act() -> None:
+        async with asyncio.timeout(5):
+            while ALIVE not in client.body:
+                assert await wire.come(b"")
+                await asyncio.sleep(0)
+        await wire.come(END)
+
+    await alongside(pushing(wire, client, keepalive_s=0.02), act)
+    assert client.body == ALIVE + END
 
 
 async def test_what_is_like_the_last_is_sent_without_being_taken() -> None:

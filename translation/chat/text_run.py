@@ -26,13 +26,13 @@ class TextRun:
         "_delta",
         "_end",
         "_frame_end",
-        "_frame_head",
         "_frame_start",
-        "_frame_tail",
         "_head",
         "_joint",
         "_start",
         "_tail",
+        "frame_head",
+        "frame_tail",
         "place",
     )
 
@@ -42,10 +42,10 @@ class TextRun:
         """The item and part its texts go to."""
         self._delta = partial(Delta, said.index, said.part_index)
         self._head, self._tail = head, tail
-        self._frame_head, self._frame_tail = _FRAME_HEAD + head, tail + _FRAME_TAIL
-        self._joint = self._frame_tail + self._frame_head
+        self.frame_head, self.frame_tail = _FRAME_HEAD + head, tail + _FRAME_TAIL
+        self._joint = self.frame_tail + self.frame_head
         self._start, self._end = len(head) - 1, 1 - len(tail)
-        self._frame_start, self._frame_end = len(self._frame_head) - 1, 1 - len(self._frame_tail)
+        self._frame_start, self._frame_end = len(self.frame_head) - 1, 1 - len(self.frame_tail)
 
     @classmethod
     def learn(cls, payload: bytes, field: str, said: Delta) -> Self | None:
@@ -98,7 +98,7 @@ class TextRun:
 
     def texts_of(self, read: bytes) -> list[str] | None:
         """The texts of a read that is nothing but frames of such chunks, without empty ones; None for any other."""
-        if not (read.startswith(self._frame_head) and read.endswith(self._frame_tail)):
+        if not (read.startswith(self.frame_head) and read.endswith(self.frame_tail)):
             return None
         strings = read[self._frame_start : self._frame_end]
         try:

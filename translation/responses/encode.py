@@ -25,6 +25,7 @@ from translation.events import (
     Started,
 )
 from translation.json_types import Json
+from translation.responses.retelling import Alike, Retelling
 from translation.responses.sealed import ItemSeal
 from translation.responses.snapshot import Snapshot
 
@@ -120,7 +121,8 @@ class ResponsesEncoder:
         self.ended = False
         self._end_bytes = 0
         self._snapshot = Snapshot(head, clock, seal)
-        self._sequence = -1
+        self.sequence = -1
+        """The number of the last event."""
         self._texts: dict[tuple[int, int | None], _Text] = {}
 
     @property
@@ -147,10 +149,10 @@ class ResponsesEncoder:
                 if event.logprobs:
                     frames.append(self._delta_with_logprobs(text, piece, event.logprobs))
                 else:
-                    self._sequence += 1
-                    frames.append(text.template % (self._sequence, orjson.dumps(piece)))
+                    self.sequence += 1
+                    frames.append(text.template % (self.sequence, orjson.dumps(piece)))
                 continue
-            if self._sequence < 0 and isinstance(event, Failed):
+            if self.sequence < 0 and isinstance(event, Failed):
                 # A turn may fail before it starts; clients want to hear of a response before it ends.
                 frames += self._open(Started(""))
             frames += _WRITERS[type(event)](self, event)
@@ -162,14 +164,19 @@ class ResponsesEncoder:
         frames: list[bytes] = []
         for piece in texts:
             text.append(piece)
-            self._sequence += 1
-            frames.append(text.template % (self._sequence, orjson.dumps(piece)))
+            self.sequence += 1
+            frames.append(text.template % (self.sequence, orjson.dumps(piece)))
         return frames[0] if len(frames) == 1 else b"".join(frames)
+
+    def retelling(self, run: Alike) -> Retelling:
+        """`say` for reads of `run`, whose place is an item and part as `say` has them."""
+        text = self._texts[run.place]
+        return Retelling(run, self, text.append, text.template)
 
     def withdraw(self, frames: bytes) -> bytes:
         """`frames`, which the last `feed` gave, without the terminal event: as if it had not come yet."""
         self.ended = False
-        self._sequence -= 1
+        self.sequence -= 1
         return frames[: -self._end_bytes]
 
     def _delta_with_logprobs(self, text: _Text, piece: str, logprobs: list[Json]) -> bytes:
@@ -180,26 +187,26 @@ class ResponsesEncoder:
         return frame
 
     def _delta_frame(self, text: _Text, piece: str) -> bytes:
-        self._sequence += 1
-        return text.template % (self._sequence, orjson.dumps(piece))
+        self.sequence += 1
+        return text.template % (self.sequence, orjson.dumps(piece))
 
     def _foreign_frame(self, event_type: str, fields: Json) -> bytes:
         """A frame whose type an upstream had a word in, so that it may have to be escaped."""
-        self._sequence += 1
-        return sse.encode(event_type, orjson.dumps({"type": event_type, "sequence_number": self._sequence} | fields))
+        self.sequence += 1
+        return sse.encode(event_type, orjson.dumps({"type": event_type, "sequence_number": self.sequence} | fields))
 
     def _open(self, event: Started) -> list[bytes]:
         self._snapshot.start(event)
         response = orjson.dumps(self._snapshot.response)
-        self._sequence += 2
+        self.sequence += 2
         created, in_progress = _LIFECYCLE["created"], _LIFECYCLE["in_progress"]
-        return [created % (self._sequence - 1, response), in_progress % (self._sequence, response)]
+        return [created % (self.sequence - 1, response), in_progress % (self.sequence, response)]
 
     def _end(self, event: Finished | Failed) -> list[bytes]:
         response = self._snapshot.end(event)
         self.ended = True
-        self._sequence += 1
-        end = _LIFECYCLE[response["status"]] % (self._sequence, orjson.dumps(response)) + sse.DONE
+        self.sequence += 1
+        end = _LIFECYCLE[response["status"]] % (self.sequence, orjson.dumps(response)) + sse.DONE
         self._end_bytes = len(end)
         return [end]
 
@@ -210,9 +217,9 @@ class ResponsesEncoder:
         channel = _CHANNELS.get((state.type, None))
         address = b'"item_id":%b,"output_index":%d' % (orjson.dumps(item["id"]), index)
         text = self._texts[index, None] = _new_text(state.own, address, channel)
-        self._sequence += 1
+        self.sequence += 1
         told = _emptied(item, channel)
-        added = _ITEM_ADDED % (self._sequence, index, orjson.dumps(told))
+        added = _ITEM_ADDED % (self.sequence, index, orjson.dumps(told))
         return [added] if told is item else [added, *self._write_rest(text, "", item)]
 
     def _start_part(self, event: PartStarted) -> list[bytes]:
@@ -223,9 +230,9 @@ class ResponsesEncoder:
         channel = _CHANNELS.get((item.type, part.get("type")))
         address = b'%b,"%b":%d' % (self._texts[event.index, None].address, kind.index_key, position)
         text = self._texts[event.index, event.part_index] = _new_text(item.parts[-1], address, channel)
-        self._sequence += 1
+        self.sequence += 1
         told = _emptied(part, channel)
-        added = kind.added % (self._sequence, address, orjson.dumps(told))
+        added = kind.added % (self.sequence, address, orjson.dumps(told))
         return [added] if told is part else [added, *self._write_rest(text, "", part)]
 
     def _end_part(self, event: PartEnded) -> list[bytes]:
@@ -233,8 +240,8 @@ class ResponsesEncoder:
         part = self._snapshot.end_part(event)
         if event.part_index is not None:
             frames = self._end_text(text, part)
-            self._sequence += 1
-            frames.append(_kind_of(text.state.start).done % (self._sequence, text.address, orjson.dumps(part)))
+            self.sequence += 1
+            frames.append(_kind_of(text.state.start).done % (self.sequence, text.address, orjson.dumps(part)))
             return frames
         if part["type"] == "function_call" and not part.get("arguments"):
             return []  # whether they become "{}" depends on how the item ends
@@ -244,8 +251,8 @@ class ResponsesEncoder:
         text = self._texts[event.index, None]
         item = self._snapshot.end_item(event)
         frames = self._end_text(text, item) if text.open else []
-        self._sequence += 1
-        frames.append(_ITEM_DONE % (self._sequence, event.index, orjson.dumps(item)))
+        self.sequence += 1
+        frames.append(_ITEM_DONE % (self.sequence, event.index, orjson.dumps(item)))
         return frames
 
     def _end_text(self, text: _Text, whole: Json) -> list[bytes]:
@@ -256,13 +263,13 @@ class ResponsesEncoder:
             return []
         told = text.state.text
         frames = [] if told == said else self._write_rest(text, told, whole)
-        self._sequence += 1
+        self.sequence += 1
         beside = b""
         if channel.name == _OUTPUT_TEXT:
             beside = orjson.dumps(whole.get("logprobs") or [])
         elif channel.name == _FUNCTION_ARGUMENTS:
             beside = orjson.dumps(whole.get("name"))
-        frames.append(channel.done % (self._sequence, text.address, orjson.dumps(said), beside))
+        frames.append(channel.done % (self.sequence, text.address, orjson.dumps(said), beside))
         return frames
 
     def _write_rest(self, text: _Text, said: str, whole: Json) -> list[bytes]:
@@ -275,8 +282,8 @@ class ResponsesEncoder:
     def _annotate(self, event: Annotated) -> list[bytes]:
         text = self._texts[event.index, event.part_index]
         position = self._snapshot.annotate(event)
-        self._sequence += 1
-        return [_ANNOTATED % (self._sequence, text.address, position, orjson.dumps(event.annotation))]
+        self.sequence += 1
+        return [_ANNOTATED % (self.sequence, text.address, position, orjson.dumps(event.annotation))]
 
     def _progress(self, event: Progressed) -> list[bytes]:
         item_type = self._snapshot.items[event.index].type
@@ -285,7 +292,7 @@ class ResponsesEncoder:
 
     def _forward(self, event: Opaque) -> list[bytes]:
         # Before response.created no event has a place; what an upstream says that early is dropped.
-        if event.dialect != "responses" or self._sequence < 0:
+        if event.dialect != "responses" or self.sequence < 0:
             return []
         fields = {key: value for key, value in event.payload.items() if key != "sequence_number"}
         if event.index is not None:
