@@ -106,7 +106,7 @@ class Contexts:
         RESPONSES.validate(body)
         if not body.get("model"):
             raise InvalidRequest("model is required", param="model", code="missing_required_parameter")
-        route = self._resolver.resolve_carrying(body["model"], principal.models, self._sealer, principal.name)
+        route = self._resolver.resolve(body["model"], principal.models, (self._sealer, principal.name))
         note(model=route.name[:_MAX_LOGGED_CHARS], provider=route.provider.name)
         if route.request_defaults:
             body = with_defaults(body, route.request_defaults, "responses")

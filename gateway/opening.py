@@ -64,7 +64,7 @@ class Opening:
         if not body.get("model"):
             raise InvalidRequest("model is required", param="model", code="missing_required_parameter")
         if endpoint.dialect == "responses":
-            route = self._resolver.resolve_carrying(body["model"], principal.models, self._sealer, principal.name)
+            route = self._resolver.resolve(body["model"], principal.models, (self._sealer, principal.name))
         else:
             route = self._resolver.resolve(body["model"], principal.models)
         note(model=route.name[:_MAX_LOGGED_CHARS], provider=route.provider.name)
@@ -123,7 +123,7 @@ class Opening:
         request = job.request
         endpoint = ENDPOINTS[request["dialect"]]
         asked_for = request["asked"]["model"]
-        route = self._resolver.resolve_carrying(asked_for, request["models"], self._sealer, job.owner)
+        route = self._resolver.resolve(asked_for, request["models"], (self._sealer, job.owner))
         note(model=route.name[:_MAX_LOGGED_CHARS], provider=route.provider.name)
         identity = Identity(id=job.response_id, created=request["created"], model=route.name)
         run = self._run(

@@ -53,15 +53,11 @@ class Resolver:
         self._rows = [_Row(pattern, model, settings, providers) for pattern, model in settings.models.items()]
         self._remembered = lru_cache(_MAX_REMEMBERED)(self._find)
 
-    def resolve(self, name: str, allowed: Sequence[str] = ("*",)) -> Route:
-        """Raises UnknownModel, the same for a name nobody serves and one outside `allowed` patterns."""
-        return self._route(name, allowed, None)
+    def resolve(self, name: str, allowed: Sequence[str] = ("*",), bearer: tuple[Sealer, str] | None = None) -> Route:
+        """`bearer`: for requests of the Responses API, what seals and who asks; the route is `carrying` then.
 
-    def resolve_carrying(self, name: str, allowed: Sequence[str], sealer: Sealer, owner: str) -> Route:
-        """The same for requests of the Responses API by `owner`."""
-        return self._route(name, allowed, (sealer, owner))
-
-    def _route(self, name: str, allowed: Sequence[str], bearer: tuple[Sealer, str] | None) -> Route:
+        Raises UnknownModel, the same for a name nobody serves and one outside `allowed` patterns.
+        """
         find = self._find if len(name) > _MAX_REMEMBERED_CHARS else self._remembered
         return find(name, tuple(allowed), bearer)
 

@@ -5,7 +5,7 @@ import re
 from collections.abc import AsyncGenerator, Awaitable, Mapping
 from contextlib import suppress
 from functools import lru_cache
-from typing import NamedTuple, NoReturn, cast
+from typing import NamedTuple, NoReturn, TypeAlias, cast
 from urllib.parse import urlsplit
 
 import httpx
@@ -85,24 +85,22 @@ class _Asking(NamedTuple):
     target: Target
 
 
-class Answer(NamedTuple):
-    """What came back, whatever its status; names of headers in lower case."""
-
-    status: int
-    headers: Mapping[bytes, bytes]
-    body: Incoming[bytes]
-
-
 class _Decoded(Iterated[bytes]):
     """A body that httpx reads, and decompresses: compression is not asked for, but it comes all the same."""
 
     def __init__(self, response: httpx.Response) -> None:
         super().__init__(cast("AsyncGenerator[bytes, None]", response.aiter_bytes()), b"")
+        self.status = response.status_code
+        self.headers = {name.lower(): value for name, value in response.headers.raw}
         self._response = response
 
     async def close(self, *, whole: bool = False) -> None:
         await super().close()
         await self._response.aclose()
+
+
+Answer: TypeAlias = Body | _Decoded
+"""What came back, whatever its `status`; names of `headers` in lower case."""
 
 
 class Reply(Incoming[bytes]):
@@ -116,7 +114,7 @@ class Reply(Incoming[bytes]):
 
     def __init__(self, upstream: "Upstream", answer: Answer, *, silence_s: float) -> None:
         self._upstream = upstream
-        self._source = answer.body
+        self._source = answer
         self._silence_s = silence_s
         self._dripping_since: float | None = None
         self.content_type = _media_type(answer.headers.get(b"content-type", b""))
@@ -269,9 +267,11 @@ class Upstream:
         for attempt in range(self._config.retries + 1):
             try:
                 if self._pooled is None:
-                    answer = await self._ask_httpx(asking, content)
+                    answer: Answer = await self._ask_httpx(asking, content)
                 else:
-                    answer = _answer(await self._pooled.ask(asking.target, content, asking.limits))
+                    answer = await self._pooled.ask(asking.target, content, asking.limits)
+                    if answer.headers.get(b"content-encoding", b"identity") != b"identity":
+                        answer = _Decoded(answer.response())
                 break
             except _HTTP_FAILURES as failure:
                 if isinstance(failure, httpx.ReadTimeout | httpx.PoolTimeout) or attempt == self._config.retries:
@@ -281,24 +281,22 @@ class Upstream:
             return Reply(self, answer, silence_s=asking.silence_s)
         raise await self._rejected(answer)
 
-    async def _ask_httpx(self, asking: _Asking, content: bytes) -> Answer:
+    async def _ask_httpx(self, asking: _Asking, content: bytes) -> _Decoded:
         request = httpx.Request(asking.method, asking.url, headers=asking.headers, content=content)
         request.extensions["timeout"] = asking.limits._asdict()
-        response = await self._transport.handle_async_request(request)
-        headers = {name.lower(): value for name, value in response.headers.raw}
-        return Answer(response.status_code, headers, _Decoded(response))
+        return _Decoded(await self._transport.handle_async_request(request))
 
     async def _rejected(self, answer: Answer) -> ProviderError:
         body = bytearray()
         try:
-            async for read in answer.body.each():
+            async for read in answer.each():
                 body += read
                 if len(body) > _MAX_ERROR_BYTES:
                     break
         except _HTTP_FAILURES:
             body.clear()  # the status says enough
         finally:
-            await answer.body.close()
+            await answer.close()
         headers = {name: answer.headers.get(name.encode(), b"").decode("latin-1") for name in _PASSED_ON}
         return self._rejection(answer.status, headers, bytes(body))
 
@@ -358,13 +356,6 @@ _SECRETS = re.compile(r"(?:https?|wss?)://\S+|\b(?:sk|pk|rk|key|gsk|xai)-[\w*.-]
 
 _HTTP_FAILURES = (httpx.TransportError, httpx.StreamError, httpx.DecodingError)
 """Everything a transport may raise."""
-
-
-def _answer(body: Body) -> Answer:
-    headers = dict(body.headers)
-    if headers.get(b"content-encoding", b"identity") == b"identity":
-        return Answer(body.status, headers, body)
-    return Answer(body.status, headers, _Decoded(httpx.Response(body.status, headers=body.headers, stream=body)))
 
 
 def _error_object(body: bytes) -> Json:

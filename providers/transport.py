@@ -64,7 +64,7 @@ class PooledTransport(httpx.AsyncBaseTransport):
         timeout = request.extensions.get("timeout", {})
         limits = Limits(*(timeout.get(name) for name in Limits._fields))
         body = await self.ask(Target.of(request.method, request.url, request.headers.raw), request.content, limits)
-        return httpx.Response(body.status, headers=body.headers, stream=body, request=request)
+        return body.response(request)
 
     async def ask(self, target: Target, content: bytes, limits: Limits) -> "Body":
         """Send a request; its reply, of which the head has come and the body is to be read and closed."""
@@ -196,11 +196,15 @@ class Body(httpx.AsyncByteStream, Incoming[bytes]):
 
     def __init__(self, transport: PooledTransport, origin: Origin, connection: Connection) -> None:
         self.status = connection.status
-        self.headers = connection.headers
-        """As they came; names in lower case."""
+        self.headers = dict(connection.headers)
+        """Names in lower case; of several with one name, the last."""
         self._transport = transport
         self._origin = origin
         self._connection = connection
+
+    def response(self, request: httpx.Request | None = None) -> httpx.Response:
+        """The reply as httpx has it, to be read there; before anything is taken."""
+        return httpx.Response(self.status, headers=self._connection.headers, stream=self, request=request)
 
     def take(self) -> bytes:
         if self.ended:

@@ -107,7 +107,7 @@ class ItemState:
 
     def add(self, delta: Delta) -> None:
         """Text for a part, or for the item itself."""
-        part = self.part(delta.part_index)
+        part = self.own if delta.part_index is None else self.parts[delta.part_index]
         part.append(delta.text)
         if delta.logprobs:
             part.add_logprobs(delta.logprobs)

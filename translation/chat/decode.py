@@ -80,7 +80,7 @@ class ChatDecoder:
         self._profile = profile
         self._writer = ItemWriter(new_id)
         self._calls: CallReader | None = None
-        self._text_calls = _calls_in_text(self._writer, new_id, profile, tools, held)
+        self._text_calls = _calls_in_text(self._writer, new_id, profile, tools, held) if tools else None
         self._reasoning = ReasoningReader()
         self._thought: list[tuple[str, str]] = []
         self._edges = EdgeTrimmer()
@@ -122,7 +122,7 @@ class ChatDecoder:
 
     def feed(self, chunk: Json) -> list[Event]:
         """Take one chunk; return what it means, possibly nothing."""
-        only = self._only_text(chunk)
+        only = self._only_text(chunk) if self.state is State.STREAMING else None
         return self._read_chunk(chunk) if only is None else self._read_only(*only)
 
     def finish(self) -> list[Event]:
@@ -231,7 +231,8 @@ class ChatDecoder:
             for noun, text in self._reasoning.feed(delta):
                 events += self._say(noun, text)
         if content := delta.get("content"):
-            events += self._read_content(content, logprobs)
+            read = self._read_text if isinstance(content, str) else self._read_parts
+            events += read(content, logprobs)
         if refusal := delta.get("refusal"):
             events += self._say("refusal", str(refusal), logprobs)
         if isinstance(annotations := delta.get("annotations"), list):
@@ -247,9 +248,7 @@ class ChatDecoder:
             events += [*ended, *self._calls.feed(calls, whole=whole)]
         return events
 
-    def _read_content(self, content: Any, logprobs: list[Json] | None) -> list[Event]:
-        if isinstance(content, str):
-            return self._read_text(content, logprobs)
+    def _read_parts(self, content: Any, logprobs: list[Json] | None) -> list[Event]:
         events: list[Event] = []
         for part in content if isinstance(content, list) else [content]:
             match part:
@@ -354,9 +353,9 @@ class ChatDecoder:
 def _calls_in_text(
     writer: ItemWriter, new_id: NewId, profile: Profile, tools: Sequence[Json], held: bool
 ) -> TextCalls | None:
-    """What reads calls out of the text, where they come so; without tools there are none."""
+    """What reads calls out of the text, where they come so."""
     parser = PARSERS.get(profile.tool_parser if profile.text_tool_calls == "none" else profile.text_tool_calls)
-    if parser is None or not tools:
+    if parser is None:
         return None
     return TextCalls(
         writer,

@@ -34,9 +34,9 @@ def read_usage(reported: Json, before: Usage | None = None) -> Usage:
     """
     counts: dict[str, int | None] = dict.fromkeys(("input", "output", "cache_read", "cache_write", "reasoning"))
     for name, key, inner in _PLACES:
-        found: Any = reported.get(key)
-        if found is None or counts[name] is not None:
+        if key not in reported or counts[name] is not None:
             continue
+        found: Any = reported[key]
         if inner is not None:
             found = found.get(inner) if isinstance(found, dict) else None
         counts[name] = read_count(found)

@@ -21,7 +21,8 @@ def read(given: str | Sequence[Json], tools: Sequence[Json], *, references: bool
     """A validated request's `input` and `tools`. Raises Unrepresentable for a reference to an item, unless whoever
     gets the request knows what `references` mean."""
     if isinstance(given, str):
-        return History([{"type": "message", "role": "user", "content": _parts("user", given)}], tools)
+        said = [{"type": "input_text", "text": given}]
+        return History([{"type": "message", "role": "user", "content": said}], tools)
     items: list[Item] = []
     found: list[Json] = []
     for position, item in enumerate(given):
