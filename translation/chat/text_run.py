@@ -31,6 +31,7 @@ class TextRun:
         "_joint",
         "_start",
         "_tail",
+        "_two_frames",
         "frame_head",
         "frame_tail",
         "place",
@@ -44,6 +45,7 @@ class TextRun:
         self._head, self._tail = head, tail
         self.frame_head, self.frame_tail = _FRAME_HEAD + head, tail + _FRAME_TAIL
         self._joint = self.frame_tail + self.frame_head
+        self._two_frames = 2 * len(self._joint)
         self._start, self._end = len(head) - 1, 1 - len(tail)
         self._frame_start, self._frame_end = len(self.frame_head) - 1, 1 - len(self.frame_tail)
 
@@ -102,7 +104,7 @@ class TextRun:
             return None
         strings = read[self._frame_start : self._frame_end]
         try:
-            if strings.find(self._joint) < 0:
+            if len(read) < self._two_frames:
                 return [text] if (text := orjson.loads(strings)) else []
             inners = strings[1:-1].split(self._joint)
             joined = b'"%b"' % b'","'.join(inners)
