@@ -212,7 +212,8 @@ class Body(httpx.AsyncByteStream, Incoming[bytes]):
         piece = self._connection.take()
         if self._connection.whole:
             # Another request may have the connection from now on.
-            self._release()
+            self.ended = True
+            self._transport.give_back(self._origin, self._connection)
         return piece
 
     def arrival(self, push: Push | None = None) -> Arrival:

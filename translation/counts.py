@@ -12,6 +12,8 @@ _NUMBERS: Final = (int, float)
 
 def read_count(reported: Any) -> int | None:
     """None for what is no number, and for numbers that count nothing."""
+    if type(reported) is int and 0 <= reported <= _MOST:
+        return reported  # as nearly all are
     if isinstance(reported, bool) or not isinstance(reported, _NUMBERS) or reported > _MOST:
         return None
     return max(int(reported), 0)
