@@ -37,6 +37,15 @@ def test_what_never_changes_is_flat() -> None:
     assert trend(TIMES, [0.0] * len(TIMES)).verdict == "flat"
 
 
+def test_what_rose_and_then_stayed_has_filled() -> None:
+    found = trend(TIMES, [100 + min(at, 250) / 50 + shift for at, shift in zip(TIMES, noise(0.2), strict=True)])
+    assert found.verdict == "filled"
+
+
+def test_what_rises_slower_and_goes_on_grows() -> None:
+    assert trend(TIMES, [100 + min(at, 300) / 20 + at / 100 for at in TIMES]).verdict == "grows"
+
+
 def test_what_shrinks_is_flat() -> None:
     assert trend(TIMES, [1000 - at for at in TIMES]).verdict == "flat"
 
