@@ -131,6 +131,7 @@ class Flow(FlowControl):
 
     def __init__(self) -> None:
         self.read_paused = True
+        self.write_paused = False
 
     def resume_reading(self) -> None:
         self.read_paused = False
