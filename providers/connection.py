@@ -28,7 +28,7 @@ class NotHttp(httpx.RemoteProtocolError):
 
 
 class Connection(asyncio.Protocol):
-    """Call `send`, then `take` until `at_end`; then, while `reusable`, send again. Raises httpx's exceptions."""
+    """Call `send`, then `take` until it is `whole`; then, while `reusable`, send again. Raises httpx's exceptions."""
 
     def __init__(self) -> None:
         self.idle_since = 0.0
@@ -81,13 +81,9 @@ class Connection(asyncio.Protocol):
                 raise self._failure
             await self.arrival()
 
-    @property
-    def at_end(self) -> bool:
-        """Whether the whole body has come and been taken."""
-        return self.whole and not self._pieces
-
     def take(self) -> bytes:
-        """What has come of the body since the last take, possibly nothing: then wait for `arrival`, if not `at_end`."""
+        """What has come of the body since the last take, possibly nothing: then wait for `arrival`, if it is not
+        `whole`."""
         pieces = self._pieces
         if not pieces:
             if self._failure is not None and not self.whole:

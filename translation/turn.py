@@ -2,10 +2,29 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from translation.json_types import Item, Json
 from translation.loss import Loss
+
+SHARED: Final = frozenset(
+    {
+        "temperature",
+        "top_p",
+        "presence_penalty",
+        "frequency_penalty",
+        "seed",
+        "logit_bias",
+        "service_tier",
+        "metadata",
+        "user",
+        "safety_identifier",
+        "prompt_cache_key",
+        "prompt_cache_retention",
+        "store",
+    }
+)
+"""Parameters that both APIs call the same and that go into `Turn.sampling` as they are."""
 
 
 @dataclass(slots=True, kw_only=True)

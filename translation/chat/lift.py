@@ -8,29 +8,9 @@ from translation.chat.schema import FIELDS
 from translation.errors import Unrepresentable
 from translation.json_types import Json
 from translation.loss import Loss
-from translation.turn import Turn
+from translation.turn import SHARED, Turn
 
-_SAMPLING = frozenset(
-    {
-        "temperature",
-        "top_p",
-        "presence_penalty",
-        "frequency_penalty",
-        "seed",
-        "logit_bias",
-        "logprobs",
-        "top_logprobs",
-        "n",
-        "service_tier",
-        "metadata",
-        "user",
-        "safety_identifier",
-        "prompt_cache_key",
-        "prompt_cache_retention",
-        "store",
-    }
-)
-"""Parameters both APIs call the same."""
+_SAMPLING = SHARED | {"logprobs", "top_logprobs", "n"}
 
 _LOSABLE = frozenset({"prediction", "audio", "max_tokens", "stream_options", "functions"})
 """Where a loss can be."""

@@ -8,26 +8,7 @@ from translation.json_types import Json
 from translation.loss import Loss
 from translation.responses import history
 from translation.responses.schema import FIELDS
-from translation.turn import Turn
-
-_SAMPLING = frozenset(
-    {
-        "temperature",
-        "top_p",
-        "presence_penalty",
-        "frequency_penalty",
-        "seed",
-        "logit_bias",
-        "service_tier",
-        "metadata",
-        "user",
-        "safety_identifier",
-        "prompt_cache_key",
-        "prompt_cache_retention",
-        "store",
-    }
-)
-"""Parameters both APIs share, which go into the Turn as they are."""
+from translation.turn import SHARED, Turn
 
 _LOGPROBS = "message.output_text.logprobs"
 
@@ -113,7 +94,7 @@ def _unknown(body: Json) -> Json:
 
 
 def _sampling(body: Json) -> dict[str, Any]:
-    sampling = {key: value for key, value in body.items() if key in _SAMPLING and value is not None}
+    sampling = {key: value for key, value in body.items() if key in SHARED and value is not None}
     if stop := body.get("stop"):
         sampling["stop"] = [stop] if isinstance(stop, str) else stop
     if _LOGPROBS in (body.get("include") or ()):
