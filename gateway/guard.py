@@ -8,7 +8,7 @@ from types import TracebackType
 from starlette.types import Receive
 
 from gateway.errors import ShuttingDown
-from gateway.http_protocol import Client, loop_of
+from gateway.http_protocol import Client
 
 
 class ClientLeft(Exception):
@@ -19,21 +19,14 @@ class Drain:
     """The requests in flight of one server process, and whether the time to finish them is over."""
 
     def __init__(self) -> None:
-        self._guards: set[Guard] = set()
+        self.guards: set[Guard] = set()
+        """Of the requests in flight; each adds itself, and takes itself out."""
         self._told: set[Callable[[], None]] = set()
         self.begun = False
         self.expired = False
 
     def __len__(self) -> int:
-        return len(self._guards)
-
-    def add(self, guard: "Guard") -> None:
-        self._guards.add(guard)
-        if self.expired:
-            guard.interrupt(ShuttingDown())
-
-    def discard(self, guard: "Guard") -> None:
-        self._guards.discard(guard)
+        return len(self.guards)
 
     def begin(self) -> None:
         """No new requests are wanted; those in flight may finish."""
@@ -55,7 +48,7 @@ class Drain:
     def expire(self) -> None:
         """Interrupt everything still running with ShuttingDown."""
         self.expired = True
-        for guard in list(self._guards):
+        for guard in list(self.guards):
             guard.interrupt(ShuttingDown())
 
 
@@ -76,23 +69,26 @@ class Guard:
         self._watch: asyncio.Task[None] | None = None
 
     def __enter__(self) -> "Guard":
-        loop = loop_of(self._client)
+        client, drain = self._client, self._drain
+        loop = asyncio.get_running_loop() if client is None else client.loop
         task = asyncio.current_task(loop)
         assert task is not None
         self._task = task
-        if self._client is not None:
-            self._client.watch(self._client_left)
-        else:
+        if client is None:
             self._watch = loop.create_task(self._watch_client())
-        self._drain.add(self)
+        else:
+            client.watch(self._client_left)
+        drain.guards.add(self)
+        if drain.expired:
+            self.interrupt(ShuttingDown())
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._drain.discard(self)
+        self._drain.guards.discard(self)
         if self._client is not None:
-            self._client.watch(None)
+            self._client.tell = None
         if self._watch is not None:
             self._watch.cancel()
         reason, self._reason = self._reason, None

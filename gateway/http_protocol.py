@@ -27,7 +27,7 @@ class Client:
     What it says no to, it has left as it was: it then goes through the server's own `receive` and `send`.
     """
 
-    __slots__ = ("_cycle", "_left", "_tell", "_write", "loop", "ready")
+    __slots__ = ("_cycle", "_left", "_write", "loop", "ready", "tell")
 
     def __init__(self, cycle: RequestResponseCycle, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
@@ -37,13 +37,13 @@ class Client:
         self._write = cycle.transport.write
         # Not the cycle's own word: the server gives it only to the last of requests that were sent in a row.
         self._left = False
-        self._tell: Callable[[], None] | None = None
+        self.tell: Callable[[], None] | None = None
+        """Called when the client hangs up; `watch` sets it, and whoever did takes it back."""
 
     def body(self) -> bytes | None:
-        """The body of the request; None where more of it is to come, or it has been read."""
+        """The body of the request; None where it is empty, more of it is to come, or it has been read."""
         cycle = self._cycle
-        is_here = cycle.message_event.is_set() and not cycle.more_body
-        if not is_here or self._left or cycle.waiting_for_100_continue:
+        if cycle.more_body or not cycle.body or self._left or cycle.waiting_for_100_continue:
             return None
         body = bytes(cycle.body)
         cycle.body = bytearray()
@@ -88,13 +88,13 @@ class Client:
         self._complete()
         return True
 
-    def watch(self, tell: Callable[[], None] | None) -> None:
-        """Call `tell` when the client hangs up, now if it has; None: no longer."""
-        self._tell = tell
-        if tell is None:
-            return
+    def watch(self, tell: Callable[[], None]) -> None:
+        """Call `tell` when the client hangs up, now if it has."""
+        self.tell = tell
         # What was read of a large body may have paused it, and who does not read does not hear of an end.
-        self._cycle.flow.resume_reading()
+        flow = self._cycle.flow
+        if flow.read_paused:
+            flow.resume_reading()
         if self._left:
             tell()
 
@@ -106,8 +106,8 @@ class Client:
         """The client has hung up."""
         self._left = True
         self.ready = False
-        if self._tell is not None:
-            self._tell()
+        if self.tell is not None:
+            self.tell()
 
     def _head(self, headers: Sequence[tuple[bytes, bytes]]) -> bytes | None:
         """All but the last line of a reply's head, which is then sent; None where it cannot be, or has to wait."""
@@ -142,9 +142,45 @@ def _chunk(piece: bytes) -> bytes:
 
 
 class HttpProtocol(HttpToolsProtocol):
-    """Gives each request its `Client` when its turn on the connection comes."""
+    """Gives each request its `Client` when its turn on the connection comes.
+
+    A connection has one timer for the idle times between its requests, which asks how long the present one lasts and
+    sets itself again: one that is set and cancelled around each request costs more than all that is done with it.
+    """
 
     _client: Client | None = None
+    _idle_since: float | None = None
+    """When the last reply ended, if nothing has come since."""
+    _idle_timer: asyncio.TimerHandle | None = None
+
+    def on_response_complete(self) -> None:
+        self.server_state.total_requests += 1
+        if self.transport.is_closing():
+            return
+        if self.flow.read_paused:
+            self.flow.resume_reading()
+        if self.pipeline:
+            self._start_asgi_task(*self.pipeline.pop())
+            return
+        self._idle_since = self.loop.time()
+        if self._idle_timer is None:
+            self._check_idle_in(self.timeout_keep_alive)
+
+    def _unset_keepalive_if_required(self) -> None:
+        self._idle_since = None
+
+    def _check_idle_in(self, seconds: float) -> None:
+        self._idle_timer = self.loop.call_later(seconds, self._check_idle)
+
+    def _check_idle(self) -> None:
+        self._idle_timer = None
+        if self._idle_since is None:
+            return
+        left = self._idle_since + self.timeout_keep_alive - self.loop.time()
+        if left > 0.001:  # what a timer can tell
+            self._check_idle_in(left)
+        else:
+            self.timeout_keep_alive_handler()
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         scope: dict[str, Any] = cycle.scope  # type: ignore[assignment]
@@ -163,5 +199,7 @@ class HttpProtocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
         if self._client is not None:
             self._client.left()
