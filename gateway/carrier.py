@@ -97,13 +97,12 @@ class Carrier:
             losses += [loss._replace(param=f"input[{place}]") for loss in lost]
         return items, losses
 
-    def reply(self, *, included: bool) -> "ReplySeal":
-        """What seals the items of one reply. `included`: the client asked for reasoning that it can send back."""
-        return ReplySeal(self, included=included)
-
 
 class ReplySeal:
-    """Items of one reply as the client is told them. The same item is sealed to the same text every time."""
+    """Items of one reply as the client is told them. The same item is sealed to the same text every time.
+
+    `included`: the client asked for reasoning that it can send back.
+    """
 
     def __init__(self, carrier: Carrier, *, included: bool) -> None:
         self._carrier = carrier

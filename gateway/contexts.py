@@ -68,7 +68,8 @@ class Contexts:
         say = saying(route)
         try:
             lead, older, rest = compactable(turn)
-            losses = [*turn.lost, *said(summary_turn(turn, older), route, "responses").losses]
+            _, _, lost = said(summary_turn(turn, older), route, "responses")
+            losses = [*turn.lost, *lost]
         except InvalidRequest as refused:
             params.rename(refused)
             raise

@@ -82,7 +82,6 @@ class Edge:
                 status=sending.status,
                 ms=elapsed_ms,
             )
-            note_only()
             # Both lead back to the scope: without them a request leaves nothing for the collector to look for.
             del scope[BODY_SEND]
             scope.pop(CLIENT, None)

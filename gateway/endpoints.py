@@ -114,6 +114,16 @@ def _head(body: Json, identity: Identity) -> Json:
     return new_response(body, response_id=identity.id, created_at=identity.created, model=identity.model)
 
 
+def _responses_encoder(body: Json, identity: Identity, presentation: Presentation) -> ResponsesEncoder:
+    head = new_response(body, response_id=identity.id, created_at=identity.created, model=identity.model)
+    return ResponsesEncoder(head, presentation.clock, presentation.seal)
+
+
+def _responses_collector(body: Json, identity: Identity, presentation: Presentation) -> Snapshot:
+    head = new_response(body, response_id=identity.id, created_at=identity.created, model=identity.model)
+    return Snapshot(head, presentation.clock, presentation.seal)
+
+
 def _chat_encoder(body: Json, identity: Identity, presentation: Presentation) -> Encoder:
     encoder = ChatEncoder(
         completion_id=identity.id,
@@ -220,12 +230,8 @@ RESPONSES = Endpoint(
     validate=validate_responses,
     lift=lift_responses,
     relay_body=responses_relay_body,
-    encoder=lambda body, identity, presentation: ResponsesEncoder(
-        _head(body, identity), presentation.clock, presentation.seal
-    ),
-    collector=lambda body, identity, presentation: Snapshot(
-        _head(body, identity), presentation.clock, presentation.seal
-    ),
+    encoder=_responses_encoder,
+    collector=_responses_collector,
     relay=_responses_relay,
     relay_answer=_responses_relay_answer,
     collect_relay=_collect_responses_relay,

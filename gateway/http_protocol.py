@@ -114,7 +114,7 @@ class Client:
         cycle = self._cycle
         if cycle.response_started or not self.ready or cycle.scope["method"] == "HEAD":
             return None
-        lines = [b"%b: %b" % header for header in (*cycle.default_headers, *headers)]
+        lines = list(map(b"%b: %b".__mod__, (*cycle.default_headers, *headers)))
         if _UNSAFE.search(b"".join(lines)):
             return None
         cycle.response_started = True
@@ -185,7 +185,9 @@ class HttpProtocol(HttpToolsProtocol):
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         scope: dict[str, Any] = cycle.scope  # type: ignore[assignment]
         self._client = scope[CLIENT] = Client(cycle, self.loop)
-        super()._start_asgi_task(cycle, app)
+        task = self.loop.create_task(cycle.run_asgi(app))
+        task.add_done_callback(self.tasks.discard)
+        self.tasks.add(task)
 
     def pause_writing(self) -> None:
         super().pause_writing()

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from types import MappingProxyType
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import httpx
 import orjson
@@ -19,7 +19,9 @@ from translation.json_types import Json
 
 _MAX_CAUSE_CHARS = 200
 
-_NOTED: ContextVar[Mapping[str, object]] = ContextVar("noted", default=MappingProxyType({}))
+_NOTHING: Mapping[str, object] = MappingProxyType({})
+
+_NOTED: ContextVar[Mapping[str, object]] = ContextVar("noted", default=_NOTHING)
 """One variable for all that is noted: structlog has one for each name, and looks through all of a context's for them
 with every line and at both ends of a request."""
 
@@ -61,12 +63,14 @@ def configure_logs(level: int = logging.INFO) -> None:
 
 
 def log_request(**fields: object) -> None:
-    """The line of a request that is over."""
+    """The line of a request that is over: nothing is noted any more."""
     if _written_to is None:
         _requests.info("request", **fields)
     else:
-        _written_to.write(_line(None, "info", {"event": "request", **fields}) + b"\n")
+        line = {**_NOTED.get(), **fields, "level": "info", "timestamp": datetime.now(UTC), "message": "request"}
+        _written_to.write(_written(line) + b"\n")
         _written_to.flush()
+    _NOTED.set(_NOTHING)
 
 
 def _line(_logger: object, method: str, fields: structlog.typing.EventDict) -> bytes:
@@ -75,12 +79,14 @@ def _line(_logger: object, method: str, fields: structlog.typing.EventDict) -> b
         fields = dict(structlog.processors.format_exc_info(None, method, fields))
     message = fields.pop("event")
     level = "error" if method == "exception" else method
-    now = datetime.now(UTC)
-    line = {**_NOTED.get(), **fields, "level": level, "timestamp": now, "message": message}
+    return _written({**_NOTED.get(), **fields, "level": level, "timestamp": datetime.now(UTC), "message": message})
+
+
+def _written(line: dict[str, Any]) -> bytes:
     try:
         return orjson.dumps(line, default=repr, option=orjson.OPT_UTC_Z)
     except TypeError:  # half a surrogate, or a number or a key that it does not write: no reason to fail a request
-        line["timestamp"] = now.isoformat().replace("+00:00", "Z")
+        line["timestamp"] = line["timestamp"].isoformat().replace("+00:00", "Z")
         return json.dumps(line, default=repr, skipkeys=True).encode()
 
 

@@ -43,9 +43,9 @@ def managed(turn: Turn, body: Json, route: Route, tokens: int | None, report: Ca
     say = saying(route)
     if is_triggered(body.get("input")):
         parts = compactable(turn)
-        asking = said(summary_turn(turn, parts.older), route, "responses")
-        return Managed(SummaryExchange(turn, parts, say), asking.losses)
-    losses = said(turn, route, "responses").losses
+        _, _, losses = said(summary_turn(turn, parts.older), route, "responses")
+        return Managed(SummaryExchange(turn, parts, say), losses)
+    _, _, losses = said(turn, route, "responses")
     sent = partial(_trimming, say, report) if body.get("truncation") == "auto" else say
     entry = threshold(body.get("context_management"))
     if entry is None:

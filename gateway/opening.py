@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from gateway.auth import Principal
+from gateway.carrier import ReplySeal
 from gateway.continuation import Continuation, NoPast, continuation
 from gateway.defaults import with_defaults
 from gateway.endpoints import ENDPOINTS, Endpoint, Identity, Presentation
@@ -196,7 +197,7 @@ class Opening:
             relay_model=None if route.name == route.upstream_model else route.name,
             kept=kept.stored,
             scrub=route.provider.scrub,
-            seal=None if route.carrier is None else route.carrier.reply(included=included),
+            seal=None if route.carrier is None else ReplySeal(route.carrier, included=included),
             calls=plan.calls if isinstance(plan, Relayed) else DEFAULT_RULES,
         )
         return Run(endpoint, view, identity, presentation, plan)

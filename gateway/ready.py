@@ -3,7 +3,7 @@
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import Final
 
 from gateway.capabilities import fit
 from gateway.endpoints import Endpoint
@@ -21,14 +21,6 @@ from translation.profile import Profile
 from translation.responses.compaction import windowed
 from translation.tools.bridge import bridge, is_speech
 from translation.turn import Turn
-
-
-class Said(NamedTuple):
-    """`calls` maps the function calls of its events back to the client's tools."""
-
-    exchange: Exchange
-    calls: CallMapping | None
-    losses: list[Loss]
 
 
 def lifted(
@@ -76,8 +68,9 @@ def _mapping(turn: Turn, profile: Profile, calls: CallMapping | None) -> CallMap
     return calls
 
 
-def said(turn: Turn, route: Route, dialect: Dialect) -> Said:
-    """The exchange that asks a turn; nothing is sent. Raises as `ready` does."""
+def said(turn: Turn, route: Route, dialect: Dialect) -> tuple[Exchange, CallMapping | None, list[Loss]]:
+    """The exchange that asks a turn, what maps the function calls of its events back to the client's tools, and what is
+    lost; nothing is sent. Raises as `ready` does."""
     losses: list[Loss] = []
     able, calls = ready(turn, route, dialect, losses)
     profile = route.profile
@@ -85,7 +78,7 @@ def said(turn: Turn, route: Route, dialect: Dialect) -> Said:
         profile = replace(profile, cite_documents=False)  # chat can say which address it cites, not which file
     exchange = route.provider.prepare(able, profile)
     losses += exchange.losses
-    return Said(exchange, calls, losses)
+    return exchange, calls, losses
 
 
 def saying(route: Route) -> Callable[[Turn], Exchange]:

@@ -88,7 +88,8 @@ class Run:
 
     def headers(self) -> dict[str, str]:
         """What the request lost, and a whole reply of the model's calls, for the client to read."""
-        return loss_header([*self.plan.losses, *self.warned] if self.warned else self.plan.losses)
+        losses = [*self.plan.losses, *self.warned] if self.warned else self.plan.losses
+        return loss_header(losses) if losses else {}
 
     def losses(self) -> str | None:
         """The same, as it is kept."""

@@ -28,12 +28,13 @@ class NotHttp(httpx.RemoteProtocolError):
 
 
 class Connection(asyncio.Protocol):
-    """Call `send`, then `take` until it is `whole`; then, while `reusable`, send again. Raises httpx's exceptions."""
+    """Call `send`, then `take` until it is `whole`, then `rest`, which says whether to send again. Raises httpx's
+    exceptions."""
 
     def __init__(self) -> None:
         self.idle_since = 0.0
         self.closed = False
-        """Whether it can be used no more. While nobody uses it, it is `reusable` until then."""
+        """Whether it can be used no more."""
         self.status = 0
         """Of the reply; its `headers`, names in lower case, as they came."""
         self.headers: list[tuple[bytes, bytes]] = []
@@ -60,11 +61,6 @@ class Connection(asyncio.Protocol):
         self._held = 0
         self._paused = False
         self._failure: Exception | None = None
-
-    @property
-    def reusable(self) -> bool:
-        """Whether the reply is read to its end and the server keeps the connection open."""
-        return self.whole and not self._pieces and not self.closed and self._failure is None and self._keeps_alive
 
     async def send(self, request: bytes, read_timeout: float | None) -> None:
         """Write a request and wait for the head of its reply: then there are its `status` and `headers`."""
@@ -97,11 +93,13 @@ class Connection(asyncio.Protocol):
             self._transport.resume_reading()
         return piece
 
-    def rest(self) -> None:
-        """Nobody has anything more to do with its reply."""
+    def rest(self) -> bool:
+        """Nobody has anything more to do with its reply. Whether another request may be sent: the reply is read to its
+        end, and the server keeps the connection open."""
         self.idle_since = monotonic()
         self._waiter = None
         self._push = None
+        return self.whole and not self._pieces and not self.closed and self._failure is None and self._keeps_alive
 
     def close(self) -> None:
         """Hang up now, whatever is still on its way."""

@@ -219,7 +219,8 @@ class Upstream:
         accept = "text/event-stream" if stream else "application/json"
         path = f"{_UP}{path}" if at_root else path
         read_s = self._config.silence_s if stream else self._config.answer_s
-        return self._send(self._asking("POST", path, accept, read_s), orjson.dumps(body))
+        kind = ("POST", path, accept)
+        return self._send(self._askings.get(kind) or self._new_asking(*kind, read_s), orjson.dumps(body))
 
     async def ask(self, path: str, body: Json, *, at_root: bool = False) -> Json:
         """Send a JSON body for a JSON object. `at_root`: the path is beside the API's `/v1`. Raises ProviderError."""
@@ -232,7 +233,9 @@ class Upstream:
     async def get(self, path: str, *, at_root: bool = False) -> Json:
         """A JSON object. Raises ProviderError."""
         path = f"{_UP}{path}" if at_root else path
-        reply = await self._send(self._asking("GET", path, "application/json", self._config.connect_s), b"")
+        kind = ("GET", path, "application/json")
+        asking = self._askings.get(kind) or self._new_asking(*kind, self._config.connect_s)
+        reply = await self._send(asking, b"")
         return self.parse(await reply.body(self.max_frame_bytes))
 
     def parse(self, body: bytes) -> Json:
@@ -248,10 +251,9 @@ class Upstream:
     async def aclose(self) -> None:
         await self._transport.aclose()
 
-    def _asking(self, method: str, path: str, accept: str, read_s: float) -> _Asking:
-        """Remembered by all but `read_s`, how long to wait for a piece of the reply: that follows from the others."""
-        if (asking := self._askings.get((method, path, accept))) is not None:
-            return asking
+    def _new_asking(self, method: str, path: str, accept: str, read_s: float) -> _Asking:
+        """It is remembered by all but `read_s`, how long to wait for a piece of the reply: that follows from the
+        others."""
         url = self._base_url.removesuffix("/v1") if path.startswith(_UP) else self._base_url
         url += path.removeprefix(_UP)
         headers = {**self._headers, "accept": accept}

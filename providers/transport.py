@@ -100,8 +100,7 @@ class PooledTransport(httpx.AsyncBaseTransport):
 
     def give_back(self, origin: Origin, connection: Connection) -> None:
         """Keep a connection whose reply is read to its end; close any other."""
-        if connection.reusable:
-            connection.rest()
+        if connection.rest():
             if (kept := self._idle.get(origin)) is None:
                 kept = self._idle[origin] = deque()
             kept.append(connection)

@@ -6,7 +6,7 @@ from typing import Any
 import orjson
 import pytest
 
-from gateway.carrier import Carrier
+from gateway.carrier import Carrier, ReplySeal
 from gateway.sealing import Sealer
 from translation.errors import InvalidRequest
 from translation.json_types import Item
@@ -28,7 +28,7 @@ COMPACTION: Item = {"type": "compaction", "id": "cmp_1", "encrypted_content": "r
 
 
 def told(item: Item, carrier: Carrier = HERE, *, included: bool = False) -> Item:
-    return carrier.reply(included=included).ended(item)
+    return ReplySeal(carrier, included=included).ended(item)
 
 
 def test_what_is_needed_back_leaves_sealed_and_comes_back_as_it_was() -> None:
@@ -44,7 +44,7 @@ def test_what_is_needed_back_leaves_sealed_and_comes_back_as_it_was() -> None:
 @pytest.mark.parametrize("item", [MESSAGE, COMPACTION, {"type": "reasoning", "summary": [], "content": None}])
 def test_what_holds_nothing_to_seal_stays_itself(item: Item, included: bool) -> None:
     assert told(item, included=included) is item
-    assert HERE.reply(included=included).begun(item) is item
+    assert ReplySeal(HERE, included=included).begun(item) is item
     assert HERE.opened(item) is item
 
 
@@ -74,12 +74,12 @@ def test_another_upstream_is_told_that_a_mark_is_no_thought() -> None:
 
 
 def test_what_an_announced_item_holds_is_told_at_its_end() -> None:
-    seal = HERE.reply(included=False)
+    seal = ReplySeal(HERE, included=False)
     assert seal.begun(SIGNED) == seal.begun(OWN) == THOUGHT
 
 
 def test_an_item_has_one_seal_however_often_it_is_told() -> None:
-    seal = RELAY.reply(included=False)
+    seal = ReplySeal(RELAY, included=False)
     once = seal.ended(OWN)
     assert seal.ended(dict(OWN)) == once
     assert seal.ended(once) is once
@@ -166,4 +166,4 @@ def test_a_relay_gets_its_own_back_and_of_others_what_its_profile_says() -> None
     ],
 )
 def test_events_are_only_looked_into_where_they_may_hold_something(event: Any, included: bool, concerned: bool) -> None:
-    assert RELAY.reply(included=included).concerns(orjson.dumps(event)) is concerned
+    assert ReplySeal(RELAY, included=included).concerns(orjson.dumps(event)) is concerned
