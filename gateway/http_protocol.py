@@ -4,6 +4,7 @@ of a client that left."""
 import asyncio
 import re
 from collections.abc import Callable, Sequence
+from time import monotonic
 from typing import Any, Final
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
@@ -27,14 +28,17 @@ class Client:
     What it says no to, it has left as it was: it then goes through the server's own `receive` and `send`.
     """
 
-    __slots__ = ("_cycle", "_left", "_write", "loop", "ready", "tell")
+    __slots__ = ("_cycle", "_left", "loop", "ready", "sent_at", "tell", "write_chunk")
 
     def __init__(self, cycle: RequestResponseCycle, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
         self._cycle = cycle
         self.ready = not cycle.flow.write_paused
         """Whether a piece would be sent now."""
-        self._write = cycle.transport.write
+        self.write_chunk: Callable[[bytes], None] = cycle.transport.write
+        """Sends one chunk of a body, framed as such; for whoever may `write`."""
+        self.sent_at = 0.0
+        """When the last piece was sent, on the monotonic clock."""
         # Not the cycle's own word: the server gives it only to the last of requests that were sent in a row.
         self._left = False
         self.tell: Callable[[], None] | None = None
@@ -55,7 +59,7 @@ class Client:
         if (head := self._head(headers)) is None:
             return False
         self._cycle.chunked_encoding = False
-        self._write(b"%b\r\n\r\n%b" % (head, body))
+        self.write_chunk(b"%b\r\n\r\n%b" % (head, body))
         self._complete()
         return True
 
@@ -65,7 +69,7 @@ class Client:
             return False
         self._cycle.chunked_encoding = True
         end = _END if last else b""
-        self._write(b"%b\r\ntransfer-encoding: chunked\r\n\r\n%b%b" % (head, _chunk(piece), end))
+        self.write_chunk(b"%b\r\ntransfer-encoding: chunked\r\n\r\n%b%b" % (head, _chunk(piece), end))
         if last:
             self._complete()
         return True
@@ -77,14 +81,15 @@ class Client:
         """
         if not self.ready:
             return False
-        self._write(b"%x\r\n%b\r\n" % (len(piece), piece))
+        self.write_chunk(b"%x\r\n%b\r\n" % (len(piece), piece))
+        self.sent_at = monotonic()
         return True
 
     def end(self, piece: bytes) -> bool:
         """The same with the last piece, which may be empty, and the end."""
         if not self.ready or self._cycle.response_complete:
             return False
-        self._write(_chunk(piece) + _END)
+        self.write_chunk(_chunk(piece) + _END)
         self._complete()
         return True
 

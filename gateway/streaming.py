@@ -14,10 +14,11 @@ from gateway.errors import GatewayError, ShuttingDown
 from gateway.guard import ClientLeft, Drain, Guard
 from gateway.http_protocol import CLIENT, Client, loop_of
 from gateway.logs import note_failure
+from gateway.passage import passage
 from gateway.raw_headers import raw_headers
 from gateway.recording import Recording
 from providers.errors import ProviderError
-from providers.incoming import Incoming, Iterated
+from providers.incoming import Alike, Incoming, Iterated
 from translation.errors import TranslationError
 from translation.json_types import Json
 from translation.sse import KEEP_ALIVE
@@ -88,6 +89,8 @@ class EventStream(Response):
         self._wire = wire
         self._frames = wire if isinstance(wire, Incoming) else Iterated(wire.frames(), b"")
         self._take = self._frames.take
+        self._alike: Alike[bytes] | None = None
+        self.pass_chunk: Callable[[bytes], bool] | None = None
         self._recording = recording
         self._drain = drain
         self._keepalive_s = keepalive_s
@@ -144,7 +147,7 @@ class EventStream(Response):
         while not frames.ended:
             made = frames.take()
             if not (made or frames.ended):
-                await frames.arrival(self._push)
+                await frames.arrival(self)
                 made = self._pushed()
             if made:
                 await self._deliver(made)
@@ -152,7 +155,7 @@ class EventStream(Response):
         if not self._complete:
             await self._write(b"", last=True)
 
-    def _push(self, read: bytes) -> bool:
+    def push(self, read: bytes) -> bool:
         """Send what came without waking this stream's task, where sending it is all there is to do: so it is with nine
         reads in ten, and a task's turn costs as much as their translation."""
         writer = self._writer
@@ -160,20 +163,21 @@ class EventStream(Response):
             return False
         try:
             alike = self._frames.alike
-            if read and alike is not None and writer.ready and (made := alike(read)) is not None:
+            if read and alike is not None and writer.ready and (made := alike.piece_of(read)) is not None:
                 if made:
                     writer.write(made)
-                    self._last_sent = monotonic()
-                return True
-            made = self._take()
+            else:
+                made = self._take()
+                if self._frames.ended or (made and not writer.write(made)):
+                    self._unsent = made
+                    return False
+                alike = self._frames.alike
+            if alike is not self._alike:
+                self._alike = alike
+                self.pass_chunk = passage(alike, writer)
         except Exception as failure:
             self._failure = failure
             return False
-        if self._frames.ended or (made and not writer.write(made)):
-            self._unsent = made
-            return False
-        if made:
-            self._last_sent = monotonic()
         return True
 
     def _pushed(self) -> bytes:
@@ -251,7 +255,8 @@ class EventStream(Response):
 
     def _tick(self) -> None:
         """Runs when a silence may have lasted `keepalive_s`; re-arms itself."""
-        idle_s = monotonic() - self._last_sent
+        last_sent = self._last_sent if self._writer is None else max(self._last_sent, self._writer.sent_at)
+        idle_s = monotonic() - last_sent
         if idle_s >= self._keepalive_s * 0.999 and not self._unsent:
             self._beat_task = self._loop.create_task(self._beat())
             idle_s = 0.0

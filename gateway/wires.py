@@ -8,7 +8,7 @@ from gateway.logs import note_failure, note_unreported, note_warnings
 from gateway.loss_header import facts_in, unreported_in, warnings_in
 from gateway.params import ClientParams
 from providers.base import Batch, Exchange, RelayExchange
-from providers.incoming import Incoming, Iterated, Push
+from providers.incoming import Alike, Incoming, Iterated, Sink
 from providers.spoken import Run
 from providers.wire import WireExchange
 from translation.errors import InvalidRequest, ProtocolViolation
@@ -49,6 +49,8 @@ class Relay(Protocol):
     def response(self) -> Json | None: ...
     @property
     def warnings(self) -> Sequence[Json]: ...
+    @property
+    def alike(self) -> Alike[bytes] | None: ...
     def feed(self, read: bytes, /) -> bytes: ...
     def finish(self) -> bytes: ...
     def fail(self, failed: Failed, /) -> bytes: ...
@@ -106,22 +108,22 @@ class TranslatedWire(Incoming[bytes]):
             self.has_content = has_content(batch)
         frames = self._encode(batch)
         if self._running is not None and self._retell is not None:
-            self.alike = self._short_way(self._running.run, self._retell)
+            self.alike = self._retelling_of(self._running.run, self._retell)
         if self._encoder.ended:
             self.ended = True
             self._ending = batch
             self._failed = self._encoder.failed
         return frames
 
-    def _short_way(self, run: Run | None, retell: Callable[[Run], Retelling]) -> Callable[[bytes], bytes | None] | None:
+    def _retelling_of(self, run: Run | None, retell: Callable[[Run], Retelling]) -> Retelling | None:
         if run is None:
             return None
         if self._retelling is None or self._retelling.run is not run:
             self._retelling = retell(run)
-        return self._retelling.frames_of
+        return self._retelling
 
-    def arrival(self, push: Push | None = None) -> Awaitable[None]:
-        return self._batches.arrival(push)
+    def arrival(self, sink: Sink | None = None) -> Awaitable[None]:
+        return self._batches.arrival(sink)
 
     async def close(self, *, whole: bool = False) -> None:
         if facts := facts_in(self._ending):
@@ -151,7 +153,6 @@ class RelayedWire(Incoming[bytes]):
     ended = False
 
     def __init__(self, exchange: RelayExchange, relay: Relay) -> None:
-        self.alike = getattr(relay, "pass_alike", None)
         self._reads = exchange if isinstance(exchange, Incoming) else Iterated(exchange.reads(), b"")
         self._relay = relay
         self._unsaid = b""
@@ -171,6 +172,7 @@ class RelayedWire(Incoming[bytes]):
         relay = self._relay
         read = self._reads.take()
         frames = relay.feed(read) if read else b""
+        self.alike = relay.alike
         if self._reads.ended:
             frames += relay.finish()
         if relay.failed is not None and not relay.has_content:
@@ -179,8 +181,8 @@ class RelayedWire(Incoming[bytes]):
         self.ended = relay.ended
         return frames
 
-    def arrival(self, push: Push | None = None) -> Awaitable[None]:
-        return self._reads.arrival(push)
+    def arrival(self, sink: Sink | None = None) -> Awaitable[None]:
+        return self._reads.arrival(sink)
 
     async def close(self, *, whole: bool = False) -> None:
         note_warnings(self._relay.warnings)

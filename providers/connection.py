@@ -8,7 +8,8 @@ import httptools
 import httpx
 
 from providers.arrival import Arrival
-from providers.incoming import Push
+from providers.chunked import is_one_chunk
+from providers.incoming import Sink
 
 _HIGH_WATER = 256 * 1024
 """Bytes of a reply that wait unread before the socket is left alone, so that a slow reader holds its upstream back; no
@@ -41,7 +42,9 @@ class Connection(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport
         self._waiter: Arrival | None = None
-        self._push: Push | None = None
+        self._sink: Sink | None = None
+        # The same, as long as what came for it was one whole chunk after the other.
+        self._chunk_sink: Sink | None = None
         self._pieces: list[bytes] = []
         # Not a method: it is called for every chunk.
         self.on_body = self._pieces.append
@@ -98,7 +101,8 @@ class Connection(asyncio.Protocol):
         end, and the server keeps the connection open."""
         self.idle_since = monotonic()
         self._waiter = None
-        self._push = None
+        self._sink = None
+        self._chunk_sink = None
         return self.whole and not self._pieces and not self.closed and self._failure is None and self._keeps_alive
 
     def close(self) -> None:
@@ -108,9 +112,9 @@ class Connection(asyncio.Protocol):
             self.closed = True
             self._transport.abort()
 
-    def arrival(self, push: Push | None = None) -> Arrival:
-        """Done when more has come that `push` did not take, or nothing more will come. One at a time."""
-        self._push = push
+    def arrival(self, sink: Sink | None = None) -> Arrival:
+        """Done when more has come that `sink` did not take, or nothing more will come. One at a time."""
+        self._sink = sink
         self._waiter = Arrival(self._loop)
         if self._read_timeout is not None:
             self._waiting_since = monotonic()
@@ -159,6 +163,14 @@ class Connection(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)  # uvloop's own has no common class with it
 
     def data_received(self, data: bytes) -> None:
+        waiter = self._waiter
+        if (chunk_sink := self._chunk_sink) is not None:
+            # The parser stands between two chunks, and still does if it never hears of one.
+            pass_chunk = chunk_sink.pass_chunk
+            if pass_chunk is not None and waiter is not None and not waiter.done and pass_chunk(data):
+                self._waiting_since = monotonic()
+                return
+            self._chunk_sink = None
         if not self._in_use:
             # Nobody asked: what comes next could be taken for the answer to another request.
             self.close()
@@ -175,14 +187,17 @@ class Connection(asyncio.Protocol):
         if self._held > _HIGH_WATER:
             self._hold_back()
         # As `_wake` is, the last thing done here.
-        waiter = self._waiter
         if waiter is None or waiter.done:
             return
         pieces = self._pieces
+        only = pieces[0] if len(pieces) == 1 else None
         if len(pieces) > 1:
             pieces[:] = [b"".join(pieces)]
         more_may_follow = not (self.whole or self._paused) and self._failure is None
-        if (push := self._push) is not None and push(pieces[0] if pieces and more_may_follow else b""):
+        sink = self._sink
+        if sink is not None and sink.push(pieces[0] if pieces and more_may_follow else b""):
+            if only is not None and sink.pass_chunk is not None and is_one_chunk(data, only):
+                self._chunk_sink = sink
             pieces.clear()
             self._held = 0
             self._waiting_since = monotonic()

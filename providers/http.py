@@ -26,7 +26,7 @@ from providers.errors import (
     UpstreamUnauthorized,
     UpstreamUnreachable,
 )
-from providers.incoming import Incoming, Iterated, Push
+from providers.incoming import Incoming, Iterated, Sink
 from providers.rpc_status import meant_status, wait_headers
 from providers.template_errors import is_template_error
 from providers.transport import Body, Limits, PooledTransport, Target
@@ -131,8 +131,8 @@ class Reply(Incoming[bytes]):
             self._bear_drip()
         return read
 
-    def arrival(self, push: Push | None = None) -> Awaitable[None]:
-        return self._source.arrival(push)
+    def arrival(self, sink: Sink | None = None) -> Awaitable[None]:
+        return self._source.arrival(sink)
 
     async def body(self, limit: int) -> bytes:
         """All of the body. Raises UpstreamGarbled when it is longer than `limit` bytes."""

@@ -2,30 +2,48 @@
 
 from abc import abstractmethod
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from typing import Generic, TypeAlias, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
-Push: TypeAlias = Callable[[bytes], bool]
-"""Takes what has come and deals with it on the spot; False leaves it to the task that waits. Never waits, never raises.
 
-It is given the bytes that came, where they are all there is to take and more may follow, else none. Having dealt with
-those it need not take them: after True whoever has them drops them.
+class Sink(Protocol):
+    """Deals with what comes on the spot, or leaves it to the task that waits. Never waits, never raises.
 
-Waking a task for a piece costs more than all that is done with it, where pieces come one by one.
-"""
+    Waking a task for a piece costs more than all that is done with it, where pieces come one by one.
+    """
+
+    pass_chunk: Callable[[bytes], bool] | None
+    """Takes one chunk of a body in chunks (RFC 9112, section 7.1), as it came: its size, its bytes, and no more. After
+    False nothing was done, and `push` is asked."""
+
+    def push(self, read: bytes) -> bool:
+        """Take what has come; False leaves it.
+
+        It is given the bytes that came, where they are all there is to take and more may follow, else none. Having
+        dealt with those it need not take them: after True whoever has them drops them.
+        """
+        ...
+
+
+class Alike(Protocol[T_co]):
+    """A short way for what is more of the same, as of the last take. It leaves out all that a take looks at that cannot
+    have changed."""
+
+    def piece_of(self, read: bytes) -> T_co | None:
+        """What a sink was given, as a piece; None where it is something else, which is to be taken."""
+        ...
 
 
 class Incoming(Generic[T]):
     """A reply of which a part may be here and the rest on its way. `each` is how it is read; who has to be cheaper does
-    as `each` does, and gives `arrival` a push.
+    as `each` does, and gives `arrival` a sink.
 
     No ABC: every request asks whether something is one, and ABCs are asked by a call.
     """
 
-    alike: Callable[[bytes], T | None] | None = None
-    """A short way for what is more of the same, as of the last take: makes a piece of what a push was given; None where
-    it is something else, which is to be taken. It leaves out all that a take looks at that cannot have changed."""
+    alike: Alike[T] | None = None
 
     @property
     @abstractmethod
@@ -43,10 +61,10 @@ class Incoming(Generic[T]):
         """
 
     @abstractmethod
-    def arrival(self, push: Push | None = None) -> Awaitable[None]:
+    def arrival(self, sink: Sink | None = None) -> Awaitable[None]:
         """Wait until there is something to take, or nothing will come any more.
 
-        While it is awaited, `push` is called for what comes; the wait goes on for as long as that returns True.
+        While it is awaited, `sink` is given what comes; the wait goes on for as long as that deals with it.
         """
 
     @abstractmethod
@@ -100,7 +118,7 @@ class Iterated(Incoming[T]):
         piece, self._piece = self._piece, self._nothing
         return piece
 
-    async def arrival(self, push: Push | None = None) -> None:
+    async def arrival(self, sink: Sink | None = None) -> None:
         going_on = True
         while going_on:
             try:
@@ -109,7 +127,7 @@ class Iterated(Incoming[T]):
                 self.ended = True
             except Exception as failure:
                 self._failure = failure
-            going_on = push is not None and push(b"")
+            going_on = sink is not None and sink.push(b"")
 
     async def close(self, *, whole: bool = False) -> None:
         await self._pieces.aclose()

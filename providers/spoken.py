@@ -25,12 +25,12 @@ from translation.profile import Profile
 from translation.responses.decode import ResponsesDecoder
 from translation.responses.forms import stream_of as stream_of_response
 from translation.responses.lower import lower as lower_to_responses
-from translation.responses.retelling import Alike
+from translation.responses.retelling import Run as TextRun
 from translation.sse import Frame, FrameDecoder
 from translation.turn import Turn
 
 
-class Run(Alike, Protocol):
+class Run(TextRun, Protocol):
     """Chunks that differ from the last one in their text only, as most of most streams do."""
 
     def deltas(self, texts: Sequence[str]) -> list[Event]: ...

@@ -17,7 +17,7 @@ import httpx
 
 from providers.arrival import Arrival
 from providers.connection import Connection, Origin
-from providers.incoming import Incoming, Push
+from providers.incoming import Incoming, Sink
 
 _IDLE_S = 30.0
 """How long a connection may wait for its next request; below what servers and load balancers commonly allow."""
@@ -215,8 +215,8 @@ class Body(httpx.AsyncByteStream, Incoming[bytes]):
             self._transport.give_back(self._origin, self._connection)
         return piece
 
-    def arrival(self, push: Push | None = None) -> Arrival:
-        return self._connection.arrival(push)
+    def arrival(self, sink: Sink | None = None) -> Arrival:
+        return self._connection.arrival(sink)
 
     def __aiter__(self) -> "Body":
         return self

@@ -12,7 +12,7 @@ from providers.base import Batch, Capabilities, Counting, Dialect, Exchange, Wir
 from providers.counting import Counter
 from providers.errors import ProviderError, UpstreamGarbled
 from providers.http import AFTER_END_S, Reply, Upstream
-from providers.incoming import Incoming, Push
+from providers.incoming import Incoming, Sink
 from providers.spoken import RELAYED, SPOKEN, SSE, Closing, Decoder, Frames, Framing, Relayed, Run, closing
 from translation.errors import ProtocolViolation
 from translation.events import Event, Failed, Finished
@@ -163,10 +163,10 @@ class WireExchange(Incoming[Batch]):
             return None
         return self._decoder.run if self._frames.between else None
 
-    def arrival(self, push: Push | None = None) -> Awaitable[None]:
+    def arrival(self, sink: Sink | None = None) -> Awaitable[None]:
         assert self._reply is not None  # without one, the first take ends it
         if self._wait_until is None:
-            return self._reply.arrival(push)
+            return self._reply.arrival(sink)
         return _within(self._wait_until, self._reply.arrival())
 
     async def close(self, *, whole: bool = False) -> None:
@@ -291,9 +291,9 @@ class WireRelay(Incoming[bytes]):
         self.ended = self._is_whole or self._reply.ended
         return read
 
-    def arrival(self, push: Push | None = None) -> Awaitable[None]:
+    def arrival(self, sink: Sink | None = None) -> Awaitable[None]:
         assert self._reply is not None  # without one, the first take ends it
-        return self._reply.arrival(push)
+        return self._reply.arrival(sink)
 
     async def close(self, *, whole: bool = False) -> None:
         if self._reply is not None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from gateway.wires import CallMapping, RelayedWire, TranslatedWire
 from providers.base import Batch
 from providers.http import Upstream
-from providers.incoming import Incoming, Push
+from providers.incoming import Incoming, Sink
 from providers.spoken import RELAYED, SSE
 from providers.wire import WireExchange, WireRelay
 from tests.unit.chat_chunks import chunk, said
@@ -50,7 +50,7 @@ class Server(Incoming[bytes]):
         self.ended = not self.reads
         return read
 
-    def arrival(self, push: Push | None = None) -> Awaitable[None]:
+    def arrival(self, sink: Sink | None = None) -> Awaitable[None]:
         raise AssertionError("everything has come")
 
     async def close(self, *, whole: bool = False) -> None:
@@ -77,7 +77,7 @@ async def sent(server: Server, wire: TranslatedWire | RelayedWire, *, alike: boo
     await wire.open()
     while not wire.ended:
         offered = server.reads[0] if alike and len(server.reads) > 1 else None
-        if offered is not None and wire.alike is not None and (made := wire.alike(offered)) is not None:
+        if offered is not None and wire.alike is not None and (made := wire.alike.piece_of(offered)) is not None:
             server.reads.pop(0)
             frames.append(made)
             short += 1

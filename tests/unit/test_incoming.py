@@ -6,6 +6,7 @@ from contextlib import aclosing
 import pytest
 
 from providers.incoming import Iterated
+from tests.unit.sinks import FakeSink
 
 
 class Pieces:
@@ -76,12 +77,12 @@ async def test_a_push_takes_what_comes_for_as_long_as_it_will() -> None:
         pushed.append(incoming.take())
         return True
 
-    await incoming.arrival(push)
+    await incoming.arrival(FakeSink(push))
     assert (pushed, incoming.take(), incoming.ended) == (["a", "b"], "c", False)
     await incoming.close()
 
 
 async def test_a_push_hears_of_the_end() -> None:
     incoming = Iterated(Pieces("a")(), "")
-    await incoming.arrival(lambda _: bool(incoming.take()))
+    await incoming.arrival(FakeSink(lambda _: bool(incoming.take())))
     assert incoming.ended

@@ -51,7 +51,7 @@ def run() -> TextRun:
 )
 def test_reads_become_the_frames_of_their_texts(texts: list[str]) -> None:
     short, long = begun(), begun()
-    frames = short.retelling(run()).frames_of(b"".join(map(frame, texts)))
+    frames = short.retelling(run()).piece_of(b"".join(map(frame, texts)))
     assert frames == long.feed([Delta(0, 0, text) for text in texts if text])
     assert short.feed([Delta(0, 0, "end")]) == long.feed([Delta(0, 0, "end")])
     assert short.response == long.response
@@ -76,5 +76,5 @@ BARE_QUOTE = frame("two").replace(b"two", b'two","b":"c')
 )
 def test_a_read_that_is_anything_else_is_left_alone(read: bytes) -> None:
     encoder = begun()
-    assert encoder.retelling(run()).frames_of(read) is None
+    assert encoder.retelling(run()).piece_of(read) is None
     assert encoder.feed([Delta(0, 0, "end")]) == begun().feed([Delta(0, 0, "end")])

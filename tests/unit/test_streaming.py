@@ -11,7 +11,7 @@ from gateway.guard import Drain
 from gateway.http_protocol import CLIENT
 from gateway.streaming import EventStream
 from providers.errors import UpstreamBroken, UpstreamRateLimited
-from providers.incoming import Incoming, Push
+from providers.incoming import Alike, Incoming, Sink
 
 Step = bytes | Exception | asyncio.Event
 
@@ -371,9 +371,10 @@ class PushedWire(Incoming[bytes]):
         self.closed = False
         self.has_content = True
         self.made_alike: bytes | None = None
+        self.alike: Alike[bytes] | None = self
         self.awaited = asyncio.Event()
         self._came: bytes | Exception = b""
-        self._push: Push | None = None
+        self._sink: Sink | None = None
         self._arrived = asyncio.Event()
 
     def frames(self) -> AsyncGenerator[bytes, None]:
@@ -386,11 +387,11 @@ class PushedWire(Incoming[bytes]):
         self.ended = came == END
         return came
 
-    def alike(self, read: bytes) -> bytes | None:
+    def piece_of(self, read: bytes) -> bytes | None:
         return self.made_alike
 
-    async def arrival(self, push: Push | None = None) -> None:
-        self._push = push
+    async def arrival(self, sink: Sink | None = None) -> None:
+        self._sink = sink
         self._arrived.clear()
         self.awaited.set()
         await self._arrived.wait()
@@ -407,8 +408,8 @@ class PushedWire(Incoming[bytes]):
         """Whether it was pushed on at once."""
         await self.awaited.wait()
         self._came = what
-        assert self._push is not None
-        if self._push(offered):
+        assert self._sink is not None
+        if self._sink.push(offered):
             return True
         self.awaited.clear()
         self._arrived.set()
@@ -429,6 +430,7 @@ class Writer:
 
     def __init__(self, client: Client) -> None:
         self._client = client
+        self.sent_at = 0.0
         self.loop = asyncio.get_running_loop()
 
     @property
@@ -440,6 +442,7 @@ class Writer:
         if not self.ready:
             return False
         self._client.body += piece
+        self.sent_at = asyncio.get_running_loop().time()
         return True
 
     def end(self, piece: bytes) -> bool:

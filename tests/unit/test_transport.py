@@ -11,6 +11,7 @@ from providers.config import ProviderConfig
 from providers.errors import UpstreamOverloaded
 from providers.http import Upstream
 from providers.transport import Body, PooledTransport
+from tests.unit.sinks import FakeSink
 from tests.upstream.builders import json_reply
 from tests.upstream.script import (
     Close,
@@ -246,7 +247,7 @@ async def test_what_comes_is_pushed_to_who_waits_until_that_is_refused() -> None
             await body.arrival()
         go_on[0].set()
         async with asyncio.timeout(5):
-            await body.arrival(push)
+            await body.arrival(FakeSink(push))
         assert pushed == [b"one", b"two"]
         assert body.take() == b"three"
         await body.close()
@@ -266,7 +267,7 @@ async def test_nothing_is_pushed_once_its_wait_was_cancelled() -> None:
             return True
 
         async def wait() -> None:
-            await body.arrival(push)
+            await body.arrival(FakeSink(push))
 
         waiting = asyncio.ensure_future(wait())
         await asyncio.sleep(0)
@@ -296,7 +297,7 @@ async def test_silence_after_a_push_is_a_read_timeout() -> None:
             return True
 
         async with asyncio.timeout(5):
-            await body.arrival(refuse)
+            await body.arrival(FakeSink(refuse))
         assert pushed == [b"two"]
         with pytest.raises(httpx.ReadTimeout):
             body.take()
@@ -318,7 +319,7 @@ async def test_chunks_of_one_read_are_pushed_as_one() -> None:
             return False
 
         async with asyncio.timeout(5):
-            await body.arrival(refuse)
+            await body.arrival(FakeSink(refuse))
         assert offered == [b"two-th"]
         assert body.take() == b"two-th"
         await body.close()
@@ -337,7 +338,7 @@ async def test_a_last_piece_is_not_offered_as_one_that_more_may_follow() -> None
             return bool(read)
 
         async with asyncio.timeout(5):
-            await body.arrival(push)
+            await body.arrival(FakeSink(push))
         assert (body.take(), body.ended) == (b"two", True)
 
 

@@ -10,6 +10,7 @@ import orjson
 from translation import sse
 from translation.chat import reply
 from translation.chat.failures import BROKEN, failure_in
+from translation.chat.passing import Passing
 from translation.chat.reasoning import FIELDS
 from translation.chat.relay_calls import CallMender
 from translation.chat.text_run import TextRun
@@ -101,7 +102,9 @@ class ChatRelay:
         self._end_bytes = 0
         self._identity: Json = {**identity, "object": "chat.completion.chunk"}
         self._renaming: list[tuple[bytes, bytes]] = []
-        self._run: TextRun | None = None
+        self._passing: Passing | None = None
+        self.alike: Passing | None = None
+        """The short way of reads that are whole frames, and differ from the last one in their text only."""
         self._legacy = legacy_functions
         self._new_calls = partial(CallMender, calls, legacy=legacy_functions)
         self._calls: dict[int, CallMender] = {}
@@ -110,8 +113,9 @@ class ChatRelay:
         """Take one upstream read, return the frames to send, possibly none."""
         if self._stopped:
             return b""
-        if (alike := self.pass_alike(read)) is not None:
-            return alike
+        if self.alike is not None and (passed := self.alike.piece_of(read)) is not None:
+            return passed
+        self.alike = None
         try:
             frames = self._frames.feed(read)
         except ProtocolViolation as violation:
@@ -119,24 +123,18 @@ class ChatRelay:
         passed = self._pass_on(frames)
         if frames and self._choices == 1:
             self._learn(frames[-1].payload)
+        if self._frames.between:
+            self.alike = self._passing
         return passed
-
-    def pass_alike(self, read: bytes) -> bytes | None:
-        """`feed` for a read that is whole frames, which differ from the last one in their text only; None for any
-        other, which is not taken."""
-        if self._run is None or not self._frames.between or self._run.texts_of(read) is None:
-            return None
-        for theirs, ours in self._renaming:
-            read = read.replace(theirs, ours)
-        return read
 
     def _learn(self, payload: bytes) -> None:
         """A delta that leaves as it came, but for names it says once, is one that others may be like."""
         if self._stopped or self._said_done or not self._is_plain(payload):
-            self._run = None
-        elif self._run is None or not self._run.texts([payload]):
+            self._passing = None
+        elif self._passing is None or not self._passing.run.texts([payload]):
             said_once = all(payload.count(theirs) == 1 for theirs, _ in self._renaming)
-            self._run = TextRun.found_in(payload) if said_once else None
+            run = TextRun.found_in(payload) if said_once else None
+            self._passing = None if run is None else Passing(run, self._renaming)
 
     def finish(self) -> bytes:
         """The upstream closed: what is left to send."""

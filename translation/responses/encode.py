@@ -25,7 +25,7 @@ from translation.events import (
     Started,
 )
 from translation.json_types import Json
-from translation.responses.retelling import Alike, Retelling
+from translation.responses.retelling import Retelling, Run
 from translation.responses.sealed import ItemSeal
 from translation.responses.snapshot import Snapshot
 
@@ -168,7 +168,7 @@ class ResponsesEncoder:
             frames.append(text.template % (self.sequence, orjson.dumps(piece)))
         return frames[0] if len(frames) == 1 else b"".join(frames)
 
-    def retelling(self, run: Alike) -> Retelling:
+    def retelling(self, run: Run) -> Retelling:
         """`say` for reads of `run`, whose place is an item and part as `say` has them."""
         text = self._texts[run.place]
         return Retelling(run, self, text.append, text.template)

@@ -50,6 +50,9 @@ class ResponsesRelay:
     Raises ProtocolViolation for a frame over `max_line_bytes`.
     """
 
+    alike = None
+    """No short way: its events are numbered by who sent them."""
+
     def __init__(
         self,
         *,

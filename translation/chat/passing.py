@@ -1,0 +1,23 @@
+"""Text deltas that leave as they came, but for names, where they come one after the other."""
+
+from collections.abc import Sequence
+
+from translation.chat.text_run import TextRun
+
+
+class Passing:
+    """A run whose frames are passed on, with names changed that each of them says once: (theirs, ours)."""
+
+    __slots__ = ("_renaming", "run")
+
+    def __init__(self, run: TextRun, renaming: Sequence[tuple[bytes, bytes]]) -> None:
+        self.run = run
+        self._renaming = renaming
+
+    def piece_of(self, read: bytes) -> bytes | None:
+        """The frames of a read of the run, the same object where nothing is renamed; None for any other read."""
+        if self.run.texts_of(read) is None:
+            return None
+        for theirs, ours in self._renaming:
+            read = read.replace(theirs, ours)
+        return read
