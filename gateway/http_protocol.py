@@ -17,6 +17,8 @@ _OK = 200
 _UNSAFE = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
 """What would end a header, or is nothing for one; as uvicorn has it."""
 
+_PLAIN_PATH = re.compile(rb"(?:/[\w.-]+)+").fullmatch
+"""Of an address that is nothing but a path, with nothing in it to decode."""
 
 _END = b"0\r\n\r\n"
 """Of a body in chunks."""
@@ -186,6 +188,40 @@ class HttpProtocol(HttpToolsProtocol):
             self._check_idle_in(left)
         else:
             self.timeout_keep_alive_handler()
+
+    def on_headers_complete(self) -> None:
+        # A plain request needs half of what uvicorn does here. That half saves a fortieth of a whole answer's time; a
+        # test holds it against uvicorn's own.
+        scope, parser, before = self.scope, self.parser, self.cycle
+        if (
+            _PLAIN_PATH(self.url) is None
+            or self.root_path
+            or self.limit_concurrency is not None
+            or parser.should_upgrade()
+            or (before is not None and not before.response_complete)
+        ):
+            super().on_headers_complete()
+            return
+        http_version = parser.get_http_version()
+        scope["http_version"] = http_version
+        scope["method"] = parser.get_method().decode()
+        scope["path"] = self.url.decode()
+        scope["raw_path"] = self.url
+        scope["query_string"] = b""
+        self.cycle = RequestResponseCycle(
+            scope,
+            self.transport,
+            self.flow,
+            self.logger,
+            self.access_logger,
+            self.access_log,
+            self.server_state.default_headers,
+            asyncio.Event(),
+            self.expect_100_continue,
+            http_version != "1.0" and parser.should_keep_alive(),
+            self.on_response_complete,
+        )
+        self._start_asgi_task(self.cycle, self.app)
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         scope: dict[str, Any] = cycle.scope  # type: ignore[assignment]

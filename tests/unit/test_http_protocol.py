@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from gateway.edge import Edge, Sending
@@ -14,7 +15,7 @@ from gateway.http_protocol import CLIENT, Client, HttpProtocol
 App = Callable[[Any, Any, Any], Awaitable[None]]
 
 HEADERS = [(b"content-length", b"2"), (b"content-type", b"application/json")]
-ASKED = b"POST / HTTP/1.1\r\nhost: here\r\ncontent-length: 2\r\n\r\n{}"
+ASKED = b"POST /asked HTTP/1.1\r\nhost: here\r\ncontent-length: 2\r\n\r\n{}"
 ASKED_BY: dict[str, bytes] = {
     "a client that stays": ASKED,
     "a client that wants to be hung up on": ASKED.replace(b"host", b"connection: close\r\nhost"),
@@ -44,18 +45,21 @@ class Transport(asyncio.Transport):
     def resume_reading(self) -> None:
         pass
 
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        pass
+
 
 class Connection:
     """One to a server of `app`."""
 
-    def __init__(self, app: App) -> None:
-        config = uvicorn.Config(app, http=HttpProtocol, lifespan="off", log_config=None, access_log=False)
+    def __init__(self, app: App, protocol: type[HttpToolsProtocol] = HttpProtocol, **settings: Any) -> None:
+        config = uvicorn.Config(app, http=protocol, lifespan="off", log_config=None, access_log=False, **settings)
         config.load()
         state = ServerState()
         state.default_headers = [(b"date", b"now")]
         self.transport = Transport()
         self._tasks = state.tasks
-        self.protocol = HttpProtocol(config, state, {}, asyncio.get_running_loop())
+        self.protocol = protocol(config, state, {"made": "at start"}, asyncio.get_running_loop())
         self.protocol.connection_made(self.transport)
 
     async def ask(self, request: bytes = ASKED) -> bytes:
@@ -287,9 +291,84 @@ async def test_the_edge_puts_its_id_on_what_goes_past_the_server() -> None:
 
     connection = Connection(Edge(app))  # type: ignore[arg-type]
     for path in (b"/whole", b"/pieces"):
-        asked = ASKED.replace(b"POST /", b"POST " + path).replace(b"host", b"x-request-id: mine\r\nhost")
+        asked = ASKED.replace(b"/asked", path).replace(b"host", b"x-request-id: mine\r\nhost")
         assert b"\r\nx-request-id: mine\r\n" in await connection.ask(asked)
     connection.close()
+
+
+TO_ANOTHER = b"connection: upgrade\r\nupgrade: h2c\r\nhost"
+IN_CHUNKS = b"transfer-encoding: chunked\r\n\r\n1\r\n{\r\n1\r\n}\r\n0\r\n\r\n"
+HEADS: dict[str, bytes] = {
+    **ASKED_BY,
+    "an old client that wants to stay": ASKED.replace(b"1.1\r\n", b"1.0\r\nconnection: keep-alive\r\n"),
+    "nothing but a slash": ASKED.replace(b"/asked", b"/"),
+    "a path with an id": ASKED.replace(b"/asked", b"/v1/responses/resp_0a-1.b"),
+    "a path with a slash at its end": ASKED.replace(b"/asked", b"/v1/"),
+    "a path with two slashes": ASKED.replace(b"/asked", b"//v1//responses"),
+    "a query": ASKED.replace(b"/asked", b"/v1/responses?a=b%20c&d"),
+    "an empty query": ASKED.replace(b"/asked", b"/v1?"),
+    "a path to decode": ASKED.replace(b"/asked", b"/v1/a%2Fb%20c"),
+    "a path that is not ASCII": ASKED.replace(b"/asked", "/größe".encode()),
+    "a fragment": ASKED.replace(b"/asked", b"/v1#part"),
+    "a whole address": ASKED.replace(b"/asked", b"http://here/v1/responses"),
+    "no address": ASKED.replace(b"/asked", b""),
+    "about the server": b"OPTIONS * HTTP/1.1\r\nhost: here\r\n\r\n",
+    "a tunnel": b"CONNECT here:80 HTTP/1.1\r\nhost: here\r\n\r\n",
+    "only a head": b"HEAD /v1 HTTP/1.1\r\nhost: here\r\n\r\n",
+    "what has no body": b"GET /v1 HTTP/1.1\r\nhost: here\r\n\r\n",
+    "a method that nobody knows": ASKED.replace(b"POST", b"ASK"),
+    "headers in capitals": ASKED.replace(b"host: here", b"HOST: Here\r\nX-A:  b \r\nX-A: c"),
+    "a body in chunks": ASKED.replace(b"content-length: 2\r\n\r\n{}", IN_CHUNKS),
+    "another protocol": ASKED.replace(b"host", TO_ANOTHER),
+    "a socket": ASKED.replace(b"host", TO_ANOTHER.replace(b"h2c", b"websocket")),
+    "two in a row": ASKED + ASKED.replace(b"/asked", b"/v2"),
+    "two in a row, the first the last": ASKED_BY["a client that wants to be hung up on"] + ASKED,
+    "no HTTP": b"what?\r\n\r\n",
+}
+SETTINGS: dict[str, dict[str, Any]] = {
+    "as it is": {},
+    "below a path": {"root_path": "/below"},
+    "with a limit": {"limit_concurrency": 1},
+    "with room": {"limit_concurrency": 9},
+}
+
+
+class Socket(asyncio.Protocol):
+    """A server of WebSockets: says what it was given."""
+
+    def __init__(self, **_: Any) -> None:
+        self._transport: Any = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self._transport.write(b"a socket: " + data)
+
+
+@pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
+@pytest.mark.parametrize("asked", HEADS.values(), ids=HEADS)
+async def test_a_request_is_what_it_is_to_uvicorn(asked: bytes, settings: dict[str, Any]) -> None:
+    """Its head is read here, where it is a plain one: what uvicorn's next version does otherwise is to be seen."""
+    seen: dict[type[HttpToolsProtocol], list[Any]] = {}
+    for protocol in (HttpProtocol, HttpToolsProtocol):
+        met = seen[protocol] = []
+
+        async def app(scope: Any, receive: Any, send: Any, met: list[Any] = met) -> None:
+            met.append({key: value for key, value in scope.items() if key != CLIENT})
+            message = await receive()
+            while message.get("more_body"):
+                message = await receive()
+            met.append(message)
+            await send_whole(scope, receive, send)
+
+        connection = Connection(app, protocol, ws=Socket, **settings)
+        for _ in range(2):
+            met += [await connection.ask(asked), connection.transport.closed]
+            if connection.transport.closed:
+                break
+        connection.close()
+    assert seen[HttpProtocol] == seen[HttpToolsProtocol]
 
 
 IDLE_S = 0.1
