@@ -11,9 +11,17 @@ COPY requirements/ requirements/
 RUN python -m venv /opt/gateway \
     && /opt/gateway/bin/pip install --require-hashes -r "requirements/${REQUIREMENTS:-runtime.txt}"
 
-# The build backend stays out of the image; its pin and hashes are those of the development lock.
-RUN sed -n '/^setuptools==/,/# via/p' requirements/dev.txt > build.txt \
+# What builds stays out of the image: Debian's compiler, and packages whose pins and hashes are those of the development
+# lock.
+# hadolint ignore=DL3008
+RUN apt-get update \
+    && apt-get install --yes --no-install-recommends gcc libc6-dev \
+    && rm -rf /var/lib/apt/lists/*
+RUN sed -n -e '/^cython==/,/# via/p' -e '/^setuptools==/,/# via/p' requirements/dev.txt > build.txt \
     && pip install --require-hashes -r build.txt
+
+COPY core/pyproject.toml core/gateway_core.pyx core/
+RUN pip wheel --no-deps --no-build-isolation --wheel-dir wheels ./core
 
 COPY pyproject.toml README.md LICENSE ./
 COPY translation/ translation/

@@ -5,20 +5,24 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-clients test-engine check fmt bench bench-peers bench-engine soak docs lock
+.PHONY: help setup core run test test-pure test-clients test-engine check fmt bench bench-peers bench-engine soak docs lock
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(STAMP) ## create .venv from the locked requirements
 
-$(STAMP): requirements/dev.txt pyproject.toml
+$(STAMP): requirements/dev.txt pyproject.toml core/pyproject.toml core/gateway_core.pyx
 	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed: make PYTHON=python3.12" if sys.version_info < (3, 11) else 0)'
 	@echo 'Installing what is locked into .venv, which takes a minute or two.'
 	test -x $(BIN)/pip || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@$(MAKE) --no-print-directory core || echo 'Without the compiled core, which needs a C compiler: the gateway does the same in Python.'
 	@touch $@
+
+core: ## compile core/ into .venv; a part of setup where there is a C compiler
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation ./core
 
 run: setup ## serve on 127.0.0.1:8080; more with ARGS="--config FILE --port 9000"
 	$(BIN)/responses-gateway serve $(ARGS)
@@ -26,6 +30,11 @@ run: setup ## serve on 127.0.0.1:8080; more with ARGS="--config FILE --port 9000
 test: setup ## unit, contract, golden, fault and integration tests; translation/ is covered to the last branch
 	$(BIN)/python -m pytest --cov --cov-report= --numprocesses auto --maxprocesses 4 --dist loadfile $(ARGS)
 	$(BIN)/python -m coverage report --include='translation/*' --fail-under=100
+
+test-pure: setup ## faults, contracts and streams once more, without the compiled core
+	PYTHONPATH=tests/without_core $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile \
+		tests/contract tests/faults tests/integration tests/unit/test_chunked.py tests/unit/test_streaming.py \
+		tests/unit/test_transport.py $(ARGS)
 
 test-clients: setup ## Codex, the SDKs and the frameworks against the gateway; needs npm
 	scripts/test_clients $(ARGS)

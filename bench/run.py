@@ -6,6 +6,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 
 from bench import baseline, report, state_report
@@ -168,4 +169,5 @@ def _servers(scenario: Scenario, upstream: Server, core: int | None, home: Path)
 
 def _machine() -> str:
     cpu = next((line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")), "")
-    return f"{cpu.partition(': ')[2]}, {os.cpu_count()} cores, Python {platform.python_version()}"
+    core = "with the compiled core" if find_spec("gateway_core") else "without the compiled core"
+    return f"{cpu.partition(': ')[2]}, {os.cpu_count()} cores, Python {platform.python_version()}, {core}"

@@ -90,7 +90,7 @@ class EventStream(Response):
         self._frames = wire if isinstance(wire, Incoming) else Iterated(wire.frames(), b"")
         self._take = self._frames.take
         self._alike: Alike[bytes] | None = None
-        self.pass_chunk: Callable[[bytes], bool] | None = None
+        self.pass_chunks: Callable[[bytes], bool] | None = None
         self._recording = recording
         self._drain = drain
         self._keepalive_s = keepalive_s
@@ -174,7 +174,7 @@ class EventStream(Response):
                 alike = self._frames.alike
             if alike is not self._alike:
                 self._alike = alike
-                self.pass_chunk = passage(alike, writer)
+                self.pass_chunks = passage(alike, writer)
         except Exception as failure:
             self._failure = failure
             return False

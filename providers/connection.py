@@ -8,7 +8,7 @@ import httptools
 import httpx
 
 from providers.arrival import Arrival
-from providers.chunked import is_one_chunk
+from providers.chunked import whole_chunks
 from providers.incoming import Sink
 
 _HIGH_WATER = 256 * 1024
@@ -166,8 +166,8 @@ class Connection(asyncio.Protocol):
         waiter = self._waiter
         if (chunk_sink := self._chunk_sink) is not None:
             # The parser stands between two chunks, and still does if it never hears of one.
-            pass_chunk = chunk_sink.pass_chunk
-            if pass_chunk is not None and waiter is not None and not waiter.done and pass_chunk(data):
+            pass_chunks = chunk_sink.pass_chunks
+            if pass_chunks is not None and waiter is not None and not waiter.done and pass_chunks(data):
                 self._waiting_since = monotonic()
                 return
             self._chunk_sink = None
@@ -190,13 +190,13 @@ class Connection(asyncio.Protocol):
         if waiter is None or waiter.done:
             return
         pieces = self._pieces
-        only = pieces[0] if len(pieces) == 1 else None
+        came = pieces[:]
         if len(pieces) > 1:
             pieces[:] = [b"".join(pieces)]
         more_may_follow = not (self.whole or self._paused) and self._failure is None
         sink = self._sink
         if sink is not None and sink.push(pieces[0] if pieces and more_may_follow else b""):
-            if only is not None and sink.pass_chunk is not None and is_one_chunk(data, only):
+            if sink.pass_chunks is not None and whole_chunks(data, came):
                 self._chunk_sink = sink
             pieces.clear()
             self._held = 0

@@ -14,9 +14,9 @@ class Sink(Protocol):
     Waking a task for a piece costs more than all that is done with it, where pieces come one by one.
     """
 
-    pass_chunk: Callable[[bytes], bool] | None
-    """Takes one chunk of a body in chunks (RFC 9112, section 7.1), as it came: its size, its bytes, and no more. After
-    False nothing was done, and `push` is asked."""
+    pass_chunks: Callable[[bytes], bool] | None
+    """Takes what has come of a body in chunks (RFC 9112, section 7.1) as it came, where it is whole chunks: the first
+    begins with it, the last ends with it. After False nothing was done, and `push` is asked."""
 
     def push(self, read: bytes) -> bool:
         """Take what has come; False leaves it.

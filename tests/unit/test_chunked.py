@@ -1,6 +1,8 @@
 """Whole chunks go past the HTTP parser, and it stays in step with what it is given."""
 
 import asyncio
+import re
+from collections.abc import Callable
 from itertools import pairwise
 from unittest.mock import Mock
 
@@ -8,11 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from providers.chunked import SIZE_LINES, is_one_chunk
+from providers import chunked
 from providers.connection import Connection
 from tests.unit.sinks import FakeSink
 
+Whole = Callable[[bytes, list[bytes]], bool]
 HEAD = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
+WAYS = [chunked.one_whole_chunk]
+if chunked.whole_chunks is not chunked.one_whole_chunk:
+    WAYS.append(chunked.whole_chunks)
+HEX = re.compile(rb"[1-9a-f][0-9a-f]*")
 END = b"0\r\n\r\n"
 
 
@@ -20,14 +27,19 @@ def chunk(body: bytes) -> bytes:
     return b"%x\r\n%b\r\n" % (len(body), body)
 
 
+EITHER = pytest.mark.parametrize("is_whole", WAYS, ids=["python", "compiled"][: len(WAYS)])
+
+
+@EITHER
 @pytest.mark.parametrize("size", [1, 9, 10, 15, 16, 0xAB, 255, 256, 1024])
-def test_a_whole_chunk_is_known_by_its_length(size: int) -> None:
+def test_a_whole_chunk_is_known_by_its_length(is_whole: Whole, size: int) -> None:
     body = b"x" * size
     for data in (chunk(body), b"%X\r\n%b\r\n" % (size, body)):
-        assert data.startswith(SIZE_LINES[len(data)])
-        assert is_one_chunk(data, body)
+        assert data.startswith(chunked.SIZE_LINES[len(data)])
+        assert is_whole(data, [body])
 
 
+@EITHER
 @pytest.mark.parametrize(
     ("data", "piece"),
     [
@@ -42,8 +54,8 @@ def test_a_whole_chunk_is_known_by_its_length(size: int) -> None:
         (b"x" * 5000, b"x"),
     ],
 )
-def test_what_may_not_be_a_whole_chunk_is_none(data: bytes, piece: bytes) -> None:
-    assert not is_one_chunk(data, piece)
+def test_what_may_not_be_a_whole_chunk_is_none(is_whole: Whole, data: bytes, piece: bytes) -> None:
+    assert not is_whole(data, [piece])
 
 
 class Reader:
@@ -58,7 +70,7 @@ class Reader:
         self._unpassed = unpassed
         self.body = bytearray()
         self.chunks: list[bytes] = []
-        self.sink = FakeSink(self._push, self._pass_chunk)
+        self.sink = FakeSink(self._push, self._pass_chunks)
 
     async def read(self) -> None:
         connection = Connection()
@@ -91,12 +103,17 @@ class Reader:
         self.body += read
         return True
 
-    def _pass_chunk(self, data: bytes) -> bool:
-        if self._at in self._unpassed or (lines := SIZE_LINES.get(len(data))) is None or not data.startswith(lines):
+    def _pass_chunks(self, data: bytes) -> bool:
+        if self._at in self._unpassed:
             return False
-        assert data.endswith(b"\r\n")
+        body, rest = b"", data
+        while rest:
+            digits, _, behind = rest.partition(b"\r\n")
+            if not HEX.fullmatch(digits) or len(behind) < (size := int(digits, 16)) + 2:
+                return False
+            body, rest = body + behind[:size], behind[size + 2 :]
         self.chunks.append(data)
-        self.body += data[len(lines[0]) : -2]
+        self.body += body
         return True
 
 

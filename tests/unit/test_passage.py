@@ -1,31 +1,43 @@
 """A delta that comes alone leaves as it would have by the long way, in a chunk of its own; anything else is left."""
 
-from typing import cast
+from collections.abc import Callable
+from typing import Any, cast
 
 import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gateway import passages
 from gateway.http_protocol import Client
 from gateway.passage import passage
-from providers.incoming import Alike
 from tests.unit.chat_chunks import chunk, said
 from translation import sse
 from translation.chat.passing import Passing
 from translation.chat.relay import ChatRelay
 from translation.chat.text_run import TextRun
-from translation.events import Delta, Event, ItemStarted, PartStarted, Started
+from translation.events import Delta, ItemStarted, PartStarted, Started
 from translation.responses.encode import ResponsesEncoder
 from translation.responses.resource import new_response
+from translation.responses.retelling import Retelling
+
+try:
+    import gateway_core
+except ImportError:
+    gateway_core = None  # type: ignore[assignment]
+
+WAYS = [
+    pytest.param(passages, id="python"),
+    pytest.param(
+        gateway_core,
+        id="compiled",
+        marks=pytest.mark.skipif(gateway_core is None, reason="core/ is not compiled here: it needs a C compiler"),
+    ),
+]
+EITHER = pytest.mark.parametrize("way", WAYS)
+COMPILED = pytest.mark.parametrize("way", WAYS[1:])
 
 HEAD = new_response({"model": "m", "input": "hi"}, response_id="resp_1", created_at=100, model="m")
-BEGIN: list[Event] = [
-    Started("m"),
-    ItemStarted(0, {"type": "message", "id": "msg_1", "role": "assistant", "content": []}),
-    PartStarted(0, 0, {"type": "output_text", "text": "", "annotations": []}),
-    Delta(0, 0, "one"),
-]
 NEVER = 0.0
 
 
@@ -58,9 +70,16 @@ def frame(text: str) -> bytes:
     return sse.data(orjson.dumps(said(text)))
 
 
-def begun() -> ResponsesEncoder:
+def begun(item_id: str = "msg_1") -> ResponsesEncoder:
     encoder = ResponsesEncoder(HEAD, lambda: 105)
-    encoder.feed(BEGIN)
+    encoder.feed(
+        [
+            Started("m"),
+            ItemStarted(0, {"type": "message", "id": item_id, "role": "assistant", "content": []}),
+            PartStarted(0, 0, {"type": "output_text", "text": "", "annotations": []}),
+            Delta(0, 0, "one"),
+        ]
+    )
     return encoder
 
 
@@ -70,22 +89,26 @@ def run() -> TextRun:
     return run
 
 
-def passing(alike: Alike[bytes], peer: Peer, data: bytes) -> bool:
-    pass_chunk = passage(alike, cast("Client", peer))
-    assert pass_chunk is not None
-    return pass_chunk(data)
+def passing(way: Any, alike: Retelling | Passing, peer: Peer) -> Callable[[bytes], bool]:
+    kind = way.Retold if isinstance(alike, Retelling) else way.Passed
+    pass_chunks: Callable[[bytes], bool] = kind(alike, peer).pass_chunks
+    return pass_chunks
 
 
+@EITHER
 @settings(deadline=None)
-@given(st.lists(st.text(min_size=1, max_size=200), max_size=8), st.sampled_from(["%x", "%X"]), st.integers(0, 1001))
-def test_deltas_are_told_as_the_encoder_tells_them(texts: list[str], size: str, sequence: int) -> None:
+@given(
+    texts=st.lists(st.text(min_size=1, max_size=200), max_size=8),
+    size=st.sampled_from(["%x", "%X"]),
+    sequence=st.integers(0, 1001),
+)
+def test_deltas_are_told_as_the_encoder_tells_them(way: Any, texts: list[str], size: str, sequence: int) -> None:
     short, long, peer = begun(), begun(), Peer()
     short.sequence = long.sequence = sequence
-    pass_chunk = passage(short.retelling(run()), cast("Client", peer))
-    assert pass_chunk is not None
+    pass_chunks = passing(way, short.retelling(run()), peer)
     told = b""
     for text in texts:
-        if pass_chunk(chunked(frame(text), size)):
+        if pass_chunks(chunked(frame(text), size)):
             told += long.feed([Delta(0, 0, text)])
         else:  # longer than deltas are
             assert len(frame(text)) > 1024
@@ -94,85 +117,130 @@ def test_deltas_are_told_as_the_encoder_tells_them(texts: list[str], size: str, 
     assert short.response == long.response
 
 
-def test_a_number_may_gain_a_digit_on_the_way() -> None:
+@EITHER
+def test_a_number_may_gain_a_digit_on_the_way(way: Any) -> None:
     short, long, peer = begun(), begun(), Peer()
-    pass_chunk = passage(short.retelling(run()), cast("Client", peer))
-    assert pass_chunk is not None
-    assert all(pass_chunk(chunked(frame(f"{count}"))) for count in range(1200))
+    pass_chunks = passing(way, short.retelling(run()), peer)
+    assert all(pass_chunks(chunked(frame(f"{count}"))) for count in range(1200))
     assert peer.body == long.feed([Delta(0, 0, f"{count}") for count in range(1200)])
 
 
-def test_when_it_was_sent_is_known() -> None:
+@EITHER
+def test_an_item_may_have_any_id(way: Any) -> None:
+    item_id = "%d%b%%%x%%d"
+    short, long, peer = begun(item_id), begun(item_id), Peer()
+    assert passing(way, short.retelling(run()), peer)(chunked(frame("two")))
+    assert peer.body == long.feed([Delta(0, 0, "two")])
+
+
+@COMPILED
+@settings(deadline=None)
+@given(texts=st.lists(st.text(min_size=1), min_size=1, max_size=40), sequence=st.integers(0, 1001))
+def test_chunks_of_one_read_are_told_at_once(way: Any, texts: list[str], sequence: int) -> None:
+    short, long, peer = begun(), begun(), Peer()
+    short.sequence = long.sequence = sequence
+    assert passing(way, short.retelling(run()), peer)(b"".join(chunked(frame(text)) for text in texts))
+    assert peer.body == long.feed([Delta(0, 0, text) for text in texts])
+    assert short.feed([Delta(0, 0, "end")]) == long.feed([Delta(0, 0, "end")])
+    assert short.response == long.response
+
+
+@COMPILED
+def test_chunks_of_one_read_are_passed_at_once(way: Any) -> None:
     peer = Peer()
-    assert passing(begun().retelling(run()), peer, chunked(frame("two")))
+    data = b"".join(chunked(frame(text)) for text in ["two", '"drei\\', "fünf", ""])
+    assert passing(way, Passing(run(), ()), peer)(data)
+    assert peer.written == data
+
+
+@EITHER
+def test_when_it_was_sent_is_known(way: Any) -> None:
+    peer = Peer()
+    assert passing(way, begun().retelling(run()), peer)(chunked(frame("two")))
     assert peer.sent_at > NEVER
 
 
 BARE_QUOTE = frame("two").replace(b"two", b'two","b":"c')
-NOT_OF_THE_RUN = {
+OTHERS = {
     "nothing": b"",
     "the end": b"0\r\n\r\n",
     "no frame of the run": chunked(b"data: [DONE]\n\n"),
     "another beginning": chunked(frame("two").replace(b"data", b"date")),
+    "less than a frame": chunked(frame("two")[:20]),
     "no whole frame": chunked(frame("two")[:-1]),
-    "two of them": chunked(frame("two") * 2),
     "bare quotes": chunked(BARE_QUOTE),
+    "bare quotes behind an escape": chunked(BARE_QUOTE.replace(b"two", b"two\\n")),
     "a bare line end": chunked(frame("two").replace(b"two", b"t\nwo")),
+    "half an escape": chunked(frame("two").replace(b"two", b"two\\")),
     "bytes that are no text": chunked(frame("two").replace(b"two", b"\xff")),
-    "two chunks": chunked(frame("two")) * 2,
+    "another kind behind it": chunked(frame("two")) + chunked(b"data: [DONE]\n\n"),
+    "the end behind it": chunked(frame("two")) + b"0\r\n\r\n",
+    "no line end behind it": chunked(frame("two"))[:-2] + b"xx",
     "a part of a chunk": chunked(frame("two"))[:-1],
+    "a part of another behind it": chunked(frame("two")) + b"1",
     "a chunk that says less than it has": b"3\r\n%b\r\n" % frame("two"),
+    "a chunk that says more than it has": b"fffffff\r\n%b\r\n" % frame("two"),
+    "a chunk that says more than there is": b"ffffffff\r\n%b\r\n" % frame("two"),
+    "a chunk that says nothing": b"\r\n%b\r\n" % frame("two"),
     "a chunk with an extension": chunked(frame("two")).replace(b"\r\n", b";x\r\n", 1),
-    "an empty text": chunked(frame("")),
-    "a text longer than deltas are": chunked(frame("x" * 2000)),
+    "a chunk with a zero before its size": b"0" + chunked(frame("two")),
 }
 
 
-@pytest.mark.parametrize("data", NOT_OF_THE_RUN.values(), ids=NOT_OF_THE_RUN)
-def test_anything_else_is_not_retold(data: bytes) -> None:
+@EITHER
+@pytest.mark.parametrize("data", OTHERS.values(), ids=OTHERS)
+def test_anything_else_is_left(way: Any, data: bytes) -> None:
     encoder, peer = begun(), Peer()
-    assert not passing(encoder.retelling(run()), peer, data)
+    assert not passing(way, encoder.retelling(run()), peer)(data)
+    assert not passing(way, Passing(run(), ()), peer)(data)
     assert (bytes(peer.written), peer.sent_at) == (b"", NEVER)
     assert encoder.feed([Delta(0, 0, "end")]) == begun().feed([Delta(0, 0, "end")])
 
 
-TEXTLESS = ("an empty text", "two of them")
+NOT_ONE_TEXT = {
+    "an empty one": chunked(frame("")),
+    "an empty one behind another": chunked(frame("two")) + chunked(frame("")),
+    "two in a chunk": chunked(frame("two") * 2),
+}
 
 
-@pytest.mark.parametrize("name", [name for name in NOT_OF_THE_RUN if name not in TEXTLESS])
-def test_anything_else_is_not_passed(name: str) -> None:
-    peer = Peer()
-    assert not passing(Passing(run(), ()), peer, NOT_OF_THE_RUN[name])
-    assert (bytes(peer.written), peer.sent_at) == (b"", NEVER)
+@EITHER
+@pytest.mark.parametrize("data", NOT_ONE_TEXT.values(), ids=NOT_ONE_TEXT)
+def test_chunks_that_are_not_one_text_each_are_not_retold(way: Any, data: bytes) -> None:
+    encoder, peer = begun(), Peer()
+    assert not passing(way, encoder.retelling(run()), peer)(data)
+    assert encoder.feed([Delta(0, 0, "end")]) == begun().feed([Delta(0, 0, "end")])
 
 
-@pytest.mark.parametrize("name", TEXTLESS)
-def test_frames_with_nothing_to_retell_are_passed(name: str) -> None:
-    peer = Peer()
-    assert passing(Passing(run(), ()), peer, NOT_OF_THE_RUN[name])
-    assert peer.written == NOT_OF_THE_RUN[name]
-
-
+@EITHER
 @pytest.mark.parametrize("alike", [begun().retelling(run()), Passing(run(), ())], ids=["retold", "passed"])
-def test_nothing_is_written_to_a_client_that_does_not_read(alike: Alike[bytes]) -> None:
+def test_nothing_is_written_to_a_client_that_does_not_read(way: Any, alike: Retelling | Passing) -> None:
     peer = Peer()
     peer.ready = False
-    assert not passing(alike, peer, chunked(frame("two")))
+    assert not passing(way, alike, peer)(chunked(frame("two")))
     assert not peer.written
 
 
-def test_names_are_changed_in_what_is_passed() -> None:
+@EITHER
+def test_names_are_changed_in_what_is_passed(way: Any) -> None:
     identity = {"id": "chatcmpl-ours", "created": 1}
     relay = ChatRelay(model="ours", identity=identity, reasoning_fields=frozenset(), include_usage=False)
     peer = Peer()
     for each in (chunk({"role": "assistant", "content": ""}), said("one")):
         relay.feed(sse.data(orjson.dumps(each)))
     assert relay.alike is not None
-    data = chunked(frame("two, not the model"))
-    assert passing(relay.alike, peer, data)
+    assert passing(way, relay.alike, peer)(chunked(frame("two, not the model")))
     assert peer.body == relay.feed(frame("two, not the model"))
     assert b'"model":"ours"' in peer.body
     assert peer.sent_at > NEVER
+
+
+def test_there_is_one_for_each_kind_of_what_is_alike() -> None:
+    for alike in (begun().retelling(run()), Passing(run(), ())):
+        pass_chunks = passage(alike, cast("Client", peer := Peer()))
+        assert pass_chunks is not None
+        assert pass_chunks(chunked(frame("two")))
+        assert peer.written
 
 
 def test_there_is_none_without_a_client_or_anything_alike() -> None:

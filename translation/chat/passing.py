@@ -8,16 +8,18 @@ from translation.chat.text_run import TextRun
 class Passing:
     """A run whose frames are passed on, with names changed that each of them says once: (theirs, ours)."""
 
-    __slots__ = ("_renaming", "run")
+    __slots__ = ("renaming", "run")
 
     def __init__(self, run: TextRun, renaming: Sequence[tuple[bytes, bytes]]) -> None:
         self.run = run
-        self._renaming = renaming
+        self.renaming = renaming
 
     def piece_of(self, read: bytes) -> bytes | None:
         """The frames of a read of the run, the same object where nothing is renamed; None for any other read."""
-        if self.run.texts_of(read) is None:
-            return None
-        for theirs, ours in self._renaming:
-            read = read.replace(theirs, ours)
-        return read
+        return None if self.run.texts_of(read) is None else self.renamed(read)
+
+    def renamed(self, frames: bytes) -> bytes:
+        """Frames of the run, as they leave."""
+        for theirs, ours in self.renaming:
+            frames = frames.replace(theirs, ours)
+        return frames
