@@ -20,7 +20,7 @@ _DISCARD_S = 1.0
 async def read_json(scope: Scope, receive: Receive, *, max_bytes: int, max_depth: int, deadline_s: float) -> Json:
     """The body as one JSON object. Raises the GatewayErrors named in the import list, or ClientLeft."""
     headers = headers_of(scope)
-    if (encoding := headers.get(b"content-encoding", b"identity").lower()) != b"identity":
+    if (encoding := headers.get(b"content-encoding")) is not None and encoding.lower() != b"identity":
         said = encoding.decode("latin-1")
         raise UnsupportedEncoding(f"the body is encoded as {said!r}: send it without content-encoding")
     client: Client | None = scope.get(CLIENT)

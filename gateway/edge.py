@@ -67,7 +67,8 @@ class Edge:
         if scope["type"] not in _WRAPPED:
             await self._app(scope, receive, send)
             return
-        request_id = _given_id(scope) or f"req_{urandom(16).hex()}"
+        given = headers_of(scope).get(b"x-request-id")
+        request_id = (given and _plain(given)) or f"req_{urandom(16).hex()}"
         began = time.perf_counter()
         sending = Sending(send, scope.get(CLIENT), request_id)
         scope[BODY_SEND] = send
@@ -76,20 +77,14 @@ class Edge:
             await self._app(scope, receive, sending)
         finally:
             elapsed_ms = round((time.perf_counter() - began) * 1000, 1)
-            log_request(
-                method=scope.get("method", "WEBSOCKET"),
-                path=scope["path"],
-                status=sending.status,
-                ms=elapsed_ms,
-            )
+            log_request(scope.get("method", "WEBSOCKET"), scope["path"], sending.status, elapsed_ms)
             # Both lead back to the scope: without them a request leaves nothing for the collector to look for.
             del scope[BODY_SEND]
             scope.pop(CLIENT, None)
 
 
-def _given_id(scope: Scope) -> str | None:
-    given = headers_of(scope).get(b"x-request-id", b"")
-    if not 0 < len(given) <= _MAX_ID_CHARS or not given.isascii():
+def _plain(given: bytes) -> str | None:
+    if len(given) > _MAX_ID_CHARS or not given.isascii():
         return None
     text = given.decode()
     return text if text.isprintable() else None

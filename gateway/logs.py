@@ -62,12 +62,21 @@ def configure_logs(level: int = logging.INFO) -> None:
     logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
 
 
-def log_request(**fields: object) -> None:
+def log_request(method: str, path: str, status: int, ms: float) -> None:
     """The line of a request that is over: nothing is noted any more."""
     if _written_to is None:
-        _requests.info("request", **fields)
+        _requests.info("request", method=method, path=path, status=status, ms=ms)
     else:
-        line = {**_NOTED.get(), **fields, "level": "info", "timestamp": datetime.now(UTC), "message": "request"}
+        line = {
+            **_NOTED.get(),
+            "method": method,
+            "path": path,
+            "status": status,
+            "ms": ms,
+            "level": "info",
+            "timestamp": datetime.now(UTC),
+            "message": "request",
+        }
         _written_to.write(_written(line) + b"\n")
         _written_to.flush()
     _NOTED.set(_NOTHING)

@@ -173,7 +173,10 @@ def _sealer(settings: Settings, store: Store | None) -> Sealer:
 
 def is_strict(headers: Mapping[bytes, bytes]) -> bool:
     """Whether the client wants losses refused. Raises InvalidRequest for what is neither true nor false."""
-    said = headers.get(b"x-gateway-strict", b"false").lower()
+    given = headers.get(b"x-gateway-strict")
+    if given is None:
+        return False
+    said = given.lower()
     if said not in (b"true", b"false"):
         raise InvalidRequest("x-gateway-strict is either true or false", param="x-gateway-strict")
     return said == b"true"

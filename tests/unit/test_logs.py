@@ -41,10 +41,11 @@ def test_the_line_of_a_request_is_as_all_others(monkeypatch: pytest.MonkeyPatch)
     written_to = BytesIO()
     monkeypatch.setattr(logs, "_written_to", written_to)
     note_only(client="a")
-    log_request(path="/v1/responses", status=200)
+    log_request("POST", "/v1/responses", 200, 1.5)
     line = json.loads(written_to.getvalue())
     assert line.pop("timestamp").endswith("Z")
-    assert line == {"client": "a", "level": "info", "message": "request", "path": "/v1/responses", "status": 200}
+    own = {"method": "POST", "path": "/v1/responses", "status": 200, "ms": 1.5}
+    assert line == {"client": "a", "level": "info", "message": "request", **own}
     assert written_to.getvalue().count(b"\n") == 1
 
 

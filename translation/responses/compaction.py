@@ -155,8 +155,8 @@ def windowed(turn: Turn, *, native: bool = False) -> Turn:
     items = window(turn.items, native=native)
     if len(items) == len(turn.items) and all(one is other for one, other in zip(items, turn.items, strict=True)):
         return turn
-    opened = read(items, turn.tools)
-    return replace(turn, items=opened.items, tools=opened.tools)
+    read_items, tools = read(items, turn.tools)
+    return replace(turn, items=read_items, tools=tools)
 
 
 def relayed_window(body: Json) -> Json:

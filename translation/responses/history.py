@@ -1,7 +1,7 @@
 """The input of a request as items in full form, with the tools found in it."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from translation.errors import Unrepresentable
 from translation.json_types import Item, Json
@@ -10,19 +10,14 @@ _TOOL_HOLDERS = frozenset({"additional_tools", "tool_search_output"})
 """Items that bring tools, callable from then on. Source: Codex sends all its tools this way to some models."""
 
 
-class History(NamedTuple):
-    """`items` in full form; `tools`: the request's own, then those the items brought."""
-
-    items: Sequence[Item]
-    tools: Sequence[Json]
-
-
-def read(given: str | Sequence[Json], tools: Sequence[Json], *, references: bool = False) -> History:
-    """A validated request's `input` and `tools`. Raises Unrepresentable for a reference to an item, unless whoever
-    gets the request knows what `references` mean."""
+def read(
+    given: str | Sequence[Json], tools: Sequence[Json], *, references: bool = False
+) -> tuple[Sequence[Item], Sequence[Json]]:
+    """A validated request's `input` in full form, and its `tools`, then those the items brought. Raises Unrepresentable
+    for a reference to an item, unless whoever gets the request knows what `references` mean."""
     if isinstance(given, str):
         said = [{"type": "input_text", "text": given}]
-        return History([{"type": "message", "role": "user", "content": said}], tools)
+        return [{"type": "message", "role": "user", "content": said}], tools
     items: list[Item] = []
     found: list[Json] = []
     for position, item in enumerate(given):
@@ -37,7 +32,7 @@ def read(given: str | Sequence[Json], tools: Sequence[Json], *, references: bool
         if kind == "additional_tools":
             continue
         items.append(_in_full(item, kind))
-    return History(items, _merge([*tools], found) if found else tools)
+    return items, _merge([*tools], found) if found else tools
 
 
 def full_form(item: Json) -> Item:
