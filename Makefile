@@ -18,7 +18,8 @@ $(STAMP): requirements/dev.txt pyproject.toml core/pyproject.toml core/gateway_c
 	test -x $(BIN)/pip || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
-	@$(MAKE) --no-print-directory core || echo 'Without the compiled core, which needs a C compiler: the gateway does the same in Python.'
+	@command -v "$${CC:-cc}" >/dev/null && $(MAKE) --no-print-directory core || \
+		echo 'Without the compiled core, which needs a C compiler and the headers of Python: the gateway does the same in Python.'
 	@touch $@
 
 core: ## compile core/ into .venv; a part of setup where there is a C compiler
