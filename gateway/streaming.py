@@ -168,7 +168,7 @@ class EventStream(Response):
                     writer.write(made)
             else:
                 made = self._take()
-                if self._frames.ended or (made and not writer.write(made)):
+                if self._frames.ended or self._frames.is_late or (made and not writer.write(made)):
                     self._unsent = made
                     return False
                 alike = self._frames.alike

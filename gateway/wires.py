@@ -97,6 +97,7 @@ class TranslatedWire(Incoming[bytes]):
 
     def take(self) -> bytes:
         batch = self._take()
+        self.is_late = self._batches.is_late
         if not batch:
             self.alike = None
             if self._batches.ended:

@@ -9,7 +9,8 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class Sink(Protocol):
-    """Deals with what comes on the spot, or leaves it to the task that waits. Never waits, never raises.
+    """Deals with what comes on the spot, or leaves it to the task that waits. Never waits, and what it raises ends the
+    connection.
 
     Waking a task for a piece costs more than all that is done with it, where pieces come one by one.
     """
@@ -44,6 +45,8 @@ class Incoming(Generic[T]):
     """
 
     alike: Alike[T] | None = None
+    is_late = False
+    """Whether what may still follow is waited for only a moment longer: then each wait has to be begun anew."""
 
     @property
     @abstractmethod

@@ -186,15 +186,19 @@ class WireExchange(Incoming[Batch]):
         if done:
             self._is_whole = True
             if self._decoder.usage is None and not reply.ended:
-                self._wait_until = _now() + AFTER_END_S
+                self._wait_a_moment()
                 return batch
             return self._end([*batch, *self._decoder.finish()])
         if reply.ended:
             return self._end([*batch, *self._finish()])
         if self._closing is not None and self._closing.whole:
             self._is_whole = True
-            self._wait_until = _now() + AFTER_END_S
+            self._wait_a_moment()
         return batch
+
+    def _wait_a_moment(self) -> None:
+        self.is_late = True
+        self._wait_until = _now() + AFTER_END_S
 
     def _decode(self, payloads: Sequence[bytes]) -> list[Event]:
         try:

@@ -13,8 +13,10 @@ from tests.faults.config import KEY, LONG_S, SILENCE_S, StartGateway, config
 from tests.faults.routes import NATIVE_ROUTES, ROUTES
 from tests.faults.seen import CHAT, RESPONSES, Seen, ask, client, question
 from tests.upstream import Reply, ScriptedUpstream, closed_port, error_reply, reset
+from tests.upstream.builders import DONE, data_frame, sse_reply, text_chunks
 from tests.upstream.faults import ANSWERS, TEXT, WIRE_FAULTS, sound
 from tests.upstream.faults import CHAT as CHAT_ANSWER
+from tests.upstream.script import Hang, Pause
 
 WHOLE_TEXT = "".join(TEXT)
 WAYS = ROUTES | NATIVE_ROUTES
@@ -265,3 +267,22 @@ async def test_a_connection_that_is_given_up_is_closed(fault: str, path: str, ga
         await ask(serving.v1, path, stream=True)
         async with asyncio.timeout(1):
             await upstream.requests[0].closed
+
+
+async def test_a_stream_whose_end_has_no_usage_waits_a_moment_for_it_and_no_longer(gateway: StartGateway) -> None:
+    heard = asyncio.Event()
+    *said, end = [data_frame(chunk) for chunk in text_chunks(*TEXT) if chunk["choices"] and not chunk.get("usage")]
+    async with ScriptedUpstream() as upstream:
+        upstream.script(sse_reply(*said, Pause(heard), end, DONE, Hang()))
+        serving = gateway(config(upstream.url, "chat", silence_s=LONG_S))
+        body = bytearray()
+        async with (
+            asyncio.timeout(LONG_S / 5),
+            client() as asking,
+            asking.stream("POST", serving.v1 + RESPONSES, json=question(RESPONSES, stream=True)) as reply,
+        ):
+            async for read in reply.aiter_bytes():
+                body += read
+                if b"output_text.delta" in body:
+                    heard.set()
+        assert b"response.completed" in body
