@@ -32,7 +32,7 @@ test: setup ## unit, contract, golden, fault and integration tests; translation/
 	$(BIN)/python -m pytest --cov --cov-report= --numprocesses auto --maxprocesses 4 --dist loadfile $(ARGS)
 	$(BIN)/python -m coverage report --include='translation/*' --fail-under=100
 
-test-pure: setup ## faults, contracts and streams once more, without the compiled core
+test-pure: setup ## what reads and writes streams once more, without the compiled core
 	PYTHONPATH="$(CURDIR)/tests/without_core" $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile \
 		tests/contract tests/faults tests/integration tests/unit/test_chunked.py tests/unit/test_streaming.py \
 		tests/unit/test_transport.py $(ARGS)

@@ -6,7 +6,6 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 
 from bench import baseline, report, state_report
@@ -22,6 +21,7 @@ from bench.scenarios import SCENARIOS, Scenario
 from bench.start import START, UnwantedModules, heaviest_modules, start_rows
 from bench.state import STATE, Bench, StateScenario, state_rows
 from bench.state_report import StateRow
+from providers.core import CORE
 
 NAMES = (*(scenario.name for scenario in SCENARIOS), *(scenario.name for scenario in STATE), CHAIN, START)
 
@@ -169,5 +169,5 @@ def _servers(scenario: Scenario, upstream: Server, core: int | None, home: Path)
 
 def _machine() -> str:
     cpu = next((line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")), "")
-    core = "with the compiled core" if find_spec("gateway_core") else "without the compiled core"
+    core = "with the compiled core" if CORE else "without the compiled core"
     return f"{cpu.partition(': ')[2]}, {os.cpu_count()} cores, Python {platform.python_version()}, {core}"

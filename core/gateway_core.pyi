@@ -2,6 +2,8 @@ from gateway.http_protocol import Client
 from translation.chat.passing import Passing
 from translation.responses.retelling import Retelling
 
+VERSION: int
+
 def whole_chunks(data: bytes, pieces: list[bytes]) -> bool: ...
 
 class Retold:

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
-"""What `gateway/passages.py` does, compiled, and for reads of several chunks too. There are its promises; tests/unit hold
+"""What `gateway/python_passage.py` does, compiled, and for reads of several chunks too. There are its promises; tests/unit hold
 both to them (docs/adr/0023)."""
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
@@ -11,6 +11,8 @@ from libc.string cimport memcmp, memcpy
 from time import monotonic
 
 from orjson import dumps, loads
+
+VERSION = 1  # another one with any change of what is promised here: see providers/core.py
 
 cdef enum:
     _MOST_DIGITS = 7  # of a chunk's size: no read has 256 MiB
@@ -54,8 +56,8 @@ cdef bint next_chunk(const char *data, Py_ssize_t length, Py_ssize_t *at, Span *
 
 
 cdef bint may_be_string(const char *data, Span *text) noexcept nogil:
-    """Whether the bytes within quotes would be one JSON string: surely where it has no escapes and is in ASCII, which it
-    notes, else perhaps."""
+    """False where the bytes, within quotes, are no JSON string. True is sure of ASCII without escapes, and has to be looked
+    at of others: it notes which they are."""
     cdef Py_ssize_t i
     cdef unsigned char each
     text.has_escapes = False

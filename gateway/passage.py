@@ -2,15 +2,15 @@
 
 from collections.abc import Callable
 
+from gateway import python_passage
 from gateway.http_protocol import Client
+from providers.core import CORE
 from providers.incoming import Alike
 from translation.chat.passing import Passing
 from translation.responses.retelling import Retelling
 
-try:
-    from gateway_core import Passed, Retold
-except ImportError:
-    from gateway.passages import Passed, Retold  # type: ignore[assignment]
+_Retold = python_passage.Retold if CORE is None else CORE.Retold
+_Passed = python_passage.Passed if CORE is None else CORE.Passed
 
 
 def passage(alike: Alike[bytes] | None, client: Client | None) -> Callable[[bytes], bool] | None:
@@ -18,7 +18,7 @@ def passage(alike: Alike[bytes] | None, client: Client | None) -> Callable[[byte
     if client is None:
         return None
     if isinstance(alike, Retelling):
-        return Retold(alike, client).pass_chunks
+        return _Retold(alike, client).pass_chunks
     if isinstance(alike, Passing):
-        return Passed(alike, client).pass_chunks
+        return _Passed(alike, client).pass_chunks
     return None

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Final
 
+from providers.core import CORE
+
 _LONGEST: Final = 1024
 _CRLF_BYTES: Final = 2
 
@@ -24,7 +26,7 @@ def one_whole_chunk(data: bytes, pieces: list[bytes]) -> bool:
     """Whether data in which a parser found these pieces of a body, and no fault, is one chunk and nothing else. What
     was left of an earlier chunk would be a piece too, from the first byte on.
 
-    `whole_chunks` is this, or compiled, and then knows several too: for them the way in Python is no shorter.
+    `whole_chunks` is this, or compiled, and then knows several chunks too, which in Python are left to the parser.
     """
     if len(pieces) != 1:
         return False
@@ -35,7 +37,4 @@ def one_whole_chunk(data: bytes, pieces: list[bytes]) -> bool:
     return piece == data[len(lines[0]) : -_CRLF_BYTES] and not data.startswith(piece)
 
 
-try:
-    from gateway_core import whole_chunks as whole_chunks
-except ImportError:
-    whole_chunks = one_whole_chunk
+whole_chunks: Final = one_whole_chunk if CORE is None else CORE.whole_chunks

@@ -108,6 +108,8 @@ class Connection(asyncio.Protocol):
     def close(self) -> None:
         """Hang up now, whatever is still on its way."""
         self._stop_timer()
+        self._sink = None
+        self._chunk_sink = None
         if not self.closed:
             self.closed = True
             self._transport.abort()
@@ -115,6 +117,7 @@ class Connection(asyncio.Protocol):
     def arrival(self, sink: Sink | None = None) -> Arrival:
         """Done when more has come that `sink` did not take, or nothing more will come. One at a time."""
         self._sink = sink
+        self._chunk_sink = None
         self._waiter = Arrival(self._loop)
         if self._read_timeout is not None:
             self._waiting_since = monotonic()

@@ -22,15 +22,15 @@ from translation.ndjson import LineDecoder
 from translation.ollama.decode import OllamaDecoder
 from translation.ollama.lower import lower as lower_to_ollama
 from translation.profile import Profile
+from translation.responses import retelling
 from translation.responses.decode import ResponsesDecoder
 from translation.responses.forms import stream_of as stream_of_response
 from translation.responses.lower import lower as lower_to_responses
-from translation.responses.retelling import Run as TextRun
 from translation.sse import Frame, FrameDecoder
 from translation.turn import Turn
 
 
-class Run(TextRun, Protocol):
+class Run(retelling.Run, Protocol):
     """Chunks that differ from the last one in their text only, as most of most streams do."""
 
     def deltas(self, texts: Sequence[str]) -> list[Event]: ...

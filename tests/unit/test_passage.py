@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway import passages
+from gateway import python_passage
 from gateway.http_protocol import Client
 from gateway.passage import passage
+from providers.core import CORE
 from tests.unit.chat_chunks import chunk, said
 from translation import sse
 from translation.chat.passing import Passing
@@ -21,17 +22,12 @@ from translation.responses.encode import ResponsesEncoder
 from translation.responses.resource import new_response
 from translation.responses.retelling import Retelling
 
-try:
-    import gateway_core
-except ImportError:
-    gateway_core = None  # type: ignore[assignment]
-
 WAYS = [
-    pytest.param(passages, id="python"),
+    pytest.param(python_passage, id="python"),
     pytest.param(
-        gateway_core,
+        CORE,
         id="compiled",
-        marks=pytest.mark.skipif(gateway_core is None, reason="core/ is not compiled here: it needs a C compiler"),
+        marks=pytest.mark.skipif(CORE is None, reason="core/ is not compiled here: it needs a C compiler"),
     ),
 ]
 EITHER = pytest.mark.parametrize("way", WAYS)
