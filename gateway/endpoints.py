@@ -115,13 +115,11 @@ def _head(body: Json, identity: Identity) -> Json:
 
 
 def _responses_encoder(body: Json, identity: Identity, presentation: Presentation) -> ResponsesEncoder:
-    head = new_response(body, response_id=identity.id, created_at=identity.created, model=identity.model)
-    return ResponsesEncoder(head, presentation.clock, presentation.seal)
+    return ResponsesEncoder(_head(body, identity), presentation.clock, presentation.seal)
 
 
 def _responses_collector(body: Json, identity: Identity, presentation: Presentation) -> Snapshot:
-    head = new_response(body, response_id=identity.id, created_at=identity.created, model=identity.model)
-    return Snapshot(head, presentation.clock, presentation.seal)
+    return Snapshot(_head(body, identity), presentation.clock, presentation.seal)
 
 
 def _chat_encoder(body: Json, identity: Identity, presentation: Presentation) -> Encoder:

@@ -8,7 +8,7 @@ from types import TracebackType
 from starlette.types import Receive
 
 from gateway.errors import ShuttingDown
-from gateway.http_protocol import Client
+from gateway.http_protocol import Client, loop_of
 
 
 class ClientLeft(Exception):
@@ -70,7 +70,7 @@ class Guard:
 
     def __enter__(self) -> "Guard":
         client, drain = self._client, self._drain
-        loop = asyncio.get_running_loop() if client is None else client.loop
+        loop = loop_of(client)
         task = asyncio.current_task(loop)
         assert task is not None
         self._task = task

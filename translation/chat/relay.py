@@ -103,8 +103,6 @@ class ChatRelay:
         self._identity: Json = {**identity, "object": "chat.completion.chunk"}
         self._renaming: list[tuple[bytes, bytes]] = []
         self._passing: Passing | None = None
-        self.alike: Passing | None = None
-        """The short way of reads that are whole frames, and differ from the last one in their text only."""
         self._legacy = legacy_functions
         self._new_calls = partial(CallMender, calls, legacy=legacy_functions)
         self._calls: dict[int, CallMender] = {}
@@ -113,9 +111,8 @@ class ChatRelay:
         """Take one upstream read, return the frames to send, possibly none."""
         if self._stopped:
             return b""
-        if self.alike is not None and (passed := self.alike.piece_of(read)) is not None:
+        if (alike := self.alike) is not None and (passed := alike.piece_of(read)) is not None:
             return passed
-        self.alike = None
         try:
             frames = self._frames.feed(read)
         except ProtocolViolation as violation:
@@ -123,9 +120,12 @@ class ChatRelay:
         passed = self._pass_on(frames)
         if frames and self._choices == 1:
             self._learn(frames[-1].payload)
-        if self._frames.between:
-            self.alike = self._passing
         return passed
+
+    @property
+    def alike(self) -> Passing | None:
+        """The short way of reads that are whole frames, and differ from the last one in their text only."""
+        return self._passing if self._frames.between and not self._stopped else None
 
     def _learn(self, payload: bytes) -> None:
         """A delta that leaves as it came, but for names it says once, is one that others may be like."""
