@@ -104,7 +104,7 @@ class ReplySeal:
     `included`: the client asked for reasoning that it can send back.
     """
 
-    def __init__(self, carrier: Carrier, *, included: bool) -> None:
+    def __init__(self, carrier: Carrier, included: bool) -> None:
         self._carrier = carrier
         self._included = included
         self._texts: dict[bytes, str] = {}

@@ -69,14 +69,15 @@ class Edge:
             return
         given = headers_of(scope).get(b"x-request-id")
         request_id = (given and _plain(given)) or f"req_{urandom(16).hex()}"
-        began = time.perf_counter()
+        began = time.perf_counter_ns()
         sending = Sending(send, scope.get(CLIENT), request_id)
         scope[BODY_SEND] = send
         note_only(request_id=request_id)  # a request that waited in line begins within the one before it
         try:
             await self._app(scope, receive, sending)
         finally:
-            elapsed_ms = round((time.perf_counter() - began) * 1000, 1)
+            # To a tenth; `round` takes a microsecond.
+            elapsed_ms = (time.perf_counter_ns() - began + 50_000) // 100_000 / 10
             log_request(scope.get("method", "WEBSOCKET"), scope["path"], sending.status, elapsed_ms)
             # Both lead back to the scope: without them a request leaves nothing for the collector to look for.
             del scope[BODY_SEND]

@@ -31,7 +31,7 @@ from translation.responses.snapshot import Snapshot
 from translation.turn import Turn
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True)
 class Identity:
     """What one reply says of itself: its id, its time in epoch seconds, the model name the client asked for."""
 
@@ -40,7 +40,7 @@ class Identity:
     model: str
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True)
 class Presentation:
     """How replies look, from the settings. `relay_model`: the name a relay reports; None leaves the upstream's."""
 

@@ -10,7 +10,7 @@ from gateway.streaming import Wire
 from translation.json_types import Item, Json
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True)
 class Opened:
     """One reply, not yet begun."""
 

@@ -23,7 +23,6 @@ from gateway.state.store import Job, NewResponse, Store
 from gateway.views import NOTHING, SEALED_REASONING, Keeping, asked, keeping, shown
 from providers.new_id import new_id
 from translation.errors import InvalidRequest
-from translation.hygiene.relayed import DEFAULT_RULES
 from translation.json_types import Item, Json
 from translation.responses.own_items import distinct
 from translation.responses.resource import new_response
@@ -74,10 +73,10 @@ class Opening:
             endpoint.validate(body)
         if body.get("context_management") and endpoint.dialect == "responses":
             body = await with_threshold(body, route)
-        identity = Identity(id=new_id(endpoint.id_prefix), created=self._clock(), model=route.name)
+        identity = Identity(new_id(endpoint.id_prefix), self._clock(), route.name)
         if self._store is None and local is None:
             view = shown(endpoint.dialect, body, NOTHING)
-            return Opened(run=self._run(endpoint, view, body, identity, route, strict=strict))
+            return Opened(self._run(endpoint, view, body, identity, route, strict=strict))
         kept = NOTHING
         if self._store is not None:
             kept = keeping(endpoint.dialect, body, resumable=route.resumable)
@@ -189,15 +188,14 @@ class Opening:
         tokens: int | None = None,
     ) -> Run:
         plan = make_plan(endpoint, request, route, strict=strict, earlier=earlier, tokens=tokens)
-        included = SEALED_REASONING in (view.get("include") or ())
-        presentation = Presentation(
-            reasoning_fields=self._reasoning_fields,
-            max_frame_bytes=self._max_frame_bytes.get(route.provider.name, DEFAULT_MAX_FRAME_BYTES),
-            clock=self._clock,
-            relay_model=None if route.name == route.upstream_model else route.name,
-            kept=kept.stored,
-            scrub=route.provider.scrub,
-            seal=None if route.carrier is None else ReplySeal(route.carrier, included=included),
-            calls=plan.calls if isinstance(plan, Relayed) else DEFAULT_RULES,
-        )
+        max_frame_bytes = self._max_frame_bytes.get(route.provider.name, DEFAULT_MAX_FRAME_BYTES)
+        presentation = Presentation(self._reasoning_fields, max_frame_bytes, self._clock)
+        presentation.kept = kept.stored
+        presentation.scrub = route.provider.scrub
+        if route.name != route.upstream_model:
+            presentation.relay_model = route.name
+        if route.carrier is not None:
+            presentation.seal = ReplySeal(route.carrier, SEALED_REASONING in (view.get("include") or ()))
+        if isinstance(plan, Relayed):
+            presentation.calls = plan.calls
         return Run(endpoint, view, identity, presentation, plan)

@@ -31,7 +31,7 @@ class Relayed:
     calls: CallRules
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True)
 class Translated:
     """The upstream gets a turn in its own dialect; `calls` maps its function calls back to the client's tools."""
 
@@ -161,4 +161,4 @@ def _translate(endpoint: Endpoint, body: Json, route: Route, earlier: int | None
     losses += turn.lost
     if found:
         losses += [Loss(params.named(loss.param) or loss.param, loss.what) for loss in found]
-    return Translated(exchange=exchange, calls=calls, losses=losses, params=params)
+    return Translated(exchange, calls, losses, params)

@@ -48,34 +48,34 @@ class Run:
 
     async def result(self) -> Json:
         """The response whole: the stream, collected. Raises TurnFailed and ProviderError."""
-        match self.plan:
-            case Relayed(exchange=exchange):
-                answer = await exchange.answer()
-                if isinstance(answer, bytes):
-                    answer = self.endpoint.collect_relay(self.body, answer, self.identity, self.presentation)
-                told = self.endpoint.relay_answer(self.body, answer, self.identity, self.presentation)
-                self._warn(warnings_of(told))
-                return told
-            case Translated(exchange=translated, calls=calls, params=params):
-                collector = self.endpoint.collector(self.body, self.identity, self.presentation)
+        plan = self.plan
+        if isinstance(plan, Relayed):
+            answer = await plan.exchange.answer()
+            if isinstance(answer, bytes):
+                answer = self.endpoint.collect_relay(self.body, answer, self.identity, self.presentation)
+            told = self.endpoint.relay_answer(self.body, answer, self.identity, self.presentation)
+            self._warn(warnings_of(told))
+            return told
+        exchange, calls = plan.exchange, plan.calls
+        collector = self.endpoint.collector(self.body, self.identity, self.presentation)
 
-                def collect(batch: Batch) -> None:
-                    said = batch if calls is None else calls.feed(batch)
-                    if facts := facts_in(said):
-                        self._warn(warnings_in(facts))
-                        self._miss(unreported_in(facts))
-                    collector.feed(said)
+        def collect(batch: Batch) -> None:
+            said = batch if calls is None else calls.feed(batch)
+            if facts := facts_in(said):
+                self._warn(warnings_in(facts))
+                self._miss(unreported_in(facts))
+            collector.feed(said)
 
-                source = translated if isinstance(translated, Incoming) else Iterated(translated.batches(), ())
-                try:
-                    await source.feed_to(collect)
-                except InvalidRequest as refused:
-                    if params is not None:
-                        params.rename(refused)
-                    raise
-                if collector.failed is not None:
-                    raise TurnFailed(collector.failed)
-                return collector.result()
+        source = exchange if isinstance(exchange, Incoming) else Iterated(exchange.batches(), ())
+        try:
+            await source.feed_to(collect)
+        except InvalidRequest as refused:
+            if plan.params is not None:
+                plan.params.rename(refused)
+            raise
+        if collector.failed is not None:
+            raise TurnFailed(collector.failed)
+        return collector.result()
 
     def _warn(self, warnings: Sequence[Json]) -> None:
         note_warnings(warnings)

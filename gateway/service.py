@@ -1,8 +1,7 @@
 """A request's path in order: who asks, what is asked, open it, answer."""
 
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from functools import partial
 
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
@@ -66,12 +65,8 @@ class Service:
         self._generating = Generating(settings, resolver)
         self.open = opening.open
         self.reopen = opening.reopen
-        self._read = partial(
-            read_json,
-            max_bytes=int(settings.server.max_body_mb * _MB),
-            max_depth=settings.server.max_json_depth,
-            deadline_s=_BODY_DEADLINE_S,
-        )
+        self._max_body_bytes = int(settings.server.max_body_mb * _MB)
+        self._max_depth = settings.server.max_json_depth
         self._authenticator = Authenticator(settings.auth)
 
     async def answer(self, endpoint: Endpoint, scope: Scope, receive: Receive) -> Response:
@@ -101,9 +96,13 @@ class Service:
         with Guard(request.receive, self.drain, request.scope.get(CLIENT)):
             return json_answer(await opened.result(), headers=opened.headers())
 
-    async def read(self, request: Request) -> Json:
+    def read(self, request: Request) -> Awaitable[Json]:
         """A request's body. Raises what `read_json` does."""
-        return await self._read(request.scope, request.receive)
+        return self._read(request.scope, request.receive)
+
+    def _read(self, scope: Scope, receive: Receive) -> Awaitable[Json]:
+        max_bytes, max_depth = self._max_body_bytes, self._max_depth
+        return read_json(scope, receive, max_bytes=max_bytes, max_depth=max_depth, deadline_s=_BODY_DEADLINE_S)
 
     async def follow(self, owner: str, response_id: str, *, after: int | None) -> Response:
         """The stream of a response out of the event log. Raises NotFound, InvalidRequest."""

@@ -118,7 +118,7 @@ class Spoken(NamedTuple):
     """Where turns are asked; a function where the turn has a say in it."""
     lower: Callable[[Turn, Profile], Lowered]
     decoder: Callable[..., Decoder]
-    """Takes where ids come from and a profile, and where `calls_in_text` the keywords `tools` and `held`."""
+    """Takes where ids come from and a profile, and where `calls_in_text` tools, and whether calls are held."""
     listing: Listing = Listing("/models", names_in_data)
     counting: Callable[[Turn, Profile], Question] | None = None
     """How the dialect's own endpoint for counting tokens is asked, if it has one."""
@@ -132,7 +132,7 @@ class Spoken(NamedTuple):
     def decoder_of(self, turn: Turn, profile: Profile) -> Decoder:
         if self.calls_in_text:
             tools = () if turn.tool_choice == "none" else turn.tools
-            return self.decoder(new_id, profile, tools=tools, held=not turn.stream)
+            return self.decoder(new_id, profile, tools, not turn.stream)
         return self.decoder(new_id, profile)
 
 

@@ -27,7 +27,7 @@ SHARED: Final = frozenset(
 """Parameters that both APIs call the same and that go into `Turn.sampling` as they are."""
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True)
 class Turn:
     """What a model is asked, whichever endpoint the request came in by. A value: whoever has one does not change it.
 

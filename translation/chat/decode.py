@@ -69,7 +69,6 @@ class ChatDecoder:
         self,
         new_id: NewId,
         profile: Profile = DEFAULT_PROFILE,
-        *,
         tools: Sequence[Json] = (),
         held: bool = False,
     ) -> None:

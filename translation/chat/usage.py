@@ -47,4 +47,6 @@ def read_usage(reported: Json, before: Usage | None = None) -> Usage:
     for part, whole in _PARTS:
         if counts[part] is not None:
             counts[part] = at_most(counts[part], counts[whole])
-    return Usage(**counts, raw=reported)
+    return Usage(
+        counts["input"], counts["output"], counts["cache_read"], counts["cache_write"], counts["reasoning"], reported
+    )

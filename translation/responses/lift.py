@@ -26,6 +26,9 @@ _STATEFUL = {
 _OF_STATE = frozenset({"previous_response_id", *_STATEFUL})
 """Where there can be something to refuse."""
 
+_AS_GIVEN = frozenset({"instructions", "tool_choice", "parallel_tool_calls", "max_output_tokens", "thinking"})
+"""Parameters that a turn has as they are."""
+
 _LOST = ("image", "access_programs", "prompt_cache_options", "max_tool_calls")
 """Parameters that tune how an answer is made, never what it means, and that no upstream is told."""
 
@@ -54,27 +57,26 @@ def lift(body: Json, *, relayed: bool = False, model: str | None = None) -> Turn
             _refuse_state(body)
     elif body.get("background") and not body.get("stream"):
         raise Unrepresentable(_STATEFUL["background"], param="background")
-    text = body.get("text") or {}
-    text_format = text.get("format")
     items, tools = history.read(body.get("input") or [], body.get("tools") or (), references=relayed)
-    return Turn(
-        model=body["model"] if model is None else model,
-        items=items,
-        instructions=body.get("instructions"),
-        tools=tools,
-        tool_choice=body.get("tool_choice"),
-        parallel_tool_calls=body.get("parallel_tool_calls"),
-        sampling=_sampling(body),
-        max_output_tokens=body.get("max_output_tokens"),
-        text_format=None if text_format is None or text_format["type"] == "text" else text_format,
-        verbosity=text.get("verbosity"),
-        reasoning=_reasoning(body["reasoning"]) if body.get("reasoning") else None,
-        thinking=body.get("thinking"),
-        sealed_reasoning=_SEALED_REASONING in (body.get("include") or ()),
-        stream=bool(body.get("stream")),
-        extra={} if FIELDS.issuperset(body) else _unknown(body),
-        lost=[] if _LOSABLE.isdisjoint(body) else list(_losses(body)),
-    )
+    # Sixteen keywords would take a third of lifting a plain request.
+    turn = Turn(body["model"] if model is None else model, items)
+    turn.tools = tools
+    turn.sampling = _sampling(body)
+    turn.stream = bool(body.get("stream"))
+    for name in _AS_GIVEN.intersection(body):
+        setattr(turn, name, body[name])
+    if text := body.get("text"):
+        text_format = text.get("format")
+        turn.text_format = None if text_format is None or text_format["type"] == "text" else text_format
+        turn.verbosity = text.get("verbosity")
+    if reasoning := body.get("reasoning"):
+        turn.reasoning = _reasoning(reasoning)
+    if _SEALED_REASONING in (body.get("include") or ()):
+        turn.sealed_reasoning = True
+    if not FIELDS.issuperset(body):
+        turn.extra = _unknown(body)
+    turn.lost = [] if _LOSABLE.isdisjoint(body) else list(_losses(body))
+    return turn
 
 
 def _refuse_state(body: Json) -> None:

@@ -22,7 +22,33 @@ _DEFAULTS: dict[str, Any] = {
 }
 """Parameters that are read back as given, and what they read when they were not."""
 
-_GIVEN = frozenset({*_DEFAULTS, "conversation"})
+_FRESH: dict[str, Any] = {
+    "id": "",
+    "object": "response",
+    "created_at": 0,
+    "status": "in_progress",
+    "background": False,
+    "completed_at": None,
+    "error": None,
+    "incomplete_details": None,
+    "metadata": None,
+    "model": "",
+    "output": None,
+    "previous_response_id": None,
+    "reasoning": None,
+    "service_tier": "default",
+    "store": False,
+    "text": None,
+    "tools": None,
+    "truncation": "disabled",
+    "usage": None,
+    **_DEFAULTS,
+}
+"""A response in the order of its keys. Copied and filled in: with that many keys, building one takes three times as
+long. What is None here and an object there is made for each."""
+
+_GIVEN = frozenset({*_DEFAULTS, "truncation", "conversation"})
+"""Parameters that are read back where they were given."""
 
 _FUNCTION = {"description": None, "parameters": None, "strict": None}
 """Keys a function tool is read back with, given or not. Source: Open Responses."""
@@ -37,30 +63,22 @@ def new_response(body: Json, *, response_id: str, created_at: int, model: str) -
     It has every key OpenAI sends and every key Open Responses requires, so it satisfies strict readers of both. What
     the server decides reads as `body` has it: whoever calls says there what is really stored or in the background.
     """
-    given = {key: value for key, value in body.items() if key in _GIVEN and value is not None}
-    return {
-        "id": response_id,
-        "object": "response",
-        "created_at": created_at,
-        "status": "in_progress",
-        "background": bool(body.get("background")),
-        "completed_at": None,
-        "error": None,
-        "incomplete_details": None,
-        "metadata": body.get("metadata") or {},
-        "model": model,
-        "output": [],
-        "previous_response_id": body.get("previous_response_id"),
-        "reasoning": {"effort": None, "summary": None, **_without_nulls(body.get("reasoning"))},
-        "service_tier": "default",
-        "store": bool(body.get("store")),
-        "text": {"format": {"type": "text"}, **_without_nulls(body.get("text"))},
-        "tools": [_read_back(tool) for tool in body["tools"]] if body.get("tools") else [],
-        "truncation": body.get("truncation") or "disabled",
-        "usage": None,
-        **_DEFAULTS,
-        **given,
-    }
+    response = _FRESH.copy()
+    response["id"] = response_id
+    response["created_at"] = created_at
+    response["model"] = model
+    response["background"] = bool(body.get("background"))
+    response["store"] = bool(body.get("store"))
+    response["metadata"] = body.get("metadata") or {}
+    response["output"] = []
+    response["previous_response_id"] = body.get("previous_response_id")
+    response["reasoning"] = {"effort": None, "summary": None, **_without_nulls(body.get("reasoning"))}
+    response["text"] = {"format": {"type": "text"}, **_without_nulls(body.get("text"))}
+    response["tools"] = [_read_back(tool) for tool in body["tools"]] if body.get("tools") else []
+    for key, value in body.items():
+        if key in _GIVEN and value is not None:
+            response[key] = value
+    return response
 
 
 def _without_nulls(given: Json | None) -> Json:
