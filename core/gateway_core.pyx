@@ -1,27 +1,32 @@
-# cython: language_level=3, boundscheck=False, wraparound=False
-"""What `gateway/python_passage.py` does, compiled, and for reads of several chunks too. There are its promises; tests/unit hold
-both to them (docs/adr/0023)."""
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+"""What `providers/python_receiver.py` and `gateway/python_passage.py` do, compiled, and for reads of several chunks too. There
+are its promises; tests/unit hold both to them (docs/adr/0023)."""
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from cpython.unicode cimport PyUnicode_DecodeUTF8
-from libc.stdio cimport snprintf
 from libc.string cimport memcmp, memcpy
 
 from time import monotonic
 
 from orjson import dumps, loads
 
-VERSION = 1  # another one with any change of what is promised here: see providers/core.py
+VERSION = 2  # another one with any change of what is promised here: see providers/core.py
 
 cdef enum:
     _MOST_DIGITS = 7  # of a chunk's size: no read has 256 MiB
-    _NUMBER_BYTES = 24
+    _DECIMAL = 10
+    _HEX = 16
+    _LONG_READ = 2048
+    _FIRST_CHUNKS = 3  # of a reply say what is alike in those that follow
+
+cdef const char *_DIGITS = b"0123456789abcdef"
 
 
 cdef struct Span:  # of a read
     Py_ssize_t start
     Py_ssize_t end
+    Py_ssize_t chunk_end
     bint has_escapes
     bint is_ascii
 
@@ -73,25 +78,68 @@ cdef bint may_be_string(const char *data, Span *text) noexcept nogil:
     return True
 
 
-def whole_chunks(bytes data not None, list pieces not None):
-    """Whether data in which a parser found these pieces of a body, and no fault, began and ended between two chunks. What
-    was left of an earlier chunk would be a piece too, from the first byte on."""
-    cdef Py_ssize_t at = 0
-    cdef Span body
-    cdef bytes piece
-    cdef const char *start = PyBytes_AS_STRING(data)
-    if not pieces or data.startswith(pieces[0]):
-        return False
-    for piece in pieces:
-        if not next_chunk(start, len(data), &at, &body) or body.end - body.start != len(piece):
-            return False
-        if memcmp(start + body.start, PyBytes_AS_STRING(piece), len(piece)):
-            return False
-    return at == len(data)
+cdef class Receiver:
+    """Gives what comes to a passage for as long as there is one that takes it, then to `received`."""
+
+    cdef public object passage, waiter, passed_at
+    cdef public bint between_chunks
+
+    def __init__(self):
+        self.passed_at = 0.0
+
+    def data_received(self, bytes data not None):
+        """A long read is given to `received` in two parts: behind the first of its chunks there may be a passage."""
+        cdef Py_ssize_t passed = self.pass_on(data), length = PyBytes_GET_SIZE(data), begun
+        if passed == length:
+            return
+        begun = self.first_chunks(data, passed)
+        if begun:
+            self.received(data[passed:begun])
+            data = data[begun:]
+            passed = self.pass_on(data)
+            if passed == PyBytes_GET_SIZE(data):
+                return
+        self.received(data[passed:] if passed else data)
+
+    cdef Py_ssize_t pass_on(self, bytes data) except -1:
+        cdef Py_ssize_t passed = 0
+        if self.passage is None:
+            return 0
+        if not self.waiter.done:
+            if isinstance(self.passage, _Frames):
+                passed = (<_Frames>self.passage).pass_chunks(data)
+            else:
+                passed = self.passage.pass_chunks(data)
+            if passed == PyBytes_GET_SIZE(data):
+                self.passed_at = monotonic()
+                return passed
+        self.passage = None
+        return passed
+
+    cdef Py_ssize_t first_chunks(self, bytes data, Py_ssize_t at):
+        """Where they end, if there is so much more that it pays; else 0. Wherever it is, `received` may be told."""
+        cdef Py_ssize_t length = PyBytes_GET_SIZE(data)
+        cdef const char *start = PyBytes_AS_STRING(data)
+        cdef Span body
+        cdef int i
+        if length - at < _LONG_READ:
+            return 0
+        if start[at] == c'H':  # the head comes with it
+            at = data.find(b"\r\n\r\n") + 4
+        for i in range(_FIRST_CHUNKS):
+            if not next_chunk(start, length, &at, &body):
+                return 0
+        return at if at < length else 0
+
+    def on_chunk_header(self):
+        self.between_chunks = False
+
+    def on_chunk_complete(self):
+        self.between_chunks = True
 
 
 cdef class _Frames:
-    """Reads that are whole chunks, each a frame of one run."""
+    """What comes begins with whole chunks, each a frame of one run."""
 
     cdef object client
     cdef bytes head, tail
@@ -101,8 +149,23 @@ cdef class _Frames:
     def __dealloc__(self):
         PyMem_Free(self.strings)
 
+    cpdef Py_ssize_t pass_chunks(self, bytes data) except -1:
+        """How many bytes were passed on."""
+        if data is None or not self.client.ready or not self.find(data):
+            return 0
+        made = self.made_of(data)
+        if not self.count:
+            return 0
+        self.client.write_chunk(made)
+        self.client.sent_at = monotonic()
+        return self.strings[self.count - 1].chunk_end
+
+    cdef bytes made_of(self, bytes data):
+        """One chunk of what the strings become, which may be fewer then."""
+        raise NotImplementedError
+
     cdef bint find(self, bytes data) except -1:
-        """Whether the read is such a one; then there are its `strings`."""
+        """Whether there are such chunks; then there are their `strings`."""
         cdef const char *start = PyBytes_AS_STRING(data)
         cdef Py_ssize_t length = PyBytes_GET_SIZE(data), at = 0
         cdef Py_ssize_t head = PyBytes_GET_SIZE(self.head), tail = PyBytes_GET_SIZE(self.tail)
@@ -112,15 +175,16 @@ cdef class _Frames:
             self.make_room(length // (head + tail) + 8)
         while at < length:
             if not next_chunk(start, length, &at, &body) or body.end - body.start < head + tail:
-                return False
+                break
             if memcmp(start + body.start, PyBytes_AS_STRING(self.head), head):
-                return False
+                break
             if memcmp(start + body.end - tail, PyBytes_AS_STRING(self.tail), tail):
-                return False
+                break
             body.start += head
             body.end -= tail
+            body.chunk_end = at
             if not may_be_string(start, &body):
-                return False
+                break
             self.strings[self.count] = body
             self.count += 1
         return self.count > 0
@@ -132,11 +196,6 @@ cdef class _Frames:
         if self.strings == NULL:
             raise MemoryError
         self.room = room
-        return 0
-
-    cdef int write(self, bytes chunks) except -1:
-        self.client.write_chunk(chunks)
-        self.client.sent_at = monotonic()
         return 0
 
 
@@ -156,68 +215,62 @@ cdef class Retold(_Frames):
         between, after = rest.split(b"%b")
         self.before, self.between, self.after = (part.replace(b"\0", b"%") for part in (before, between, after))
 
-    def pass_chunks(self, bytes data not None):
+    cdef bytes made_of(self, bytes data):
         cdef Py_ssize_t i, size = 0
-        cdef list texts = [], strings = []
+        cdef dict escaped = None  # which string -> as it goes out
         cdef Span span
         cdef const char *start = PyBytes_AS_STRING(data)
         cdef long long number
-        if not self.client.ready or not self.find(data):
-            return False
-        try:
-            for i in range(self.count):
-                span = self.strings[i]
-                if span.start == span.end:
-                    return False
-                if span.has_escapes:
-                    text = loads(data[span.start - 1 : span.end + 1])
-                    if not text:
-                        return False
-                    string = dumps(text)
-                    size += len(<bytes>string)
-                else:
-                    text = PyUnicode_DecodeUTF8(start + span.start, span.end - span.start, NULL)
-                    string = None
-                    size += span.end - span.start + 2
-                texts.append(text)
-                strings.append(string)
-        except ValueError:
-            return False
-        number = self.encoder.sequence
-        for text in texts:
-            self.append(text)
-        self.encoder.sequence = number + self.count
-        self.write(self.frames(data, strings, size, number))
-        return True
-
-    cdef bytes frames(self, bytes data, list strings, Py_ssize_t size, long long number):
-        """One chunk with all of them. `size`: of the strings, as they will stand there."""
-        cdef const char *start = PyBytes_AS_STRING(data)
-        cdef Py_ssize_t before = len(self.before), between = len(self.between), after = len(self.after), i
-        cdef char digits[_NUMBER_BYTES]
-        cdef char line[_NUMBER_BYTES]
-        cdef Py_ssize_t width, line_bytes
-        cdef bytes made, string
-        cdef char *to
-        cdef Span span
-        size += self.count * (before + between + after)
-        for i in range(self.count):
-            size += snprintf(digits, _NUMBER_BYTES, "%lld", number + 1 + i)
-        line_bytes = snprintf(line, _NUMBER_BYTES, "%zx\r\n", size)
-        made = PyBytes_FromStringAndSize(NULL, line_bytes + size + 2)
-        to = PyBytes_AS_STRING(made)
-        to = put(to, line, line_bytes)
         for i in range(self.count):
             span = self.strings[i]
-            width = snprintf(digits, _NUMBER_BYTES, "%lld", number + 1 + i)
-            to = put(to, PyBytes_AS_STRING(self.before), before)
-            to = put(to, digits, width)
-            to = put(to, PyBytes_AS_STRING(self.between), between)
-            if strings[i] is None:
-                to = put(to, start + span.start - 1, span.end - span.start + 2)
+            try:
+                if span.has_escapes:
+                    text = loads(data[span.start - 1 : span.end + 1])
+                else:
+                    text = PyUnicode_DecodeUTF8(start + span.start, span.end - span.start, NULL)
+            except ValueError:
+                text = None
+            if not text:
+                self.count = i
+                break
+            if span.has_escapes:
+                if escaped is None:
+                    escaped = {}
+                string = dumps(text)
+                escaped[i] = string
+                size += PyBytes_GET_SIZE(string)
             else:
-                string = strings[i]
-                to = put(to, PyBytes_AS_STRING(string), len(string))
+                size += span.end - span.start + 2
+            self.append(text)
+        if not self.count:
+            return None
+        number = self.encoder.sequence
+        self.encoder.sequence = number + self.count
+        return self.frames(start, escaped, size, number)
+
+    cdef bytes frames(self, const char *start, dict escaped, Py_ssize_t size, long long number):
+        """One chunk with all of them. `size`: of the strings, as they will stand there."""
+        cdef Py_ssize_t before = PyBytes_GET_SIZE(self.before), between = PyBytes_GET_SIZE(self.between)
+        cdef Py_ssize_t after = PyBytes_GET_SIZE(self.after), i
+        cdef bytes made, string
+        cdef char *to
+        cdef Span *span
+        size += self.count * (before + between + after)
+        for i in range(self.count):
+            size += width(number + 1 + i, _DECIMAL)
+        made = PyBytes_FromStringAndSize(NULL, width(size, _HEX) + 2 + size + 2)
+        to = put_number(PyBytes_AS_STRING(made), size, _HEX)
+        to = put(to, "\r\n", 2)
+        for i in range(self.count):
+            span = &self.strings[i]
+            to = put(to, PyBytes_AS_STRING(self.before), before)
+            to = put_number(to, number + 1 + i, _DECIMAL)
+            to = put(to, PyBytes_AS_STRING(self.between), between)
+            if span.has_escapes:
+                string = escaped[i]
+                to = put(to, PyBytes_AS_STRING(string), PyBytes_GET_SIZE(string))
+            else:
+                to = put(to, start + span.start - 1, span.end - span.start + 2)
             to = put(to, PyBytes_AS_STRING(self.after), after)
         put(to, "\r\n", 2)
         return made
@@ -233,23 +286,26 @@ cdef class Passed(_Frames):
         self.head, self.tail = passing.run.frame_head, passing.run.frame_tail
         self.renamed = passing.renamed if passing.renaming else None
 
-    def pass_chunks(self, bytes data not None):
-        cdef Py_ssize_t i
+    cdef bytes made_of(self, bytes data):
+        cdef Py_ssize_t i, end
         cdef Span span
         cdef const char *start = PyBytes_AS_STRING(data)
-        if not self.client.ready or not self.find(data):
-            return False
-        try:
-            for i in range(self.count):
-                span = self.strings[i]
+        for i in range(self.count):
+            span = self.strings[i]
+            try:
                 if span.has_escapes:
                     loads(data[span.start - 1 : span.end + 1])
                 elif not span.is_ascii:
                     PyUnicode_DecodeUTF8(start + span.start, span.end - span.start, NULL)
-        except ValueError:
-            return False
-        self.write(data if self.renamed is None else self.frames(data))
-        return True
+            except ValueError:
+                self.count = i
+                break
+        if not self.count:
+            return None
+        if self.renamed is not None:
+            return self.frames(data)
+        end = self.strings[self.count - 1].chunk_end
+        return data if end == PyBytes_GET_SIZE(data) else data[:end]
 
     cdef bytes frames(self, bytes data):
         """One chunk with all of them, renamed."""
@@ -264,3 +320,22 @@ cdef class Passed(_Frames):
 cdef inline char *put(char *to, const char *data, Py_ssize_t length) noexcept nogil:
     memcpy(to, data, length)
     return to + length
+
+
+cdef inline Py_ssize_t width(long long number, int base) noexcept nogil:
+    """How many digits it has; it is positive."""
+    cdef Py_ssize_t digits = 1
+    while number >= base:
+        number //= base
+        digits += 1
+    return digits
+
+
+cdef inline char *put_number(char *to, long long number, int base) noexcept nogil:
+    cdef char *end = to + width(number, base)
+    cdef char *at = end
+    while at > to:
+        at -= 1
+        at[0] = _DIGITS[number % base]
+        number //= base
+    return end

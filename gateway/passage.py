@@ -1,11 +1,9 @@
 """The short way of deltas through the gateway: compiled where `core/` is installed, else in Python."""
 
-from collections.abc import Callable
-
 from gateway import python_passage
 from gateway.http_protocol import Client
 from providers.core import CORE
-from providers.incoming import Alike
+from providers.incoming import Alike, Passage
 from translation.chat.passing import Passing
 from translation.responses.retelling import Retelling
 
@@ -13,12 +11,10 @@ _Retold = python_passage.Retold if CORE is None else CORE.Retold
 _Passed = python_passage.Passed if CORE is None else CORE.Passed
 
 
-def passage(alike: Alike[bytes] | None, client: Client | None) -> Callable[[bytes], bool] | None:
-    """A `Sink.pass_chunks` for what is alike; None where there is none."""
-    if client is None:
-        return None
+def passage(alike: Alike[bytes] | None, client: Client) -> Passage | None:
+    """One for what is alike; None where there is none."""
     if isinstance(alike, Retelling):
-        return _Retold(alike, client).pass_chunks
+        return _Retold(alike, client)
     if isinstance(alike, Passing):
-        return _Passed(alike, client).pass_chunks
+        return _Passed(alike, client)
     return None

@@ -5,18 +5,32 @@ read, checked, told and written in one call, without the HTTP parser and without
 same compiled, and takes several chunks at once.
 """
 
+from collections.abc import Mapping
 from time import monotonic
 from typing import Final
 
 from orjson import dumps, loads
 
 from gateway.http_protocol import Client
-from providers.chunked import SIZE_LINES
 from translation.chat.passing import Passing
 from translation.responses.retelling import Retelling
 
 _BACKSLASH: Final = ord("\\")
 _CRLF: Final = b"\r\n"
+_LONGEST: Final = 1024
+
+
+def _size_lines() -> dict[int, tuple[bytes, bytes]]:
+    lines = {}
+    for size in range(1, _LONGEST + 1):
+        lower, upper = b"%x\r\n" % size, b"%X\r\n" % size
+        lines[len(lower) + size + len(_CRLF)] = (lower, lower if lower == upper else upper)
+    return lines
+
+
+_SIZE_LINES: Final[Mapping[int, tuple[bytes, bytes]]] = _size_lines()
+"""Bytes of a whole chunk (RFC 9112, section 7.1) -> the line it begins with, its digits in lower and in upper case.
+Larger ones than deltas are left out, and so are lengths that no chunk has without needless zeros."""
 
 
 class Retold:
@@ -48,21 +62,21 @@ class Retold:
         self._wider_at = 0
         """From this number on `_size`, the bytes of a frame without its text, is a digit short."""
 
-    def pass_chunks(self, chunk: bytes) -> bool:
+    def pass_chunks(self, chunk: bytes, /) -> int:
         client = self._client
-        lines = SIZE_LINES.get(len(chunk))
+        lines = _SIZE_LINES.get(len(chunk))
         if lines is None or not (client.ready and chunk.startswith(lines) and chunk.endswith(self._tail)):
-            return False
+            return 0
         skipped = len(lines[0])
         if not chunk.startswith(self._head, skipped):
-            return False
+            return 0
         string = chunk[skipped + self._start : self._end]
         try:
             text = loads(string)
         except ValueError:
-            return False
+            return 0
         if not text:
-            return False
+            return 0
         if _BACKSLASH in string:
             # Without escapes it is encoded as it would be here.
             string = dumps(text)
@@ -76,7 +90,7 @@ class Retold:
         write_chunk = client.write_chunk
         write_chunk(self._template % (self._size + len(string), number, string))
         client.sent_at = monotonic()
-        return True
+        return len(chunk)
 
 
 class Passed:
@@ -88,14 +102,14 @@ class Passed:
         self._client = client
         self._piece_of = passing.piece_of
 
-    def pass_chunks(self, chunk: bytes) -> bool:
+    def pass_chunks(self, chunk: bytes, /) -> int:
         client = self._client
-        lines = SIZE_LINES.get(len(chunk))
+        lines = _SIZE_LINES.get(len(chunk))
         if lines is None or not (client.ready and chunk.startswith(lines) and chunk.endswith(_CRLF)):
-            return False
+            return 0
         came = chunk[len(lines[0]) : -len(_CRLF)]
         if (leaves := self._piece_of(came)) is None:
-            return False
+            return 0
         client.write_chunk(chunk if leaves is came else b"%x\r\n%b\r\n" % (len(leaves), leaves))
         client.sent_at = monotonic()
-        return True
+        return len(chunk)

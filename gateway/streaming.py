@@ -18,7 +18,7 @@ from gateway.passage import passage
 from gateway.raw_headers import raw_headers
 from gateway.recording import Recording
 from providers.errors import ProviderError
-from providers.incoming import Alike, Incoming, Iterated
+from providers.incoming import Alike, Incoming, Iterated, Passage
 from translation.errors import TranslationError
 from translation.json_types import Json
 from translation.sse import KEEP_ALIVE
@@ -90,7 +90,7 @@ class EventStream(Response):
         self._frames = wire if isinstance(wire, Incoming) else Iterated(wire.frames(), b"")
         self._take = self._frames.take
         self._alike: Alike[bytes] | None = None
-        self.pass_chunks: Callable[[bytes], bool] | None = None
+        self.passage: Passage | None = None
         self._recording = recording
         self._drain = drain
         self._keepalive_s = keepalive_s
@@ -147,6 +147,7 @@ class EventStream(Response):
         while not frames.ended:
             made = frames.take()
             if not (made or frames.ended):
+                self._find_passage()
                 await frames.arrival(self)
                 made = self._pushed()
             if made:
@@ -171,14 +172,17 @@ class EventStream(Response):
                 if self._frames.ended or self._frames.is_late or (made and not writer.write(made)):
                     self._unsent = made
                     return False
-                alike = self._frames.alike
-            if alike is not self._alike:
-                self._alike = alike
-                self.pass_chunks = passage(alike, writer)
+                self._find_passage()
         except Exception as failure:
             self._failure = failure
             return False
         return True
+
+    def _find_passage(self) -> None:
+        alike, writer = self._frames.alike, self._writer
+        if alike is not self._alike and writer is not None:
+            self._alike = alike
+            self.passage = passage(alike, writer)
 
     def _pushed(self) -> bytes:
         """What a push has left to do."""

@@ -8,8 +8,8 @@ import httptools
 import httpx
 
 from providers.arrival import Arrival
-from providers.chunked import whole_chunks
 from providers.incoming import Sink
+from providers.receiver import Receiver
 
 _HIGH_WATER = 256 * 1024
 """Bytes of a reply that wait unread before the socket is left alone, so that a slow reader holds its upstream back; no
@@ -28,11 +28,12 @@ class NotHttp(httpx.RemoteProtocolError):
     """What came from the server is no HTTP, or not any more."""
 
 
-class Connection(asyncio.Protocol):
+class Connection(Receiver, asyncio.Protocol):
     """Call `send`, then `take` until it is `whole`, then `rest`, which says whether to send again. Raises httpx's
     exceptions."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.idle_since = 0.0
         self.closed = False
         """Whether it can be used no more."""
@@ -41,10 +42,7 @@ class Connection(asyncio.Protocol):
         self.headers: list[tuple[bytes, bytes]] = []
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport
-        self._waiter: Arrival | None = None
         self._sink: Sink | None = None
-        # The same, as long as what came for it was one whole chunk after the other.
-        self._chunk_sink: Sink | None = None
         self._pieces: list[bytes] = []
         # Not a method: it is called for every chunk.
         self.on_body = self._pieces.append
@@ -64,6 +62,8 @@ class Connection(asyncio.Protocol):
         self._held = 0
         self._paused = False
         self._failure: Exception | None = None
+        self.between_chunks = False
+        self._may_pass_chunks = False
 
     async def send(self, request: bytes, read_timeout: float | None) -> None:
         """Write a request and wait for the head of its reply: then there are its `status` and `headers`."""
@@ -100,16 +100,16 @@ class Connection(asyncio.Protocol):
         """Nobody has anything more to do with its reply. Whether another request may be sent: the reply is read to its
         end, and the server keeps the connection open."""
         self.idle_since = monotonic()
-        self._waiter = None
+        self.waiter = None
         self._sink = None
-        self._chunk_sink = None
+        self.passage = None
         return self.whole and not self._pieces and not self.closed and self._failure is None and self._keeps_alive
 
     def close(self) -> None:
         """Hang up now, whatever is still on its way."""
         self._stop_timer()
         self._sink = None
-        self._chunk_sink = None
+        self.passage = None
         if not self.closed:
             self.closed = True
             self._transport.abort()
@@ -117,14 +117,14 @@ class Connection(asyncio.Protocol):
     def arrival(self, sink: Sink | None = None) -> Arrival:
         """Done when more has come that `sink` did not take, or nothing more will come. One at a time."""
         self._sink = sink
-        self._chunk_sink = None
-        self._waiter = Arrival(self._loop)
+        self.passage = sink.passage if sink is not None and self._may_pass_chunks and not self._pieces else None
+        self.waiter = Arrival(self._loop)
         if self._read_timeout is not None:
             self._waiting_since = monotonic()
             latest = self._waiting_since + self._read_timeout
             if self._timer is None or latest < self._timer_at:
                 self._check_silence_in(self._read_timeout)
-        return self._waiter
+        return self.waiter
 
     def _check_silence_in(self, seconds: float) -> None:
         self._stop_timer()
@@ -137,7 +137,7 @@ class Connection(asyncio.Protocol):
         self._timer = None
         if not self._is_awaited or self._read_timeout is None:
             return
-        left = self._waiting_since + self._read_timeout - monotonic()
+        left = max(self._waiting_since, self.passed_at) + self._read_timeout - monotonic()
         if left > 0.001:  # what a timer can tell
             self._check_silence_in(left)
         else:
@@ -151,12 +151,12 @@ class Connection(asyncio.Protocol):
 
     @property
     def _is_awaited(self) -> bool:
-        return self._waiter is not None and not self._waiter.done
+        return self.waiter is not None and not self.waiter.done
 
     def _wake(self) -> None:
         """Always the last thing a callback does: whoever waits goes on in here."""
-        if self._waiter is not None:
-            self._waiter.arrive()
+        if self.waiter is not None:
+            self.waiter.arrive()
 
     def _fail(self, failure: Exception) -> None:
         if self._failure is None:
@@ -165,15 +165,7 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)  # uvloop's own has no common class with it
 
-    def data_received(self, data: bytes) -> None:
-        waiter = self._waiter
-        if (chunk_sink := self._chunk_sink) is not None:
-            # The parser stands between two chunks, and still does if it never hears of one.
-            pass_chunks = chunk_sink.pass_chunks
-            if pass_chunks is not None and waiter is not None and not waiter.done and pass_chunks(data):
-                self._waiting_since = monotonic()
-                return
-            self._chunk_sink = None
+    def received(self, data: bytes) -> None:
         if not self._in_use:
             # Nobody asked: what comes next could be taken for the answer to another request.
             self.close()
@@ -189,18 +181,20 @@ class Connection(asyncio.Protocol):
         self._held += len(data)
         if self._held > _HIGH_WATER:
             self._hold_back()
+        more_may_follow = not (self.whole or self._paused) and self._failure is None
+        # Of a next chunk some of the first line may be here. Not with its end: the parser would have told of that.
+        self._may_pass_chunks = more_may_follow and self.between_chunks and data.endswith(b"\r\n")
         # As `_wake` is, the last thing done here.
+        waiter = self.waiter
         if waiter is None or waiter.done:
             return
         pieces = self._pieces
-        came = pieces[:]
         if len(pieces) > 1:
             pieces[:] = [b"".join(pieces)]
-        more_may_follow = not (self.whole or self._paused) and self._failure is None
         sink = self._sink
         if sink is not None and sink.push(pieces[0] if pieces and more_may_follow else b""):
-            if sink.pass_chunks is not None and whole_chunks(data, came):
-                self._chunk_sink = sink
+            if self._may_pass_chunks:
+                self.passage = sink.passage
             pieces.clear()
             self._held = 0
             self._waiting_since = monotonic()

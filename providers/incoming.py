@@ -8,6 +8,15 @@ T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 
+class Passage(Protocol):
+    """Deals with whole chunks of a body (RFC 9112, section 7.1) as they came, framing and all."""
+
+    def pass_chunks(self, read: bytes, /) -> int:
+        """How many bytes of the read were dealt with, from the first, which begins a chunk, to the end of one; possibly
+        none. Never waits, and what it raises ends the connection."""
+        ...
+
+
 class Sink(Protocol):
     """Deals with what comes on the spot, or leaves it to the task that waits. Never waits, and what it raises ends the
     connection.
@@ -15,9 +24,8 @@ class Sink(Protocol):
     Waking a task for a piece costs more than all that is done with it, where pieces come one by one.
     """
 
-    pass_chunks: Callable[[bytes], bool] | None
-    """Takes what has come of a body in chunks (RFC 9112, section 7.1) as it came, where it is whole chunks: the first
-    begins with it, the last ends with it. After False nothing was done, and `push` is asked."""
+    passage: Passage | None
+    """A shorter way for what has come; whatever it leaves is for `push`."""
 
     def push(self, read: bytes) -> bool:
         """Take what has come; False leaves it.

@@ -85,9 +85,9 @@ def run() -> TextRun:
     return run
 
 
-def passing(way: Any, alike: Retelling | Passing, peer: Peer) -> Callable[[bytes], bool]:
+def passing(way: Any, alike: Retelling | Passing, peer: Peer) -> Callable[[bytes], int]:
     kind = way.Retold if isinstance(alike, Retelling) else way.Passed
-    pass_chunks: Callable[[bytes], bool] = kind(alike, peer).pass_chunks
+    pass_chunks: Callable[[bytes], int] = kind(alike, peer).pass_chunks
     return pass_chunks
 
 
@@ -169,11 +169,9 @@ OTHERS = {
     "a bare line end": chunked(frame("two").replace(b"two", b"t\nwo")),
     "half an escape": chunked(frame("two").replace(b"two", b"two\\")),
     "bytes that are no text": chunked(frame("two").replace(b"two", b"\xff")),
-    "another kind behind it": chunked(frame("two")) + chunked(b"data: [DONE]\n\n"),
-    "the end behind it": chunked(frame("two")) + b"0\r\n\r\n",
     "no line end behind it": chunked(frame("two"))[:-2] + b"xx",
     "a part of a chunk": chunked(frame("two"))[:-1],
-    "a part of another behind it": chunked(frame("two")) + b"1",
+    "a part of a size": b"1",
     "a chunk that says less than it has": b"3\r\n%b\r\n" % frame("two"),
     "a chunk that says more than it has": b"fffffff\r\n%b\r\n" % frame("two"),
     "a chunk that says more than there is": b"ffffffff\r\n%b\r\n" % frame("two"),
@@ -193,9 +191,23 @@ def test_anything_else_is_left(way: Any, data: bytes) -> None:
     assert encoder.feed([Delta(0, 0, "end")]) == begun().feed([Delta(0, 0, "end")])
 
 
+@EITHER
+@pytest.mark.parametrize(
+    "data", [data for data in OTHERS.values() if data], ids=[name for name in OTHERS if OTHERS[name]]
+)
+def test_what_comes_behind_chunks_of_the_run_is_left(way: Any, data: bytes) -> None:
+    first = b"".join(chunked(frame(text)) for text in ("two", "drei\n"))
+    taken = 0 if way is python_passage else len(first)
+    short, long, peer, other = begun(), begun(), Peer(), Peer()
+    assert passing(way, short.retelling(run()), peer)(first + data) == taken
+    assert passing(way, Passing(run(), ()), other)(first + data) == taken
+    assert peer.body == (long.feed([Delta(0, 0, "two"), Delta(0, 0, "drei\n")]) if taken else b"")
+    assert bytes(other.written) == first[:taken]
+    assert short.feed([Delta(0, 0, "end")]) == long.feed([Delta(0, 0, "end")])
+
+
 NOT_ONE_TEXT = {
     "an empty one": chunked(frame("")),
-    "an empty one behind another": chunked(frame("two")) + chunked(frame("")),
     "two in a chunk": chunked(frame("two") * 2),
 }
 
@@ -233,17 +245,16 @@ def test_names_are_changed_in_what_is_passed(way: Any) -> None:
 
 def test_there_is_one_for_each_kind_of_what_is_alike() -> None:
     for alike in (begun().retelling(run()), Passing(run(), ())):
-        pass_chunks = passage(alike, cast("Client", peer := Peer()))
-        assert pass_chunks is not None
-        assert pass_chunks(chunked(frame("two")))
+        way = passage(alike, cast("Client", peer := Peer()))
+        assert way is not None
+        assert way.pass_chunks(data := chunked(frame("two"))) == len(data)
         assert peer.written
 
 
-def test_there_is_none_without_a_client_or_anything_alike() -> None:
+def test_there_is_none_without_anything_alike() -> None:
     class Other:
         def piece_of(self, read: bytes) -> bytes | None:
             raise AssertionError(read)
 
-    assert passage(Passing(run(), ()), None) is None
     assert passage(None, cast("Client", Peer())) is None
     assert passage(Other(), cast("Client", Peer())) is None

@@ -1,0 +1,46 @@
+"""What takes a read from the socket first; `core/` has the same compiled."""
+
+import asyncio
+from abc import abstractmethod
+from time import monotonic
+
+from providers.arrival import Arrival
+from providers.incoming import Passage
+
+
+class Receiver(asyncio.Protocol):
+    """Gives what comes to a passage for as long as there is one that takes it, then to `received`.
+
+    It hears of chunks from the parser that `received` feeds.
+    """
+
+    def __init__(self) -> None:
+        self.passage: Passage | None = None
+        """Set only while `received` stands between two chunks: it still does if it never hears of one."""
+        self.waiter: Arrival | None = None
+        """Who is told when `received` leaves something, if it has been given leave to pass."""
+        self.passed_at = 0.0
+        """When the last read was passed whole, on the monotonic clock."""
+        self.between_chunks = False
+        """Whether the end of a chunk is the last of which the parser has told: part of a next one's first line may
+        have come."""
+
+    @abstractmethod
+    def received(self, data: bytes) -> None:
+        """Read it in full."""
+
+    def data_received(self, data: bytes) -> None:
+        if self.passage is not None and self.waiter is not None:
+            passed = 0 if self.waiter.done else self.passage.pass_chunks(data)
+            if passed == len(data):
+                self.passed_at = monotonic()
+                return
+            self.passage = None
+            data = data[passed:]
+        self.received(data)
+
+    def on_chunk_header(self) -> None:
+        self.between_chunks = False
+
+    def on_chunk_complete(self) -> None:
+        self.between_chunks = True
