@@ -56,9 +56,9 @@ class WireProvider:
             body,
             losses,
             self._spoken.decoder_of(turn, profile),
-            stream=turn.stream,
-            framing=self._spoken.framing,
-            check=self._check_of(turn),
+            turn.stream,
+            self._spoken.framing,
+            self._check_of(turn),
         )
 
     def relay(self, dialect: Dialect, body: Json) -> "WireRelay":
@@ -95,6 +95,14 @@ class WireExchange(Incoming[Batch]):
     """One lowered turn. Its pieces are the events of each upstream read, ending in Finished or Failed."""
 
     ended = False
+    _reply: Reply | None = None
+    """A stream's; of one `_frames` and `_closing` are too."""
+    _frames: Frames
+    _closing: Closing | None = None
+    _said: list[Event]
+    """By an answer that came whole."""
+    _is_whole = False
+    _wait_until: float | None = None
 
     def __init__(
         self,
@@ -103,7 +111,6 @@ class WireExchange(Incoming[Batch]):
         body: Json,
         losses: Sequence[Loss],
         decoder: Decoder,
-        *,
         stream: bool,
         framing: Framing,
         check: Check | None = None,
@@ -113,16 +120,9 @@ class WireExchange(Incoming[Batch]):
         self._path = path
         self._body = body
         self._decoder = decoder
-        self._closing: Closing | None = None
         self._stream = stream
         self._framing = framing
-        self._frames: Frames
-        """Of a stream, as is `_closing`."""
         self._check = check
-        self._reply: Reply | None = None
-        self._said: list[Event] = []
-        self._is_whole = False
-        self._wait_until: float | None = None
 
     def batches(self) -> AsyncGenerator[Batch, None]:
         return self.each()

@@ -79,16 +79,22 @@ class PartState:
 class ItemState:
     """One item from `ItemStarted` to `ItemEnded`. Never changes the objects the events carry."""
 
-    __slots__ = ("_final", "own", "parts", "start", "type")
+    __slots__ = ("_final", "_own", "parts", "start", "type")
 
     def __init__(self, start: Item) -> None:
         self.start = start
         self.type: str = start["type"]
         self.parts: list[PartState] = []
         channel = CHANNELS.get((self.type, None))
-        self.own = PartState(start, channel and channel.key)
-        """The item's own text."""
+        self._own = None if channel is None else PartState(start, channel.key)
         self._final: Item | None = None
+
+    @property
+    def own(self) -> PartState:
+        """The item's own text. Few types have one; what is said of it in others leads nowhere."""
+        if self._own is None:
+            self._own = PartState(self.start, None)
+        return self._own
 
     def start_part(self, part: Json) -> PartState:
         channel = CHANNELS.get((self.type, part.get("type")))
@@ -134,7 +140,7 @@ class ItemState:
         """The item as it is now."""
         if self._final is not None:
             return self._final
-        whole = self.own.snapshot()
+        whole = self.start if self._own is None else self._own.snapshot()
         lists: dict[str, list[Json]] = {}
         for part in self.parts:
             lists.setdefault(_LISTS.get(part.start.get("type", ""), "content"), []).append(part.snapshot())

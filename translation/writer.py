@@ -140,7 +140,7 @@ class ItemWriter:
             return events
         for key in list(self._calls):
             events += self.close_call(key)
-        return [*events, *self.close_block(status)]
+        return events + self.close_block(status)
 
     def ending(self, reason: FinishReason, raw_reason: str | None, usage: Usage | None) -> Finished | Failed:
         """What a turn ends in once all is closed. An end nobody here knows, with nothing said before it, is a failure:

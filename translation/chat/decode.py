@@ -142,7 +142,8 @@ class ChatDecoder:
         if reason in ("stop", "tool_calls"):  # upstreams say `stop` after calls, and `tool_calls` where none came
             reason = "tool_calls" if self._has_called else "stop"
         raw_reason = None if self._reason == _WHOLE else self._reason
-        return [*events, self._writer.ending(reason, raw_reason, self.usage)]
+        events.append(self._writer.ending(reason, raw_reason, self.usage))
+        return events
 
     def _only_text(self, chunk: Json) -> tuple[str, str] | None:
         """(field, text) of a chunk that says nothing new but one text: nine in ten, so they are not read in full."""
@@ -185,7 +186,7 @@ class ChatDecoder:
             if choices is None and "usage" not in chunk and chunk.get("object") != "chat.completion.chunk":
                 raise ProtocolViolation("the upstream sent a JSON object that is not a chat completion")
             self.state = State.STREAMING
-            events.append(Started(model=chunk.get("model") or "", upstream_id=chunk.get("id")))
+            events.append(Started(chunk.get("model") or "", chunk.get("id")))
         if usage := chunk.get("usage"):
             events += self._count(usage)
         for key in FACTS:
@@ -341,7 +342,7 @@ class ChatDecoder:
         if not isinstance(reported, dict):
             return []
         self.usage = read_usage(reported, self.usage)
-        return [Noted(usage=self.usage)]
+        return [Noted(self.usage)]
 
     def _fail(self, failed: Failed) -> list[Event]:
         self.state = State.ENDED

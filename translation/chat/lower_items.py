@@ -46,10 +46,8 @@ class _Messages:
         self._items = items
         self._profile = profile
         self._losses = losses
-        self._outputs: dict[str, deque[int]] = defaultdict(deque)
-        for index, item in enumerate(items):
-            if item.get("type") in OUTPUTS:
-                self._outputs[item.get("call_id") or ""].append(index)
+        self._outputs: dict[str, deque[int]] | None = None
+        """Where the outputs of calls are, by their ids; known once there was a call."""
         self._answered: set[int] = set()
         self._calls: list[int] = []
         """Items that are calls of the last message and wait for their outputs."""
@@ -139,8 +137,9 @@ class _Messages:
 
     def _output_of(self, call: int) -> int:
         call_id = self._items[call]["call_id"]
-        waiting = self._outputs[call_id]
-        if waiting:
+        if self._outputs is None:
+            self._outputs = _places_of_outputs(self._items)
+        if waiting := self._outputs[call_id]:
             # It stands after the call: one before it would have been refused when its turn came.
             index = waiting.popleft()
             self._answered.add(index)
@@ -213,6 +212,14 @@ class _Messages:
             assistant.put_before("content", f"<think>\n{text}\n</think>\n\n")
         else:
             assistant.add("reasoning" if field == "reasoning_details" else field, text)
+
+
+def _places_of_outputs(items: Sequence[Item]) -> dict[str, deque[int]]:
+    places: dict[str, deque[int]] = defaultdict(deque)
+    for index, item in enumerate(items):
+        if item.get("type") in OUTPUTS:
+            places[item.get("call_id") or ""].append(index)
+    return places
 
 
 _SYSTEM: Final = ("system", "developer")

@@ -1,5 +1,7 @@
 """Token counts as chat upstreams report them. They differ in where the details are."""
 
+from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, Final
 
 from translation.counts import at_most, read_count
@@ -33,8 +35,8 @@ def read_usage(reported: Json, before: Usage | None = None) -> Usage:
     Counts never fall and are never negative, and no part is larger than its whole. `raw` is the object as it came.
     """
     counts: dict[str, int | None] = dict.fromkeys(("input", "output", "cache_read", "cache_write", "reasoning"))
-    for name, key, inner in _PLACES:
-        if key not in reported or counts[name] is not None:
+    for name, key, inner in _places_in(*reported):
+        if counts[name] is not None:
             continue
         found: Any = reported[key]
         if inner is not None:
@@ -50,3 +52,9 @@ def read_usage(reported: Json, before: Usage | None = None) -> Usage:
     return Usage(
         counts["input"], counts["output"], counts["cache_read"], counts["cache_write"], counts["reasoning"], reported
     )
+
+
+@lru_cache(64)
+def _places_in(*keys: str) -> Sequence[tuple[str, str, str | None]]:
+    """Those that an object with these keys has. An upstream's objects all have the same keys, or nearly."""
+    return tuple(place for place in _PLACES if place[1] in keys)

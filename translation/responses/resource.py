@@ -72,8 +72,12 @@ def new_response(body: Json, *, response_id: str, created_at: int, model: str) -
     response["metadata"] = body.get("metadata") or {}
     response["output"] = []
     response["previous_response_id"] = body.get("previous_response_id")
-    response["reasoning"] = {"effort": None, "summary": None, **_without_nulls(body.get("reasoning"))}
-    response["text"] = {"format": {"type": "text"}, **_without_nulls(body.get("text"))}
+    response["reasoning"] = {"effort": None, "summary": None}
+    if reasoning := body.get("reasoning"):
+        response["reasoning"] |= _without_nulls(reasoning)
+    response["text"] = {"format": {"type": "text"}}
+    if text := body.get("text"):
+        response["text"] |= _without_nulls(text)
     response["tools"] = [_read_back(tool) for tool in body["tools"]] if body.get("tools") else []
     for key, value in body.items():
         if key in _GIVEN and value is not None:
@@ -81,8 +85,8 @@ def new_response(body: Json, *, response_id: str, created_at: int, model: str) -
     return response
 
 
-def _without_nulls(given: Json | None) -> Json:
-    return {key: value for key, value in given.items() if value is not None} if given else {}
+def _without_nulls(given: Json) -> Json:
+    return {key: value for key, value in given.items() if value is not None}
 
 
 def _read_back(tool: Json) -> Json:

@@ -30,20 +30,18 @@ def write(usage: Usage | None, upstream: Json | None = None) -> Json | None:
     """
     if usage is None or (usage.input is None and usage.output is None):
         return None
-    upstream = upstream or {}
     input_tokens, output_tokens = usage.input or 0, usage.output or 0
-    return {
-        **upstream,
+    read_from = {"cached_tokens": usage.cache_read or 0, "cache_write_tokens": usage.cache_write or 0}
+    written = {"reasoning_tokens": usage.reasoning or 0}
+    told = {
         "input_tokens": input_tokens,
-        "input_tokens_details": {
-            **(upstream.get("input_tokens_details") or {}),
-            "cached_tokens": usage.cache_read or 0,
-            "cache_write_tokens": usage.cache_write or 0,
-        },
+        "input_tokens_details": read_from,
         "output_tokens": output_tokens,
-        "output_tokens_details": {
-            **(upstream.get("output_tokens_details") or {}),
-            "reasoning_tokens": usage.reasoning or 0,
-        },
+        "output_tokens_details": written,
         "total_tokens": input_tokens + output_tokens,
     }
+    if not upstream:
+        return told
+    told["input_tokens_details"] = {**(upstream.get("input_tokens_details") or {}), **read_from}
+    told["output_tokens_details"] = {**(upstream.get("output_tokens_details") or {}), **written}
+    return {**upstream, **told}
