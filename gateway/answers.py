@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import orjson
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
+from starlette.types import Send
 
 from gateway import errors
 from gateway.edge import Sending
@@ -13,7 +13,9 @@ from gateway.raw_headers import raw_headers
 from translation.json_types import Json
 
 
-class _JsonAnswer(Response):
+class JsonAnswer(Response):
+    """One that is whole."""
+
     body: bytes
 
     def __init__(self, body: bytes, status: int, headers: Mapping[str, str]) -> None:
@@ -27,14 +29,13 @@ class _JsonAnswer(Response):
         if headers:
             self.raw_headers += raw_headers(headers)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if self.status_code == 200 and isinstance(send, Sending) and send.answer(self.raw_headers, self.body):
-            return
-        await super().__call__(scope, receive, send)
+    def sent_at_once(self, send: Send) -> bool:
+        """Send it in one write, without a coroutine. False: nothing was sent."""
+        return self.status_code == 200 and isinstance(send, Sending) and send.answer(self.raw_headers, self.body)
 
 
-def json_answer(body: Json, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    return _JsonAnswer(orjson.dumps(body), status, headers or {})
+def json_answer(body: Json, status: int = 200, headers: Mapping[str, str] | None = None) -> JsonAnswer:
+    return JsonAnswer(orjson.dumps(body), status, headers or {})
 
 
 def error_answer(error: Exception) -> Response:

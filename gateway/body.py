@@ -19,6 +19,14 @@ _DISCARD_S = 1.0
 
 async def read_json(scope: Scope, receive: Receive, *, max_bytes: int, max_depth: int, deadline_s: float) -> Json:
     """The body as one JSON object. Raises the GatewayErrors named in the import list, or ClientLeft."""
+    if (came := json_that_came(scope, max_bytes=max_bytes, max_depth=max_depth)) is not None:
+        return came
+    body = await _arriving(receive, headers_of(scope), max_bytes, deadline_s)
+    return parse(body, max_depth=max_depth)
+
+
+def json_that_came(scope: Scope, *, max_bytes: int, max_depth: int) -> Json | None:
+    """The same without waiting; None where there is something to wait for."""
     headers = headers_of(scope)
     if (encoding := headers.get(b"content-encoding")) is not None and encoding.lower() != b"identity":
         said = encoding.decode("latin-1")
@@ -26,8 +34,8 @@ async def read_json(scope: Scope, receive: Receive, *, max_bytes: int, max_depth
     client: Client | None = scope.get(CLIENT)
     body = None if client is None else client.body()
     if body is None:
-        body = await _arriving(receive, headers, max_bytes, deadline_s)
-    elif len(body) > max_bytes:
+        return None
+    if len(body) > max_bytes:
         raise _too_large(max_bytes)
     return parse(body, max_depth=max_depth)
 

@@ -7,7 +7,7 @@ import structlog
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from gateway.answers import error_answer
+from gateway.answers import JsonAnswer, error_answer
 from gateway.errors import GatewayError, NotFound
 from gateway.guard import ClientLeft
 from providers.errors import ProviderError
@@ -42,7 +42,8 @@ class Direct:
             return
         try:
             response = await handler(scope, receive)
-            await response(scope, receive, send)
+            if not (isinstance(response, JsonAnswer) and response.sent_at_once(send)):
+                await response(scope, receive, send)
         except ClientLeft:
             return
         except (GatewayError, ProviderError, TranslationError) as error:

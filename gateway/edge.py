@@ -2,15 +2,16 @@
 
 import time
 from collections.abc import Sequence
-from os import urandom
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gateway.http_protocol import CLIENT, Client
 from gateway.logs import log_request, note_only
 from gateway.raw_headers import headers_of
+from providers.new_id import random_bits
 
 _MAX_ID_CHARS = 128
+_ID_DIGITS = 32
 
 _WRAPPED = frozenset({"http", "websocket"})
 _HEADS = frozenset({"http.response.start", "websocket.accept", "websocket.http.response.start"})
@@ -68,7 +69,7 @@ class Edge:
             await self._app(scope, receive, send)
             return
         given = headers_of(scope).get(b"x-request-id")
-        request_id = (given and _plain(given)) or f"req_{urandom(16).hex()}"
+        request_id = (given and _plain(given)) or f"req_{random_bits()[:_ID_DIGITS]}"
         began = time.perf_counter_ns()
         sending = Sending(send, scope.get(CLIENT), request_id)
         scope[BODY_SEND] = send

@@ -159,6 +159,9 @@ class HttpProtocol(HttpToolsProtocol):
     _idle_since: float | None = None
     """When the last reply ended, if nothing has come since."""
     _idle_timer: asyncio.TimerHandle | None = None
+    _path_url = b""
+    _path = ""
+    """Of the last address that was a plain path: the requests of a connection mostly have one and the same."""
 
     def on_response_complete(self) -> None:
         self.server_state.total_requests += 1
@@ -193,8 +196,9 @@ class HttpProtocol(HttpToolsProtocol):
         # Half of what uvicorn does here is for requests that are not plain: without it a whole answer takes a fortieth
         # less. A test holds this against uvicorn's own.
         scope, parser, before = self.scope, self.parser, self.cycle
+        path = self._path if self.url == self._path_url else self._read_path()
         if (
-            _PLAIN_PATH(self.url) is None
+            path is None
             or self.root_path
             or self.limit_concurrency is not None
             or parser.should_upgrade()
@@ -205,7 +209,7 @@ class HttpProtocol(HttpToolsProtocol):
         http_version = parser.get_http_version()
         scope["http_version"] = http_version
         scope["method"] = parser.get_method().decode()
-        scope["path"] = self.url.decode()
+        scope["path"] = path
         scope["raw_path"] = self.url
         scope["query_string"] = b""
         self.cycle = RequestResponseCycle(
@@ -222,6 +226,13 @@ class HttpProtocol(HttpToolsProtocol):
             self.on_response_complete,
         )
         self._start_asgi_task(self.cycle, self.app)
+
+    def _read_path(self) -> str | None:
+        """That of an address which is nothing else."""
+        if _PLAIN_PATH(self.url) is None:
+            return None
+        self._path_url, self._path = self.url, self.url.decode()
+        return self._path
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         scope: dict[str, Any] = cycle.scope  # type: ignore[assignment]

@@ -10,7 +10,7 @@ from starlette.types import Receive, Scope
 from gateway.answers import json_answer
 from gateway.auth import Authenticator, Principal
 from gateway.background import JobRunner
-from gateway.body import read_json
+from gateway.body import json_that_came, read_json
 from gateway.catalogue import Catalogue
 from gateway.contexts import Contexts
 from gateway.endpoints import Endpoint
@@ -74,7 +74,9 @@ class Service:
         headers = headers_of(scope)
         principal = self._asking(headers)
         strict = is_strict(headers)
-        body = await self._read(scope, receive)
+        body = json_that_came(scope, max_bytes=self._max_body_bytes, max_depth=self._max_depth)
+        if body is None:
+            body = await self._read(scope, receive)
         opened = await self.open(endpoint, principal, body, strict=strict)
         if opened.job is not None:
             return await self._answer_ahead(opened, opened.job)

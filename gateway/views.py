@@ -53,7 +53,9 @@ def shown(dialect: Dialect, body: Json, kept: Keeping) -> Json:
     """`body` as the reply reads it back: what was asked of this server's state, as it was done."""
     if dialect == "chat":
         return body
-    view = {**body, "store": kept.stored, "background": kept.background}
+    view = body.copy()
+    view["store"] = kept.stored
+    view["background"] = kept.background
     if isinstance(conversation := body.get("conversation"), str):
         view["conversation"] = {"id": conversation}
     return view
