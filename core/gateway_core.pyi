@@ -1,4 +1,6 @@
-from gateway.http_protocol import Client
+from collections.abc import Callable
+
+from providers.arrival import Arrival
 from providers.incoming import Passage
 from translation.chat.passing import Passing
 from translation.responses.retelling import Retelling
@@ -7,6 +9,7 @@ VERSION: int
 
 class Receiver:
     passage: Passage | None
+    waiter: Arrival | None
     passed_at: float
     between_chunks: bool
 
@@ -15,10 +18,15 @@ class Receiver:
     def on_chunk_header(self) -> None: ...
     def on_chunk_complete(self) -> None: ...
 
+class Outlet:
+    ready: bool
+    write_chunk: Callable[[bytes], None]
+    sent_at: float
+
 class Retold:
-    def __init__(self, retelling: Retelling, client: Client) -> None: ...
+    def __init__(self, retelling: Retelling, client: Outlet) -> None: ...
     def pass_chunks(self, data: bytes, /) -> int: ...
 
 class Passed:
-    def __init__(self, passing: Passing, client: Client) -> None: ...
+    def __init__(self, passing: Passing, client: Outlet) -> None: ...
     def pass_chunks(self, data: bytes, /) -> int: ...

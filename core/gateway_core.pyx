@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""What `providers/python_receiver.py` and `gateway/python_passage.py` do, compiled, and for reads of several chunks too. There
+"""What `providers/python_receiver.py`, `gateway/outlet.py` and `gateway/python_passage.py` do, compiled, and for reads of several chunks too. There
 are its promises; tests/unit hold both to them (docs/adr/0023)."""
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
@@ -11,7 +11,7 @@ from time import monotonic
 
 from orjson import dumps, loads
 
-VERSION = 2  # another one with any change of what is promised here: see providers/core.py
+VERSION = 3  # another one with any change of what is promised here: see providers/core.py
 
 cdef enum:
     _MOST_DIGITS = 7  # of a chunk's size: no read has 256 MiB
@@ -138,10 +138,18 @@ cdef class Receiver:
         self.between_chunks = True
 
 
+cdef class Outlet:
+    """What a passage needs of who is written to."""
+
+    cdef public bint ready
+    cdef public object write_chunk
+    cdef public double sent_at
+
+
 cdef class _Frames:
     """What comes begins with whole chunks, each a frame of one run."""
 
-    cdef object client
+    cdef Outlet client
     cdef bytes head, tail
     cdef Span *strings  # of the last read, without their quotes
     cdef Py_ssize_t room, count
@@ -205,7 +213,7 @@ cdef class Retold(_Frames):
     cdef object encoder, append
     cdef bytes before, between, after  # of an event: up to its number, from there to its text, and behind
 
-    def __init__(self, retelling, client):
+    def __init__(self, retelling, Outlet client not None):
         self.client = client
         self.encoder = retelling.encoder
         self.append = retelling.append
@@ -281,7 +289,7 @@ cdef class Passed(_Frames):
 
     cdef object renamed
 
-    def __init__(self, passing, client):
+    def __init__(self, passing, Outlet client not None):
         self.client = client
         self.head, self.tail = passing.run.frame_head, passing.run.frame_tail
         self.renamed = passing.renamed if passing.renaming else None

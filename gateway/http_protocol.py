@@ -9,6 +9,8 @@ from typing import Any, Final
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
+from gateway.outlet import Outlet
+
 CLIENT: Final = "gateway.client"
 """Scope key of a request's `Client`; other servers have none."""
 
@@ -24,23 +26,20 @@ _END = b"0\r\n\r\n"
 """Of a body in chunks."""
 
 
-class Client:
+class Client(Outlet):
     """Who sent one request, as near as this server can be to them.
 
     What it says no to, it has left as it was: it then goes through the server's own `receive` and `send`.
     """
 
-    __slots__ = ("_cycle", "_left", "loop", "ready", "sent_at", "tell", "write_chunk")
+    __slots__ = ("_cycle", "_left", "loop", "tell")
 
     def __init__(self, cycle: RequestResponseCycle, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
         self._cycle = cycle
         self.ready = not cycle.flow.write_paused
-        """Whether a piece would be sent now."""
-        self.write_chunk: Callable[[bytes], None] = cycle.transport.write
-        """Sends one chunk of a body, framed as such; for whoever may `write`."""
+        self.write_chunk = cycle.transport.write
         self.sent_at = 0.0
-        """When the last piece was sent, on the monotonic clock."""
         # Not the cycle's own word: the server gives it only to the last of requests that were sent in a row.
         self._left = False
         self.tell: Callable[[], None] | None = None

@@ -1,7 +1,7 @@
 """The short way of deltas through the gateway: compiled where `core/` is installed, else in Python."""
 
 from gateway import python_passage
-from gateway.http_protocol import Client
+from gateway.outlet import Outlet
 from providers.core import CORE
 from providers.incoming import Alike, Passage
 from translation.chat.passing import Passing
@@ -11,7 +11,7 @@ _Retold = python_passage.Retold if CORE is None else CORE.Retold
 _Passed = python_passage.Passed if CORE is None else CORE.Passed
 
 
-def passage(alike: Alike[bytes] | None, client: Client) -> Passage | None:
+def passage(alike: Alike[bytes] | None, client: Outlet) -> Passage | None:
     """One for what is alike; None where there is none."""
     if isinstance(alike, Retelling):
         return _Retold(alike, client)

@@ -11,7 +11,7 @@ from typing import Final
 
 from orjson import dumps, loads
 
-from gateway.http_protocol import Client
+from gateway.outlet import Outlet
 from translation.chat.passing import Passing
 from translation.responses.retelling import Retelling
 
@@ -49,7 +49,7 @@ class Retold:
         "_wider_at",
     )
 
-    def __init__(self, retelling: Retelling, client: Client) -> None:
+    def __init__(self, retelling: Retelling, client: Outlet) -> None:
         run = retelling.run
         self._client = client
         self._encoder = retelling.encoder
@@ -98,7 +98,7 @@ class Passed:
 
     __slots__ = ("_client", "_piece_of")
 
-    def __init__(self, passing: Passing, client: Client) -> None:
+    def __init__(self, passing: Passing, client: Outlet) -> None:
         self._client = client
         self._piece_of = passing.piece_of
 

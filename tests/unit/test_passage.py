@@ -1,7 +1,7 @@
 """A delta that comes alone leaves as it would have by the long way, in a chunk of its own; anything else is left."""
 
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 import orjson
 import pytest
@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway import python_passage
-from gateway.http_protocol import Client
+from gateway.outlet import Outlet
 from gateway.passage import passage
 from providers.core import CORE
 from tests.unit.chat_chunks import chunk, said
@@ -37,8 +37,8 @@ HEAD = new_response({"model": "m", "input": "hi"}, response_id="resp_1", created
 NEVER = 0.0
 
 
-class Peer:
-    """What a passage asks of a `Client`."""
+class Peer(Outlet):
+    """Keeps what is written to it."""
 
     def __init__(self) -> None:
         self.ready = True
@@ -245,7 +245,7 @@ def test_names_are_changed_in_what_is_passed(way: Any) -> None:
 
 def test_there_is_one_for_each_kind_of_what_is_alike() -> None:
     for alike in (begun().retelling(run()), Passing(run(), ())):
-        way = passage(alike, cast("Client", peer := Peer()))
+        way = passage(alike, peer := Peer())
         assert way is not None
         assert way.pass_chunks(data := chunked(frame("two"))) == len(data)
         assert peer.written
@@ -256,5 +256,5 @@ def test_there_is_none_without_anything_alike() -> None:
         def piece_of(self, read: bytes) -> bytes | None:
             raise AssertionError(read)
 
-    assert passage(None, cast("Client", Peer())) is None
-    assert passage(Other(), cast("Client", Peer())) is None
+    assert passage(None, Peer()) is None
+    assert passage(Other(), Peer()) is None
