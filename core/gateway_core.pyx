@@ -103,13 +103,14 @@ cdef class Receiver:
 
     cdef Py_ssize_t pass_on(self, bytes data) except -1:
         cdef Py_ssize_t passed = 0
-        if self.passage is None:
+        passage = self.passage  # held, whatever becomes of it meanwhile
+        if passage is None:
             return 0
         if not self.waiter.done:
-            if isinstance(self.passage, _Frames):
-                passed = (<_Frames>self.passage).pass_chunks(data)
+            if isinstance(passage, _Frames):
+                passed = (<_Frames>passage).pass_chunks(data)
             else:
-                passed = self.passage.pass_chunks(data)
+                passed = passage.pass_chunks(data)
             if passed == PyBytes_GET_SIZE(data):
                 self.passed_at = monotonic()
                 return passed
