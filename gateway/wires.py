@@ -60,6 +60,7 @@ class Relay(Protocol):
 class TranslatedWire(Incoming[bytes]):
     """Upstream events, encoded."""
 
+    alike: Retelling | None = None
     ended = False
 
     def __init__(
@@ -80,7 +81,6 @@ class TranslatedWire(Incoming[bytes]):
         self._retell: Callable[[Run], Retelling] | None = getattr(encoder, "retelling", None)
         # What is mapped is looked at event by event.
         self._running = exchange if calls is None and isinstance(exchange, WireExchange) else None
-        self._retelling: Retelling | None = None
         self._failed: Failed | None = None
         self._ending: Batch = ()
 
@@ -99,7 +99,7 @@ class TranslatedWire(Incoming[bytes]):
         batch = self._take()
         self.is_late = self._batches.is_late
         if not batch:
-            self.alike = None
+            self._look_ahead()
             if self._batches.ended:
                 raise ProtocolViolation("the upstream's turn stopped without an end")
             return b""
@@ -108,20 +108,21 @@ class TranslatedWire(Incoming[bytes]):
         if not self.has_content:
             self.has_content = has_content(batch)
         frames = self._encode(batch)
-        if self._running is not None and self._retell is not None:
-            self.alike = self._retelling_of(self._running.run, self._retell)
+        self._look_ahead()
         if self._encoder.ended:
             self.ended = True
             self._ending = batch
             self._failed = self._encoder.failed
         return frames
 
-    def _retelling_of(self, run: Run | None, retell: Callable[[Run], Retelling]) -> Retelling | None:
+    def _look_ahead(self) -> None:
+        if self._running is None or self._retell is None:
+            return
+        run = self._running.run
         if run is None:
-            return None
-        if self._retelling is None or self._retelling.run is not run:
-            self._retelling = retell(run)
-        return self._retelling
+            self.alike = None
+        elif self.alike is None or self.alike.run is not run:
+            self.alike = self._retell(run)
 
     def arrival(self, sink: Sink | None = None) -> Awaitable[None]:
         return self._batches.arrival(sink)

@@ -98,6 +98,7 @@ STREAMS: dict[str, tuple[list[bytes], int]] = {
     "several in a read": (reads_of([ROLE, said("a"), *[said("b")] * 6, STOP], 2), 3),
     "empty ones": (reads_of([ROLE, said("a"), said(""), said("b"), STOP], 1), 2),
     "cut in two": ([*reads_of([ROLE, said("a")], 1)[:2], B[:-9], B[-9:], *reads_of([STOP], 1)], 0),
+    "nothing in between": ([*reads_of([ROLE, said("a")], 1)[:2], b"", B, *reads_of([STOP], 1)], 1),
     "another kind in between": (reads_of([ROLE, said("a"), said("b"), REASONING, said("c"), said("d"), STOP], 1), 2),
     "the end in the same read": ([*reads_of([ROLE, said("a")], 1)[:2], b"".join(reads_of([said("b"), STOP], 9))], 0),
     "after half a frame": (
