@@ -2,13 +2,14 @@
 
 import hashlib
 from collections.abc import Mapping
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from gateway.errors import NotAuthenticated
 from gateway.settings import AuthSettings
 
 
-class Principal(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Principal:
     """Who asks, and which model names (patterns) they may use."""
 
     name: str

@@ -4,8 +4,9 @@ import asyncio
 import re
 from collections.abc import AsyncGenerator, Awaitable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple, NoReturn, TypeAlias, cast
+from typing import NoReturn, TypeAlias, cast
 from urllib.parse import urlsplit
 
 import httpx
@@ -74,7 +75,8 @@ _PASSED_ON = ("retry-after", "retry-after-ms", "x-should-retry")
 """Headers of an error answer that help the client wait; the official SDKs obey them."""
 
 
-class _Asking(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Asking:
     """What requests of one kind have in common."""
 
     method: str
@@ -194,6 +196,7 @@ class Upstream:
     ) -> None:
         self.name = name
         self._config = config
+        self._retries = config.retries
         self.max_frame_bytes = int(config.max_line_mb * 1024 * 1024)
         self._base_url = base_url.rstrip("/")
         self._key = config.api_key.get_secret_value() if config.api_key else ""
@@ -218,9 +221,11 @@ class Upstream:
         """
         accept = "text/event-stream" if stream else "application/json"
         path = f"{_UP}{path}" if at_root else path
-        read_s = self._config.silence_s if stream else self._config.answer_s
         kind = ("POST", path, accept)
-        return self._send(self._askings.get(kind) or self._new_asking(*kind, read_s), orjson.dumps(body))
+        asking = self._askings.get(kind)
+        if asking is None:
+            asking = self._new_asking(*kind, self._config.silence_s if stream else self._config.answer_s)
+        return self._send(asking, orjson.dumps(body))
 
     async def ask(self, path: str, body: Json, *, at_root: bool = False) -> Json:
         """Send a JSON body for a JSON object. `at_root`: the path is beside the API's `/v1`. Raises ProviderError."""
@@ -266,7 +271,7 @@ class Upstream:
         return asking
 
     async def _send(self, asking: _Asking, content: bytes) -> Reply:
-        for attempt in range(self._config.retries + 1):
+        for attempt in range(self._retries + 1):
             try:
                 if self._pooled is None:
                     answer: Answer = await self._ask_httpx(asking, content)
@@ -276,7 +281,7 @@ class Upstream:
                         answer = _Decoded(answer.response())
                 break
             except _HTTP_FAILURES as failure:
-                if isinstance(failure, httpx.ReadTimeout | httpx.PoolTimeout) or attempt == self._config.retries:
+                if isinstance(failure, httpx.ReadTimeout | httpx.PoolTimeout) or attempt == self._retries:
                     self.raise_named(failure, begun=False)
                 await asyncio.sleep(_RETRY_DELAY_S * 2**attempt)
         if answer.status < 300:

@@ -1,7 +1,8 @@
 """How each dialect is spoken over HTTP: where a turn is asked, in which body, and how its reply is read."""
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol, cast
+from dataclasses import dataclass
+from typing import Final, NamedTuple, Protocol, cast
 
 from providers.base import Dialect, WireDialect
 from providers.new_id import new_id
@@ -103,6 +104,9 @@ def names_in_data(answer: Json) -> list[str] | None:
     return [row["id"] for row in rows if isinstance(row, dict) and isinstance(row.get("id"), str)]
 
 
+_MODELS: Final = Listing("/models", names_in_data)
+
+
 class Question(NamedTuple):
     """What an upstream is asked for a count, and the key of its answer that holds it."""
 
@@ -111,7 +115,8 @@ class Question(NamedTuple):
     key: str
 
 
-class Spoken(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Spoken:
     """How turns are said in one dialect over HTTP."""
 
     path: str | Callable[[Turn], str]
@@ -119,7 +124,7 @@ class Spoken(NamedTuple):
     lower: Callable[[Turn, Profile], Lowered]
     decoder: Callable[..., Decoder]
     """Takes where ids come from and a profile, and where `calls_in_text` tools, and whether calls are held."""
-    listing: Listing = Listing("/models", names_in_data)
+    listing: Listing = _MODELS
     counting: Callable[[Turn, Profile], Question] | None = None
     """How the dialect's own endpoint for counting tokens is asked, if it has one."""
     framing: Framing = SSE

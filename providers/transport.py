@@ -9,6 +9,7 @@ import asyncio
 import ssl
 from collections import deque
 from collections.abc import Iterable
+from dataclasses import dataclass
 from time import monotonic
 from types import TracebackType
 from typing import NamedTuple, Self
@@ -32,7 +33,8 @@ class Limits(NamedTuple):
     """Between two pieces of a reply."""
 
 
-class Target(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Target:
     """What requests of one kind have in common: where they go, and their head but for the length of their content."""
 
     origin: Origin

@@ -95,14 +95,6 @@ class WireExchange(Incoming[Batch]):
     """One lowered turn. Its pieces are the events of each upstream read, ending in Finished or Failed."""
 
     ended = False
-    _reply: Reply | None = None
-    """A stream's; of one `_frames` and `_closing` are too."""
-    _frames: Frames
-    _closing: Closing | None = None
-    _said: list[Event]
-    """By an answer that came whole."""
-    _is_whole = False
-    _wait_until: float | None = None
 
     def __init__(
         self,
@@ -123,6 +115,14 @@ class WireExchange(Incoming[Batch]):
         self._stream = stream
         self._framing = framing
         self._check = check
+        self._reply: Reply | None = None
+        """A stream's; of one `_frames` and `_closing` are too."""
+        self._frames: Frames
+        self._closing: Closing | None = None
+        self._said: list[Event]
+        """By an answer that came whole."""
+        self._is_whole = False
+        self._wait_until: float | None = None
 
     def batches(self) -> AsyncGenerator[Batch, None]:
         return self.each()

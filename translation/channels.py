@@ -1,6 +1,6 @@
 """Which key accumulates the text of which noun. Encoders, decoders and collectors share this one table."""
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 
 class Channel(NamedTuple):
@@ -21,3 +21,5 @@ CHANNELS: dict[tuple[str, str | None], Channel] = {
     ("code_interpreter_call", None): Channel("response.code_interpreter_call_code", "code"),
 }
 """(item type, part type or None for the item itself) -> where its text goes. Source: the official SDK's event types."""
+
+channel_of: Final = CHANNELS.get

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import assert_never
 
-from translation.channels import CHANNELS
+from translation.channels import channel_of
 from translation.events import (
     Annotated,
     Delta,
@@ -85,7 +85,7 @@ class ItemState:
         self.start = start
         self.type: str = start["type"]
         self.parts: list[PartState] = []
-        channel = CHANNELS.get((self.type, None))
+        channel = channel_of((self.type, None))
         self._own = None if channel is None else PartState(start, channel.key)
         self._final: Item | None = None
 
@@ -97,7 +97,7 @@ class ItemState:
         return self._own
 
     def start_part(self, part: Json) -> PartState:
-        channel = CHANNELS.get((self.type, part.get("type")))
+        channel = channel_of((self.type, part.get("type")))
         state = PartState(part, channel and channel.key)
         self.parts.append(state)
         return state

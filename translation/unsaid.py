@@ -12,24 +12,27 @@ UNSUCCESSFUL: Final = ("incomplete", "failed")
 so as well."""
 
 
-def unsaid_of_messages(items: Sequence[Item]) -> Iterator[Loss]:
+def unsaid_of_messages(items: Sequence[Item]) -> list[Loss]:
     """Of what the assistant said before: whether it was meant as the answer, and what it cited. Of what others said
     while a call had no output: that it was then, as the output has to be what follows the call."""
+    unsaid: list[Loss] = []
     unanswered: set[str] = set()
     for item in items:
-        if (kind := item.get("type")) in CALLS:
+        kind = item.get("type")
+        if kind == "message":
+            if unanswered and item["role"] != "assistant":
+                unsaid.append(Loss("input", "message not between call and output"))
+            if item.get("phase"):
+                unsaid.append(Loss("input", "phase dropped"))
+            for part in item["content"]:
+                if part.get("annotations"):
+                    unsaid.append(Loss("input", "annotations dropped"))
+                    break
+        elif kind in CALLS:
             unanswered.add(item["call_id"])
         elif kind in OUTPUTS:
             unanswered.discard(item["call_id"])
-        elif kind == "message":
-            if unanswered and item["role"] != "assistant":
-                yield Loss("input", "message not between call and output")
-            if item.get("phase"):
-                yield Loss("input", "phase dropped")
-            for part in item["content"]:
-                if part.get("annotations"):
-                    yield Loss("input", "annotations dropped")
-                    break
+    return unsaid
 
 
 def unsaid_of_output(item: Item, param: str) -> Iterator[Loss]:

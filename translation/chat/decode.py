@@ -56,6 +56,10 @@ class State(Enum):
     ENDED = auto()
 
 
+_WAITING, _STREAMING, _DRAINING, _ENDED = State
+"""Each chunk asks for some of them, and an Enum is asked for a member by a call."""
+
+
 class ChatDecoder:
     """State machine: WAITING -> STREAMING -> DRAINING -> ENDED. No I/O, no clock, no ids of its own.
 
@@ -72,7 +76,7 @@ class ChatDecoder:
         tools: Sequence[Json] = (),
         held: bool = False,
     ) -> None:
-        self.state = State.WAITING
+        self.state = _WAITING
         self.usage: Usage | None = None
         """What was reported so far."""
         self._new_id = new_id
@@ -121,12 +125,12 @@ class ChatDecoder:
 
     def feed(self, chunk: Json) -> list[Event]:
         """Take one chunk; return what it means, possibly nothing."""
-        only = self._only_text(chunk) if self.state is State.STREAMING else None
+        only = self._only_text(chunk) if self.state is _STREAMING else None
         return self._read_chunk(chunk) if only is None else self._read_only(*only)
 
     def finish(self) -> list[Event]:
         """The upstream said it is done, or closed. Without a finish reason that is a failure, not an answer."""
-        if self.state is State.ENDED:
+        if self.state is _ENDED:
             return []
         if self._reason is None:
             return self._fail(Failed("upstream_truncated", "the upstream's reply broke off before it was finished"))
@@ -134,7 +138,7 @@ class ChatDecoder:
             return self._fail(Failed("upstream_garbled", "the upstream sent a tool call without a name"))
         reason: FinishReason = "stop" if self._reason == _WHOLE else FINISH_REASONS.get(self._reason, "other")
         events = self._end_items("incomplete" if reason in _CUT else "completed")
-        self.state = State.ENDED
+        self.state = _ENDED
         if self._text_calls is not None:
             events = self._up_to_failure(events)
             if events and isinstance(events[-1], Failed):
@@ -147,7 +151,7 @@ class ChatDecoder:
 
     def _only_text(self, chunk: Json) -> tuple[str, str] | None:
         """(field, text) of a chunk that says nothing new but one text: nine in ten, so they are not read in full."""
-        if self.state is not State.STREAMING or not isinstance(chunk, dict):
+        if self.state is not _STREAMING or not isinstance(chunk, dict):
             return None
         choices = chunk.get("choices")
         if not isinstance(choices, list) or len(choices) != 1 or not isinstance(choice := choices[0], dict):
@@ -174,7 +178,7 @@ class ChatDecoder:
         return self._say("reasoning", text) if self._reasoning.claim(field) else []
 
     def _read_chunk(self, chunk: Json) -> list[Event]:
-        if self.state is State.ENDED:
+        if self.state is _ENDED:
             return []
         if not isinstance(chunk, dict):
             raise ProtocolViolation("the upstream sent something that is not a JSON object")
@@ -182,10 +186,10 @@ class ChatDecoder:
             return self._fail(failed)
         choices = chunk.get("choices")
         events: list[Event] = []
-        if self.state is State.WAITING:
+        if self.state is _WAITING:
             if choices is None and "usage" not in chunk and chunk.get("object") != "chat.completion.chunk":
                 raise ProtocolViolation("the upstream sent a JSON object that is not a chat completion")
-            self.state = State.STREAMING
+            self.state = _STREAMING
             events.append(Started(chunk.get("model") or "", chunk.get("id")))
         if usage := chunk.get("usage"):
             events += self._count(usage)
@@ -201,7 +205,7 @@ class ChatDecoder:
             if choice.get("index"):
                 continue  # asking for several choices is refused before it gets here
             events += self._read_choice(choice)
-            if self.state is State.ENDED:
+            if self.state is _ENDED:
                 break
         return events if self._text_calls is None else self._up_to_failure(events)
 
@@ -222,7 +226,7 @@ class ChatDecoder:
             return events + self._fail(failed)
         if reason and self._reason is None:
             self._reason = reason
-            self.state = State.DRAINING
+            self.state = _DRAINING
         return events
 
     def _read_delta(self, delta: Json, logprobs: list[Json] | None, *, whole: bool) -> list[Event]:
@@ -345,7 +349,7 @@ class ChatDecoder:
         return [Noted(self.usage)]
 
     def _fail(self, failed: Failed) -> list[Event]:
-        self.state = State.ENDED
+        self.state = _ENDED
         failed.usage = self.usage
         return [failed]
 

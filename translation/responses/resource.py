@@ -79,9 +79,9 @@ def new_response(body: Json, *, response_id: str, created_at: int, model: str) -
     if text := body.get("text"):
         response["text"] |= _without_nulls(text)
     response["tools"] = [_read_back(tool) for tool in body["tools"]] if body.get("tools") else []
-    for key, value in body.items():
-        if key in _GIVEN and value is not None:
-            response[key] = value
+    for key in _GIVEN.intersection(body):
+        if body[key] is not None:
+            response[key] = body[key]
     return response
 
 
