@@ -14,6 +14,8 @@ class Receiver(asyncio.Protocol):
     It hears of chunks from the parser that `received` feeds.
     """
 
+    __slots__ = ("between_chunks", "passage", "passed_at", "waiter")
+
     def __init__(self) -> None:
         self.passage: Passage | None = None
         """Set only while `received` stands between two chunks: it still does if it never hears of one."""
