@@ -12,6 +12,7 @@ class Receiver:
     waiter: Arrival | None
     passed_at: float
     between_chunks: bool
+    more_is_here: bool
 
     def received(self, data: bytes) -> None: ...
     def data_received(self, data: bytes) -> None: ...

@@ -1,6 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""What `providers/python_receiver.py`, `gateway/outlet.py` and `gateway/python_passage.py` do, compiled, and for reads of several chunks too. There
-are its promises; tests/unit hold both to them (docs/adr/0023)."""
+"""What `providers/python_receiver.py`, `gateway/outlet.py` and `gateway/python_passage.py` do, compiled, and for reads of several
+chunks too. There are its promises; tests/unit hold both to them (docs/adr/0023)."""
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
@@ -11,7 +11,7 @@ from time import monotonic
 
 from orjson import dumps, loads
 
-VERSION = 3  # another one with any change of what is promised here: see providers/core.py
+VERSION = 4  # another one with any change of what is promised here: see providers/core.py
 
 cdef enum:
     _MOST_DIGITS = 7  # of a chunk's size: no read has 256 MiB
@@ -82,7 +82,7 @@ cdef class Receiver:
     """Gives what comes to a passage for as long as there is one that takes it, then to `received`."""
 
     cdef public object passage, waiter, passed_at
-    cdef public bint between_chunks
+    cdef public bint between_chunks, more_is_here
 
     def __init__(self):
         self.passed_at = 0.0
@@ -94,7 +94,11 @@ cdef class Receiver:
             return
         begun = self.first_chunks(data, passed)
         if begun:
-            self.received(data[passed:begun])
+            self.more_is_here = True
+            try:
+                self.received(data[passed:begun])
+            finally:
+                self.more_is_here = False
             data = data[begun:]
             passed = self.pass_on(data)
             if passed == PyBytes_GET_SIZE(data):
@@ -106,7 +110,7 @@ cdef class Receiver:
         passage = self.passage  # held, whatever becomes of it meanwhile
         if passage is None:
             return 0
-        if not self.waiter.done:
+        if self.waiter is not None and not self.waiter.done:
             if isinstance(passage, _Frames):
                 passed = (<_Frames>passage).pass_chunks(data)
             else:
@@ -126,7 +130,10 @@ cdef class Receiver:
         if length - at < _LONG_READ:
             return 0
         if start[at] == c'H':  # the head comes with it
-            at = data.find(b"\r\n\r\n") + 4
+            at = data.find(b"\r\n\r\n", at)
+            if at < 0:
+                return 0
+            at += 4
         for i in range(_FIRST_CHUNKS):
             if not next_chunk(start, length, &at, &body):
                 return 0

@@ -181,7 +181,7 @@ class Connection(Receiver, asyncio.Protocol):
         return self.waiter is not None and not self.waiter.done
 
     def _wake(self) -> None:
-        """Always the last thing a callback does: whoever waits goes on in here."""
+        """The last thing a callback does: whoever waits goes on in here, and may close it or send again."""
         if self.waiter is not None:
             self.waiter.arrive()
 
@@ -272,4 +272,4 @@ class Connection(Receiver, asyncio.Protocol):
             return
         self.whole = True
         self._in_use = False
-        self._keeps_alive = self._parser.should_keep_alive() and not self._until_close
+        self._keeps_alive = self._parser.should_keep_alive() and not (self._until_close or self.more_is_here)

@@ -14,7 +14,7 @@ class Receiver(asyncio.Protocol):
     It hears of chunks from the parser that `received` feeds.
     """
 
-    __slots__ = ("between_chunks", "passage", "passed_at", "waiter")
+    __slots__ = ("between_chunks", "more_is_here", "passage", "passed_at", "waiter")
 
     def __init__(self) -> None:
         self.passage: Passage | None = None
@@ -27,13 +27,18 @@ class Receiver(asyncio.Protocol):
         """Whether the end of a chunk is the last of which the parser has told: part of a next one's first line may
         have come."""
 
+        self.more_is_here = False
+        """Whether the read of which `received` has been given a part goes on. Compiled, a long one is given in two, so
+        that its first chunks may show what the others are."""
+
     @abstractmethod
     def received(self, data: bytes) -> None:
         """Read it in full."""
 
     def data_received(self, data: bytes) -> None:
-        if self.passage is not None and self.waiter is not None:
-            passed = 0 if self.waiter.done else self.passage.pass_chunks(data)
+        if self.passage is not None:
+            may_pass = self.waiter is not None and not self.waiter.done
+            passed = self.passage.pass_chunks(data) if may_pass else 0
             if passed == len(data):
                 self.passed_at = monotonic()
                 return

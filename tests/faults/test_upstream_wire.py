@@ -7,13 +7,14 @@ from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from typing import NamedTuple
 
+import orjson
 import pytest
 
 from tests.faults.config import KEY, LONG_S, SILENCE_S, StartGateway, config
 from tests.faults.routes import NATIVE_ROUTES, ROUTES
 from tests.faults.seen import CHAT, RESPONSES, Seen, ask, client, question
 from tests.upstream import Reply, ScriptedUpstream, closed_port, error_reply, reset
-from tests.upstream.builders import DONE, data_frame, sse_reply, text_chunks
+from tests.upstream.builders import DONE, chat_chunk, data_frame, sse_reply, text_chunks
 from tests.upstream.faults import ANSWERS, TEXT, WIRE_FAULTS, sound
 from tests.upstream.faults import CHAT as CHAT_ANSWER
 from tests.upstream.script import Hang, Pause
@@ -286,3 +287,36 @@ async def test_a_stream_whose_end_has_no_usage_waits_a_moment_for_it_and_no_long
                 if b"output_text.delta" in body:
                     heard.set()
         assert b"response.completed" in body
+
+
+async def test_texts_that_take_turns_keep_their_places_however_they_come(gateway: StartGateway) -> None:
+    turns = ["content"] * 3 + ["reasoning_content"] * 3 + ["content"] * 3 + ["reasoning_content"] * 3
+    deltas = [chat_chunk({field: f"{at} "}) for at, field in enumerate(turns)]
+    opening, end = (
+        data_frame(chat_chunk({"role": "assistant", "content": ""})),
+        data_frame(chat_chunk(finish_reason="stop")),
+    )
+    heard = [asyncio.Event() for _ in deltas]
+    one_by_one = [step for delta, told in zip(deltas, heard, strict=True) for step in (data_frame(delta), Pause(told))]
+    async with ScriptedUpstream() as upstream:
+        upstream.script(sse_reply(opening, *one_by_one, end, DONE))
+        serving = gateway(config(upstream.url, "chat", silence_s=LONG_S))
+        told: list[tuple[str, int, str]] = []
+        async with (
+            asyncio.timeout(LONG_S / 5),
+            client() as asking,
+            asking.stream("POST", serving.v1 + RESPONSES, json=question(RESPONSES, stream=True)) as reply,
+        ):
+            async for line in reply.aiter_lines():
+                event = orjson.loads(line[6:]) if line.startswith("data: {") else {}
+                if event.get("type", "").endswith(".delta"):
+                    heard[len(told)].set()
+                    told.append((event["type"].split(".")[1], event["output_index"], event["delta"]))
+                elif event.get("type") == "response.completed":
+                    output = event["response"]["output"]
+    assert told == [
+        ("reasoning_text" if field == "reasoning_content" else "output_text", at // 3, f"{at} ")
+        for at, field in enumerate(turns)
+    ]
+    texts = ["".join(part["text"] for part in item.get("content") or item["summary"]) for item in output]
+    assert texts == ["0 1 2 ", "3 4 5 ", "6 7 8 ", "9 10 11 "]

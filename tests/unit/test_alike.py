@@ -100,6 +100,14 @@ STREAMS: dict[str, tuple[list[bytes], int]] = {
     "cut in two": ([*reads_of([ROLE, said("a")], 1)[:2], B[:-9], B[-9:], *reads_of([STOP], 1)], 0),
     "nothing in between": ([*reads_of([ROLE, said("a")], 1)[:2], b"", B, *reads_of([STOP], 1)], 1),
     "another kind in between": (reads_of([ROLE, said("a"), said("b"), REASONING, said("c"), said("d"), STOP], 1), 2),
+    "another kind and the first again in one read": (
+        [
+            *reads_of([ROLE, said("a"), said("b")], 1)[:3],
+            *reads_of([REASONING, said("c"), said("d"), said("e")], 2)[:2],
+            *reads_of([said("f"), STOP], 1),
+        ],
+        3,
+    ),
     "the end in the same read": ([*reads_of([ROLE, said("a")], 1)[:2], b"".join(reads_of([said("b"), STOP], 9))], 0),
     "after half a frame": (
         [

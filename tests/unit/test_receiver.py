@@ -5,12 +5,14 @@ import re
 from itertools import pairwise
 from unittest.mock import Mock
 
+import httpx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from providers.connection import Connection
+from providers.connection import Connection, Origin
 from providers.core import CORE
+from providers.transport import Limits, PooledTransport, Target
 from tests.unit.sinks import FakeSink
 
 HEAD = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
@@ -42,6 +44,18 @@ async def begun() -> Connection:
     await come(connection, HEAD)
     await sending
     return connection
+
+
+class ConnectedPool(PooledTransport):
+    """One whose connections lead nowhere."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.connections: list[Connection] = []
+
+    async def _dial(self, origin: Origin, seconds: float | None) -> Connection:
+        self.connections.append(connected())
+        return self.connections[-1]
 
 
 class Reader:
@@ -118,14 +132,15 @@ async def test_chunks_that_others_follow_go_past_the_parser() -> None:
         (b"6\r\n", b"1\r\n1\r\n\r\n", b"1\r\n1\r\n"),
         (b"6\r", b"\n1\r\n1\r\n\r\n", b"1\r\n1\r\n"),
         (b"6;x", b"\r\n1\r\n1\r\n\r\n", b"1\r\n1\r\n"),
+        (b"8\r\nab", b"1\r\n1\r\n\r\n", b"ab1\r\n1\r\n"),
         (b"1", b"3\r\nabc\r\n%b\r\n" % (b"x" * 14), b"abc\r\n%b" % (b"x" * 14)),
     ],
 )
 async def test_what_looks_like_a_chunk_within_another_is_none(begins: bytes, ends: bytes, body: bytes) -> None:
-    reader = Reader([HEAD, chunk(b"one") + begins, ends, chunk(b"two"), END])
+    reader = Reader([HEAD, chunk(b"zero"), chunk(b"one") + begins, ends, chunk(b"two"), END])
     await reader.read()
-    assert bytes(reader.body) == b"one%btwo" % body
-    assert reader.chunks == [chunk(b"two")]
+    assert bytes(reader.body) == b"zeroone%btwo" % body
+    assert reader.chunks == [chunk(b"one"), chunk(b"two")]
 
 
 @pytest.mark.skipif(CORE is None, reason="core/ is not compiled here: it needs a C compiler")
@@ -162,11 +177,37 @@ async def test_the_next_reply_on_a_connection_is_parsed_from_its_head_on() -> No
     await come(connection, b"HTTP/1.1 200 OK\r\ncontent-length: 20\r\n\r\nab\r\n")
     await sending
     assert connection.take() == b"ab\r\n"
-    connection.arrival(FakeSink(bool, len))
+    pushed: list[bytes] = []
+
+    def push(read: bytes) -> bool:
+        pushed.append(read)
+        return True
+
+    connection.arrival(FakeSink(push, len))
     connection.data_received(chunk(b"cd"))
-    connection.arrival(None)
-    connection.data_received(chunk(b"cd"))
-    assert connection.take() == chunk(b"cd")
+    connection.data_received(chunk(b"ef"))
+    assert pushed == [chunk(b"cd"), chunk(b"ef")]
+
+
+async def test_what_follows_a_reply_in_one_read_answers_no_other_request() -> None:
+    pool = ConnectedPool()
+    target = Target.of("POST", httpx.URL("http://upstream/x"), [])
+    answers: list[bytes] = []
+
+    async def ask_twice() -> None:
+        for _ in range(2):
+            body = await pool.ask(target, b"{}", Limits())
+            answers.append(b"".join([read async for read in body]))
+
+    asking = asyncio.ensure_future(ask_twice())
+    await asyncio.sleep(0)
+    looks_chunked = chunk(b"a" * 30) * 3
+    first = b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%b" % (len(looks_chunked), looks_chunked)
+    await come(pool.connections[0], first + b"HTTP/1.1 200 OK\r\ncontent-length: 3000\r\n\r\n" + b"x" * 3000)
+    await asyncio.sleep(0)
+    assert (answers, len(pool.connections)) == ([looks_chunked], 2)
+    assert pool.connections[0].closed
+    asking.cancel()
 
 
 async def test_a_chunk_that_is_refused_is_parsed() -> None:

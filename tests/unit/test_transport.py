@@ -15,6 +15,7 @@ from tests.unit.sinks import FakeSink
 from tests.upstream.builders import json_reply
 from tests.upstream.script import (
     Close,
+    Drip,
     Exchange,
     Framing,
     Hang,
@@ -299,6 +300,26 @@ async def test_silence_after_a_push_is_a_read_timeout() -> None:
         async with asyncio.timeout(5):
             await body.arrival(FakeSink(refuse))
         assert pushed == [b"two"]
+        with pytest.raises(httpx.ReadTimeout):
+            body.take()
+        await body.close()
+
+
+async def test_what_is_passed_is_no_silence() -> None:
+    async with talking(reply(b"one", Drip(b"abcde", per=0.3), Hang())) as (transport, upstream):
+        body = (await transport.handle_async_request(post(upstream, read=1.0))).stream
+        assert isinstance(body, Body)
+        while not body.take():
+            await body.arrival()
+        passed: list[bytes] = []
+
+        def pass_chunks(read: bytes) -> int:
+            passed.append(read)
+            return len(read)
+
+        async with asyncio.timeout(10):
+            await body.arrival(FakeSink(bool, pass_chunks))
+        assert b"".join(passed)[-6:] == b"1\r\ne\r\n"
         with pytest.raises(httpx.ReadTimeout):
             body.take()
         await body.close()
