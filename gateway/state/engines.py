@@ -22,6 +22,10 @@ READING: Final[dict[bool, dict[str, Any]]] = {
 }
 """SQLite or not -> options of an engine for transactions that see one moment and write nothing."""
 
+_LOOK_AGAIN_S: Final = 0.02
+_PRIMARY: Final = 0xFF
+"""Of SQLite's error codes, the part that says what went wrong; the rest says where."""
+
 _IDLE_S: Final = 1.0
 """A connection unused for longer is asked whether it is still there: the server may have been restarted."""
 
@@ -34,12 +38,12 @@ def make_engine(url: URL, *, deadline_s: float) -> AsyncEngine:
 
 
 def _sqlite(url: URL, deadline_s: float) -> AsyncEngine:
+    patience_s = deadline_s * 0.9
     settings = (
-        "PRAGMA journal_mode=WAL",
         # What was acknowledged outlives a loss of power. NORMAL saves less than a millisecond of each commit.
         "PRAGMA synchronous=FULL",
         # Another process has the lock: an error a little before the deadline tells more than the deadline.
-        f"PRAGMA busy_timeout={int(deadline_s * 900)}",
+        f"PRAGMA busy_timeout={int(patience_s * 1000)}",
     )
 
     def connected() -> sqlite3.Connection:
@@ -50,6 +54,7 @@ def _sqlite(url: URL, deadline_s: float) -> AsyncEngine:
         try:
             for setting in settings:
                 connection.execute(setting).close()
+            _log_ahead(connection, time.monotonic() + patience_s)
         except sqlite3.Error:
             connection.close()
             raise
@@ -78,6 +83,19 @@ def _sqlite(url: URL, deadline_s: float) -> AsyncEngine:
             connection.run_async(lambda driver: asyncio.shield(_rolled_back(driver)))
 
     return engine
+
+
+def _log_ahead(connection: sqlite3.Connection, until: float) -> None:
+    """Have the file written ahead of. That changes a new one, and where another process is changing it, SQLite does not
+    wait as it does for other locks: it is asked again until then, on the monotonic clock."""
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode=WAL").close()
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & _PRIMARY != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+                raise
+        time.sleep(_LOOK_AGAIN_S)  # in the connection's own thread
 
 
 async def _rolled_back(driver: aiosqlite.Connection) -> None:

@@ -146,6 +146,14 @@ def empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return str(request.getfixturevalue("empty_postgres"))
 
 
+async def test_a_new_file_is_waited_for_while_another_process_has_it(tmp_path: Path) -> None:
+    url = databases.sqlite(tmp_path / "state.db")
+    other = sqlite3.connect(tmp_path / "state.db", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    asyncio.get_running_loop().call_later(0.3, other.close)
+    assert await migrate(url) == head()
+
+
 async def test_replicas_that_migrate_at_once_do_not_collide(empty_url: str) -> None:
     assert await asyncio.gather(*(migrate(empty_url) for _ in range(4))) == [head()] * 4
 
