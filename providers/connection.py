@@ -28,7 +28,7 @@ class NotHttp(httpx.RemoteProtocolError):
     """What came from the server is no HTTP, or not any more."""
 
 
-class Connection(Receiver, asyncio.Protocol):
+class Connection(Receiver, asyncio.Protocol):  # the compiled one is no Protocol
     """Call `send`, then `take` until it is `whole`, then `rest`, which says whether to send again. Raises httpx's
     exceptions."""
 
