@@ -146,7 +146,8 @@ class EventStream(Response):
         await frames.open()
         while not frames.ended:
             made = frames.take()
-            if not (made or frames.ended):
+            if not frames.ended and (not made or (not self._wire.ended and self._pass(made))):
+                # Nothing can have come since.
                 self._find_passage()
                 await frames.arrival(self)
                 made = self._pushed()
@@ -159,19 +160,24 @@ class EventStream(Response):
     def push(self, read: bytes) -> bool:
         """Send what came without waking this stream's task, where sending it is all there is to do: so it is with nine
         reads in ten, and a task's turn costs as much as their translation."""
-        writer = self._writer
-        if writer is None:
-            return False
+        frames, writer = self._frames, self._writer
         try:
-            alike = self._frames.alike
-            if read and alike is not None and writer.ready and (made := alike.piece_of(read)) is not None:
-                if made:
+            if read:
+                alike = frames.alike
+                if alike is None or writer is None or not writer.ready or (made := alike.piece_of(read)) is None:
+                    made = frames.taken(read)
+                elif made:
                     writer.write(made)
+                    return True
             else:
-                made = self._take()
-                if self._frames.ended or self._frames.is_late or (made and not writer.write(made)):
+                made = frames.take()
+            if frames.ended or frames.is_late or self._wire.ended or (made and not self._pass(made)):
+                if frames.ended and self._recording is None and writer is not None and writer.end(made):
+                    self._complete = True
+                else:
                     self._unsent = made
-                    return False
+                return False
+            if frames.alike is not self._alike:
                 self._find_passage()
         except Exception as failure:
             self._failure = failure
@@ -183,6 +189,17 @@ class EventStream(Response):
         if alike is not self._alike and writer is not None:
             self._alike = alike
             self.passage = passage(alike, writer)
+
+    def _pass(self, made: bytes) -> bool:
+        """Send what is not the end, or hold it back; False where sending it takes waiting."""
+        if self._writer is not None:
+            return self._writer.write(made)
+        if self._started:
+            return False
+        if self._wire.has_content:
+            return self._begin(b"".join((*self._held, made)))
+        self._held.append(made)
+        return True
 
     def _pushed(self) -> bytes:
         """What a push has left to do."""
@@ -214,17 +231,27 @@ class EventStream(Response):
         """Commit to status 200 and send what was held back; `last`: it is all there is."""
         if self._started:
             return
+        held = b"".join(self._held)
+        if not self._begin(held, last=last):
+            self._started = True
+            self._held.clear()
+            await self._send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+            await self._write(held, last=last)
+            self._writer = self._client
+
+    def _begin(self, held: bytes, *, last: bool = False) -> bool:
+        """`_start` in one write, with all that was held back; False where it takes waiting."""
         self._started = True
         if self._late_headers is not None:
             self.headers.update(self._late_headers())
-        held, self._held = b"".join(self._held), []
-        if isinstance(self._send, Sending) and self._send.begin(self.raw_headers, held, last=last):
-            self._complete = last
-            self._last_sent = monotonic()
-        else:
-            await self._send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
-            await self._write(held, last=last)
+        if not (isinstance(self._send, Sending) and self._send.begin(self.raw_headers, held, last=last)):
+            self._started = False
+            return False
+        self._held.clear()
+        self._complete = last
+        self._last_sent = monotonic()
         self._writer = self._client
+        return True
 
     async def _write(self, frames: bytes, *, last: bool = False) -> None:
         if not (frames or last):

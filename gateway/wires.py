@@ -96,11 +96,17 @@ class TranslatedWire(Incoming[bytes]):
             raise
 
     def take(self) -> bytes:
-        batch = self._take()
-        self.is_late = self._batches.is_late
+        return self._tell(self._take())
+
+    def taken(self, read: bytes) -> bytes:
+        return self._tell(self._batches.taken(read))
+
+    def _tell(self, batch: Batch) -> bytes:
+        batches = self._batches
+        self.is_late = batches.is_late
         if not batch:
             self._look_ahead()
-            if self._batches.ended:
+            if batches.ended:
                 raise ProtocolViolation("the upstream's turn stopped without an end")
             return b""
         if self._calls is not None:
@@ -171,8 +177,13 @@ class RelayedWire(Incoming[bytes]):
         await self._reads.open()
 
     def take(self) -> bytes:
+        return self._pass_on(self._reads.take())
+
+    def taken(self, read: bytes) -> bytes:
+        return self._pass_on(self._reads.taken(read))
+
+    def _pass_on(self, read: bytes) -> bytes:
         relay = self._relay
-        read = self._reads.take()
         frames = relay.feed(read) if read else b""
         self.alike = relay.alike
         if self._reads.ended:

@@ -1,6 +1,7 @@
 """One HTTP/1.1 connection: a request out, a reply in, as it comes."""
 
 import asyncio
+from collections.abc import Mapping
 from time import monotonic
 from typing import NamedTuple, cast
 
@@ -52,6 +53,7 @@ class Connection(Receiver, asyncio.Protocol):  # the compiled one is no Protocol
         "_until_close",
         "_waiting_since",
         "closed",
+        "header_of",
         "headers",
         "idle_since",
         "on_body",
@@ -65,8 +67,9 @@ class Connection(Receiver, asyncio.Protocol):  # the compiled one is no Protocol
         self.closed = False
         """Whether it can be used no more."""
         self.status = 0
-        """Of the reply; its `headers`, names in lower case, as they came."""
+        """Of the reply; its `headers`, names in lower case, as they came, and as a dict."""
         self.headers: list[tuple[bytes, bytes]] = []
+        self.header_of: Mapping[bytes, bytes] = {}
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport
         self._sink: Sink | None = None
@@ -142,7 +145,8 @@ class Connection(Receiver, asyncio.Protocol):  # the compiled one is no Protocol
             self._transport.abort()
 
     def arrival(self, sink: Sink | None = None) -> Arrival:
-        """Done when more has come that `sink` did not take, or nothing more will come. One at a time."""
+        """Done when `sink` has had enough of what comes, or without one, something has; or nothing more will come. One
+        at a time."""
         self._sink = sink
         self.passage = sink.passage if sink is not None and self._may_pass_chunks and not self._pieces else None
         self.waiter = Arrival(self._loop)
@@ -215,15 +219,18 @@ class Connection(Receiver, asyncio.Protocol):  # the compiled one is no Protocol
         waiter = self.waiter
         if waiter is None or waiter.done:
             return
-        pieces = self._pieces
-        if len(pieces) > 1:
-            pieces[:] = [b"".join(pieces)]
         sink = self._sink
-        if sink is not None and sink.push(pieces[0] if pieces and more_may_follow else b""):
-            if self._may_pass_chunks:
-                self.passage = sink.passage
+        if sink is None:
+            waiter.arrive()
+            return
+        read, pieces = b"", self._pieces
+        if pieces and more_may_follow:
+            read = pieces[0] if len(pieces) == 1 else b"".join(pieces)
             pieces.clear()
             self._held = 0
+        if sink.push(read):
+            if self._may_pass_chunks:
+                self.passage = sink.passage
             self._waiting_since = monotonic()
         else:
             waiter.arrive()
@@ -263,7 +270,7 @@ class Connection(Receiver, asyncio.Protocol):  # the compiled one is no Protocol
         if self.status < 200:
             self.headers = []
             return
-        names = dict(self.headers)
+        self.header_of = names = dict(self.headers)
         self._until_close = b"content-length" not in names and b"transfer-encoding" not in names
         self._head_whole = True
 

@@ -127,9 +127,12 @@ class Reply(Incoming[bytes]):
         except _HTTP_FAILURES as failure:
             self._upstream.raise_named(failure, begun=True)
         self.ended = self._source.ended
+        return self.taken(read) if read else read
+
+    def taken(self, read: bytes) -> bytes:
         if _LF in read:
             self._dripping_since = None
-        elif read:
+        else:
             self._bear_drip()
         return read
 

@@ -28,10 +28,10 @@ class Sink(Protocol):
     """A shorter way for what has come; whatever it leaves is for `push`."""
 
     def push(self, read: bytes) -> bool:
-        """Take what has come; False leaves it.
+        """Take what has come, and say whether to go on waiting; False wakes the task.
 
-        It is given the bytes that came, where they are all there is to take and more may follow, else none. Having
-        dealt with those it need not take them: after True whoever has them drops them.
+        It is given the bytes that came, where they are all there is to take and more may follow, else none. What it is
+        given nobody else has: it is not there to be taken any more.
         """
         ...
 
@@ -70,6 +70,10 @@ class Incoming(Generic[T]):
 
         Raises what went wrong: a reply that broke off raises, it does not end.
         """
+
+    @abstractmethod
+    def taken(self, read: bytes) -> T:
+        """`take` for bytes that a sink was given, which are not empty and not the last."""
 
     @abstractmethod
     def arrival(self, sink: Sink | None = None) -> Awaitable[None]:
@@ -128,6 +132,9 @@ class Iterated(Incoming[T]):
             raise self._failure
         piece, self._piece = self._piece, self._nothing
         return piece
+
+    def taken(self, read: bytes) -> T:
+        raise AssertionError("a generator gives no bytes to sinks")
 
     async def arrival(self, sink: Sink | None = None) -> None:
         going_on = True

@@ -197,7 +197,7 @@ class Body(httpx.AsyncByteStream, Incoming[bytes]):
 
     def __init__(self, transport: PooledTransport, origin: Origin, connection: Connection) -> None:
         self.status = connection.status
-        self.headers = dict(connection.headers)
+        self.headers = connection.header_of
         """Names in lower case; of several with one name, the last."""
         self._transport = transport
         self._origin = origin
@@ -216,6 +216,9 @@ class Body(httpx.AsyncByteStream, Incoming[bytes]):
             self.ended = True
             self._transport.give_back(self._origin, self._connection)
         return piece
+
+    def taken(self, read: bytes) -> bytes:
+        return read
 
     def arrival(self, sink: Sink | None = None) -> Arrival:
         return self._connection.arrival(sink)

@@ -115,6 +115,9 @@ class WireExchange(Incoming[Batch]):
         self._stream = stream
         self._framing = framing
         self._check = check
+        self.run: Run | None = None
+        """What the next read is like, if it is whole chunks that only say more of one text. Whoever asked it for the
+        texts of a read has taken that read."""
         self._reply: Reply | None = None
         """A stream's; of one `_frames` and `_closing` are too."""
         self._frames: Frames
@@ -145,23 +148,13 @@ class WireExchange(Incoming[Batch]):
             return self._end(self._said)
         if self._wait_until is not None:
             return self._take_late(reply, self._wait_until)
-        run = self._decoder.run if self._frames.between else None
         read = reply.take()
-        if not (read or reply.ended):
-            return ()
-        texts = run.texts_of(read) if run is not None else None
-        if run is None or texts is None:
-            return self._take_any(reply, read)
-        batch = run.deltas(texts)
-        return self._end([*batch, *self._finish()]) if reply.ended else batch
+        return self._read(reply, read) if read or reply.ended else ()
 
-    @property
-    def run(self) -> Run | None:
-        """What the next read is like, if it is whole chunks that only say more of one text. Whoever asked it for the
-        texts of a read has taken that read."""
-        if self._reply is None or self._wait_until is not None:
-            return None
-        return self._decoder.run if self._frames.between else None
+    def taken(self, read: bytes) -> Batch:
+        reply = self._reply
+        assert reply is not None  # of an answer that came whole no sink is given anything
+        return self._read(reply, reply.taken(read))
 
     def arrival(self, sink: Sink | None = None) -> Awaitable[None]:
         assert self._reply is not None  # without one, the first take ends it
@@ -173,13 +166,19 @@ class WireExchange(Incoming[Batch]):
         if self._reply is not None:
             await self._reply.close(whole=whole or self._is_whole)
 
-    def _take_any(self, reply: Reply, read: bytes) -> Batch:
+    def _read(self, reply: Reply, read: bytes) -> Batch:
+        run = self.run
+        if run is not None and (texts := run.texts_of(read)) is not None:
+            batch = run.deltas(texts)
+            return self._end([*batch, *self._finish()]) if reply.ended else batch
+        frames = self._frames
         try:
-            payloads = self._frames.payloads(read)
+            payloads = frames.payloads(read)
         except ProtocolViolation as violation:
             raise self._garbled(str(violation)) from violation
         done = DONE_PAYLOAD in payloads
         batch = self._decode_done(payloads) if done else self._decode(payloads)
+        self.run = self._decoder.run if frames.between else None
         if batch and isinstance(batch[-1], _ENDS):
             self._is_whole = done or isinstance(batch[-1], Finished)
             return self._end(batch)
@@ -197,6 +196,7 @@ class WireExchange(Incoming[Batch]):
         return batch
 
     def _wait_a_moment(self) -> None:
+        self.run = None
         self.is_late = True
         self._wait_until = _now() + AFTER_END_S
 
@@ -287,12 +287,19 @@ class WireRelay(Incoming[bytes]):
         if self._reply is None:
             self.ended = True
             return self._said
-        read = self._reply.take()
+        return self._read(self._reply, self._reply.take())
+
+    def taken(self, read: bytes) -> bytes:
+        reply = self._reply
+        assert reply is not None  # of an answer that came whole no sink is given anything
+        return self._read(reply, reply.taken(read))
+
+    def _read(self, reply: Reply, read: bytes) -> bytes:
         joined = self._before + read
         if b"[DONE]" in joined and _DONE_LINE.search(joined):
             self._is_whole = True
         self._before = joined[-_DONE_LINE_BYTES:]
-        self.ended = self._is_whole or self._reply.ended
+        self.ended = self._is_whole or reply.ended
         return read
 
     def arrival(self, sink: Sink | None = None) -> Awaitable[None]:

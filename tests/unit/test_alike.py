@@ -50,6 +50,9 @@ class Server(Incoming[bytes]):
         self.ended = not self.reads
         return read
 
+    def taken(self, read: bytes) -> bytes:
+        return read
+
     def arrival(self, sink: Sink | None = None) -> Awaitable[None]:
         raise AssertionError("everything has come")
 

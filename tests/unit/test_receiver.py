@@ -64,7 +64,7 @@ class Reader:
     def __init__(
         self, data: list[bytes], *, unpushed: frozenset[int] = frozenset(), unpassed: frozenset[int] = frozenset()
     ) -> None:
-        """`unpushed`, `unpassed`: which of the data, from the head on, are refused as reads and as chunks."""
+        """`unpushed`: after which of the data, from the head on, its task is woken. `unpassed`: refused as chunks."""
         self._data = data
         self._unpushed = unpushed
         self._unpassed = unpassed
@@ -90,10 +90,8 @@ class Reader:
             self.body += connection.take()
 
     def _push(self, read: bytes) -> bool:
-        if not read or self._at in self._unpushed:
-            return False
         self.body += read
-        return True
+        return bool(read) and self._at not in self._unpushed
 
     def _pass_chunks(self, data: bytes) -> int:
         if self._at in self._unpassed:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from gateway.edge import Sending
 from gateway.errors import ShuttingDown, StoreUnavailable
 from gateway.guard import Drain
 from gateway.http_protocol import CLIENT
@@ -387,6 +388,10 @@ class PushedWire(Incoming[bytes]):
         self.ended = came == END
         return came
 
+    def taken(self, read: bytes) -> bytes:
+        assert read == self._came
+        return self.take()
+
     def piece_of(self, read: bytes) -> bytes | None:
         return self.made_alike
 
@@ -407,13 +412,20 @@ class PushedWire(Incoming[bytes]):
     async def come(self, what: bytes | Exception, offered: bytes = b"") -> bool:
         """Whether it was pushed on at once."""
         await self.awaited.wait()
+        if self.offer(what, offered):
+            return True
+        self.wake()
+        return False
+
+    def offer(self, what: bytes | Exception, offered: bytes = b"") -> bool:
+        """`come`, for who waits already; it is not woken."""
         self._came = what
         assert self._sink is not None
-        if self._sink.push(offered):
-            return True
+        return self._sink.push(offered)
+
+    def wake(self) -> None:
         self.awaited.clear()
         self._arrived.set()
-        return False
 
     def fail(self, error: Exception) -> bytes:
         return FAILED % type(error).__name__.encode()
@@ -443,6 +455,14 @@ class Writer:
             return False
         self._client.body += piece
         self.sent_at = asyncio.get_running_loop().time()
+        return True
+
+    def begin(self, headers: object, piece: bytes, *, last: bool) -> bool:
+        if not self.ready:
+            return False
+        assert (self._client.status, last) == (None, False)
+        self._client.status = 200
+        self._client.body = piece
         return True
 
     def end(self, piece: bytes) -> bool:
@@ -517,16 +537,86 @@ async def test_what_is_like_the_last_is_taken_where_its_reader_is_not_ready() ->
     assert client.body == OPENING + END
 
 
-async def test_what_comes_before_the_stream_has_begun_is_left_to_it() -> None:
-    client, wire = Client(), PushedWire()
+def beginning(wire: PushedWire, client: Client) -> Any:
+    """A stream that has said nothing and may begin past the server's `send`."""
     wire.has_content = False
+    stream = EventStream(wire, Drain(), keepalive_s=NEVER, headers={})
+    writer: Any = Writer(client)
+    return stream({"type": "http", CLIENT: writer}, client.receive, Sending(client.send, writer, "req_1"))
+
+
+async def test_what_comes_before_content_is_held_back_on_the_spot_and_begins_the_stream_with_it() -> None:
+    client, wire = Client(), PushedWire()
 
     async def act() -> None:
-        assert not await wire.come(OPENING)
+        assert await wire.come(OPENING)
+        assert await wire.come(b"")
+        assert client.body == b""
+        wire.has_content = True
+        assert await wire.come(CONTENT)
+        assert client.body == OPENING + CONTENT
+        assert await wire.come(CONTENT)
         assert not await wire.come(END)
 
+    await alongside(beginning(wire, client), act)
+    assert (client.status, client.body, client.done) == (200, OPENING + CONTENT + CONTENT + END, True)
+
+
+async def test_the_end_is_sent_on_the_spot() -> None:
+    client, wire = Client(), PushedWire()
+
+    async def act() -> None:
+        await wire.come(CONTENT)
+        wire.offer(END)
+        assert (client.body, client.done) == (CONTENT + END, True)
+        wire.wake()
+
     await alongside(pushing(wire, client), act)
-    assert client.body == OPENING + END
+    assert client.body == CONTENT + END
+
+
+async def test_a_stream_begins_when_its_reader_is_ready() -> None:
+    client, wire = Client(), PushedWire()
+
+    async def act() -> None:
+        assert await wire.come(OPENING)
+        wire.has_content = True
+        client.reads.clear()
+        assert not await wire.come(CONTENT)
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert client.body == b""
+        client.reads.set()
+        await client.has(CONTENT)
+        assert not await wire.come(END)
+
+    await alongside(beginning(wire, client), act)
+    assert (client.status, client.body) == (200, OPENING + CONTENT + END)
+
+
+async def test_a_stream_that_ends_without_content_is_sent_when_it_ends() -> None:
+    client, wire = Client(), PushedWire()
+
+    async def act() -> None:
+        assert await wire.come(OPENING)
+        assert not await wire.come(END)
+
+    wire.has_content = False
+    await alongside(pushing(wire, client), act)
+    assert (client.body, client.done) == (OPENING + END, True)
+
+
+async def test_a_failure_that_comes_before_content_is_raised() -> None:
+    client, wire = Client(), PushedWire()
+
+    async def act() -> None:
+        assert await wire.come(OPENING)
+        assert not await wire.come(UpstreamRateLimited("slow"))
+
+    with pytest.raises(ExceptionGroup) as raised:
+        await alongside(beginning(wire, client), act)
+    assert raised.group_contains(UpstreamRateLimited)
+    assert (client.status, wire.closed) == (None, True)
 
 
 async def test_what_comes_while_its_reader_is_not_ready_waits_for_it() -> None:
