@@ -8,11 +8,12 @@ from gateway.errors import TurnFailed
 from gateway.kept_chat import KeptEncoder, KeptRelay
 from gateway.wires import Encoder, Relay, relay_whole
 from providers.base import Batch, Dialect
-from translation.chat import relay as chat_relay
+from translation.chat import relay_answer as chat_answer
 from translation.chat.completion import CompletionCollector
 from translation.chat.encode import ChatEncoder
 from translation.chat.forms import completion_of
 from translation.chat.lift import lift as lift_chat
+from translation.chat.relay import ChatRelay
 from translation.chat.relay_request import relay_body as chat_relay_body
 from translation.chat.schema import validate as validate_chat
 from translation.events import Failed
@@ -146,7 +147,7 @@ def _chat_collector(body: Json, identity: Identity, presentation: Presentation) 
 
 
 def _chat_relay(body: Json, identity: Identity, presentation: Presentation) -> Relay:
-    relay = chat_relay.ChatRelay(
+    relay = ChatRelay(
         model=presentation.relay_model,
         identity={"id": identity.id, "created": identity.created, "model": identity.model},
         kept=presentation.kept,
@@ -167,10 +168,10 @@ def _collect_chat_relay(body: Json, stream: bytes, identity: Identity, presentat
 
 
 def _chat_relay_answer(body: Json, answer: Json, identity: Identity, presentation: Presentation) -> Json:
-    if (failed := chat_relay.failure_of(answer)) is not None:
+    if (failed := chat_answer.failure_of(answer)) is not None:
         failed.message = presentation.scrub(failed.message)
         raise TurnFailed(failed)
-    completion = chat_relay.relay_completion(
+    completion = chat_answer.relay_completion(
         answer,
         model=presentation.relay_model,
         reasoning_fields=presentation.reasoning_fields,

@@ -159,16 +159,13 @@ class RelayedWire(Incoming[bytes]):
     """Upstream bytes, watched."""
 
     ended = False
+    has_content = False
 
     def __init__(self, exchange: RelayExchange, relay: Relay) -> None:
         self._reads = exchange if isinstance(exchange, Incoming) else Iterated(exchange.reads(), b"")
         self._relay = relay
         self._unsaid = b""
         """The end of a reply that failed before its content, for whoever cannot make it a status any more."""
-
-    @property
-    def has_content(self) -> bool:
-        return self._relay.has_content
 
     def frames(self) -> AsyncGenerator[bytes, None]:
         return self.each()
@@ -183,11 +180,15 @@ class RelayedWire(Incoming[bytes]):
         return self._pass_on(self._reads.taken(read))
 
     def _pass_on(self, read: bytes) -> bytes:
+        is_over = self._reads.ended
+        if not (read or is_over):
+            return b""
         relay = self._relay
         frames = relay.feed(read) if read else b""
-        self.alike = relay.alike
-        if self._reads.ended:
+        if is_over and not relay.ended:
             frames += relay.finish()
+        self.alike = relay.alike
+        self.has_content = relay.has_content
         if relay.failed is not None and not relay.has_content:
             self._unsaid = frames
             raise TurnFailed(relay.failed)

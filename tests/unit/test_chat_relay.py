@@ -12,7 +12,8 @@ from tests.unit.chat_chunks import call, chunk, completion, said, thought, usage
 from tests.unit.driving import every_split
 from tests.unit.golden import GOLDEN, chunks_of, recordings
 from translation import sse
-from translation.chat.relay import ChatRelay, failure_of, relay_completion
+from translation.chat.relay import ChatRelay
+from translation.chat.relay_answer import failure_of, relay_completion
 from translation.errors import ProtocolViolation
 from translation.events import Failed
 from translation.json_types import Json

@@ -9,7 +9,8 @@ from tests.unit.chat_chunks import chunk, completion
 from tests.unit.golden import chunks_of
 from tests.unit.test_chat_relay_calls import added_up, delta, entry, relayed
 from translation import sse
-from translation.chat.relay import ChatRelay, relay_completion
+from translation.chat.relay import ChatRelay
+from translation.chat.relay_answer import relay_completion
 from translation.events import Failed
 from translation.hygiene.relayed import CallRules
 from translation.json_types import Json

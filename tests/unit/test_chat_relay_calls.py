@@ -8,7 +8,8 @@ import pytest
 from tests.unit.chat_chunks import chunk, completion
 from tests.unit.golden import chunks_of
 from translation import sse
-from translation.chat.relay import ChatRelay, relay_completion
+from translation.chat.relay import ChatRelay
+from translation.chat.relay_answer import relay_completion
 from translation.hygiene.relayed import DEFAULT_RULES, CallRules
 from translation.json_types import Json
 

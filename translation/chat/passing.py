@@ -1,6 +1,7 @@
 """Text deltas that leave as they came, but for names, where they come one after the other."""
 
 from collections.abc import Sequence
+from typing import Self
 
 from translation.chat.text_run import TextRun
 
@@ -13,6 +14,16 @@ class Passing:
     def __init__(self, run: TextRun, renaming: Sequence[tuple[bytes, bytes]]) -> None:
         self.run = run
         self.renaming = renaming
+
+    @classmethod
+    def found_in(cls, payload: bytes, renaming: Sequence[tuple[bytes, bytes]]) -> Self | None:
+        """From a chunk that leaves as it came but for these names; None where it says no text, leaves a doubt which it
+        is, or does not say each name once."""
+        for theirs, _ in renaming:
+            if payload.count(theirs) != 1:
+                return None
+        run = TextRun.found_in(payload)
+        return None if run is None else cls(run, renaming)
 
     def piece_of(self, read: bytes) -> bytes | None:
         """The frames of a read of the run, the same object where nothing is renamed; None for any other read."""

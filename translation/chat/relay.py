@@ -2,18 +2,17 @@
 
 import re
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any, Final
 
 import orjson
 
 from translation import sse
 from translation.chat import reply
-from translation.chat.failures import BROKEN, failure_in
+from translation.chat.failures import failure_in
 from translation.chat.passing import Passing
-from translation.chat.reasoning import FIELDS
+from translation.chat.reasoning import SOURCES
+from translation.chat.relay_answer import CUTS, is_broken, say_content, say_reasoning, why_broken
 from translation.chat.relay_calls import CallMender
-from translation.chat.text_run import TextRun
 from translation.chat.usage import read_usage
 from translation.errors import ProtocolViolation
 from translation.events import Failed, Usage
@@ -21,16 +20,7 @@ from translation.hygiene.relayed import DEFAULT_RULES, CallRules
 from translation.json_types import Json
 from translation.text_calls import WARNINGS
 
-_CONTENT: Final = (
-    "content",
-    "reasoning_content",
-    "reasoning",
-    "reasoning_details",
-    "refusal",
-    "tool_calls",
-    "function_call",
-    "audio",
-)
+_CONTENT: Final = frozenset({*SOURCES, "content", "refusal", "tool_calls", "function_call", "audio"})
 """Keys of a delta that say something a retry would say again."""
 
 _OTHER_REASONING: Final = {
@@ -42,11 +32,12 @@ _OTHER_REASONING: Final = {
 _CALLS: Final = re.compile(rb'"(?:tool_calls|function_call)": ?[\[{](?!\])')
 """Calls in a frame, as opposed to a null or an empty list."""
 
-_CUTS: Final = ("length", "content_filter")
-
-_BROKE_OFF: Final = "the upstream broke off its reply"
-
 _UNFINISHED: Final = b'"finish_reason":null'
+
+_HEADS: Final = ("id", "created", "model")
+"""Keys of a chunk that say whose it is."""
+
+_CR: Final = ord("\r")
 
 
 class ChatRelay:
@@ -81,10 +72,12 @@ class ChatRelay:
         self.has_content = False
         """Whether something a retry would repeat has been passed on, a regular end included."""
         self.failed: Failed | None = None
-        self.usage: Usage | None = None
+        self._usage: Usage | None = None
+        self._reported: Json | None = None
+        """What was said of usage after `_usage` was read."""
         self.warnings: list[Json] = []
         """What is wrong with calls that cannot be read, as far as their choices have ended."""
-        self._ours: Json = {key: identity[key] for key in ("id", "created")} if kept else {}
+        self._ours: Json = {"id": identity["id"], "created": identity["created"]} if kept else {}
         if model is not None:
             self._ours["model"] = model
         self.response: Json | None = None
@@ -99,48 +92,68 @@ class ChatRelay:
         self._said_done = False
         self.ended = False
         """Whether the last frames were made."""
+        self._stopped = False
+        """Whether it has ended or failed."""
         self._end_bytes = 0
         self._identity: Json = {**identity, "object": "chat.completion.chunk"}
+        self._heads: tuple[Any, ...] | None = None
+        """What the last opened chunk said of whose it is."""
+        self._is_renamed = False
+        """Whether a chunk that says that is to say something else."""
         self._renaming: list[tuple[bytes, bytes]] = []
         self._passing: Passing | None = None
+        self.alike: Passing | None = None
+        """The short way of reads that are whole frames, and differ from the last one in their text only."""
         self._legacy = legacy_functions
-        self._new_calls = partial(CallMender, calls, legacy=legacy_functions)
+        self._rules = calls
         self._calls: dict[int, CallMender] = {}
+
+    @property
+    def usage(self) -> Usage | None:
+        """What was reported so far; read when it is asked for, which of most streams it is not."""
+        if self._reported is not None:
+            self._usage, self._reported = read_usage(self._reported, self._usage), None
+        return self._usage
 
     def feed(self, read: bytes) -> bytes:
         """Take one upstream read, return the frames to send, possibly none."""
         if self._stopped:
             return b""
-        if (alike := self.alike) is not None and (passed := alike.piece_of(read)) is not None:
+        if self.alike is not None and (passed := self.alike.piece_of(read)) is not None:
             return passed
-        try:
-            frames = self._frames.feed(read)
-        except ProtocolViolation as violation:
-            return self._stop(Failed("upstream_garbled", str(violation)))
-        passed = self._pass_on(frames)
-        if frames and self._choices == 1:
-            self._learn(frames[-1].payload)
+        payload = None
+        if self._frames.between and _is_one_frame(read):
+            payload = read[6:-2]
+            passed = self._pass_on(payload, read)
+        else:
+            try:
+                frames = self._frames.feed(read)
+            except ProtocolViolation as violation:
+                return self._stop(Failed("upstream_garbled", str(violation)))
+            passed = self._pass_all_on(frames)
+            if frames:
+                payload = frames[-1].payload
+        if self._stopped:
+            return passed
+        if self._said_done:
+            return passed + self._end()
+        if payload is not None and self._choices == 1:
+            self._learn(payload)
+        self.alike = self._passing if self._frames.between else None
         return passed
-
-    @property
-    def alike(self) -> Passing | None:
-        """The short way of reads that are whole frames, and differ from the last one in their text only."""
-        return self._passing if self._frames.between and not self._stopped else None
 
     def _learn(self, payload: bytes) -> None:
         """A delta that leaves as it came, but for names it says once, is one that others may be like."""
-        if self._stopped or self._said_done or not self._is_plain(payload):
+        if not self.has_content or self._finished or not self._is_plain(payload):
             self._passing = None
         elif self._passing is None or not self._passing.run.texts([payload]):
-            said_once = all(payload.count(theirs) == 1 for theirs, _ in self._renaming)
-            run = TextRun.found_in(payload) if said_once else None
-            self._passing = None if run is None else Passing(run, self._renaming)
+            self._passing = Passing.found_in(payload, self._renaming)
 
     def finish(self) -> bytes:
         """The upstream closed: what is left to send."""
         if self._stopped:
             return b""
-        rest = self._pass_on(self._frames.finish(), last=True)
+        rest = self._pass_all_on(self._frames.finish(), last=True)
         return rest if self._stopped else rest + self._end()
 
     def fail(self, failed: Failed) -> bytes:
@@ -163,43 +176,36 @@ class ChatRelay:
     def withdraw(self, frames: bytes) -> bytes:
         """`frames`, the last that were made, without the end: as if that had not come yet."""
         self.ended = False
+        self._stopped = self.failed is not None
         return frames[: -self._end_bytes]
 
-    @property
-    def _stopped(self) -> bool:
-        return self.ended or self.failed is not None
-
-    def _pass_on(self, frames: Sequence[sse.Frame], *, last: bool = False) -> bytes:
+    def _pass_all_on(self, frames: Sequence[sse.Frame], *, last: bool = False) -> bytes:
         out: list[bytes] = []
         for frame in frames:
-            if frame.payload == sse.DONE_PAYLOAD:
-                self._said_done = True
-                continue
-            try:
-                passed = self._forward(frame)
-            except (ProtocolViolation, orjson.JSONDecodeError, UnicodeDecodeError) as error:
-                out.append(self._stop(_garbled(error, last=last)))
-                break
-            out.append(passed)
+            out.append(self._pass_on(frame.payload, frame.raw, last=last))
             if self._stopped:
                 break
-        if self._said_done and not self._stopped:
-            out.append(self._end())
         return b"".join(out)
 
-    def _forward(self, frame: sse.Frame) -> bytes:
-        payload = frame.payload
+    def _pass_on(self, payload: bytes, raw: bytes, *, last: bool = False) -> bytes:
+        """What leaves of a frame; `last`: the upstream closed after it, or within."""
+        if payload == sse.DONE_PAYLOAD:
+            self._said_done = True
+            return b""
         if self._said_done and b'"usage"' not in payload:
             return b""
-        if not self.has_content or not self._is_plain(payload):
-            return self._open(frame)
-        payload.decode()  # orjson would have found bytes that are not UTF-8
-        raw = frame.raw
-        for theirs, ours in self._renaming:
-            if theirs not in payload:
-                return self._open(frame)
-            raw = raw.replace(theirs, ours, 1)
-        return raw
+        try:
+            if not self.has_content or not self._is_plain(payload):
+                return self._open(payload, raw)
+            payload.decode()  # orjson would have found bytes that are not UTF-8
+            passed = raw
+            for theirs, ours in self._renaming:
+                if theirs not in payload:
+                    return self._open(payload, raw)
+                passed = passed.replace(theirs, ours, 1)
+            return passed
+        except (ProtocolViolation, orjson.JSONDecodeError, UnicodeDecodeError) as error:
+            return self._stop(_garbled(error, last=last))
 
     def _is_plain(self, payload: bytes) -> bool:
         """Whether a frame can only be a delta in the middle. A quote inside JSON text is escaped, so keys are what they
@@ -216,11 +222,11 @@ class ChatRelay:
             and payload[-1:] == b"}"
         )
 
-    def _open(self, frame: sse.Frame) -> bytes:
-        chunk = orjson.loads(frame.payload)
+    def _open(self, payload: bytes, raw: bytes) -> bytes:
+        chunk = orjson.loads(payload)
         if not isinstance(chunk, dict):
             raise ProtocolViolation("an event of the upstream's stream is not a JSON object")
-        if failed := failure_in(chunk):
+        if ("error" in chunk or chunk.get("object") == "error") and (failed := failure_in(chunk)):
             return self._stop(failed)
         choices = chunk.get("choices")
         usage = chunk.get("usage")
@@ -229,7 +235,7 @@ class ChatRelay:
                 raise ProtocolViolation("the upstream's stream is not a chat completion")
             choices = []
         if isinstance(usage, dict):
-            self.usage = read_usage(usage, self.usage)
+            self._usage, self._reported = self.usage, usage
             if not choices and not self._include_usage:
                 return b""
         changed = self._rename(chunk)
@@ -237,12 +243,12 @@ class ChatRelay:
         for choice in choices:
             if not isinstance(choice, dict):
                 raise ProtocolViolation("a choice of the upstream's stream is not a JSON object")
-            if _is_broken(choice):
-                return self._stop(failure_in(choice) or Failed("upstream_error", _BROKE_OFF))
+            if (choice.get("finish_reason") or choice.get("error")) and is_broken(choice):
+                return self._stop(why_broken(choice))
             changed |= self._read_choice(choice)
         if len(self.warnings) > warned:
             chunk[WARNINGS] = self.warnings
-        return sse.data(orjson.dumps(chunk)) if changed else frame.raw
+        return sse.data(orjson.dumps(chunk)) if changed else raw
 
     def _read_choice(self, choice: Json) -> bool:
         """Note what a choice says; whether it was changed."""
@@ -252,28 +258,33 @@ class ChatRelay:
             raise ProtocolViolation("the index of a choice in the upstream's stream is not a number")
         changed = False
         if isinstance(delta, dict):
-            self.has_content = self.has_content or any(delta.get(key) for key in _CONTENT)
-            changed = _say_content(delta) | say_reasoning(delta, self._fields) | self._mend_calls(index, delta)
+            for key in () if self.has_content else delta:
+                if key in _CONTENT and delta[key]:
+                    self.has_content = True
+                    break
+            if isinstance(delta.get("content"), list):
+                changed = say_content(delta)
+            if not SOURCES.isdisjoint(delta):
+                changed |= say_reasoning(delta, self._fields)
+            if delta.get("tool_calls") or delta.get("function_call"):
+                changed |= self._mend_calls(index, delta)
         if choice.get("finish_reason"):
             if index not in self._finished:
                 self._finished.add(index)
                 self.has_content = True
-                changed |= self._complete_calls(index, choice)
+                if index in self._calls:
+                    changed |= self._complete_calls(index, choice)
             changed |= reply.mend_ending(choice, called=index in self._calls, legacy=self._legacy)
         return changed
 
     def _mend_calls(self, index: int, delta: Json) -> bool:
-        if not (delta.get("tool_calls") or delta.get("function_call")):
-            return False
         if index not in self._calls:
-            self._calls[index] = self._new_calls()
+            self._calls[index] = CallMender(self._rules, legacy=self._legacy)
         return self._calls[index].mend(delta)
 
     def _complete_calls(self, index: int, choice: Json) -> bool:
         """Say what is left to say of calls before the turn ends; whether there was anything."""
-        if index not in self._calls:
-            return False
-        rest = self._calls[index].complete(cut=choice["finish_reason"] in _CUTS)
+        rest = self._calls[index].complete(cut=choice["finish_reason"] in CUTS)
         self.warnings += self._calls[index].warnings
         if rest:
             delta: Json = choice.get("delta") or {}
@@ -282,17 +293,25 @@ class ChatRelay:
 
     def _rename(self, chunk: Json) -> bool:
         """Learn who is speaking and how the frames say it; have the chunk say what is ours to say."""
-        self._identity |= {key: chunk[key] for key in ("id", "created", "model") if chunk.get(key)}
-        self._identity |= self._ours
-        renamed = [key for key, said in self._ours.items() if chunk.get(key) != said]
-        if not renamed:
-            return False
-        self._renaming = [(_said(key, chunk.get(key)), _said(key, self._ours[key])) for key in renamed]
-        chunk |= self._ours
-        return True
+        heads = (chunk.get("id"), chunk.get("created"), chunk.get("model"))
+        if heads != self._heads:
+            self._heads = heads
+            for key, said in zip(_HEADS, heads, strict=True):
+                if said:
+                    self._identity[key] = said
+            self._identity |= self._ours
+            renamed = [key for key in self._ours if chunk.get(key) != self._ours[key]]
+            self._is_renamed = bool(renamed)
+            if renamed:
+                self._renaming = [(_said(key, chunk.get(key)), _said(key, self._ours[key])) for key in renamed]
+        if self._is_renamed:
+            chunk |= self._ours
+        return self._is_renamed
 
     def _stop(self, failed: Failed) -> bytes:
         self.failed = failed
+        self._stopped = True
+        self.alike = None
         failed.usage = self.usage
         failed.message = self._scrub(failed.message)
         return self.fail(failed) if self.has_content else b""
@@ -303,7 +322,8 @@ class ChatRelay:
         return self._close(sse.DONE)
 
     def _close(self, end: bytes) -> bytes:
-        self.ended = True
+        self.ended = self._stopped = True
+        self.alike = None
         self._end_bytes = len(end)
         return end
 
@@ -312,91 +332,9 @@ def _said(key: str, value: Any) -> bytes:
     return orjson.dumps({key: value})[1:-1]
 
 
-def relay_completion(
-    answer: Json,
-    *,
-    model: str | None,
-    reasoning_fields: frozenset[str],
-    calls: CallRules = DEFAULT_RULES,
-    legacy_functions: bool = False,
-) -> Json:
-    """A whole completion as the upstream sent it, under our name for the model, reasoning in `reasoning_fields` only.
-
-    Calls and finish reasons are mended as on a stream, and there are the same `tool_warnings`; one that broke off is
-    for `failure_of` to find first. Raises ProtocolViolation for anything that is not a completion. The answer given is
-    not changed.
-    """
-    choices = answer.get("choices")
-    if (
-        not isinstance(choices, list)
-        or not choices
-        or not all(isinstance(_message(choice), dict) for choice in choices)
-    ):
-        raise ProtocolViolation("the upstream's answer is not a chat completion")
-    relayed = {**answer, "choices": [{**choice, "message": dict(choice["message"])} for choice in choices]}
-    warnings: list[Json] = []
-    for choice in relayed["choices"]:
-        _say_content(choice["message"])
-        say_reasoning(choice["message"], reasoning_fields)
-        mender = CallMender(calls, legacy=legacy_functions)
-        mender.mend_whole(choice["message"], cut=choice.get("finish_reason") in _CUTS)
-        warnings += mender.warnings
-        called = bool(choice["message"].get("tool_calls") or choice["message"].get("function_call"))
-        reply.mend_ending(choice, called=called, legacy=legacy_functions)
-    if model is not None:
-        relayed["model"] = model
-    if warnings:
-        relayed[WARNINGS] = warnings
-    return relayed
-
-
-def failure_of(answer: Json) -> Failed | None:
-    """Why a whole completion is no answer: one of its choices broke off."""
-    choices = answer.get("choices")
-    for choice in choices if isinstance(choices, list) else ():
-        if isinstance(choice, dict) and _is_broken(choice):
-            return failure_in(choice) or Failed("upstream_error", _BROKE_OFF)
-    return None
-
-
-def say_reasoning(message: Json, fields: frozenset[str]) -> bool:
-    """Put a delta's or message's reasoning in these fields and in no other; whether that changed anything.
-
-    `reasoning_details` are kept beside them, for clients that send them back, and go only where no field is wanted.
-    """
-    before = {key: message[key] for key in ("reasoning_content", "reasoning") if key in message}
-    text = before.get("reasoning_content") or before.get("reasoning")
-    wanted = dict.fromkeys(sorted(fields), text) if text else {}
-    said = {key: value for key, value in before.items() if value}
-    hidden = not fields and message.get("reasoning_details")
-    if said == wanted and not hidden:
-        return False
-    for key in before:
-        del message[key]
-    message |= wanted
-    if hidden:
-        del message["reasoning_details"]
-    return True
-
-
-def _say_content(message: Json) -> bool:
-    """Make a text of Mistral's lists of parts, and reasoning of the thoughts among them; whether there were any."""
-    parts = message.get("content")
-    if not isinstance(parts, list):
-        return False
-    thoughts = [part["thinking"] for part in parts if isinstance(part, dict) and "thinking" in part]
-    message["content"] = reply.text_of(parts)
-    if thoughts and not any(message.get(field) for field in FIELDS):
-        message["reasoning"] = reply.text_of(thoughts)
-    return True
-
-
-def _is_broken(choice: Json) -> bool:
-    return str(choice.get("finish_reason")) in BROKEN or bool(choice.get("error"))
-
-
-def _message(choice: Any) -> Any:
-    return choice.get("message") if isinstance(choice, dict) else None
+def _is_one_frame(read: bytes) -> bool:
+    """Whether a read is one frame that has data and nothing else, as it leaves."""
+    return read.startswith(b"data: ") and read.endswith(b"\n\n") and read.count(b"\n") == 2 and _CR not in read
 
 
 def _garbled(error: Exception, *, last: bool) -> Failed:

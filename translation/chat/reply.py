@@ -42,6 +42,9 @@ _FINISH_REASONS = {
 }
 """`tool_calls` only where calls were made (see `ending`), and never for a reply that was cut."""
 
+_PLAIN = ("stop", "length", "content_filter")
+"""Words of an upstream that are chat's own, where no calls were made."""
+
 _ERRORS = {
     "context_length_exceeded": ("invalid_request_error", "context_length_exceeded"),
     "insufficient_quota": ("insufficient_quota", "insufficient_quota"),
@@ -133,6 +136,8 @@ def mend_ending(choice: Json, *, called: bool, legacy: bool) -> bool:
     Upstreams say `stop` after calls, words of their own, or nothing in a whole answer.
     """
     said = choice.get("finish_reason")
+    if said in _PLAIN and not called:
+        return False
     word = str(said or "stop")
     mended = ending(Finished(FINISH_REASONS.get(word, "other"), word), called=called, legacy=legacy)
     if mended["finish_reason"] == said:

@@ -74,10 +74,11 @@ class TextRun:
             return None
         match chunk:
             case {"choices": [{"delta": dict(delta)}]}:
-                said = [(field, text) for field in _FIELDS if isinstance(text := delta.get(field), str) and text]
-                return cls.learn(payload, said[0][0], Delta(0, None, said[0][1])) if said else None
-            case _:
-                return None
+                for field in _FIELDS:
+                    text = delta.get(field)
+                    if isinstance(text, str) and text:
+                        return cls.learn(payload, field, Delta(0, None, text))
+        return None
 
     def deltas(self, texts: Iterable[str]) -> list[Event]:
         """What texts of chunks like the learnt one mean."""
