@@ -11,7 +11,8 @@ from gateway.params import ClientParams
 from gateway.ready import lifted, said
 from gateway.resolve import Route
 from gateway.wires import CallMapping
-from providers.base import Exchange, RelayExchange
+from providers.base import Capabilities, Exchange, RelayExchange
+from translation.chat.relay_request import asks_plainly
 from translation.errors import InvalidRequest, Unrepresentable
 from translation.hygiene.past_calls import check_relayed
 from translation.hygiene.relayed import CallRules
@@ -84,7 +85,8 @@ def may_relay(endpoint: Endpoint, body: Json, route: Route) -> bool:
         return (body.get("reasoning") or {}).get("max_tokens") is None
     if body.get("extensions"):
         return False
-    return all(tool.get("type") in route.capabilities.tool_kinds for tool in body.get("tools") or ())
+    tools = body.get("tools")
+    return not tools or all(tool.get("type") in route.capabilities.tool_kinds for tool in tools)
 
 
 def _changes_replies(profile: Profile) -> bool:
@@ -96,7 +98,19 @@ def _changes_replies(profile: Profile) -> bool:
     return profile.max_tool_calls_per_turn is not None or profile.fix_empty_final
 
 
+def _is_fit(body: Json, capabilities: Capabilities) -> bool:
+    """Whether there is nothing in a chat body for `fit` and `check_relayed` to find: so it is with most."""
+    if capabilities.max_context_window is not None and (body.get("max_tokens") or body.get("max_completion_tokens")):
+        return False
+    return capabilities.streaming and asks_plainly(body)
+
+
 def _relay(endpoint: Endpoint, body: Json, route: Route, earlier: int | None) -> Relayed:
+    if endpoint.dialect == "chat" and _is_fit(body, route.capabilities):
+        lowered = endpoint.relay_body(body, route.profile, model=route.upstream_model)
+        exchange = route.provider.relay("chat", lowered.body)
+        calls = CallRules(max_args_bytes=route.profile.max_tool_args_bytes)
+        return Relayed(exchange=exchange, losses=[*lowered.losses, *exchange.losses], calls=calls)
     turn = endpoint.lift(body, relayed=True)
     params = ClientParams(endpoint.dialect, body, turn, earlier or 0)
     unfit: list[Loss] = []

@@ -23,6 +23,9 @@ from translation.text_calls import WARNINGS
 _CONTENT: Final = frozenset({*SOURCES, "content", "refusal", "tool_calls", "function_call", "audio"})
 """Keys of a delta that say something a retry would say again."""
 
+_LEFT: Final = frozenset({"role", "content", "refusal"})
+"""Keys of a delta that leave as they came, unless the content is a list."""
+
 _OTHER_REASONING: Final = {
     frozenset({"reasoning"}): b'"reasoning_content"',
     frozenset({"reasoning_content"}): b'"reasoning":',
@@ -262,12 +265,8 @@ class ChatRelay:
                 if key in _CONTENT and delta[key]:
                     self.has_content = True
                     break
-            if isinstance(delta.get("content"), list):
-                changed = say_content(delta)
-            if not SOURCES.isdisjoint(delta):
-                changed |= say_reasoning(delta, self._fields)
-            if delta.get("tool_calls") or delta.get("function_call"):
-                changed |= self._mend_calls(index, delta)
+            if not _LEFT.issuperset(delta) or isinstance(delta.get("content"), list):
+                changed = say_content(delta) | say_reasoning(delta, self._fields) | self._mend_calls(index, delta)
         if choice.get("finish_reason"):
             if index not in self._finished:
                 self._finished.add(index)
@@ -278,6 +277,8 @@ class ChatRelay:
         return changed
 
     def _mend_calls(self, index: int, delta: Json) -> bool:
+        if not (delta.get("tool_calls") or delta.get("function_call")):
+            return False
         if index not in self._calls:
             self._calls[index] = CallMender(self._rules, legacy=self._legacy)
         return self._calls[index].mend(delta)

@@ -10,6 +10,8 @@ def with_own_ids(messages: Sequence[Json]) -> Sequence[Json]:
     """The messages with no id of a call blank or used twice, in calls and in the tool messages that answer them; the
     same object where none is. That each call has its answer was checked before."""
     halves = list(_halves(messages))
+    if not halves:
+        return messages
     own = with_own_ids_as_checked(halves)
     return messages if own is halves else _renamed(messages, (half["call_id"] for half in own))
 
@@ -17,10 +19,12 @@ def with_own_ids(messages: Sequence[Json]) -> Sequence[Json]:
 def _halves(messages: Iterable[Json]) -> Iterator[Item]:
     """Calls and answers as items that have no more than their ids."""
     for message in messages:
-        if message["role"] == "tool":
+        role = message["role"]
+        if role == "tool":
             yield {"type": "function_call_output", "call_id": message["tool_call_id"]}
-        for call in _calls(message):
-            yield {"type": "function_call", "call_id": call["id"]}
+        elif role == "assistant":
+            for call in _calls(message):
+                yield {"type": "function_call", "call_id": call["id"]}
 
 
 def _renamed(messages: Iterable[Json], ids: Iterator[str]) -> list[Json]:

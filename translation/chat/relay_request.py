@@ -1,5 +1,7 @@
 """The few things a chat body needs changed before a chat upstream gets it as it is."""
 
+from typing import Final
+
 from translation.chat.calling import completed
 from translation.chat.lower_tools import leave_only_chosen
 from translation.chat.reasoning import is_ours
@@ -11,6 +13,7 @@ from translation.json_types import Json
 from translation.loss import Loss
 from translation.lowered import Lowered
 from translation.profile import Profile
+from translation.turn import SHARED
 
 _REASONING_FIELDS = ("reasoning_content", "reasoning", "reasoning_details")
 _MESSAGE_FIELDS = {"role", "annotations", "audio", "function_call", "tool_calls", *_REASONING_FIELDS}
@@ -25,6 +28,23 @@ _OURS = ("thinking", "extensions")
 _SYSTEM = ("system", "developer")
 
 _LIMITS = ("max_tokens", "max_completion_tokens")
+
+_PLAIN: Final = SHARED | {"model", "messages", "stream", "stream_options", "stop", *_LIMITS}
+
+_SAYS: Final = {"role", "content"}
+
+_SPEAKERS: Final = ("user", "assistant", *_SYSTEM)
+
+
+def asks_plainly(body: Json) -> bool:
+    """Whether a valid body has nothing but text and scalars, which upstreams that stream take all alike, so long as
+    they take so long an answer. What it has besides has to be looked at, and so has what nobody here has heard of."""
+    if not body.keys() <= _PLAIN:
+        return False
+    for message in body["messages"]:
+        if message.keys() != _SAYS or type(message["content"]) is not str or message["role"] not in _SPEAKERS:
+            return False
+    return True
 
 
 def relay_body(body: Json, profile: Profile, *, model: str) -> Lowered:
@@ -54,7 +74,7 @@ def relay_body(body: Json, profile: Profile, *, model: str) -> Lowered:
         _tidy_tools(relayed, profile, losses)
     if relayed.get("stream"):
         relayed["stream_options"] = {**(body.get("stream_options") or {}), "include_usage": True}
-    return Lowered(relayed, list(dict.fromkeys(losses)))
+    return Lowered(relayed, list(dict.fromkeys(losses)) if losses else losses)
 
 
 def _tidy_tools(relayed: Json, profile: Profile, losses: list[Loss]) -> None:
@@ -66,16 +86,25 @@ def _tidy_tools(relayed: Json, profile: Profile, losses: list[Loss]) -> None:
 
 
 def _rename_limit(relayed: Json, profile: Profile) -> None:
-    given = [name for name in _LIMITS if name in relayed]
-    if given and profile.max_tokens_field not in given:
-        relayed[profile.max_tokens_field] = relayed.pop(given[0])
+    if profile.max_tokens_field in relayed:
+        return
+    for name in _LIMITS:
+        if name in relayed:
+            relayed[profile.max_tokens_field] = relayed.pop(name)
+            return
 
 
 def _with_systems_in_place(messages: list[Json], profile: Profile, losses: list[Loss]) -> list[Json]:
     """Leading system messages as one, and later ones in it too where the upstream takes no others."""
     if profile.system_messages == "keep":
         return messages
-    after = next((place for place, message in enumerate(messages) if message["role"] not in _SYSTEM), len(messages))
+    after = 0
+    for message in messages:
+        if message["role"] not in _SYSTEM:
+            break
+        after += 1
+    if after < 2 and profile.system_messages == "merge_leading":
+        return messages
     systems, rest = messages[:after], messages[after:]
     if profile.system_messages == "merge_all" and (late := [one for one in rest if one["role"] in _SYSTEM]):
         systems, rest = systems + late, [one for one in rest if one["role"] not in _SYSTEM]
@@ -99,7 +128,9 @@ def _as_parts(content: str | list[Json]) -> list[Json]:
 
 
 def _message(message: Json, place: int, profile: Profile, losses: list[Loss]) -> Json:
-    role = message.get("role")
+    role = message["role"]
+    if role == "user" and len(message) == 2:
+        return message  # that says it, and its content
     if role in ("tool", "function") and message["content"] is not None:
         param = f"messages[{place}].content"
         return {**message, "content": cut_output(message["content"], profile.max_tool_output_bytes, param, losses)}
