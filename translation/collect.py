@@ -35,11 +35,11 @@ class PartState:
     def __init__(self, start: Json, key: str | None) -> None:
         self.start = start
         self._key = key
-        self._texts: list[str] = [start.get(key) or "" if key else ""]
-        self._logprobs: list[Json] = [*(start.get("logprobs") or ())]
-        self.annotations: list[Json] = [*(start.get("annotations") or ())]
+        self._texts = texts = [start.get(key) or "" if key else ""]
+        self._logprobs: list[Json] = [*given] if (given := start.get("logprobs")) else []
+        self.annotations: list[Json] = [*given] if (given := start.get("annotations")) else []
         self._final: Json | None = None
-        self.append = self._texts.append
+        self.append = texts.append
         """Takes more text. The list's own method, because it is called for every delta."""
 
     def add_logprobs(self, logprobs: Iterable[Json]) -> None:
@@ -48,9 +48,10 @@ class PartState:
     @property
     def text(self) -> str:
         """Everything so far."""
-        if len(self._texts) > 1:
-            self._texts[:] = ["".join(self._texts)]
-        return self._texts[0]
+        texts = self._texts
+        if len(texts) > 1:
+            texts[:] = ["".join(texts)]
+        return texts[0]
 
     @property
     def logprobs(self) -> list[Json]:
@@ -140,11 +141,14 @@ class ItemState:
         """The item as it is now."""
         if self._final is not None:
             return self._final
-        whole = self.start if self._own is None else self._own.snapshot()
+        whole = self.start.copy() if self._own is None else {**self._own.snapshot()}
         lists: dict[str, list[Json]] = {}
         for part in self.parts:
-            lists.setdefault(_LISTS.get(part.start.get("type", ""), "content"), []).append(part.snapshot())
-        return {**whole, **lists}
+            name = _LISTS.get(part.start.get("type", ""), "content")
+            if name not in lists:
+                whole[name] = lists[name] = []
+            lists[name].append(part.snapshot())
+        return whole
 
 
 class Collector:

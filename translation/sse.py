@@ -64,9 +64,20 @@ class FrameDecoder:
     def payloads(self, read: bytes) -> list[bytes]:
         """`feed` for who needs nothing of the frames but their data."""
         begins = self.between or (self._at_start and not self._held)
-        if begins and read.endswith(b"\n\n") and _CR not in read and (payloads := _payloads(read)):
-            self._at_start, self.between = False, True
-            return payloads
+        if begins and read.endswith(b"\n\n") and _CR not in read:
+            lines = read.count(b"\n")
+            if not read.startswith(b"data: "):
+                payloads = _named_payloads(read)
+                alike = lines == 3 * len(payloads) and all(payloads)
+            elif lines == 2:
+                payloads = [read[6:-2]]
+                alike = True
+            else:
+                payloads = read[6:-2].split(b"\n\ndata: ")
+                alike = lines == 2 * len(payloads)
+            if alike:
+                self._at_start, self.between = False, True
+                return payloads
         return [frame.payload for whole in self._cut(read) if (frame := _frame(whole)) is not None]
 
     def _cut(self, read: bytes) -> list[bytes]:
@@ -124,14 +135,9 @@ class FrameDecoder:
         return read
 
 
-def _payloads(frames: bytes) -> list[bytes] | None:
-    """The data of frames that are all `data:` and nothing else, or all an `event:` and then that; None for others."""
-    lines = frames.count(b"\n")
-    if frames.startswith(b"data: "):
-        payloads = frames[6:-2].split(b"\n\ndata: ")
-        return payloads if lines == 2 * len(payloads) else None
-    payloads = [whole.partition(b"\ndata: ")[2] for whole in frames[:-2].split(b"\n\n") if whole.startswith(b"event: ")]
-    return payloads if lines == 3 * len(payloads) and all(payloads) else None
+def _named_payloads(frames: bytes) -> list[bytes]:
+    """The data of those frames that are an `event:` and then `data:`; empty where one has more to it."""
+    return [whole.partition(b"\ndata: ")[2] for whole in frames[:-2].split(b"\n\n") if whole.startswith(b"event: ")]
 
 
 def _frame(lines: bytes) -> Frame | None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from enum import Enum, auto
-from itertools import islice
 from typing import Any, Final
 
 import orjson
@@ -39,7 +38,12 @@ from translation.writer import ItemWriter
 FACTS: Final = ("service_tier", "system_fingerprint")
 """Keys of a chunk that are noted as facts."""
 
+_ANY_FACT: Final = frozenset(FACTS)
+
 _TEXT_FIELDS: Final = frozenset({"content", *FIELDS})
+
+_PLAIN: Final = frozenset({"role", "content"})
+"""All that there is in most deltas."""
 
 _WHOLE: Final = "whole answer"
 """Stands for a finish reason where a whole completion has none: nothing can have been cut."""
@@ -98,30 +102,35 @@ class ChatDecoder:
     def read(self, payloads: Sequence[bytes]) -> list[Event]:
         """`feed` for chunks as their bytes came. Raises orjson.JSONDecodeError too."""
         events: list[Event] = []
-        at = 0
-        while at < len(payloads):
-            if self.run is not None and (texts := self.run.texts(islice(payloads, at, None))):
-                events += self.run.deltas(texts)
-                at += len(texts)
-                continue
-            self.run = None
-            chunk = orjson.loads(payloads[at])
-            if (only := self._only_text(chunk)) is None:
-                events += self._read_chunk(chunk)
-            else:
-                said = self._read_only(*only)
-                self._learn(payloads[at], *only, said)
-                events += said
+        at, count = 0, len(payloads)
+        while at < count:
+            if self.run is not None:
+                if texts := self.run.texts(payloads[at:] if at else payloads):
+                    events += self.run.deltas(texts)
+                    at += len(texts)
+                    continue
+                self.run = None
+            payload = payloads[at]
             at += 1
+            chunk = orjson.loads(payload)
+            only = self._only_text(chunk) if self.state is _STREAMING else None
+            if only is None:
+                events += self._read_chunk(chunk)
+                continue
+            field, text = only
+            said = self._read_only(field, text)
+            if field == "content" and self._is_plain:
+                self._learn(payload, text, said)
+            events += said
         return events
 
-    def _learn(self, payload: bytes, field: str, text: str, said: Sequence[Event]) -> None:
+    def _learn(self, payload: bytes, text: str, said: Sequence[Event]) -> None:
         """Answer text without reasoning before it goes out as it came in: only then may a run leave `feed` out."""
-        if field != "content" or not self._is_plain or not self._edges.settled or self._annotations:
+        if not said or not self._edges.settled or self._annotations:
             return
-        last = said[-1] if said else None
+        last = said[-1]
         if isinstance(last, Delta) and last.part_index is not None and last.text == text:
-            self.run = TextRun.learn(payload, field, last)
+            self.run = TextRun.learn(payload, "content", last)
 
     def feed(self, chunk: Json) -> list[Event]:
         """Take one chunk; return what it means, possibly nothing."""
@@ -151,7 +160,7 @@ class ChatDecoder:
 
     def _only_text(self, chunk: Json) -> tuple[str, str] | None:
         """(field, text) of a chunk that says nothing new but one text: nine in ten, so they are not read in full."""
-        if self.state is not _STREAMING or not isinstance(chunk, dict):
+        if not isinstance(chunk, dict):
             return None
         choices = chunk.get("choices")
         if not isinstance(choices, list) or len(choices) != 1 or not isinstance(choice := choices[0], dict):
@@ -166,14 +175,11 @@ class ChatDecoder:
             return None
         if choice.get("error") or chunk.get("error") or choice.get("usage") or chunk.get("usage"):
             return None
-        for key in FACTS:
-            if (fact := chunk.get(key)) is not None and fact != self._facts.get(key):
-                return None
-        return field, text
+        return None if not _ANY_FACT.isdisjoint(chunk) and self._facts_in(chunk) else (field, text)
 
     def _read_only(self, field: str, text: str) -> list[Event]:
         if field == "content":
-            said = self._read_text(text, None)
+            said = self._say("text", text) if self._is_plain else self._read_text(text, None)
             return said if self._text_calls is None else self._up_to_failure(said)
         return self._say("reasoning", text) if self._reasoning.claim(field) else []
 
@@ -191,10 +197,10 @@ class ChatDecoder:
                 raise ProtocolViolation("the upstream sent a JSON object that is not a chat completion")
             self.state = _STREAMING
             events.append(Started(chunk.get("model") or "", chunk.get("id")))
-        if usage := chunk.get("usage"):
-            events += self._count(usage)
-        for key in FACTS:
-            if (fact := chunk.get(key)) is not None and self._facts.get(key) != fact:
+        if "usage" in chunk:
+            events += self._count(chunk["usage"])
+        if not _ANY_FACT.isdisjoint(chunk):
+            for key, fact in self._facts_in(chunk):
                 self._facts[key] = fact
                 events.append(Noted(facts={key: fact}))
         if choices is not None and not isinstance(choices, list):
@@ -209,6 +215,11 @@ class ChatDecoder:
                 break
         return events if self._text_calls is None else self._up_to_failure(events)
 
+    def _facts_in(self, chunk: Json) -> list[tuple[str, Any]]:
+        """What it says that was not said before."""
+        known = self._facts
+        return [(key, fact) for key in FACTS if (fact := chunk.get(key)) is not None and fact != known.get(key)]
+
     def _read_choice(self, choice: Json) -> list[Event]:
         logprobs = read_logprobs(choice) if choice.get("logprobs") else None
         delta = choice.get("delta")
@@ -218,8 +229,8 @@ class ChatDecoder:
         if not isinstance(said, dict):
             raise ProtocolViolation("the upstream sent a delta that is not a JSON object")
         events = self._read_delta(said, logprobs, whole=whole) if said or self._annotations else []
-        if usage := choice.get("usage"):  # Moonshot
-            events += self._count(usage)
+        if "usage" in choice:  # Moonshot
+            events += self._count(choice["usage"])
         reason = str(choice.get("finish_reason") or (_WHOLE if whole else ""))
         if reason in BROKEN or choice.get("error"):
             failed = failure_in(choice) or Failed("upstream_error", "the upstream broke off its reply")
@@ -231,12 +242,15 @@ class ChatDecoder:
 
     def _read_delta(self, delta: Json, logprobs: list[Json] | None, *, whole: bool) -> list[Event]:
         events: list[Event] = []
-        if not SOURCES.isdisjoint(delta):
+        is_plain = _PLAIN.issuperset(delta)
+        if not (is_plain or SOURCES.isdisjoint(delta)):
             for noun, text in self._reasoning.feed(delta):
                 events += self._say(noun, text)
         if content := delta.get("content"):
             read = self._read_text if isinstance(content, str) else self._read_parts
             events += read(content, logprobs)
+        if is_plain and not self._annotations:
+            return events
         if refusal := delta.get("refusal"):
             events += self._say("refusal", str(refusal), logprobs)
         if isinstance(annotations := delta.get("annotations"), list):
@@ -343,7 +357,7 @@ class ChatDecoder:
         return is_called or (self._text_calls is not None and self._text_calls.made)
 
     def _count(self, reported: Any) -> list[Event]:
-        if not isinstance(reported, dict):
+        if not reported or not isinstance(reported, dict):
             return []
         self.usage = read_usage(reported, self.usage)
         return [Noted(self.usage)]

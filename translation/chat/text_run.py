@@ -12,6 +12,7 @@ from translation.events import Delta, Event
 _BACKSLASH: Final = ord("\\")
 _FRAME_HEAD: Final = b"data: "
 _FRAME_TAIL: Final = b"\n\n"
+_FRAME_HEAD_BYTES, _FRAME_TAIL_BYTES = len(_FRAME_HEAD), len(_FRAME_TAIL)
 _FIELDS: Final = ("content", *FIELDS)
 
 
@@ -46,8 +47,9 @@ class TextRun:
         self.frame_head, self.frame_tail = _FRAME_HEAD + head, tail + _FRAME_TAIL
         self._joint = self.frame_tail + self.frame_head
         self._two_frames = 2 * len(self._joint)
-        self._start, self._end = len(head) - 1, 1 - len(tail)
-        self._frame_start, self._frame_end = len(self.frame_head) - 1, 1 - len(self.frame_tail)
+        self._start = start = len(head) - 1
+        self._end = end = 1 - len(tail)
+        self._frame_start, self._frame_end = start + _FRAME_HEAD_BYTES, end - _FRAME_TAIL_BYTES
 
     @classmethod
     def learn(cls, payload: bytes, field: str, said: Delta) -> Self | None:

@@ -53,6 +53,7 @@ _LIFECYCLE = {
     status: _frame(f"response.{status}", b'"response":%b')
     for status in ("created", "in_progress", "completed", "incomplete", "failed")
 }
+_CREATED, _IN_PROGRESS = _LIFECYCLE["created"], _LIFECYCLE["in_progress"]
 _ITEM_ADDED = _frame("response.output_item.added", b'"output_index":%d,"item":%b')
 _ITEM_DONE = _frame("response.output_item.done", b'"output_index":%d,"item":%b')
 _ANNOTATED = _frame("response.output_text.annotation.added", b'%b,"annotation_index":%d,"annotation":%b')
@@ -110,6 +111,10 @@ class _Text:
     open: bool = True
 
 
+_NOWHERE: Final = _Text(PartState({}, None), b"", None, b"", lambda _piece: None, open=False)
+"""Where text goes that is said of an item without a text of its own, which most are."""
+
+
 class ResponsesEncoder:
     """Batches in, whole LF frames out, ending with [DONE] after the terminal event.
 
@@ -124,6 +129,8 @@ class ResponsesEncoder:
         self.sequence = -1
         """The number of the last event."""
         self._texts: dict[tuple[int, int | None], _Text] = {}
+        self._addresses: list[bytes] = []
+        """Of each item: the fields that say which one it is, as they stand in each of its events."""
 
     @property
     def failed(self) -> Failed | None:
@@ -140,22 +147,20 @@ class ResponsesEncoder:
         frames: list[bytes] = []
         texts = self._texts
         for event in batch:
-            if type(event) is Delta:  # nine events in ten: they touch nothing but their own text
-                piece = event.text
-                text = texts[event.index, event.part_index]
-                text.append(piece)
-                if text.channel is None:
-                    continue
-                if event.logprobs:
-                    frames.append(self._delta_with_logprobs(text, piece, event.logprobs))
-                else:
-                    self.sequence += 1
-                    frames.append(text.template % (self.sequence, orjson.dumps(piece)))
+            if type(event) is not Delta:
+                _WRITERS[type(event)](self, event, frames)
                 continue
-            if self.sequence < 0 and isinstance(event, Failed):
-                # A turn may fail before it starts; clients want to hear of a response before it ends.
-                frames += self._open(Started(""))
-            frames += _WRITERS[type(event)](self, event)
+            # Nine events in ten: they touch nothing but their own text.
+            text = texts[event.index, event.part_index]
+            piece = event.text
+            text.append(piece)
+            if text.channel is None:
+                continue
+            if event.logprobs:
+                frames.append(self._delta_with_logprobs(text, piece, event.logprobs))
+            else:
+                self.sequence += 1
+                frames.append(text.template % (self.sequence, orjson.dumps(piece)))
         return frames[0] if len(frames) == 1 else b"".join(frames)
 
     def say(self, place: tuple[int, int | None], texts: Sequence[str]) -> bytes:
@@ -195,114 +200,121 @@ class ResponsesEncoder:
         self.sequence += 1
         return sse.encode(event_type, orjson.dumps({"type": event_type, "sequence_number": self.sequence} | fields))
 
-    def _open(self, event: Started) -> list[bytes]:
+    def _open(self, event: Started, frames: list[bytes]) -> None:
         self._snapshot.start(event)
         response = orjson.dumps(self._snapshot.response)
         self.sequence += 2
-        created, in_progress = _LIFECYCLE["created"], _LIFECYCLE["in_progress"]
-        return [created % (self.sequence - 1, response), in_progress % (self.sequence, response)]
+        frames.append(_CREATED % (self.sequence - 1, response))
+        frames.append(_IN_PROGRESS % (self.sequence, response))
 
-    def _end(self, event: Finished | Failed) -> list[bytes]:
+    def _end(self, event: Finished | Failed, frames: list[bytes]) -> None:
         response = self._snapshot.end(event)
         self.ended = True
         self.sequence += 1
         end = _LIFECYCLE[response["status"]] % (self.sequence, orjson.dumps(response)) + sse.DONE
         self._end_bytes = len(end)
-        return [end]
+        frames.append(end)
 
-    def _start_item(self, event: ItemStarted) -> list[bytes]:
+    def _end_badly(self, event: Failed, frames: list[bytes]) -> None:
+        if self.sequence < 0:
+            # A turn may fail before it starts; clients want to hear of a response before it ends.
+            self._open(Started(""), frames)
+        self._end(event, frames)
+
+    def _start_item(self, event: ItemStarted, frames: list[bytes]) -> None:
         index = event.index
         state = self._snapshot.start_item(event)
         item = state.start
-        channel = _CHANNELS.get((state.type, None))
         address = b'"item_id":%b,"output_index":%d' % (orjson.dumps(item["id"]), index)
-        text = self._texts[index, None] = _new_text(state.own, address, channel)
+        self._addresses.append(address)
         self.sequence += 1
-        told = _emptied(item, channel)
-        added = _ITEM_ADDED % (self.sequence, index, orjson.dumps(told))
-        return [added] if told is item else [added, *self._write_rest(text, "", item)]
+        channel = _CHANNELS.get((state.type, None))
+        if channel is None:
+            self._texts[index, None] = _NOWHERE
+            frames.append(_ITEM_ADDED % (self.sequence, index, orjson.dumps(item)))
+            return
+        text = self._texts[index, None] = _new_text(state.own, address, channel)
+        frames.append(_ITEM_ADDED % (self.sequence, index, orjson.dumps(_emptied(item, channel))))
+        self._write_rest(text, "", item, frames)
 
-    def _start_part(self, event: PartStarted) -> list[bytes]:
+    def _start_part(self, event: PartStarted, frames: list[bytes]) -> None:
         item, part = self._snapshot.start_part(event), event.part
-        kind = _kind_of(part)
-        earlier = item.parts[:-1]
-        position = sum(_kind_of(each.start) is kind for each in earlier) if earlier else 0
+        kind, parts = _kind_of(part), item.parts
+        position = sum(_kind_of(each.start) is kind for each in parts[:-1]) if len(parts) > 1 else 0
         channel = _CHANNELS.get((item.type, part.get("type")))
-        address = b'%b,"%b":%d' % (self._texts[event.index, None].address, kind.index_key, position)
-        text = self._texts[event.index, event.part_index] = _new_text(item.parts[-1], address, channel)
+        address = b'%b,"%b":%d' % (self._addresses[event.index], kind.index_key, position)
+        text = self._texts[event.index, event.part_index] = _new_text(parts[-1], address, channel)
         self.sequence += 1
         told = _emptied(part, channel)
-        added = kind.added % (self.sequence, address, orjson.dumps(told))
-        return [added] if told is part else [added, *self._write_rest(text, "", part)]
+        frames.append(kind.added % (self.sequence, address, orjson.dumps(told)))
+        if told is not part:
+            self._write_rest(text, "", part, frames)
 
-    def _end_part(self, event: PartEnded) -> list[bytes]:
+    def _end_part(self, event: PartEnded, frames: list[bytes]) -> None:
         text = self._texts[event.index, event.part_index]
         part = self._snapshot.end_part(event)
         if event.part_index is not None:
-            frames = self._end_text(text, part)
+            self._end_text(text, part, frames)
             self.sequence += 1
             frames.append(_kind_of(text.state.start).done % (self.sequence, text.address, orjson.dumps(part)))
-            return frames
-        if part["type"] == "function_call" and not part.get("arguments"):
-            return []  # whether they become "{}" depends on how the item ends
-        return self._end_text(text, part)
+        elif part["type"] != "function_call" or part.get("arguments"):
+            self._end_text(text, part, frames)
+        # Else whether they become "{}" depends on how the item ends.
 
-    def _end_item(self, event: ItemEnded) -> list[bytes]:
+    def _end_item(self, event: ItemEnded, frames: list[bytes]) -> None:
         text = self._texts[event.index, None]
         item = self._snapshot.end_item(event)
-        frames = self._end_text(text, item) if text.open else []
+        if text.open:
+            self._end_text(text, item, frames)
         self.sequence += 1
         frames.append(_ITEM_DONE % (self.sequence, event.index, orjson.dumps(item)))
-        return frames
 
-    def _end_text(self, text: _Text, whole: Json) -> list[bytes]:
+    def _end_text(self, text: _Text, whole: Json, frames: list[bytes]) -> None:
         """The text's `done` event, after a delta of what no delta has said: `done` only repeats."""
         text.open = False
         channel = text.channel
         if channel is None or not isinstance(said := whole.get(channel.key), str):
-            return []
+            return
         told = text.state.text
-        frames = [] if told == said else self._write_rest(text, told, whole)
+        if told != said:
+            self._write_rest(text, told, whole, frames)
         self.sequence += 1
         beside = b""
         if channel.name == _OUTPUT_TEXT:
-            beside = orjson.dumps(whole.get("logprobs") or [])
+            beside = orjson.dumps(logprobs) if (logprobs := whole.get("logprobs")) else b"[]"
         elif channel.name == _FUNCTION_ARGUMENTS:
             beside = orjson.dumps(whole.get("name"))
         frames.append(channel.done % (self.sequence, text.address, orjson.dumps(said), beside))
-        return frames
 
-    def _write_rest(self, text: _Text, said: str, whole: Json) -> list[bytes]:
+    def _write_rest(self, text: _Text, said: str, whole: Json, frames: list[bytes]) -> None:
         """A delta of what `whole` says beyond `said`, if anything."""
         everything = (text.channel and whole.get(text.channel.key)) or ""
-        if len(everything) <= len(said) or not everything.startswith(said):
-            return []
-        return [self._delta_frame(text, everything[len(said) :])]
+        if len(everything) > len(said) and everything.startswith(said):
+            frames.append(self._delta_frame(text, everything[len(said) :]))
 
-    def _annotate(self, event: Annotated) -> list[bytes]:
+    def _annotate(self, event: Annotated, frames: list[bytes]) -> None:
         text = self._texts[event.index, event.part_index]
         position = self._snapshot.annotate(event)
         self.sequence += 1
-        return [_ANNOTATED % (self.sequence, text.address, position, orjson.dumps(event.annotation))]
+        frames.append(_ANNOTATED % (self.sequence, text.address, position, orjson.dumps(event.annotation)))
 
-    def _progress(self, event: Progressed) -> list[bytes]:
+    def _progress(self, event: Progressed, frames: list[bytes]) -> None:
         item_type = self._snapshot.items[event.index].type
         fields = {**self._address_of(event.index), **(event.extra or {})}
-        return [self._foreign_frame(f"response.{item_type}.{event.phase}", fields)]
+        frames.append(self._foreign_frame(f"response.{item_type}.{event.phase}", fields))
 
-    def _forward(self, event: Opaque) -> list[bytes]:
+    def _forward(self, event: Opaque, frames: list[bytes]) -> None:
         # Before response.created no event has a place; what an upstream says that early is dropped.
         if event.dialect != "responses" or self.sequence < 0:
-            return []
+            return
         fields = {key: value for key, value in event.payload.items() if key != "sequence_number"}
         if event.index is not None:
             ours = self._address_of(event.index)
             fields |= {key: value for key, value in ours.items() if key in fields}
-        return [self._foreign_frame(fields["type"], fields)]
+        frames.append(self._foreign_frame(fields["type"], fields))
 
-    def _note(self, event: Noted) -> list[bytes]:
-        self._snapshot.note(event)
-        return []  # the terminal event tells it
+    def _note(self, event: Noted, _frames: list[bytes]) -> None:
+        self._snapshot.note(event)  # the terminal event tells it
 
     def _address_of(self, index: int) -> Json:
         return {"item_id": self._snapshot.items[index].start["id"], "output_index": index}
@@ -322,7 +334,7 @@ def _new_text(state: PartState, address: bytes, channel: _Channel | None) -> _Te
     return _Text(state, address, channel, template, state.append)
 
 
-_WRITERS: Final[dict[type[Event], Callable[[ResponsesEncoder, Any], list[bytes]]]] = {
+_WRITERS: Final[dict[type[Event], Callable[[ResponsesEncoder, Any, list[bytes]], None]]] = {
     Started: ResponsesEncoder._open,
     ItemStarted: ResponsesEncoder._start_item,
     PartStarted: ResponsesEncoder._start_part,
@@ -333,6 +345,6 @@ _WRITERS: Final[dict[type[Event], Callable[[ResponsesEncoder, Any], list[bytes]]
     Noted: ResponsesEncoder._note,
     Opaque: ResponsesEncoder._forward,
     Finished: ResponsesEncoder._end,
-    Failed: ResponsesEncoder._end,
+    Failed: ResponsesEncoder._end_badly,
 }
 """What tells each event: found at once, where `match` asks for class after class. Deltas are written by `feed`."""
