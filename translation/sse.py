@@ -19,8 +19,10 @@ DEFAULT_MAX_FRAME_BYTES = 16 * 1024 * 1024
 
 _BOM = b"\xef\xbb\xbf"
 
-_CR = 0x0D
-"""As a number: `bytes` are searched for one of those ten times faster than for another `bytes`."""
+_CR, _LF = 0x0D, 0x0A
+"""As numbers: `bytes` are searched for one of those ten times faster than for another `bytes`."""
+
+_AROUND = len(b"data: \n\n")
 
 
 class Frame(NamedTuple):
@@ -63,19 +65,12 @@ class FrameDecoder:
 
     def payloads(self, read: bytes) -> list[bytes]:
         """`feed` for who needs nothing of the frames but their data."""
-        begins = self.between or (self._at_start and not self._held)
-        if begins and read.endswith(b"\n\n") and _CR not in read:
-            lines = read.count(b"\n")
-            if not read.startswith(b"data: "):
-                payloads = _named_payloads(read)
-                alike = lines == 3 * len(payloads) and all(payloads)
-            elif lines == 2:
-                payloads = [read[6:-2]]
-                alike = True
-            else:
-                payloads = read[6:-2].split(b"\n\ndata: ")
-                alike = lines == 2 * len(payloads)
-            if alike:
+        if self.between or (self._at_start and not self._held):
+            payload = read.removesuffix(b"\n\n").removeprefix(b"data: ")
+            if len(payload) == len(read) - _AROUND and not (_LF in payload or _CR in payload):
+                self._at_start, self.between = False, True
+                return [payload]
+            if read.endswith(b"\n\n") and _CR not in read and (payloads := _payloads(read)):
                 self._at_start, self.between = False, True
                 return payloads
         return [frame.payload for whole in self._cut(read) if (frame := _frame(whole)) is not None]
@@ -135,9 +130,14 @@ class FrameDecoder:
         return read
 
 
-def _named_payloads(frames: bytes) -> list[bytes]:
-    """The data of those frames that are an `event:` and then `data:`; empty where one has more to it."""
-    return [whole.partition(b"\ndata: ")[2] for whole in frames[:-2].split(b"\n\n") if whole.startswith(b"event: ")]
+def _payloads(frames: bytes) -> list[bytes] | None:
+    """The data of frames that are all `data:` and nothing else, or all an `event:` and then that; None for others."""
+    lines = frames.count(b"\n")
+    if frames.startswith(b"data: "):
+        payloads = frames[6:-2].split(b"\n\ndata: ")
+        return payloads if lines == 2 * len(payloads) else None
+    payloads = [whole.partition(b"\ndata: ")[2] for whole in frames[:-2].split(b"\n\n") if whole.startswith(b"event: ")]
+    return payloads if lines == 3 * len(payloads) and all(payloads) else None
 
 
 def _frame(lines: bytes) -> Frame | None:

@@ -582,6 +582,14 @@ def test_what_is_no_chat_reply_is_refused(reply: Any) -> None:
         ChatDecoder(counting_ids()).feed(reply)
 
 
+@pytest.mark.parametrize("reply", NO_REPLIES[:4], ids=repr)
+def test_what_is_no_chunk_is_refused_in_the_middle_of_a_stream_too(reply: Any) -> None:
+    decoder = ChatDecoder(counting_ids())
+    decoder.feed(said("yes"))
+    with pytest.raises(ProtocolViolation):
+        decoder.feed(reply)
+
+
 def test_the_states_follow_the_stream() -> None:
     decoder = ChatDecoder(counting_ids())
     seen = [decoder.state]

@@ -72,3 +72,9 @@ def test_counts_that_are_not_repeated_are_kept() -> None:
     before = read_usage({"prompt_tokens": 9, "prompt_tokens_details": {"cached_tokens": 3}})
     after = read_usage({"completion_tokens": 5}, before)
     assert (after.input, after.output, after.cache_read) == (9, 5, 3)
+
+
+def test_no_part_is_larger_than_a_whole_that_is_reported_after_it() -> None:
+    before = read_usage({"prompt_tokens_details": {"cached_tokens": 3}})
+    after = read_usage({"prompt_tokens": 2}, before)
+    assert (before.cache_read, after.input, after.cache_read) == (3, 2, 2)

@@ -151,6 +151,21 @@ def test_deltas_add_up_to_the_arguments(name: str, deltas: list[str]) -> None:
     assert events[-1]["response"]["output"][0]["arguments"] == "".join(deltas)
 
 
+def test_a_part_that_begins_with_text_is_announced_without_it() -> None:
+    events = encode(
+        Started("up"),
+        ItemStarted(0, items.message("msg_1")),
+        PartStarted(0, 0, {**items.output_text(), "text": "Hel"}),
+        Delta(0, 0, "lo"),
+        PartEnded(0, 0),
+        ItemEnded(0),
+        Finished("stop"),
+    )
+    assert of_type(events, "response.content_part.added")[0]["part"]["text"] == ""
+    assert [event["delta"] for event in of_type(events, "response.output_text.delta")] == ["Hel", "lo"]
+    assert of_type(events, "response.output_text.done")[0]["text"] == "Hello"
+
+
 def test_an_upstream_that_takes_back_what_it_said_has_the_last_word() -> None:
     events = encode(
         Started("up"),

@@ -14,6 +14,7 @@ _FRAME_HEAD: Final = b"data: "
 _FRAME_TAIL: Final = b"\n\n"
 _FRAME_HEAD_BYTES, _FRAME_TAIL_BYTES = len(_FRAME_HEAD), len(_FRAME_TAIL)
 _FIELDS: Final = ("content", *FIELDS)
+_KEYS: Final = {field: b'"%b":' % field.encode() for field in _FIELDS}
 
 
 class TextRun:
@@ -54,11 +55,11 @@ class TextRun:
     @classmethod
     def learn(cls, payload: bytes, field: str, said: Delta) -> Self | None:
         """From a chunk whose one text, in `field`, is what `said` says; None where the bytes leave a doubt about it."""
-        key = b'"%b":' % field.encode()
-        at = payload.find(key)
-        if at < 0 or payload.find(key, at + 1) >= 0:
+        key = _KEYS[field]
+        before, found, rest = payload.partition(key)
+        if not found or key in rest:
             return None
-        start = at + len(key)
+        start = len(before) + len(key)
         if payload[start : start + 1] == b" ":
             start += 1
         inner = orjson.dumps(said.text)

@@ -25,6 +25,8 @@ _PLACES: Final = (
 )
 """Field of Usage; where upstreams put it: a key, and the key in the object there. The first that is a number counts."""
 
+_NO_COUNTS: Final[dict[str, int | None]] = dict.fromkeys(("input", "output", "cache_read", "cache_write", "reasoning"))
+
 _PARTS: Final = (("cache_read", "input"), ("cache_write", "input"), ("reasoning", "output"))
 """Fields of Usage that are part of another."""
 
@@ -34,8 +36,9 @@ def read_usage(reported: Json, before: Usage | None = None) -> Usage:
 
     Counts never fall and are never negative, and no part is larger than its whole. `raw` is the object as it came.
     """
-    counts: dict[str, int | None] = dict.fromkeys(("input", "output", "cache_read", "cache_write", "reasoning"))
-    for name, key, inner in _places_in(*reported):
+    counts: dict[str, int | None] = _NO_COUNTS.copy()
+    places, parts = _places_in(*reported)
+    for name, key, inner in places:
         if counts[name] is not None:
             continue
         found: Any = reported[key]
@@ -46,15 +49,17 @@ def read_usage(reported: Json, before: Usage | None = None) -> Usage:
         for name, count in counts.items():
             earlier = getattr(before, name)
             counts[name] = earlier if count is None else max(count, earlier or 0)
-    for part, whole in _PARTS:
-        if counts[part] is not None:
-            counts[part] = at_most(counts[part], counts[whole])
+    for part, whole in parts if before is None else _PARTS:
+        counts[part] = at_most(counts[part], counts[whole])
     return Usage(
         counts["input"], counts["output"], counts["cache_read"], counts["cache_write"], counts["reasoning"], reported
     )
 
 
 @lru_cache(64)
-def _places_in(*keys: str) -> Sequence[tuple[str, str, str | None]]:
-    """Those that an object with these keys has. An upstream's objects all have the same keys, or nearly."""
-    return tuple(place for place in _PLACES if place[1] in keys)
+def _places_in(*keys: str) -> tuple[Sequence[tuple[str, str, str | None]], Sequence[tuple[str, str]]]:
+    """Those that an object with these keys has, and the parts that are in them. An upstream's objects all have the same
+    keys, or nearly."""
+    places = tuple(place for place in _PLACES if place[1] in keys)
+    named = {name for name, _, _ in places}
+    return places, tuple(each for each in _PARTS if each[0] in named)

@@ -1,7 +1,7 @@
 """Events to the Responses API's stream: whole frames, in the API's order, numbered without gaps."""
 
+from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 import orjson
@@ -96,23 +96,31 @@ class _Channel(NamedTuple):
 _CHANNELS = {noun: _Channel.of(channel) for noun, channel in CHANNELS.items()}
 
 
-@dataclass(slots=True)
 class _Text:
     """One text on its way out: where it goes, and the frame its deltas are cut from."""
 
-    state: PartState
-    address: bytes
-    """The fields that say which text it is, as they stand in each of its events."""
-    channel: _Channel | None
-    template: bytes
-    """A `%`-format for sequence number and encoded text."""
-    append: Callable[[str], None]
-    """`state.append`: looked up once, called for every delta."""
-    open: bool = True
+    __slots__ = ("address", "append", "channel", "open", "state", "template")
+
+    def __init__(self, state: PartState, address: bytes, channel: _Channel | None) -> None:
+        self.state = state
+        self.address = address
+        """The fields that say which text it is, as they stand in each of its events."""
+        self.channel = channel
+        self.template = b"" if channel is None else address.replace(b"%", b"%%").join(channel.delta)
+        """A `%`-format for sequence number and encoded text."""
+        self.append = state.append
+        """Looked up once, called for every delta."""
+        self.open = True
 
 
-_NOWHERE: Final = _Text(PartState({}, None), b"", None, b"", lambda _piece: None, open=False)
-"""Where text goes that is said of an item without a text of its own, which most are."""
+def _nowhere() -> _Text:
+    """For what is said of an item without a text of its own, as most are: it is not kept."""
+    text = _Text(PartState({}, None), b"", None)
+    text.append, text.open = deque[str](maxlen=0).append, False
+    return text
+
+
+_NOWHERE: Final = _nowhere()
 
 
 class ResponsesEncoder:
@@ -233,7 +241,7 @@ class ResponsesEncoder:
             self._texts[index, None] = _NOWHERE
             frames.append(_ITEM_ADDED % (self.sequence, index, orjson.dumps(item)))
             return
-        text = self._texts[index, None] = _new_text(state.own, address, channel)
+        text = self._texts[index, None] = _Text(state.own, address, channel)
         frames.append(_ITEM_ADDED % (self.sequence, index, orjson.dumps(_emptied(item, channel))))
         self._write_rest(text, "", item, frames)
 
@@ -243,7 +251,7 @@ class ResponsesEncoder:
         position = sum(_kind_of(each.start) is kind for each in parts[:-1]) if len(parts) > 1 else 0
         channel = _CHANNELS.get((item.type, part.get("type")))
         address = b'%b,"%b":%d' % (self._addresses[event.index], kind.index_key, position)
-        text = self._texts[event.index, event.part_index] = _new_text(parts[-1], address, channel)
+        text = self._texts[event.index, event.part_index] = _Text(parts[-1], address, channel)
         self.sequence += 1
         told = _emptied(part, channel)
         frames.append(kind.added % (self.sequence, address, orjson.dumps(told)))
@@ -252,14 +260,16 @@ class ResponsesEncoder:
 
     def _end_part(self, event: PartEnded, frames: list[bytes]) -> None:
         text = self._texts[event.index, event.part_index]
-        part = self._snapshot.end_part(event)
         if event.part_index is not None:
+            part = text.state.end(event.part)
             self._end_text(text, part, frames)
             self.sequence += 1
             frames.append(_kind_of(text.state.start).done % (self.sequence, text.address, orjson.dumps(part)))
-        elif part["type"] != "function_call" or part.get("arguments"):
-            self._end_text(text, part, frames)
-        # Else whether they become "{}" depends on how the item ends.
+            return
+        item = self._snapshot.end_part(event)
+        # Whether arguments of nothing become "{}" depends on how the item ends.
+        if item["type"] != "function_call" or item.get("arguments"):
+            self._end_text(text, item, frames)
 
     def _end_item(self, event: ItemEnded, frames: list[bytes]) -> None:
         text = self._texts[event.index, None]
@@ -327,11 +337,6 @@ def _kind_of(part: Json) -> _PartKind:
 def _emptied(whole: Json, channel: _Channel | None) -> Json:
     """What is announced has no text yet: clients add up deltas, and some read nothing else."""
     return {**whole, channel.key: ""} if channel is not None and whole.get(channel.key) else whole
-
-
-def _new_text(state: PartState, address: bytes, channel: _Channel | None) -> _Text:
-    template = b"" if channel is None else address.replace(b"%", b"%%").join(channel.delta)
-    return _Text(state, address, channel, template, state.append)
 
 
 _WRITERS: Final[dict[type[Event], Callable[[ResponsesEncoder, Any, list[bytes]], None]]] = {
