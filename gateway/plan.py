@@ -15,7 +15,7 @@ from providers.base import Capabilities, Exchange, RelayExchange
 from translation.chat.relay_request import asks_plainly
 from translation.errors import InvalidRequest, Unrepresentable
 from translation.hygiene.past_calls import check_relayed
-from translation.hygiene.relayed import CallRules
+from translation.hygiene.relayed import DEFAULT_RULES, CallRules
 from translation.json_types import Item, Json
 from translation.loss import Loss
 from translation.profile import Profile
@@ -109,7 +109,8 @@ def _relay(endpoint: Endpoint, body: Json, route: Route, earlier: int | None) ->
     if endpoint.dialect == "chat" and _is_fit(body, route.capabilities):
         lowered = endpoint.relay_body(body, route.profile, model=route.upstream_model)
         exchange = route.provider.relay("chat", lowered.body)
-        calls = CallRules(max_args_bytes=route.profile.max_tool_args_bytes)
+        most = route.profile.max_tool_args_bytes
+        calls = DEFAULT_RULES if most == DEFAULT_RULES.max_args_bytes else CallRules(max_args_bytes=most)
         return Relayed(exchange=exchange, losses=[*lowered.losses, *exchange.losses], calls=calls)
     turn = endpoint.lift(body, relayed=True)
     params = ClientParams(endpoint.dialect, body, turn, earlier or 0)

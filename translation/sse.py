@@ -63,6 +63,16 @@ class FrameDecoder:
         """Take one read; return the frames it completed, possibly none."""
         return [frame for whole in self._cut(read) if (frame := _frame(whole)) is not None]
 
+    def payload_of(self, read: bytes) -> bytes | None:
+        """The data of a read that is one frame, which leaves as it came; None for any other, which is for `feed`."""
+        begins = self.between or (self._at_start and not self._held)
+        if not (begins and read.startswith(b"data: ") and read.endswith(b"\n\n")):
+            return None
+        if read.count(b"\n") != 2 or _CR in read:
+            return None
+        self._at_start, self.between = False, True
+        return read[6:-2]
+
     def payloads(self, read: bytes) -> list[bytes]:
         """`feed` for who needs nothing of the frames but their data."""
         if self.between or (self._at_start and not self._held):

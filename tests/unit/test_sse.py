@@ -82,6 +82,30 @@ def test_frames_that_come_one_by_one_give_their_data_one_by_one() -> None:
     assert [decoder.payloads(read) for read in reads] == [[b"1"], [b"2"], [b"3"], [b"4"], [b"5"], [b"6"]]
 
 
+@pytest.mark.parametrize(("wire", "expected"), CASES.values(), ids=CASES)
+def test_a_read_that_is_one_frame_is_told_from_others_wherever_it_comes(
+    wire: bytes, expected: list[tuple[str | None, bytes]]
+) -> None:
+    one = b"data: {}\n\n"
+    for cut in range(len(wire) + 1):
+        decoder, plain = FrameDecoder(), FrameDecoder()
+        for read in (one, wire[:cut], wire[cut:], one):
+            frames, between = plain.feed(read), plain.between
+            payload = decoder.payload_of(read)
+            assert (decoder.feed(read) if payload is None else [Frame(None, payload, read)]) == frames
+            assert decoder.between is between
+        assert decoder.finish() == plain.finish()
+
+
+def test_one_frame_is_known_from_the_first_read_on() -> None:
+    decoder = FrameDecoder()
+    assert [decoder.payload_of(b"data: %d\n\n" % number) for number in (1, 2)] == [b"1", b"2"]
+    for read in (b"data: 1\n\ndata: 2\n\n", b"data: 1\r\n\n", b"event: x\ndata: 1\n\n", b"data: 1\n", b": 1\n\n", b""):
+        assert decoder.payload_of(read) is None
+    assert decoder.feed(b"data: 3\n\ndata: ") == [Frame(None, b"3", b"data: 3\n\n")]
+    assert decoder.payload_of(b"data: 4\n\n") is None
+
+
 BEGINNINGS: dict[str, tuple[list[bytes], bool]] = {
     "nothing": ([], False),
     "a mark that may go on": ([b"\xef\xbb"], False),

@@ -40,8 +40,6 @@ _UNFINISHED: Final = b'"finish_reason":null'
 _HEADS: Final = ("id", "created", "model")
 """Keys of a chunk that say whose it is."""
 
-_CR: Final = ord("\r")
-
 
 class ChatRelay:
     """Bytes of the upstream's stream in, whole LF frames out, ending in exactly one `[DONE]`.
@@ -124,9 +122,8 @@ class ChatRelay:
             return b""
         if self.alike is not None and (passed := self.alike.piece_of(read)) is not None:
             return passed
-        payload = None
-        if self._frames.between and _is_one_frame(read):
-            payload = read[6:-2]
+        payload = self._frames.payload_of(read)
+        if payload is not None:
             passed = self._pass_on(payload, read)
         else:
             try:
@@ -300,14 +297,18 @@ class ChatRelay:
             for key, said in zip(_HEADS, heads, strict=True):
                 if said:
                     self._identity[key] = said
-            self._identity |= self._ours
-            renamed = [key for key in self._ours if chunk.get(key) != self._ours[key]]
-            self._is_renamed = bool(renamed)
-            if renamed:
-                self._renaming = [(_said(key, chunk.get(key)), _said(key, self._ours[key])) for key in renamed]
+            if self._ours:
+                self._learn_names(chunk)
         if self._is_renamed:
             chunk |= self._ours
         return self._is_renamed
+
+    def _learn_names(self, chunk: Json) -> None:
+        self._identity |= self._ours
+        renamed = [key for key in self._ours if chunk.get(key) != self._ours[key]]
+        self._is_renamed = bool(renamed)
+        if renamed:
+            self._renaming = [(_said(key, chunk.get(key)), _said(key, self._ours[key])) for key in renamed]
 
     def _stop(self, failed: Failed) -> bytes:
         self.failed = failed
@@ -331,11 +332,6 @@ class ChatRelay:
 
 def _said(key: str, value: Any) -> bytes:
     return orjson.dumps({key: value})[1:-1]
-
-
-def _is_one_frame(read: bytes) -> bool:
-    """Whether a read is one frame that has data and nothing else, as it leaves."""
-    return read.startswith(b"data: ") and read.endswith(b"\n\n") and read.count(b"\n") == 2 and _CR not in read
 
 
 def _garbled(error: Exception, *, last: bool) -> Failed:
