@@ -153,7 +153,7 @@ class ChatDecoder:
             if events and isinstance(events[-1], Failed):
                 return events
         if reason in ("stop", "tool_calls"):  # upstreams say `stop` after calls, and `tool_calls` where none came
-            reason = "tool_calls" if self._has_called else "stop"
+            reason = "tool_calls" if self._has_called() else "stop"
         raw_reason = None if self._reason == _WHOLE else self._reason
         events.append(self._writer.ending(reason, raw_reason, self.usage))
         return events
@@ -203,16 +203,17 @@ class ChatDecoder:
             for key, fact in self._facts_in(chunk):
                 self._facts[key] = fact
                 events.append(Noted(facts={key: fact}))
-        if choices is not None and not isinstance(choices, list):
+        if isinstance(choices, list):
+            for choice in choices:
+                if not isinstance(choice, dict):
+                    raise ProtocolViolation("the upstream sent a choice that is not a JSON object")
+                if choice.get("index"):
+                    continue  # asking for several choices is refused before it gets here
+                events += self._read_choice(choice)
+                if self.state is _ENDED:
+                    break
+        elif choices is not None:
             raise ProtocolViolation("the upstream sent choices that are not a list")
-        for choice in choices or ():
-            if not isinstance(choice, dict):
-                raise ProtocolViolation("the upstream sent a choice that is not a JSON object")
-            if choice.get("index"):
-                continue  # asking for several choices is refused before it gets here
-            events += self._read_choice(choice)
-            if self.state is _ENDED:
-                break
         return events if self._text_calls is None else self._up_to_failure(events)
 
     def _facts_in(self, chunk: Json) -> list[tuple[str, Any]]:
@@ -351,7 +352,6 @@ class ChatDecoder:
             events += self._end_reasoning(status)
         return events + self._writer.close("completed" if in_reasoning else status)
 
-    @property
     def _has_called(self) -> bool:
         is_called = self._calls is not None and self._calls.made
         return is_called or (self._text_calls is not None and self._text_calls.made)

@@ -50,7 +50,7 @@ def lower(turn: Turn, profile: Profile) -> Lowered:
         if profile.forced_tool == "alone":
             leave_only_chosen(body, losses)
     if turn.sampling:
-        body |= _sampling(turn.sampling, losses)
+        _add_sampling(body, turn.sampling, losses)
     if turn.max_output_tokens is not None:
         body[profile.max_tokens_field] = turn.max_output_tokens
     if turn.text_format is not None:
@@ -64,16 +64,19 @@ def lower(turn: Turn, profile: Profile) -> Lowered:
     if turn.thinking is not None:
         _SWITCHES[profile.thinking_switch](body, turn.thinking, losses)
     if turn.stream:
-        body |= {"stream": True, "stream_options": {"include_usage": True}}
+        body["stream"] = True
+        body["stream_options"] = {"include_usage": True}
     if profile.text_tool_calls != "none":
         body = as_text(body, single_block=profile.single_tool_block, parser=profile.text_tool_calls)
     return Lowered(body, tuple(dict.fromkeys(losses)) if losses else ())
 
 
-def _sampling(sampling: Mapping[str, Any], losses: list[Loss]) -> Json:
+def _add_sampling(body: Json, sampling: Mapping[str, Any], losses: list[Loss]) -> None:
     if (sampling.get("n") or 1) != 1:
         raise Unrepresentable("this model answers with one choice at a time: leave out 'n'", param="n")
-    body = {name: value for name, value in sampling.items() if name in SAMPLING and value is not None}
+    for name, value in sampling.items():
+        if name in SAMPLING and value is not None:
+            body[name] = value
     if sampling.get("store"):
         losses.append(Loss("store", "dropped"))
     rivals = sampling.get("top_logprobs")
@@ -82,7 +85,6 @@ def _sampling(sampling: Mapping[str, Any], losses: list[Loss]) -> Json:
         body["logprobs"] = True
         if rivals is not None:
             body["top_logprobs"] = rivals
-    return body
 
 
 def _response_format(text_format: Json) -> Json:

@@ -25,12 +25,10 @@ class TextRun:
     """
 
     __slots__ = (
-        "_delta",
         "_end",
         "_frame_end",
         "_frame_start",
         "_head",
-        "_joint",
         "_start",
         "_tail",
         "_two_frames",
@@ -43,11 +41,9 @@ class TextRun:
         """`head` ends with the quote before the text, `tail` begins with the one after it. `said`: what it meant."""
         self.place = (said.index, said.part_index)
         """The item and part its texts go to."""
-        self._delta = partial(Delta, said.index, said.part_index)
         self._head, self._tail = head, tail
         self.frame_head, self.frame_tail = _FRAME_HEAD + head, tail + _FRAME_TAIL
-        self._joint = self.frame_tail + self.frame_head
-        self._two_frames = 2 * len(self._joint)
+        self._two_frames = 2 * (len(self.frame_head) + len(self.frame_tail))
         self._start = start = len(head) - 1
         self._end = end = 1 - len(tail)
         self._frame_start, self._frame_end = start + _FRAME_HEAD_BYTES, end - _FRAME_TAIL_BYTES
@@ -85,7 +81,7 @@ class TextRun:
 
     def deltas(self, texts: Iterable[str]) -> list[Event]:
         """What texts of chunks like the learnt one mean."""
-        return list(map(self._delta, texts))
+        return list(map(partial(Delta, *self.place), texts))
 
     def texts(self, payloads: Iterable[bytes]) -> list[str]:
         """The texts of chunks like the learnt one, up to the first of another kind: that has to be parsed."""
@@ -110,7 +106,7 @@ class TextRun:
         try:
             if len(read) < self._two_frames:
                 return [text] if (text := orjson.loads(strings)) else []
-            inners = strings[1:-1].split(self._joint)
+            inners = strings[1:-1].split(self.frame_tail + self.frame_head)
             joined = b'"%b"' % b'","'.join(inners)
             if _BACKSLASH not in joined and joined.count(b'"') == 2 * len(inners):
                 # Without escapes, and with no quotes but two for each, they are the strings they look like.
