@@ -216,7 +216,12 @@ class ResponsesEncoder:
         frames.append(_IN_PROGRESS % (self.sequence, response))
 
     def _end(self, event: Finished | Failed, frames: list[bytes]) -> None:
-        response = self._snapshot.end(event)
+        snapshot = self._snapshot
+        if isinstance(event, Failed):
+            snapshot.fail(event)
+        else:
+            snapshot.finish(event)
+        response = snapshot.response
         self.ended = True
         self.sequence += 1
         end = _LIFECYCLE[response["status"]] % (self.sequence, orjson.dumps(response)) + sse.DONE

@@ -175,15 +175,8 @@ class Snapshot:
             item = state.end(told, event.status)
         return item
 
-    def end(self, event: Finished | Failed) -> Json:
-        """Gives the response."""
-        if isinstance(event, Failed):
-            self._fail(event)
-        else:
-            self._finish(event)
-        return self.response
-
-    def _finish(self, event: Finished) -> None:
+    def finish(self, event: Finished) -> None:
+        """The response has ended well."""
         upstream = event.response or {}
         if upstream:
             self._merge(upstream)
@@ -200,7 +193,8 @@ class Snapshot:
             "usage": usage_object.write(self._usage, upstream.get("usage")),
         }
 
-    def _fail(self, event: Failed) -> None:
+    def fail(self, event: Failed) -> None:
+        """The response has ended badly, with what there is of it."""
         self.failed = event
         self._usage = event.usage or self._usage
         code = event.code if event.code in _ERROR_CODES else _ERROR_CODE_OF.get(event.code, "server_error")
@@ -237,7 +231,7 @@ _APPLIERS: Final[dict[type[Event], Callable[[Snapshot, Any], object]]] = {
     Progressed: Snapshot._leave,
     Opaque: Snapshot._leave,
     Noted: Snapshot.note,
-    Finished: Snapshot.end,
-    Failed: Snapshot.end,
+    Finished: Snapshot.finish,
+    Failed: Snapshot.fail,
 }
 """What takes each event: found at once, where `match` asks for class after class."""
