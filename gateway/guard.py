@@ -8,7 +8,7 @@ from types import TracebackType
 from starlette.types import Receive
 
 from gateway.errors import ShuttingDown
-from gateway.http_protocol import Client, loop_of
+from gateway.http_protocol import Client
 
 
 class ClientLeft(Exception):
@@ -70,12 +70,11 @@ class Guard:
 
     def __enter__(self) -> "Guard":
         client, drain = self._client, self._drain
-        loop = loop_of(client)
-        task = asyncio.current_task(loop)
+        task = asyncio.current_task(None if client is None else client.loop)
         assert task is not None
         self._task = task
         if client is None:
-            self._watch = loop.create_task(self._watch_client())
+            self._watch = task.get_loop().create_task(self._watch_client())
         else:
             client.watch(self._client_left)
         drain.guards.add(self)

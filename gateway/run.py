@@ -39,12 +39,11 @@ class Run:
 
     def wire(self) -> Wire:
         """The response as a stream."""
-        match self.plan:
-            case Relayed(exchange=exchange):
-                return RelayedWire(exchange, self.endpoint.relay(self.body, self.identity, self.presentation))
-            case Translated(exchange=translated, calls=calls, params=params):
-                encoder = self.endpoint.encoder(self.body, self.identity, self.presentation)
-                return TranslatedWire(translated, calls, encoder, params)
+        plan = self.plan
+        if isinstance(plan, Relayed):
+            return RelayedWire(plan.exchange, self.endpoint.relay(self.body, self.identity, self.presentation))
+        encoder = self.endpoint.encoder(self.body, self.identity, self.presentation)
+        return TranslatedWire(plan.exchange, plan.calls, encoder, plan.params)
 
     async def result(self) -> Json:
         """The response whole: the stream, collected. Raises TurnFailed and ProviderError."""

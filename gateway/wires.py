@@ -1,7 +1,7 @@
 """The two ways a response reaches its client: translated from events, or relayed as it came."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 from gateway.errors import TurnFailed, as_event
 from gateway.logs import note_failure, note_unreported, note_warnings
@@ -15,6 +15,9 @@ from translation.errors import InvalidRequest, ProtocolViolation
 from translation.events import Event, Failed, Noted, Opaque, Started
 from translation.json_types import Json
 from translation.responses.retelling import Retelling
+
+_NO_CONTENT: Final = frozenset({Started, Noted, Opaque})
+"""Events of which a retry would repeat nothing."""
 
 
 class Encoder(Protocol):
@@ -78,9 +81,13 @@ class TranslatedWire(Incoming[bytes]):
         self._params = params
         self._encoder = encoder
         self._encode = encoder.feed
-        self._retell: Callable[[Run], Retelling] | None = getattr(encoder, "retelling", None)
         # What is mapped is looked at event by event.
         self._running = exchange if calls is None and isinstance(exchange, WireExchange) else None
+        self._run: Run | None = None
+        """What the next read is like; `alike` is for it."""
+        self._retell: Callable[[Run], Retelling] | None = getattr(encoder, "retelling", None)
+        if self._retell is None:
+            self._running = None
         self._failed: Failed | None = None
         self._ending: Batch = ()
 
@@ -105,7 +112,8 @@ class TranslatedWire(Incoming[bytes]):
         batches = self._batches
         self.is_late = batches.is_late
         if not batch:
-            self._look_ahead()
+            if self._running is not None and self._running.run is not self._run:
+                self._look_ahead(self._running.run)
             if batches.ended:
                 raise ProtocolViolation("the upstream's turn stopped without an end")
             return b""
@@ -114,21 +122,17 @@ class TranslatedWire(Incoming[bytes]):
         if not self.has_content:
             self.has_content = has_content(batch)
         frames = self._encode(batch)
-        self._look_ahead()
+        if self._running is not None and self._running.run is not self._run:
+            self._look_ahead(self._running.run)
         if self._encoder.ended:
             self.ended = True
             self._ending = batch
             self._failed = self._encoder.failed
         return frames
 
-    def _look_ahead(self) -> None:
-        if self._running is None or self._retell is None:
-            return
-        run = self._running.run
-        if run is None:
-            self.alike = None
-        elif self.alike is None or self.alike.run is not run:
-            self.alike = self._retell(run)
+    def _look_ahead(self, run: Run | None) -> None:
+        self._run = run
+        self.alike = None if run is None or self._retell is None else self._retell(run)
 
     def arrival(self, sink: Sink | None = None) -> Awaitable[None]:
         return self._batches.arrival(sink)
@@ -228,11 +232,8 @@ def relay_whole(relay: Relay, stream: bytes) -> bytes:
 def has_content(batch: Sequence[Event]) -> bool:
     """Whether a batch says anything a retry would repeat. Raises TurnFailed for a failure that comes before that."""
     for event in batch:
-        match event:
-            case Failed():
-                raise TurnFailed(event)
-            case Started() | Noted() | Opaque():
-                continue
-            case _:
-                return True
+        if isinstance(event, Failed):
+            raise TurnFailed(event)
+        if type(event) not in _NO_CONTENT:
+            return True
     return False

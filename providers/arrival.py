@@ -34,8 +34,7 @@ class Arrival:
     def __await__(self) -> Generator["Arrival", None, None]:
         if not self.done:
             self._asyncio_future_blocking = True
-            yield self
-        self.result()
+            yield self  # whose task asks for the `result` before it goes on
 
     def result(self) -> None:
         """Raises CancelledError when the waiter was cancelled."""

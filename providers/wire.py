@@ -163,8 +163,9 @@ class WireExchange(Incoming[Batch]):
         return _within(self._wait_until, self._reply.arrival())
 
     async def close(self, *, whole: bool = False) -> None:
-        if self._reply is not None:
-            await self._reply.close(whole=whole or self._is_whole)
+        reply = self._reply
+        if reply is not None and not reply.ended:
+            await reply.close(whole=whole or self._is_whole)
 
     def _read(self, reply: Reply, read: bytes) -> Batch:
         run = self.run
@@ -307,8 +308,9 @@ class WireRelay(Incoming[bytes]):
         return self._reply.arrival(sink)
 
     async def close(self, *, whole: bool = False) -> None:
-        if self._reply is not None:
-            await self._reply.close(whole=whole or self._is_whole)
+        reply = self._reply
+        if reply is not None and not reply.ended:
+            await reply.close(whole=whole or self._is_whole)
 
     async def answer(self) -> Json | bytes:
         reply = await self._upstream.post(self._relayed.path, self._body, stream=False)
