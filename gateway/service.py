@@ -66,6 +66,7 @@ class Service:
         self.open = opening.open
         self.reopen = opening.reopen
         self._max_body_bytes = int(settings.server.max_body_mb * _MB)
+        self._keepalive_s = settings.server.keepalive_s
         self._max_depth = settings.server.max_json_depth
         self._authenticator = Authenticator(settings.auth)
 
@@ -119,15 +120,7 @@ class Service:
         late_headers: Callable[[], Mapping[str, str]] | None = None,
     ) -> EventStream:
         """A wire as the answer to a request."""
-        keepalive_s = self.settings.server.keepalive_s
-        return EventStream(
-            wire,
-            self.drain,
-            keepalive_s=keepalive_s,
-            headers=headers,
-            recording=recording,
-            late_headers=late_headers,
-        )
+        return EventStream(wire, self.drain, self._keepalive_s, headers, recording, late_headers)
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None, None]:

@@ -72,51 +72,55 @@ class EventStream(Response):
     is sent. `late_headers`: what is added when the stream starts, as it is known then.
     """
 
+    status_code = 200
+    background = None
+    _ended = False
+    _timer: asyncio.TimerHandle | None = None
+    _beat_task: asyncio.Task[None] | None = None
+
     def __init__(
         self,
         wire: Wire,
         drain: Drain,
-        *,
         keepalive_s: float,
         headers: Mapping[str, str],
         recording: Recording | None = None,
         late_headers: Callable[[], Mapping[str, str]] | None = None,
     ) -> None:
-        self.status_code = 200
-        self.background = None
-        self.raw_headers = [*_HEADERS, *raw_headers(headers)]
+        self.raw_headers = [*_HEADERS, *raw_headers(headers)] if headers else [*_HEADERS]
         self._late_headers = late_headers
         self._wire = wire
         self._frames = wire if isinstance(wire, Incoming) else Iterated(wire.frames(), b"")
-        self._take = self._frames.take
+        # Each read asks for these, and what only the class has is looked up the slow way.
         self._alike: Alike[bytes] | None = None
         self.passage: Passage | None = None
+        self._writer: Client | None = None
+        self._unsent = b""
+        self._failure: Exception | None = None
+        self._started = False
+        self._complete = False
         self._recording = recording
         self._drain = drain
         self._keepalive_s = keepalive_s
         self._held: list[bytes] = []
-        self._unsent = b""
-        self._failure: Exception | None = None
-        self._writer: Client | None = None
-        self._started = False
-        self._complete = False
-        self._ended = False
-        self._last_sent = 0.0
-        self._timer: asyncio.TimerHandle | None = None
-        self._beat_task: asyncio.Task[None] | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._send = send
         self._send_body = scope.get(BODY_SEND, send)
         self._client: Client | None = scope.get(CLIENT)
         self._loop = loop_of(self._client)
+        guard = Guard(receive, self._drain, self._client)
         self._last_sent = monotonic()
         if self._recording is not None:
             self._recording.begin()
         if self._keepalive_s:
             self._timer = self._loop.call_later(self._keepalive_s, self._tick)
         try:
-            await self._pass_on(receive)
+            try:
+                with guard:
+                    await self._pump()
+            finally:
+                await self._frames.close()
         except ClientLeft:
             if not self._complete:
                 _log.info("client_left", started=self._started)
@@ -132,13 +136,6 @@ class EventStream(Response):
             if self._recording is not None:
                 await self._abandon(self._recording)
 
-    async def _pass_on(self, receive: Receive) -> None:
-        try:
-            with Guard(receive, self._drain, self._client):
-                await self._pump()
-        finally:
-            await self._frames.close()
-
     async def _pump(self) -> None:
         frames = self._frames
         if self._wire.has_content:
@@ -148,12 +145,14 @@ class EventStream(Response):
             made = frames.take()
             if not frames.ended and (not made or (not self._wire.ended and self._pass(made))):
                 # Nothing can have come since.
-                self._find_passage()
+                if frames.alike is not self._alike:
+                    self._find_passage()
                 await frames.arrival(self)
                 made = self._pushed()
             if made:
                 await self._deliver(made)
-        await self._start(last=True)
+        if not self._started:
+            await self._start(last=True)
         if not self._complete:
             await self._write(b"", last=True)
 
@@ -185,10 +184,9 @@ class EventStream(Response):
         return True
 
     def _find_passage(self) -> None:
-        alike, writer = self._frames.alike, self._writer
-        if alike is not self._alike and writer is not None:
-            self._alike = alike
-            self.passage = passage(alike, writer)
+        if self._writer is not None:
+            self._alike = self._frames.alike
+            self.passage = passage(self._alike, self._writer)
 
     def _pass(self, made: bytes) -> bool:
         """Send what is not the end, or hold it back; False where sending it takes waiting."""

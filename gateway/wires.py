@@ -63,8 +63,9 @@ class Relay(Protocol):
 class TranslatedWire(Incoming[bytes]):
     """Upstream events, encoded."""
 
-    alike: Retelling | None = None
     ended = False
+    _failed: Failed | None = None
+    _ending: Batch = ()
 
     def __init__(
         self,
@@ -74,13 +75,14 @@ class TranslatedWire(Incoming[bytes]):
         params: ClientParams | None = None,
     ) -> None:
         """`params`: names what is refused on opening."""
+        # Each read asks for these, and what only the class has is looked up the slow way.
+        self.alike: Retelling | None = None
+        self.ended = False
         self.has_content = False
         self._batches = exchange if isinstance(exchange, Incoming) else Iterated(exchange.batches(), ())
-        self._take = self._batches.take
         self._calls = calls
         self._params = params
         self._encoder = encoder
-        self._encode = encoder.feed
         # What is mapped is looked at event by event.
         self._running = exchange if calls is None and isinstance(exchange, WireExchange) else None
         self._run: Run | None = None
@@ -88,8 +90,6 @@ class TranslatedWire(Incoming[bytes]):
         self._retell: Callable[[Run], Retelling] | None = getattr(encoder, "retelling", None)
         if self._retell is None:
             self._running = None
-        self._failed: Failed | None = None
-        self._ending: Batch = ()
 
     def frames(self) -> AsyncGenerator[bytes, None]:
         return self.each()
@@ -103,31 +103,29 @@ class TranslatedWire(Incoming[bytes]):
             raise
 
     def take(self) -> bytes:
-        return self._tell(self._take())
+        return self._tell(self._batches.take())
 
     def taken(self, read: bytes) -> bytes:
         return self._tell(self._batches.taken(read))
 
     def _tell(self, batch: Batch) -> bytes:
-        batches = self._batches
-        self.is_late = batches.is_late
-        if not batch:
-            if self._running is not None and self._running.run is not self._run:
-                self._look_ahead(self._running.run)
-            if batches.ended:
-                raise ProtocolViolation("the upstream's turn stopped without an end")
-            return b""
-        if self._calls is not None:
-            batch = self._calls.feed(batch)
-        if not self.has_content:
-            self.has_content = has_content(batch)
-        frames = self._encode(batch)
-        if self._running is not None and self._running.run is not self._run:
-            self._look_ahead(self._running.run)
-        if self._encoder.ended:
-            self.ended = True
-            self._ending = batch
-            self._failed = self._encoder.failed
+        self.is_late = self._batches.is_late
+        frames = b""
+        if batch:
+            if self._calls is not None:
+                batch = self._calls.feed(batch)
+            if not self.has_content:
+                self.has_content = has_content(batch)
+            frames = self._encoder.feed(batch)
+            if self._encoder.ended:
+                self.ended = True
+                self._ending = batch
+                self._failed = self._encoder.failed
+        elif self._batches.ended:
+            raise ProtocolViolation("the upstream's turn stopped without an end")
+        running = self._running
+        if running is not None and running.run is not self._run:
+            self._look_ahead(running.run)
         return frames
 
     def _look_ahead(self, run: Run | None) -> None:

@@ -113,12 +113,12 @@ class Reply(Incoming[bytes]):
     """
 
     ended = False
+    _dripping_since: float | None = None
 
-    def __init__(self, upstream: "Upstream", answer: Answer, *, silence_s: float) -> None:
+    def __init__(self, upstream: "Upstream", answer: Answer, silence_s: float) -> None:
         self._upstream = upstream
         self._source = answer
         self._silence_s = silence_s
-        self._dripping_since: float | None = None
         self.content_type = _media_type(answer.headers.get(b"content-type", b""))
 
     def take(self) -> bytes:
@@ -288,7 +288,7 @@ class Upstream:
                     self.raise_named(failure, begun=False)
                 await asyncio.sleep(_RETRY_DELAY_S * 2**attempt)
         if answer.status < 300:
-            return Reply(self, answer, silence_s=asking.silence_s)
+            return Reply(self, answer, asking.silence_s)
         raise await self._rejected(answer)
 
     async def _ask_httpx(self, asking: _Asking, content: bytes) -> _Decoded:

@@ -95,6 +95,12 @@ class WireExchange(Incoming[Batch]):
     """One lowered turn. Its pieces are the events of each upstream read, ending in Finished or Failed."""
 
     ended = False
+    _frames: Frames
+    """A stream's."""
+    _closing: Closing | None = None
+    _is_whole = False
+    _said: list[Event]
+    """By an answer that came whole."""
 
     def __init__(
         self,
@@ -115,16 +121,12 @@ class WireExchange(Incoming[Batch]):
         self._stream = stream
         self._framing = framing
         self._check = check
+        # Each read asks for these, and what only the class has is looked up the slow way.
+        self.is_late = False
         self.run: Run | None = None
         """What the next read is like, if it is whole chunks that only say more of one text. Whoever asked it for the
         texts of a read has taken that read."""
         self._reply: Reply | None = None
-        """A stream's; of one `_frames` and `_closing` are too."""
-        self._frames: Frames
-        self._closing: Closing | None = None
-        self._said: list[Event]
-        """By an answer that came whole."""
-        self._is_whole = False
         self._wait_until: float | None = None
 
     def batches(self) -> AsyncGenerator[Batch, None]:
