@@ -74,13 +74,18 @@ _MAIN = (
     Scenario("translate, not streaming", "request", _RESPONSES, "bench-128", 16, 35.0, 10.0, stream=False, peers=True),
     Scenario("translate, 4 deltas", "request", _RESPONSES, "bench-4", 16, 12.0, 4.5, peers=True),
     Scenario("translate, 10,000 deltas", "delta", _RESPONSES, "bench-10000", 16),
-    Scenario("first delta, one connection", "first delta", _RESPONSES, "bench-4", 1, 2.0, 0.7, absolute=True),
+    Scenario(
+        "first delta, one connection", "first delta", _RESPONSES, "bench-4", 1, 2.0, 0.7, absolute=True, peers=True
+    ),
     Scenario("delay, 64 streams", "delay", _RESPONSES, "bench-128-50ps-stamped", 64, absolute=True),
     Scenario("memory, 256 open streams", "stream", _RESPONSES, "bench-600-1ps", 256, 90.0, 45.0, absolute=True),
     Scenario("history, 200 items, 5 MB", "item", _RESPONSES, "bench-4", 4, history=_IMAGES),
 )
 
 _MORE = (
+    Scenario(
+        "delay, full speed", "delay", _RESPONSES, "bench-128-stamped", 64, absolute=True, peers=True, default=False
+    ),
     Scenario("delay, 1 stream", "delay", _RESPONSES, "bench-128-50ps-stamped", 1, absolute=True, default=False),
     Scenario("delay, 256 streams", "delay", _RESPONSES, "bench-128-50ps-stamped", 256, absolute=True, default=False),
     Scenario("history, 200 items of text", "item", _RESPONSES, "bench-4", 4, history=_TEXTS, default=False),

@@ -11,6 +11,7 @@ import uvicorn
 
 from gateway.app import build_providers, create_app
 from gateway.engines import Engines
+from gateway.gathering import GatheringHttpProtocol
 from gateway.guard import Drain
 from gateway.http_protocol import HttpProtocol
 from gateway.huge_pages import use_huge_pages
@@ -103,7 +104,7 @@ def make_server(
         create_app(settings, drain, built),
         log_config=None,
         access_log=False,
-        http=HttpProtocol,
+        http=HttpProtocol if settings.server.tcp_nodelay else GatheringHttpProtocol,
         ws=WebSocketProtocol,
         ws_max_size=int(settings.server.max_body_mb * _READABLE * _MB),
         ws_ping_interval=settings.server.keepalive_s,
