@@ -294,4 +294,10 @@ class EventStream(Response):
     async def _beat(self) -> None:
         if not (self._ended or self._complete):
             await self._start()
+        if self._ended or self._complete:
+            return
+        if self._writer is None:
             await self._write(KEEP_ALIVE)
+        else:
+            # Not where its reader is not ready: that has more to read than this, and it would wait beyond the end.
+            self._writer.write(KEEP_ALIVE)

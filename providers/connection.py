@@ -150,7 +150,10 @@ class Connection(Receiver, asyncio.Protocol):  # the compiled one is no Protocol
         self._sink = sink
         self.passage = sink.passage if sink is not None and self._may_pass_chunks and not self._pieces else None
         self.waiter = Arrival(self._loop)
-        if self._read_timeout is not None:
+        if self._failure is not None:
+            # Of which nobody will be told again: what came before it may have been taken since.
+            self.waiter.arrive()
+        elif self._read_timeout is not None:
             self._waiting_since = monotonic()
             latest = self._waiting_since + self._read_timeout
             if self._timer is None or latest < self._timer_at:

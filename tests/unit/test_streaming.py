@@ -619,6 +619,24 @@ async def test_a_failure_that_comes_before_content_is_raised() -> None:
     assert (client.status, wire.closed) == (None, True)
 
 
+async def test_no_comment_waits_for_a_reader_beyond_the_end() -> None:
+    client, wire = Client(), PushedWire()
+
+    async def act() -> None:
+        await wire.come(CONTENT)
+        client.reads.clear()
+        # Several silences long, and enough for one that waits to be sent.
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.1):
+                await client.is_sent_to.wait()
+        client.reads.set()
+        wire.offer(END)
+        wire.wake()
+
+    await alongside(pushing(wire, client, keepalive_s=0.01), act)
+    assert (client.body, client.done) == (CONTENT + END, True)
+
+
 async def test_what_comes_while_its_reader_is_not_ready_waits_for_it() -> None:
     client, wire = Client(), PushedWire()
 

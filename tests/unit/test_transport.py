@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 from providers.config import ProviderConfig
+from providers.connection import Connection
 from providers.errors import UpstreamOverloaded
 from providers.http import Upstream
 from providers.transport import Body, PooledTransport
@@ -40,6 +41,11 @@ async def talking(
     async with ScriptedUpstream() as upstream, PooledTransport(max_connections=max_connections) as transport:
         upstream.script(*scripts)
         yield transport, upstream
+
+
+class FakeTransport(asyncio.Transport):
+    def write(self, data: object) -> None:
+        pass
 
 
 def post(upstream: ScriptedUpstream, **limits: float) -> httpx.Request:
@@ -121,6 +127,20 @@ async def test_a_body_that_breaks_off_is_an_error_after_what_came(
         response = await transport.handle_async_request(post(upstream))
         with pytest.raises(failure):
             await body_of(response)
+
+
+async def test_an_end_that_came_before_what_was_taken_is_told_to_who_waits_after_it() -> None:
+    connection = Connection()
+    connection.connection_made(FakeTransport())
+    came = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\none\r\n"
+    asyncio.get_running_loop().call_soon(connection.data_received, came)
+    await connection.send(b"", None)
+    connection.connection_lost(None)
+    assert connection.take() == b"one"
+    async with asyncio.timeout(5):
+        await connection.arrival()
+    with pytest.raises(httpx.ReadError):
+        connection.take()
 
 
 async def test_silence_in_the_body_is_a_read_timeout() -> None:
