@@ -292,9 +292,10 @@ class EventStream(Response):
         self._timer = self._loop.call_later(max(self._keepalive_s - idle_s, 0.001), self._tick)
 
     async def _beat(self) -> None:
-        if not (self._ended or self._complete):
-            await self._start()
         if self._ended or self._complete:
+            return
+        await self._start()
+        if self._ended or self._complete:  # while it waited to start
             return
         if self._writer is None:
             await self._write(KEEP_ALIVE)

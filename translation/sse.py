@@ -65,24 +65,21 @@ class FrameDecoder:
 
     def payload_of(self, read: bytes) -> bytes | None:
         """The data of a read that is one frame, which leaves as it came; None for any other, which is for `feed`."""
-        begins = self.between or (self._at_start and not self._held)
-        if not (begins and read.startswith(b"data: ") and read.endswith(b"\n\n")):
-            return None
-        if read.count(b"\n") != 2 or _CR in read:
-            return None
-        self._at_start, self.between = False, True
-        return read[6:-2]
-
-    def payloads(self, read: bytes) -> list[bytes]:
-        """`feed` for who needs nothing of the frames but their data."""
         if self.between or (self._at_start and not self._held):
             payload = read.removesuffix(b"\n\n").removeprefix(b"data: ")
             if len(payload) == len(read) - _AROUND and not (_LF in payload or _CR in payload):
                 self._at_start, self.between = False, True
-                return [payload]
-            if read.endswith(b"\n\n") and _CR not in read and (payloads := _payloads(read)):
-                self._at_start, self.between = False, True
-                return payloads
+                return payload
+        return None
+
+    def payloads(self, read: bytes) -> list[bytes]:
+        """`feed` for who needs nothing of the frames but their data."""
+        if (payload := self.payload_of(read)) is not None:
+            return [payload]
+        begins = self.between or (self._at_start and not self._held)
+        if begins and read.endswith(b"\n\n") and _CR not in read and (payloads := _payloads(read)):
+            self._at_start, self.between = False, True
+            return payloads
         return [frame.payload for whole in self._cut(read) if (frame := _frame(whole)) is not None]
 
     def _cut(self, read: bytes) -> list[bytes]:
