@@ -11,13 +11,14 @@ from time import monotonic
 
 from orjson import dumps, loads
 
-VERSION = 4  # another one with any change of what is promised here: see providers/core.py
+VERSION = 5  # another one with any change of what is promised here: see providers/core.py
 
 cdef enum:
     _MOST_DIGITS = 7  # of a chunk's size: no read has 256 MiB
     _DECIMAL = 10
     _HEX = 16
     _LONG_READ = 2048
+    _PROVEN = 4  # times as long as one waits for the next
     _FIRST_CHUNKS = 3  # of a reply say what is alike in those that follow
 
 cdef const char *_DIGITS = b"0123456789abcdef"
@@ -81,11 +82,10 @@ cdef bint may_be_string(const char *data, Span *text) noexcept nogil:
 cdef class Receiver:
     """Gives what comes to a passage for as long as there is one that takes it, then to `received`."""
 
-    cdef public object passage, waiter, passed_at
+    cdef public object passage, waiter
     cdef public bint between_chunks, more_is_here
-
-    def __init__(self):
-        self.passed_at = 0.0
+    cdef public double soon_s, passed_at
+    cdef double _fast_since
 
     def data_received(self, bytes data not None):
         """A long read is given to `received` in two parts: behind the first of its chunks there may be a passage."""
@@ -116,7 +116,7 @@ cdef class Receiver:
             else:
                 passed = passage.pass_chunks(data)
             if passed == PyBytes_GET_SIZE(data):
-                self.passed_at = monotonic()
+                self.note_passed()
                 return passed
         self.passage = None
         return passed
@@ -138,6 +138,14 @@ cdef class Receiver:
             if not next_chunk(start, length, &at, &body):
                 return 0
         return at if at < length else 0
+
+    cpdef note_passed(self):
+        cdef double now = monotonic()
+        if now - self.passed_at >= self.soon_s:
+            self._fast_since = now
+        elif now - self._fast_since >= self.soon_s * _PROVEN:
+            self.hold()
+        self.passed_at = now
 
     def on_chunk_header(self):
         self.between_chunks = False

@@ -215,6 +215,14 @@ class ProviderConfig(BaseModel):
         ge=0,
         description="Connections open at a time; 0 is no limit. Requests over it wait `connect_s`.",
     )
+    coalesce_ms: Number = Field(
+        default=6.0,
+        ge=0,
+        le=1000,
+        description="Milliseconds between two reads of a fast stream: one that has brought more at least twice as "
+        "often, for twice as long. Several deltas take less processor time together. 0 reads all as it comes, and so "
+        "does `httpx`.",
+    )
     transport: Literal["pooled", "httpx"] = Field(
         default="pooled",
         description="What carries its requests: `pooled` is the gateway's own; `httpx` takes several times the CPU, "

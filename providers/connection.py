@@ -9,6 +9,7 @@ import httptools
 import httpx
 
 from providers.arrival import Arrival
+from providers.coalescing import NOT_COALESCED, Coalescing
 from providers.incoming import Sink
 from providers.receiver import Receiver
 
@@ -31,10 +32,11 @@ class NotHttp(httpx.RemoteProtocolError):
 
 class Connection(Receiver, asyncio.Protocol):  # the compiled one is no Protocol
     """Call `send`, then `take` until it is `whole`, then `rest`, which says whether to send again. Raises httpx's
-    exceptions."""
+    exceptions. One that is fast is read when `coalescing` says."""
 
     # Of a class with a compiled base any other attribute is looked up the slow way: 5 µs of a short answer.
     __slots__ = (
+        "_coalescing",
         "_failure",
         "_head_whole",
         "_held",
@@ -61,8 +63,10 @@ class Connection(Receiver, asyncio.Protocol):  # the compiled one is no Protocol
         "whole",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, coalescing: Coalescing = NOT_COALESCED) -> None:
         super().__init__()
+        self._coalescing = coalescing
+        self.soon_s = coalescing.seconds / 2
         self.idle_since = 0.0
         self.closed = False
         """Whether it can be used no more."""
@@ -94,6 +98,7 @@ class Connection(Receiver, asyncio.Protocol):  # the compiled one is no Protocol
         self._failure: Exception | None = None
         self.between_chunks = False
         self._may_pass_chunks = False
+        self.passed_at = 0.0
 
     async def send(self, request: bytes, read_timeout: float | None) -> None:
         """Write a request and wait for the head of its reply: then there are its `status` and `headers`."""
@@ -234,7 +239,7 @@ class Connection(Receiver, asyncio.Protocol):  # the compiled one is no Protocol
         if sink.push(read):
             if self._may_pass_chunks:
                 self.passage = sink.passage
-            self._waiting_since = monotonic()
+            self.note_passed()
         else:
             waiter.arrive()
 
@@ -247,6 +252,15 @@ class Connection(Receiver, asyncio.Protocol):  # the compiled one is no Protocol
         else:
             self._fail(NotHttp("the head of the reply is too long"))
             self.close()
+
+    def hold(self) -> None:
+        self._transport.pause_reading()
+        self._coalescing.hold(self._release)
+
+    def _release(self) -> None:
+        self.passed_at = monotonic()  # what was waited for until now was not its upstream
+        if not (self._paused or self._transport.is_closing()):
+            self._transport.resume_reading()
 
     def eof_received(self) -> bool:
         return False

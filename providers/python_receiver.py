@@ -3,9 +3,13 @@
 import asyncio
 from abc import abstractmethod
 from time import monotonic
+from typing import Final
 
 from providers.arrival import Arrival
 from providers.incoming import Passage
+
+_PROVEN: Final = 4
+"""How many times as long reads follow each other before one is put off: a short reply ends before that."""
 
 
 class Receiver(asyncio.Protocol):
@@ -14,7 +18,7 @@ class Receiver(asyncio.Protocol):
     It hears of chunks from the parser that `received` feeds.
     """
 
-    __slots__ = ("between_chunks", "more_is_here", "passage", "passed_at", "waiter")
+    __slots__ = ("_fast_since", "between_chunks", "more_is_here", "passage", "passed_at", "soon_s", "waiter")
 
     def __init__(self) -> None:
         self.passage: Passage | None = None
@@ -23,6 +27,9 @@ class Receiver(asyncio.Protocol):
         """Who is told when `received` leaves something, if it has been given leave to pass."""
         self.passed_at = 0.0
         """When the last read was passed whole, on the monotonic clock."""
+        self.soon_s = 0.0
+        """Seconds within which reads follow each other where much comes; 0: however fast, it is read at once."""
+        self._fast_since = 0.0
         self.between_chunks = False
         """Whether the end of a chunk is the last of which the parser has told: part of a next one's first line may
         have come."""
@@ -35,16 +42,29 @@ class Receiver(asyncio.Protocol):
     def received(self, data: bytes) -> None:
         """Read it in full."""
 
+    @abstractmethod
+    def hold(self) -> None:
+        """It is fast, so go on reading a little later."""
+
     def data_received(self, data: bytes) -> None:
         if self.passage is not None:
             may_pass = self.waiter is not None and not self.waiter.done
             passed = self.passage.pass_chunks(data) if may_pass else 0
             if passed == len(data):
-                self.passed_at = monotonic()
+                self.note_passed()
                 return
             self.passage = None
             data = data[passed:]
         self.received(data)
+
+    def note_passed(self) -> None:
+        """A read was dealt with in full, on the spot: so are those that follow, soon or together."""
+        now = monotonic()
+        if now - self.passed_at >= self.soon_s:
+            self._fast_since = now
+        elif now - self._fast_since >= self.soon_s * _PROVEN:
+            self.hold()
+        self.passed_at = now
 
     def on_chunk_header(self) -> None:
         self.between_chunks = False

@@ -10,6 +10,7 @@ import ssl
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from time import monotonic
 from types import TracebackType
 from typing import NamedTuple, Self
@@ -17,6 +18,7 @@ from typing import NamedTuple, Self
 import httpx
 
 from providers.arrival import Arrival
+from providers.coalescing import Coalescing
 from providers.connection import Connection, Origin
 from providers.incoming import Incoming, Sink
 
@@ -52,11 +54,12 @@ class PooledTransport(httpx.AsyncBaseTransport):
     """Give it to an `httpx.AsyncClient`, or for less CPU call `ask`.
 
     `max_connections` (0: no limit) counts those in use and those kept; requests over it wait in line for the pool
-    limit. Raises httpx's exceptions.
+    limit. `coalesce_ms`: how far apart fast streams are read. Raises httpx's exceptions.
     """
 
-    def __init__(self, *, max_connections: int = 0) -> None:
+    def __init__(self, *, max_connections: int = 0, coalesce_ms: float = 0) -> None:
         self._max = max_connections
+        self._coalescing = Coalescing(coalesce_ms / 1000)
         self._open = 0
         self._idle: dict[Origin, deque[Connection]] = {}
         self._line: deque[asyncio.Future[None]] = deque()
@@ -146,7 +149,9 @@ class PooledTransport(httpx.AsyncBaseTransport):
         try:
             async with asyncio.timeout(seconds):
                 loop = asyncio.get_running_loop()
-                _, connection = await loop.create_connection(Connection, origin.host, origin.port, ssl=tls)
+                _, connection = await loop.create_connection(
+                    partial(Connection, self._coalescing), origin.host, origin.port, ssl=tls
+                )
         except TimeoutError as error:
             raise httpx.ConnectTimeout("no connection in time") from error
         except (OSError, ssl.SSLError) as error:

@@ -15,7 +15,7 @@ _KEPT_S: Final = 4.0
 def transport_of(config: ProviderConfig, base_url: str) -> httpx.AsyncBaseTransport:
     """The gateway's own, or httpx's with the proxy that the environment names for this address."""
     if config.transport == "pooled":
-        return PooledTransport(max_connections=config.max_connections)
+        return PooledTransport(max_connections=config.max_connections, coalesce_ms=config.coalesce_ms)
     limits = httpx.Limits(max_connections=config.max_connections or None, keepalive_expiry=_KEPT_S)
     return httpx.AsyncHTTPTransport(limits=limits, proxy=_proxy_for(httpx.URL(base_url)))
 

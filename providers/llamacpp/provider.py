@@ -81,7 +81,9 @@ class LlamacppProvider:
     async def _start(self, progress: Progress) -> AsyncGenerator["_Served", None]:
         async with child(self._name, self._config, progress) as process:
             known = {"type": "llama_server", "base_url": f"{process.url}/v1", "api_key": SecretStr(process.key)}
-            transport = PooledTransport(max_connections=self._config.max_connections)
+            transport = PooledTransport(
+                max_connections=self._config.max_connections, coalesce_ms=self._config.coalesce_ms
+            )
             upstream = _Loopback(self._name, self._config.model_copy(update=known), f"{process.url}/v1", transport)
             wire = LlamaServerProvider(upstream, self._capabilities, "chat", guided=True)
             try:

@@ -76,7 +76,8 @@ def test_the_defaults_it_shows_are_the_defaults() -> None:
     assert settings.store == Store()
     assert settings.egress.model_copy(update={"allow": ()}) == Egress()
     shown = settings.providers["local"]
-    for name in ("connect_s", "silence_s", "answer_s", "retries", "max_line_mb", "max_connections", "transport"):
+    limits = ("connect_s", "silence_s", "answer_s", "retries", "max_line_mb", "max_connections", "coalesce_ms")
+    for name in (*limits, "transport"):
         assert getattr(shown, name) == ProviderConfig.model_fields[name].default, name
 
 

@@ -1,0 +1,33 @@
+"""Fast streams are read every few milliseconds, all of them at once, so that each read brings several deltas.
+
+Network cards coalesce interrupts for the same reason: at full speed a read, a write and an acknowledgement cost more
+than what is done with a delta (docs/adr/0025).
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+
+class Coalescing:
+    """Who is not read before the next moment at which all of them are."""
+
+    def __init__(self, seconds: float) -> None:
+        """`seconds`: how long a moment is waited for, once there is anybody; 0: there is to be nobody."""
+        self.seconds = seconds
+        self._held: list[Callable[[], None]] = []
+
+    def hold(self, release: Callable[[], None]) -> None:
+        """Call `release` at that moment; it must not raise."""
+        if not self._held:
+            asyncio.get_running_loop().call_later(self.seconds, self._release)
+        self._held.append(release)
+
+    def _release(self) -> None:
+        held, self._held = self._held, []
+        for release in held:
+            release()
+
+
+NOT_COALESCED: Final = Coalescing(0)
+"""For those who are read as soon as something has come."""
