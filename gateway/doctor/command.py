@@ -9,6 +9,7 @@ from typing import Final
 
 import typer
 
+from gateway.doctor.interrupts import heard
 from gateway.doctor.page import as_page
 from gateway.doctor.report import as_json as rendered_json
 from gateway.doctor.report import as_text
@@ -28,7 +29,7 @@ def run(settings: Settings, names: Sequence[str], *, deadline_s: float, as_json:
     """
     steps = steps_of(settings, names)
     configure_logs(logging.ERROR)
-    with _progress(steps) as beginning:
+    with heard(), _progress(steps) as beginning:
         diagnoses = diagnose(settings, names, deadline_s, beginning)
     typer.echo(
         rendered_json(diagnoses).decode()

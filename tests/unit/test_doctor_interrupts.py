@@ -1,0 +1,23 @@
+"""An interrupt that came just before a system call."""
+
+import _thread
+import signal
+import socket
+import threading
+
+import pytest
+
+from gateway.doctor.interrupts import heard
+
+
+def test_an_interrupt_that_woke_nobody_is_heard() -> None:
+    here, there = socket.socketpair()
+    handlers = [signal.getsignal(number) for number in (signal.SIGALRM, signal.SIGINT)]
+    with here, there:
+        here.settimeout(20)  # much longer than it takes
+        waits = threading.Timer(0.05, _thread.interrupt_main)  # notes the signal as its handler does, and sends none
+        with heard(), pytest.raises(KeyboardInterrupt):
+            waits.start()
+            here.recv(1)
+    assert [signal.getsignal(number) for number in (signal.SIGALRM, signal.SIGINT)] == handlers
+    assert signal.getitimer(signal.ITIMER_REAL) == (0, 0)
