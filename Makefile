@@ -34,8 +34,8 @@ test: setup ## unit, contract, golden, fault and integration tests; translation/
 
 test-pure: setup ## what reads and writes streams once more, without the compiled core
 	PYTHONPATH="$(CURDIR)/tests/without_core" $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile \
-		tests/contract tests/faults tests/integration tests/unit/test_receiver.py tests/unit/test_streaming.py \
-		tests/unit/test_transport.py $(ARGS)
+		tests/contract tests/faults tests/integration tests/unit/test_coalescing.py tests/unit/test_receiver.py \
+		tests/unit/test_streaming.py tests/unit/test_transport.py $(ARGS)
 
 test-clients: setup ## Codex, the SDKs and the frameworks against the gateway; needs npm
 	scripts/test_clients $(ARGS)

@@ -5,13 +5,14 @@ chunks too. There are its promises; tests/unit hold both to them (docs/adr/0023)
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from cpython.unicode cimport PyUnicode_DecodeUTF8
+from libc.math cimport INFINITY
 from libc.string cimport memcmp, memcpy
 
 from time import monotonic
 
 from orjson import dumps, loads
 
-VERSION = 5  # another one with any change of what is promised here: see providers/core.py
+VERSION = 6  # another one with any change of what is promised here: see providers/core.py
 
 cdef enum:
     _MOST_DIGITS = 7  # of a chunk's size: no read has 256 MiB
@@ -85,7 +86,12 @@ cdef class Receiver:
     cdef public object passage, waiter
     cdef public bint between_chunks, more_is_here
     cdef public double soon_s, passed_at
-    cdef double _fast_since
+    cdef double fast_since
+    cdef Py_ssize_t usual
+
+    def __init__(self):
+        self.passed_at = -INFINITY
+        self.usual = 1
 
     def data_received(self, bytes data not None):
         """A long read is given to `received` in two parts: behind the first of its chunks there may be a passage."""
@@ -116,7 +122,7 @@ cdef class Receiver:
             else:
                 passed = passage.pass_chunks(data)
             if passed == PyBytes_GET_SIZE(data):
-                self.note_passed()
+                self.note_passed(passed)
                 return passed
         self.passage = None
         return passed
@@ -139,11 +145,12 @@ cdef class Receiver:
                 return 0
         return at if at < length else 0
 
-    cpdef note_passed(self):
+    cpdef note_passed(self, Py_ssize_t size):
         cdef double now = monotonic()
-        if now - self.passed_at >= self.soon_s:
-            self._fast_since = now
-        elif now - self._fast_since >= self.soon_s * _PROVEN:
+        if (now - self.passed_at) * self.usual >= self.soon_s * size:
+            self.fast_since = now
+            self.usual = size
+        elif now - self.fast_since >= self.soon_s * _PROVEN:
             self.hold()
         self.passed_at = now
 

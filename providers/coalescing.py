@@ -16,11 +16,14 @@ class Coalescing:
         """`seconds`: how long a moment is waited for, once there is anybody; 0: there is to be nobody."""
         self.seconds = seconds
         self._held: list[Callable[[], None]] = []
+        self._loop: asyncio.AbstractEventLoop | None = None
 
-    def hold(self, release: Callable[[], None]) -> None:
-        """Call `release` at that moment; it must not raise."""
-        if not self._held:
-            asyncio.get_running_loop().call_later(self.seconds, self._release)
+    def hold(self, release: Callable[[], None], loop: asyncio.AbstractEventLoop) -> None:
+        """Have the running `loop` call `release` at that moment; it must not raise."""
+        if not self._held or loop is not self._loop:
+            # Of a loop that has ended nothing is left to release.
+            self._held, self._loop = [], loop
+            loop.call_later(self.seconds, self._release)
         self._held.append(release)
 
     def _release(self) -> None:

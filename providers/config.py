@@ -218,10 +218,10 @@ class ProviderConfig(BaseModel):
     coalesce_ms: Number = Field(
         default=6.0,
         ge=0,
-        le=1000,
+        le=100,
         description="Milliseconds between two reads of a fast stream: one that has brought more at least twice as "
-        "often, for twice as long. Several deltas take less processor time together. 0 reads all as it comes, and so "
-        "does `httpx`.",
+        "often, for twice as long. Several deltas take less processor time together. 0 reads all as it comes; so do "
+        "`httpx` and upstreams with TLS.",
     )
     transport: Literal["pooled", "httpx"] = Field(
         default="pooled",

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
+from math import inf
 from time import monotonic
 from typing import NamedTuple, cast
 
@@ -98,7 +99,7 @@ class Connection(Receiver, asyncio.Protocol):  # the compiled one is no Protocol
         self._failure: Exception | None = None
         self.between_chunks = False
         self._may_pass_chunks = False
-        self.passed_at = 0.0
+        self.passed_at = -inf
 
     async def send(self, request: bytes, read_timeout: float | None) -> None:
         """Write a request and wait for the head of its reply: then there are its `status` and `headers`."""
@@ -203,6 +204,9 @@ class Connection(Receiver, asyncio.Protocol):  # the compiled one is no Protocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)  # uvloop's own has no common class with it
+        if transport.get_extra_info("ssl_object") is not None:
+            # With TLS the socket is read all the same, and what waits behind it is lost when the server hangs up.
+            self.soon_s = 0.0
 
     def received(self, data: bytes) -> None:
         if not self._in_use:
@@ -239,7 +243,8 @@ class Connection(Receiver, asyncio.Protocol):  # the compiled one is no Protocol
         if sink.push(read):
             if self._may_pass_chunks:
                 self.passage = sink.passage
-            self.note_passed()
+            if not self.more_is_here:  # which may be the end
+                self.note_passed(len(data))
         else:
             waiter.arrive()
 
@@ -255,10 +260,10 @@ class Connection(Receiver, asyncio.Protocol):  # the compiled one is no Protocol
 
     def hold(self) -> None:
         self._transport.pause_reading()
-        self._coalescing.hold(self._release)
+        self._coalescing.hold(self._release, self._loop)
 
     def _release(self) -> None:
-        self.passed_at = monotonic()  # what was waited for until now was not its upstream
+        self._waiting_since = monotonic()  # what was waited for until now was not its upstream
         if not (self._paused or self._transport.is_closing()):
             self._transport.resume_reading()
 

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-_VERSION: Final = 5
+_VERSION: Final = 6
 """Of what `core/` promises; another one was built for another gateway."""
 
 try:

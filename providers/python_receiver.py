@@ -2,6 +2,7 @@
 
 import asyncio
 from abc import abstractmethod
+from math import inf
 from time import monotonic
 from typing import Final
 
@@ -18,18 +19,29 @@ class Receiver(asyncio.Protocol):
     It hears of chunks from the parser that `received` feeds.
     """
 
-    __slots__ = ("_fast_since", "between_chunks", "more_is_here", "passage", "passed_at", "soon_s", "waiter")
+    __slots__ = (
+        "_fast_since",
+        "_usual",
+        "between_chunks",
+        "more_is_here",
+        "passage",
+        "passed_at",
+        "soon_s",
+        "waiter",
+    )
 
     def __init__(self) -> None:
         self.passage: Passage | None = None
         """Set only while `received` stands between two chunks: it still does if it never hears of one."""
         self.waiter: Arrival | None = None
         """Who is told when `received` leaves something, if it has been given leave to pass."""
-        self.passed_at = 0.0
+        self.passed_at = -inf
         """When the last read was passed whole, on the monotonic clock."""
         self.soon_s = 0.0
         """Seconds within which reads follow each other where much comes; 0: however fast, it is read at once."""
         self._fast_since = 0.0
+        self._usual = 1
+        """Bytes of the read then: about what comes at a time."""
         self.between_chunks = False
         """Whether the end of a chunk is the last of which the parser has told: part of a next one's first line may
         have come."""
@@ -51,17 +63,18 @@ class Receiver(asyncio.Protocol):
             may_pass = self.waiter is not None and not self.waiter.done
             passed = self.passage.pass_chunks(data) if may_pass else 0
             if passed == len(data):
-                self.note_passed()
+                self.note_passed(passed)
                 return
             self.passage = None
             data = data[passed:]
         self.received(data)
 
-    def note_passed(self) -> None:
-        """A read was dealt with in full, on the spot: so are those that follow, soon or together."""
+    def note_passed(self, size: int) -> None:
+        """A read of `size` bytes was dealt with in full, at once; after a hold it is what several would have been."""
         now = monotonic()
-        if now - self.passed_at >= self.soon_s:
+        if (now - self.passed_at) * self._usual >= self.soon_s * size:
             self._fast_since = now
+            self._usual = size
         elif now - self._fast_since >= self.soon_s * _PROVEN:
             self.hold()
         self.passed_at = now

@@ -5,14 +5,21 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from unittest.mock import Mock
 
+import httpx
 import pytest
 
 from providers import connection as connections
 from providers.coalescing import Coalescing
+from providers.config import ProviderConfig
 from providers.connection import Connection
 from providers.receiver import Receiver
+from providers.transport import Limits, PooledTransport, Target
+from providers.transports import transport_of
 from tests.unit.sinks import FakeSink
+from tests.upstream.script import Exchange
+from tests.upstream.server import ScriptedUpstream
 
 HEAD = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
 DELTA = b"5\r\ndelta\r\n"
@@ -29,6 +36,10 @@ class Socket(asyncio.Transport):
     reads: bool = True
     closing: bool = False
     resumed: int = 0
+    tls: bool = False
+
+    def get_extra_info(self, name: str, default: object = None) -> object:
+        return self if self.tls and name == "ssl_object" else default
 
     def write(self, data: object) -> None:
         """A request."""
@@ -53,15 +64,14 @@ class Moments(Coalescing):
 
     def __init__(self, seconds: float = APART_MS * MS) -> None:
         super().__init__(seconds)
-        self.held: list[Callable[[], None]] = []
+        self.count = 0
 
-    def hold(self, release: Callable[[], None]) -> None:
-        self.held.append(release)
+    def hold(self, release: Callable[[], None], loop: asyncio.AbstractEventLoop) -> None:
+        self.count += 1
+        self._held.append(release)
 
     def come(self) -> None:
-        held, self.held = self.held, []
-        for release in held:
-            release()
+        self._release()
 
 
 @dataclass
@@ -93,11 +103,11 @@ class Stream:
         await sending
         self.connection.arrival(FakeSink(self._push, None if self.pushed else self._pass))
 
-    def read(self, after_ms: float) -> bool:
-        """A delta comes; whether the next will be read as soon as it does."""
+    def read(self, after_ms: float, deltas: int = 1) -> bool:
+        """Some have come; whether the next will be read as soon as it does."""
         assert self.socket.reads
         self.clock.now += after_ms * MS
-        self.connection.data_received(DELTA)
+        self.connection.data_received(DELTA * deltas)
         return self.socket.reads
 
     def _push(self, read: bytes) -> bool:
@@ -131,10 +141,12 @@ async def test_a_fast_stream_is_read_at_the_next_moment(clock: Clock, pushed: bo
     began = clock.now
     stream = await fast(clock, pushed=pushed)
     assert clock.now - began == (1 + 4 * SOON_MS) * MS
-    stream.moments.come()
-    assert stream.socket.reads
-    assert not stream.read(after_ms=1)
-    assert len(stream.came) == 18
+    for _ in range(3):
+        clock.now += APART_MS * MS
+        stream.moments.come()
+        assert stream.socket.reads
+        assert not stream.read(after_ms=0, deltas=APART_MS)
+    assert len(b"".join(stream.came).replace(b"5\r\n", b"").replace(b"\r\n", b"")) == 5 * (17 + 3 * APART_MS)
 
 
 async def test_a_stream_at_the_pace_of_models_is_read_as_it_comes(clock: Clock) -> None:
@@ -159,11 +171,21 @@ async def test_a_stream_that_slows_down_is_read_as_it_comes_again(clock: Clock) 
     assert stream.read(after_ms=1)
 
 
-async def test_the_time_that_it_was_left_alone_does_not_make_it_slow(clock: Clock) -> None:
+@pytest.mark.parametrize("rhythm_ms", [SOON_MS, SOON_MS + 1, APART_MS - 1, APART_MS, APART_MS + 1])
+async def test_a_burst_before_the_pace_of_models_is_forgotten(clock: Clock, rhythm_ms: int) -> None:
     stream = await fast(clock)
-    clock.now += 10 * APART_MS * MS
-    stream.moments.come()
-    assert not stream.read(after_ms=1)
+    at, burst_ended = 0, clock.now
+    for _ in range(100):
+        # The next come in that rhythm, read or not.
+        first = at + rhythm_ms
+        if not stream.socket.reads:
+            clock.now += APART_MS * MS
+            stream.moments.come()
+        passed_ms = round((clock.now - burst_ended) / MS)
+        at = max(first, passed_ms // rhythm_ms * rhythm_ms)
+        clock.now = burst_ended + max(at, passed_ms) * MS
+        stream.read(after_ms=0, deltas=(at - first) // rhythm_ms + 1)
+    assert stream.moments.count <= 2
 
 
 async def test_the_next_reply_on_a_connection_is_not_fast_yet(clock: Clock) -> None:
@@ -198,21 +220,82 @@ async def test_one_that_has_gone_is_left_alone(clock: Clock, lost: bool) -> None
     assert stream.socket.resumed == 0
 
 
+async def test_what_comes_with_the_end_of_a_reply_does_not_put_the_next_off(clock: Clock) -> None:
+    stream = Stream(clock, pushed=True)
+    await stream.begin()
+    while clock.now < 1000 + 4 * SOON_MS * MS:
+        stream.read(after_ms=1)
+    clock.now += MS
+    stream.connection.data_received(DELTA * 1000 + END)
+    stream.connection.take()
+    assert stream.connection.rest()
+    assert stream.socket.reads
+
+
+async def test_nothing_is_put_off_behind_tls(clock: Clock) -> None:
+    # uvloop drops what an SSL transport that is paused has read, when the server hangs up.
+    stream = Stream(clock, socket=Socket(tls=True))
+    await stream.begin()
+    assert all(stream.read(after_ms=1) for _ in range(100))
+
+
 async def test_zero_reads_everything_as_it_comes(clock: Clock) -> None:
     stream = Stream(clock, Moments(0))
     await stream.begin()
     assert all(stream.read(after_ms=0) for _ in range(100))
 
 
-async def test_all_that_wait_are_released_at_one_moment_and_the_next_is_another() -> None:
+def test_all_that_wait_are_released_at_one_moment_and_the_next_is_another() -> None:
     released: list[str] = []
-    moments, done = Coalescing(MS), asyncio.Event()
+    moments, loop = Coalescing(0.006), Mock()
     for name in ("one", "two"):
-        moments.hold(partial(released.append, name))
-    moments.hold(done.set)
-    await done.wait()
+        moments.hold(partial(released.append, name), loop)
+    [(seconds, come)] = [call.args for call in loop.call_later.call_args_list]
+    assert seconds == 0.006
+    come()
     assert released == ["one", "two"]
-    done.clear()
-    moments.hold(done.set)
-    await done.wait()
-    assert released == ["one", "two"]
+    moments.hold(partial(released.append, "three"), loop)
+    assert loop.call_later.call_count == 2
+    come()
+    assert released == ["one", "two", "three"]
+
+
+def test_a_loop_that_ended_holds_nobody_in_the_next() -> None:
+    released: list[str] = []
+    moments, ended, loop = Coalescing(0.006), Mock(), Mock()
+    moments.hold(partial(released.append, "lost"), ended)
+    moments.hold(partial(released.append, "held"), loop)
+    [(_, come)] = [call.args for call in loop.call_later.call_args_list]
+    come()
+    assert released == ["held"]
+
+
+async def test_a_provider_reads_as_its_configuration_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    held, apart = asyncio.Event(), []
+    hold = Coalescing.hold
+
+    def noted(self: Coalescing, release: Callable[[], None], loop: asyncio.AbstractEventLoop) -> None:
+        apart.append(self.seconds)
+        hold(self, release, loop)
+        held.set()
+
+    async def until_it_is_held(exchange: Exchange) -> None:
+        await exchange.send(HEAD)
+        while not held.is_set():
+            await exchange.send(DELTA)
+            await asyncio.sleep(0)
+        await exchange.send(DELTA + END)
+
+    monkeypatch.setattr(Coalescing, "hold", noted)
+    async with ScriptedUpstream() as server, asyncio.timeout(30):
+        server.script(until_it_is_held)
+        config = ProviderConfig(type="vllm", base_url=server.url, coalesce_ms=20)
+        transport = transport_of(config, server.url)
+        assert isinstance(transport, PooledTransport)
+        body = await transport.ask(Target.of("POST", httpx.URL(server.url), []), b"{}", Limits())
+        while not body.ended:
+            await body.arrival(FakeSink(bool))
+            assert body.take()
+        await body.close()
+        await transport.aclose()
+    assert set(apart) == {0.02}

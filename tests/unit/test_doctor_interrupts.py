@@ -16,8 +16,12 @@ def test_an_interrupt_that_woke_nobody_is_heard() -> None:
     with here, there:
         here.settimeout(20)  # much longer than it takes
         waits = threading.Timer(0.05, _thread.interrupt_main)  # notes the signal as its handler does, and sends none
-        with heard(), pytest.raises(KeyboardInterrupt):
+
+        def wait() -> None:
             waits.start()
             here.recv(1)
+
+        with heard(), pytest.raises(KeyboardInterrupt):
+            wait()
     assert [signal.getsignal(number) for number in (signal.SIGALRM, signal.SIGINT)] == handlers
     assert signal.getitimer(signal.ITIMER_REAL) == (0, 0)
