@@ -24,8 +24,6 @@ class Setup:
     store_url: str | None = None
     workers: int = 1
     keys: bool = False
-    gathers: bool = False
-    """Small writes wait for the client's acknowledgement, as in servers that leave Nagle's algorithm on."""
 
 
 def gateway(
@@ -35,14 +33,13 @@ def gateway(
     setup: Setup | None = None,
     environment: Mapping[str, str] | None = None,
     program: Sequence[str] = (str(Path(sys.executable).parent / "responses-gateway"),),
-    name: str = "gateway",
 ) -> AbstractContextManager[Server]:
     """One in front of `upstream`. `program` takes what its command does."""
     config = home / "config.yaml"
     # JSON is YAML too.
     config.write_bytes(orjson.dumps(_config(upstream.port, setup or Setup())))
     command = [*program, "serve", "--config", str(config)]
-    return listening(name, command, core, home / "gateway.log", environment)
+    return listening("gateway", command, core, home / "gateway.log", environment)
 
 
 def _config(upstream: int, setup: Setup) -> dict[str, Any]:
@@ -54,7 +51,7 @@ def _config(upstream: int, setup: Setup) -> dict[str, Any]:
     }
     keys = [{"name": "bench", "key": KEY, "models": ["*"]}]
     return {
-        "server": {"port": 0, "workers": setup.workers, "tcp_nodelay": not setup.gathers},
+        "server": {"port": 0, "workers": setup.workers},
         "store": {"url": setup.store_url},
         "providers": {"upstream": provider},
         "models": {"*": {"provider": "upstream"}},

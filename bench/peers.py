@@ -17,7 +17,6 @@ from urllib.request import Request, urlopen
 import orjson
 
 from bench.answers import Model, wrong
-from bench.gateway import Setup, gateway
 from bench.processes import Server, accepting, free_port
 from bench.requests import Spec, request_bytes
 
@@ -34,9 +33,6 @@ class Peer:
     name: str
     arguments: Callable[[int, int, int, Path], Sequence[str]]
     environment: Mapping[str, str] = field(default_factory=dict)
-    gathers: bool = False
-    """It leaves Nagle's algorithm on: at full speed it sends nine deltas of `translate` in a packet, each 9 to 11 ms
-    after it came, and the first delta on a connection that was idle 44 ms late (`first delta`, `delay, full speed`)."""
 
 
 def _router(*command: str) -> Callable[[int, int, int, Path], Sequence[str]]:
@@ -66,24 +62,19 @@ _OPEN = {"LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY": "true", "LITELLM
 
 PEERS = (
     Peer("vllm-router", _router("vllm-router", "--log-level", "warning")),
-    Peer("smg", _router("smg", "launch", "--log-level", "warn"), gathers=True),
-    Peer("sglang-router", _router("sglang-router", "launch", "--log-level", "warn"), gathers=True),
+    Peer("smg", _router("smg", "launch", "--log-level", "warn")),
+    Peer("sglang-router", _router("sglang-router", "launch", "--log-level", "warn")),
     Peer("litellm", _litellm, _OPEN),
 )
-
-GATHERING = "gathering"
-"""The gateway with `tcp_nodelay: false`: what those that gather are compared with."""
 
 
 @contextmanager
 def peers(upstream: Server, core: int | None, home: Path) -> Iterator[list[Server]]:
-    """All of them, each once it answers right, for as long as the block lasts; before them the gateway that gathers.
-    Raises RuntimeError for one that does not."""
+    """All of them, each once it answers right, for as long as the block lasts. Raises RuntimeError for one that does
+    not."""
     installed = Path(_python()).parent
     with ExitStack() as stack:
-        (home / GATHERING).mkdir()
-        gathering = gateway(upstream, core, home / GATHERING, Setup(gathers=True), name=GATHERING)
-        servers = [stack.enter_context(gathering)]
+        servers = []
         for peer in PEERS:
             print(f"starting {peer.name}", file=sys.stderr)
             folder = home / peer.name

@@ -8,7 +8,6 @@ from statistics import median
 
 from bench.baseline import Written
 from bench.measure import Figure
-from bench.peers import GATHERING, PEERS
 from bench.scenarios import Scenario
 from bench.state_report import StateRow
 from bench.table import limit, number, titled
@@ -19,7 +18,6 @@ BASELINE = RESULTS / "baseline.json"
 
 OURS, DIRECT, NGINX = "gateway", "direct", "nginx"
 _BESIDE = (DIRECT, NGINX, OURS)
-_GATHER = frozenset(peer.name for peer in PEERS if peer.gathers)
 
 
 @dataclass(frozen=True)
@@ -115,14 +113,10 @@ def peers_table(rows: Sequence[Row]) -> str | None:
 
 
 def _least(row: Row, names: Sequence[str]) -> bool:
-    """Whether the gateway takes less than each peer, sending as that peer does."""
-    for name in names:
-        gathers = name in _GATHER and GATHERING in row.figures
-        ours = _value(row, GATHERING if gathers else OURS)
-        theirs = _value(row, name)
-        if name != GATHERING and theirs is not None and (ours is None or ours >= theirs):
-            return False
-    return _value(row, OURS) is not None
+    """Whether the gateway takes less than each peer."""
+    ours = _value(row, OURS)
+    theirs = [value for name in names if (value := _value(row, name)) is not None]
+    return ours is not None and all(ours < value for value in theirs)
 
 
 def _value(row: Row, name: str) -> float | None:

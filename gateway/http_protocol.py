@@ -34,10 +34,13 @@ class Client(Outlet):
 
     __slots__ = ("_cycle", "_left", "loop", "tell")
 
-    def __init__(self, cycle: RequestResponseCycle, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, cycle: RequestResponseCycle, loop: asyncio.AbstractEventLoop, socket: int) -> None:
+        """`socket`: as an Outlet has it."""
         self.loop = loop
         self._cycle = cycle
         self.ready = not cycle.flow.write_paused
+        self.transport = cycle.transport
+        self.socket = socket
         self.write_chunk = cycle.transport.write
         self.sent_at = 0.0
         # Not the cycle's own word: the server gives it only to the last of requests that were sent in a row.
@@ -161,6 +164,13 @@ class HttpProtocol(HttpToolsProtocol):
     _path_url = b""
     _path = ""
     """Of the last address that was a plain path: the requests of a connection mostly have one and the same."""
+    _socket = -1
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
+        super().connection_made(transport)
+        # What goes through TLS is the transport's to write.
+        if transport.get_extra_info("ssl_object") is None and (socket := transport.get_extra_info("socket")):
+            self._socket = socket.fileno()
 
     def on_response_complete(self) -> None:
         self.server_state.total_requests += 1
@@ -235,7 +245,7 @@ class HttpProtocol(HttpToolsProtocol):
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         scope: dict[str, Any] = cycle.scope  # type: ignore[assignment]
-        self._client = scope[CLIENT] = Client(cycle, self.loop)
+        self._client = scope[CLIENT] = Client(cycle, self.loop, self._socket)
         task = self.loop.create_task(cycle.run_asgi(app))
         task.add_done_callback(self.tasks.discard)
         self.tasks.add(task)

@@ -139,7 +139,7 @@ class Flow(FlowControl):
 
 def sender_over(flow: Flow) -> Sender:
     cycle: Any = SimpleNamespace(flow=flow, transport=asyncio.Transport())
-    return Sender(cycle, asyncio.get_running_loop())
+    return Sender(cycle, asyncio.get_running_loop(), -1)
 
 
 async def test_a_server_that_tells_of_leaving_is_not_waited_for() -> None:

@@ -1,7 +1,9 @@
 """A delta that comes alone leaves as it would have by the long way, in a chunk of its own; anything else is left."""
 
+import asyncio
+import socket
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import orjson
 import pytest
@@ -241,6 +243,73 @@ def test_names_are_changed_in_what_is_passed(way: Any) -> None:
     assert peer.body == relay.feed(frame("two, not the model"))
     assert b'"model":"ours"' in peer.body
     assert peer.sent_at > NEVER
+
+
+class SocketTransport:
+    """One with a socket to which others may write."""
+
+    def __init__(self, closing: bool = False, waiting: int = 0) -> None:
+        self.here, self.there = socket.socketpair()
+        self.here.setblocking(False)
+        self.closing = closing
+        self.waiting = waiting
+
+    def is_closing(self) -> bool:
+        return self.closing
+
+    def get_write_buffer_size(self) -> int:
+        return self.waiting
+
+    def sent(self) -> bytes:
+        with self.here, self.there:
+            self.here.shutdown(socket.SHUT_WR)
+            return b"".join(iter(lambda: self.there.recv(1 << 16), b""))
+
+
+def socket_peer(transport: SocketTransport) -> Peer:
+    peer = Peer()
+    peer.transport = cast("asyncio.Transport", transport)
+    peer.socket = transport.here.fileno()
+    return peer
+
+
+@COMPILED
+def test_what_is_compiled_writes_to_the_socket_itself(way: Any) -> None:
+    peer = socket_peer(transport := SocketTransport())
+    assert passing(way, Passing(run(), ()), peer)(delta := chunked(frame("two")))
+    assert (transport.sent(), bytes(peer.written)) == (delta, b"")
+    assert peer.sent_at > NEVER
+
+
+@COMPILED
+@pytest.mark.parametrize(("closing", "waiting"), [(True, 0), (False, 1)], ids=["it closes", "something goes first"])
+def test_it_does_not_where_the_transport_has_to(way: Any, closing: bool, waiting: int) -> None:
+    peer = socket_peer(transport := SocketTransport(closing, waiting))
+    assert passing(way, Passing(run(), ()), peer)(delta := chunked(frame("two")))
+    assert (transport.sent(), bytes(peer.written)) == (b"", delta)
+
+
+@COMPILED
+def test_what_the_socket_has_no_room_for_is_the_transport_s(way: Any) -> None:
+    peer = socket_peer(transport := SocketTransport())
+    delta = chunked(frame("two" * 100_000))
+    pass_chunks = passing(way, Passing(run(), ()), peer)
+    while not peer.written:
+        assert pass_chunks(delta)
+    kept = bytes(peer.written)
+    assert pass_chunks(delta)  # nothing of which there is room for
+    assert bytes(peer.written) == kept + delta
+    sent = transport.sent()
+    assert sent + kept == delta * (len(sent + kept) // len(delta))
+
+
+@COMPILED
+def test_a_socket_that_is_broken_is_the_transport_s_to_find_out(way: Any) -> None:
+    peer = socket_peer(transport := SocketTransport())
+    transport.there.close()
+    assert passing(way, Passing(run(), ()), peer)(delta := chunked(frame("two")))
+    assert bytes(peer.written) == delta
+    transport.here.close()
 
 
 def test_there_is_one_for_each_kind_of_what_is_alike() -> None:
