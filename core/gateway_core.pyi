@@ -1,3 +1,4 @@
+from asyncio import Transport
 from collections.abc import Callable
 
 from providers.arrival import Arrival
@@ -10,12 +11,15 @@ VERSION: int
 class Receiver:
     passage: Passage | None
     waiter: Arrival | None
+    soon_s: float
     passed_at: float
     between_chunks: bool
     more_is_here: bool
 
     def received(self, data: bytes) -> None: ...
+    def hold(self) -> None: ...
     def data_received(self, data: bytes) -> None: ...
+    def note_passed(self, size: int) -> None: ...
     def on_chunk_header(self) -> None: ...
     def on_chunk_complete(self) -> None: ...
 
@@ -23,6 +27,8 @@ class Outlet:
     ready: bool
     write_chunk: Callable[[bytes], None]
     sent_at: float
+    transport: Transport
+    socket: int
 
 class Retold:
     def __init__(self, retelling: Retelling, client: Outlet) -> None: ...

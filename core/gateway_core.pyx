@@ -22,8 +22,19 @@ cdef enum:
     _PROVEN = 4  # times as long as one waits for the next
     _FIRST_CHUNKS = 3  # of a reply say what is alike in those that follow
 
-cdef extern from "<sys/socket.h>" nogil:
-    ssize_t send(int number, const void *data, size_t length, int flags)
+cdef extern from *:
+    """
+    #ifdef _WIN32
+    static Py_ssize_t send_now(int number, const char *data, Py_ssize_t length) { return -1; }
+    #else
+    #include <sys/socket.h>
+    /* Python ignores the signal of a broken pipe. */
+    static Py_ssize_t send_now(int number, const char *data, Py_ssize_t length) {
+        return send(number, data, length, MSG_DONTWAIT);
+    }
+    #endif
+    """
+    Py_ssize_t send_now(int number, const char *data, Py_ssize_t length)
 
 cdef const char *_DIGITS = b"0123456789abcdef"
 
@@ -186,7 +197,7 @@ cdef class Outlet:
         cdef Py_ssize_t length = PyBytes_GET_SIZE(chunk), sent
         # One that closes may give the number back to the system at any time, and what it has kept goes first.
         if self.socket >= 0 and not self.transport.is_closing() and not self.transport.get_write_buffer_size():
-            sent = send(self.socket, PyBytes_AS_STRING(chunk), length, 0)
+            sent = send_now(self.socket, PyBytes_AS_STRING(chunk), length)
             if sent == length:
                 return 0
             if sent > 0:
