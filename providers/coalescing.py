@@ -6,7 +6,6 @@ than what is done with a delta (docs/adr/0025).
 
 import asyncio
 from collections.abc import Callable
-from typing import Final
 
 
 class Coalescing:
@@ -30,7 +29,3 @@ class Coalescing:
         held, self._held = self._held, []
         for release in held:
             release()
-
-
-NOT_COALESCED: Final = Coalescing(0)
-"""For those who are read as soon as something has come."""

@@ -10,7 +10,7 @@ import httptools
 import httpx
 
 from providers.arrival import Arrival
-from providers.coalescing import NOT_COALESCED, Coalescing
+from providers.coalescing import Coalescing
 from providers.incoming import Sink
 from providers.receiver import Receiver
 
@@ -64,7 +64,7 @@ class Connection(Receiver, asyncio.Protocol):  # the compiled one is no Protocol
         "whole",
     )
 
-    def __init__(self, coalescing: Coalescing = NOT_COALESCED) -> None:
+    def __init__(self, coalescing: Coalescing) -> None:
         super().__init__()
         self._coalescing = coalescing
         self.soon_s = coalescing.seconds / 2

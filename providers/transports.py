@@ -15,9 +15,14 @@ _KEPT_S: Final = 4.0
 def transport_of(config: ProviderConfig, base_url: str) -> httpx.AsyncBaseTransport:
     """The gateway's own, or httpx's with the proxy that the environment names for this address."""
     if config.transport == "pooled":
-        return PooledTransport(max_connections=config.max_connections, coalesce_ms=config.coalesce_ms)
+        return pooled(config)
     limits = httpx.Limits(max_connections=config.max_connections or None, keepalive_expiry=_KEPT_S)
     return httpx.AsyncHTTPTransport(limits=limits, proxy=_proxy_for(httpx.URL(base_url)))
+
+
+def pooled(config: ProviderConfig) -> PooledTransport:
+    """The gateway's own."""
+    return PooledTransport(max_connections=config.max_connections, coalesce_ms=config.coalesce_ms)
 
 
 def _proxy_for(url: httpx.URL) -> str | None:

@@ -18,6 +18,7 @@ from providers.llamacpp.parameters import SLOTS
 from providers.llamacpp.process import Child, child
 from providers.registry import CAPABILITIES
 from providers.transport import PooledTransport
+from providers.transports import pooled
 from translation.json_types import Json
 from translation.profile import Profile
 from translation.turn import Turn
@@ -81,9 +82,7 @@ class LlamacppProvider:
     async def _start(self, progress: Progress) -> AsyncGenerator["_Served", None]:
         async with child(self._name, self._config, progress) as process:
             known = {"type": "llama_server", "base_url": f"{process.url}/v1", "api_key": SecretStr(process.key)}
-            transport = PooledTransport(
-                max_connections=self._config.max_connections, coalesce_ms=self._config.coalesce_ms
-            )
+            transport = pooled(self._config)
             upstream = _Loopback(self._name, self._config.model_copy(update=known), f"{process.url}/v1", transport)
             wire = LlamaServerProvider(upstream, self._capabilities, "chat", guided=True)
             try:

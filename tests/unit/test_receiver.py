@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from providers.coalescing import Coalescing
 from providers.connection import Connection, Origin
 from providers.core import CORE
 from providers.transport import Limits, PooledTransport, Target
@@ -31,7 +32,7 @@ async def come(connection: Connection, data: bytes) -> None:
 
 
 def connected() -> Connection:
-    connection = Connection()
+    connection = Connection(Coalescing(0))
     connection.connection_made(Mock())
     return connection
 

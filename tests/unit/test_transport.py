@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 import httpx
 import pytest
 
+from providers.coalescing import Coalescing
 from providers.config import ProviderConfig
 from providers.connection import Connection
 from providers.errors import UpstreamOverloaded
@@ -130,7 +131,7 @@ async def test_a_body_that_breaks_off_is_an_error_after_what_came(
 
 
 async def test_an_end_that_came_before_what_was_taken_is_told_to_who_waits_after_it() -> None:
-    connection = Connection()
+    connection = Connection(Coalescing(0))
     connection.connection_made(FakeTransport())
     came = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\none\r\n"
     asyncio.get_running_loop().call_soon(connection.data_received, came)
