@@ -12,14 +12,14 @@ from time import monotonic
 
 from orjson import dumps, loads
 
-VERSION = 7  # another one with any change of what is promised here: see providers/core.py
+VERSION = 8  # another one with any change of what is promised here: see providers/core.py
 
 cdef enum:
     _MOST_DIGITS = 7  # of a chunk's size: no read has 256 MiB
     _DECIMAL = 10
     _HEX = 16
     _LONG_READ = 2048
-    _PROVEN = 4  # times as long as one waits for the next
+    _READS = 4  # as of providers/coalescing.py
     _FIRST_CHUNKS = 3  # of a reply say what is alike in those that follow
 
 cdef extern from *:
@@ -98,14 +98,12 @@ cdef class Receiver:
     """Gives what comes to a passage for as long as there is one that takes it, then to `received`."""
 
     cdef public object passage, waiter
-    cdef public bint between_chunks, more_is_here
-    cdef public double soon_s, passed_at
-    cdef double fast_since
-    cdef Py_ssize_t usual
+    cdef public bint between_chunks, more_is_here, is_coalesced
+    cdef public double passed_at
+    cdef public int reads
 
     def __init__(self):
         self.passed_at = -INFINITY
-        self.usual = 1
 
     def data_received(self, bytes data not None):
         """A long read is given to `received` in two parts: behind the first of its chunks there may be a passage."""
@@ -134,12 +132,12 @@ cdef class Receiver:
             if isinstance(passage, _Frames):
                 passed = (<_Frames>passage).pass_chunks(data)
                 if passed == PyBytes_GET_SIZE(data):
-                    self.note_passed_at(passed, (<_Frames>passage).passed_at)
+                    self.note_passed_at((<_Frames>passage).passed_at)
                     return passed
             else:
                 passed = passage.pass_chunks(data)
                 if passed == PyBytes_GET_SIZE(data):
-                    self.note_passed(passed)
+                    self.note_passed()
                     return passed
         self.passage = None
         return passed
@@ -162,16 +160,16 @@ cdef class Receiver:
                 return 0
         return at if at < length else 0
 
-    cpdef note_passed(self, Py_ssize_t size):
-        self.note_passed_at(size, monotonic())
+    cpdef note_passed(self):
+        self.note_passed_at(monotonic())
 
-    cdef int note_passed_at(self, Py_ssize_t size, double now) except -1:
-        if (now - self.passed_at) * self.usual >= self.soon_s * size:
-            self.fast_since = now
-            self.usual = size
-        elif now - self.fast_since >= self.soon_s * _PROVEN:
-            self.hold()
+    cdef int note_passed_at(self, double now) except -1:
         self.passed_at = now
+        if not self.is_coalesced:
+            self.reads += 1
+            if self.reads == _READS:
+                self.reads = 0
+                self.flows()
         return 0
 
     def on_chunk_header(self):

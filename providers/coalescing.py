@@ -1,31 +1,141 @@
-"""Fast streams are read every few milliseconds, all of them at once, so that each read brings several deltas.
+"""Streams of one provider that together bring much are read every few milliseconds, all at once.
 
-Network cards coalesce interrupts for the same reason: at full speed a read, a write and an acknowledgement cost more
-than what is done with a delta (docs/adr/0025).
+Network cards coalesce interrupts for the same reason: to wake up, to poll and to be called for each read costs more
+than what is done with a delta (docs/adr/0027).
 """
 
 import asyncio
-from collections.abc import Callable
+import os
+import select
+from contextlib import suppress
+from math import inf
+from time import monotonic
+from typing import Final, Protocol
+
+READS: Final = 4
+"""So many of its reads a stream has passed on when it asks whether to be read with others."""
+
+_ASKED: Final = 4
+"""So many ask before it is known whether it pays."""
+
+_LEAST: Final = 2
+"""Reads that each moment brings where it pays."""
+
+_PATIENCE: Final = 16
+"""Reads that may be missing from that, after as many more than that."""
+
+_MOST_BYTES: Final = 256 * 1024
+"""Of one read, as much as uvloop reads. Who brings more leaves."""
+
+_CHUNK_END: Final = b"\r\n"
+"""Also of the line before a chunk (RFC 9112, 7.1)."""
+
+_HAS_EPOLL: Final = hasattr(select, "epoll")
+
+
+class Stream(Protocol):
+    """Whose socket is read here. It leaves when it no longer passes on all that is read."""
+
+    def data_received(self, data: bytes) -> None: ...
+
+    def read_as_it_comes(self) -> None:
+        """Leave, and have what comes next read by who else reads it: the end of it, too."""
+
+    def fail(self, error: Exception) -> None:
+        """Leave and come to an end: reading raised, or `data_received` did, and what it was given is lost."""
 
 
 class Coalescing:
-    """Who is not read before the next moment at which all of them are."""
+    """Those that are read at common moments, `seconds` apart; 0: there are to be none."""
 
     def __init__(self, seconds: float) -> None:
-        """`seconds`: how long a moment is waited for, once there is anybody; 0: there is to be nobody."""
         self.seconds = seconds
-        self._held: list[Callable[[], None]] = []
+        self._members: dict[int, Stream] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._asked = 0
+        self._asked_since = -inf
+        self._surplus = 0
 
-    def hold(self, release: Callable[[], None], loop: asyncio.AbstractEventLoop) -> None:
-        """Have the running `loop` call `release` at that moment; it must not raise."""
-        if not self._held or loop is not self._loop:
-            # Of a loop that has ended nothing is left to release.
-            self._held, self._loop = [], loop
-            loop.call_later(self.seconds, self._release)
-        self._held.append(release)
+    @property
+    def is_possible(self) -> bool:
+        """Whether there may be any; it takes Linux's epoll(7)."""
+        return self.seconds > 0 and _HAS_EPOLL
 
-    def _release(self) -> None:
-        held, self._held = self._held, []
-        for release in held:
-            release()
+    def pays(self, loop: asyncio.AbstractEventLoop) -> bool:
+        """Whether so much comes that whoever asks, having passed on `READS` in the running `loop`, should join."""
+        if self._members and loop is self._loop:
+            return True
+        self._asked += 1
+        if self._asked < _ASKED:
+            return False
+        now = monotonic()
+        took = now - self._asked_since
+        self._asked, self._asked_since = 0, now
+        return took * _LEAST < _ASKED * READS * self.seconds
+
+    def join(self, number: int, stream: Stream, loop: asyncio.AbstractEventLoop) -> None:
+        """From now on nobody else may read the socket of that number, in the running `loop`. Raises OSError where the
+        system has no room for it."""
+        if loop is not self._loop:
+            self._epoll = select.epoll()
+            # Of a loop that has ended nobody is left.
+            self._loop, self._members = loop, {}
+        self._epoll.register(number, select.EPOLLIN | select.EPOLLRDHUP)
+        if not self._members:
+            self._surplus = _PATIENCE
+            self._await_moment()
+        self._members[number] = stream
+
+    def leave(self, number: int, stream: Stream) -> None:
+        """Also where it has left already, or been closed."""
+        if self._members.get(number) is not stream:
+            return
+        del self._members[number]
+        with suppress(OSError):  # what is closed has left the system's list by itself
+            self._epoll.unregister(number)
+        if not self._members:
+            self._moment.cancel()
+
+    def _await_moment(self) -> None:
+        assert self._loop is not None
+        self._moment = self._loop.call_later(self.seconds, self._come)
+
+    def _come(self) -> None:
+        self._await_moment()
+        brought = 0
+        ready = self._epoll.poll(0, len(self._members))
+        for number, events in ready:
+            if (stream := self._members.get(number)) is None:
+                continue  # it left while another was read
+            if events != select.EPOLLIN:
+                stream.read_as_it_comes()
+                continue
+            data = _read(number, stream)
+            # Alone it brings as many as would have come one by one.
+            brought += 1 if len(ready) > 1 else data.count(_CHUNK_END) // 2
+            if data:
+                _hand_on(data, stream)
+        self._surplus = min(self._surplus + brought - _LEAST, _PATIENCE)
+        if self._surplus < 0:
+            for stream in list(self._members.values()):
+                stream.read_as_it_comes()
+
+
+def _read(number: int, stream: Stream) -> bytes:
+    try:
+        return os.read(number, _MOST_BYTES)
+    except BlockingIOError:
+        return b""
+    except OSError as error:
+        stream.fail(error)
+        return b""
+
+
+def _hand_on(data: bytes, stream: Stream) -> None:
+    try:
+        stream.data_received(data)
+    except Exception as error:  # as the event loop does, which reads it otherwise
+        stream.fail(error)
+    else:
+        if len(data) == _MOST_BYTES:
+            stream.read_as_it_comes()

@@ -216,12 +216,12 @@ class ProviderConfig(BaseModel):
         description="Connections open at a time; 0 is no limit. Requests over it wait `connect_s`.",
     )
     coalesce_ms: Number = Field(
-        default=6.0,
+        default=4.0,
         ge=0,
         le=100,
-        description="Milliseconds between two reads of a fast stream: one that has brought more at least twice as "
-        "often, for twice as long. Several deltas take less processor time together. 0 reads all as it comes; so do "
-        "`httpx` and upstreams with TLS.",
+        description="Milliseconds between two reads of its streams, where all of them together bring something at "
+        "least twice as often. Many deltas take less processor time together. 0 reads all as it comes; so do `httpx`, "
+        "upstreams with TLS, and systems other than Linux.",
     )
     transport: Literal["pooled", "httpx"] = Field(
         default="pooled",

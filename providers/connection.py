@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
 from math import inf
 from time import monotonic
 from typing import NamedTuple, cast
@@ -33,7 +34,7 @@ class NotHttp(httpx.RemoteProtocolError):
 
 class Connection(Receiver, asyncio.Protocol):  # the compiled one is no Protocol
     """Call `send`, then `take` until it is `whole`, then `rest`, which says whether to send again. Raises httpx's
-    exceptions. One that is fast is read when `coalescing` says."""
+    exceptions. A reply that flows may be read by `coalescing`."""
 
     # Of a class with a compiled base any other attribute is looked up the slow way: 5 µs of a short answer.
     __slots__ = (
@@ -50,6 +51,7 @@ class Connection(Receiver, asyncio.Protocol):  # the compiled one is no Protocol
         "_pieces",
         "_read_timeout",
         "_sink",
+        "_socket",
         "_timer",
         "_timer_at",
         "_transport",
@@ -67,7 +69,7 @@ class Connection(Receiver, asyncio.Protocol):  # the compiled one is no Protocol
     def __init__(self, coalescing: Coalescing) -> None:
         super().__init__()
         self._coalescing = coalescing
-        self.soon_s = coalescing.seconds / 2
+        self._socket = -1
         self.idle_since = 0.0
         self.closed = False
         """Whether it can be used no more."""
@@ -100,6 +102,7 @@ class Connection(Receiver, asyncio.Protocol):  # the compiled one is no Protocol
         self.between_chunks = False
         self._may_pass_chunks = False
         self.passed_at = -inf
+        self.reads = 0
 
     async def send(self, request: bytes, read_timeout: float | None) -> None:
         """Write a request and wait for the head of its reply: then there are its `status` and `headers`."""
@@ -136,6 +139,7 @@ class Connection(Receiver, asyncio.Protocol):  # the compiled one is no Protocol
         """Nobody has anything more to do with its reply. Whether another request may be sent: the reply is read to its
         end, and the server keeps the connection open."""
         self.idle_since = monotonic()
+        self.read_as_it_comes()
         self.waiter = None
         self._sink = None
         self.passage = None
@@ -144,6 +148,7 @@ class Connection(Receiver, asyncio.Protocol):  # the compiled one is no Protocol
     def close(self) -> None:
         """Hang up now, whatever is still on its way."""
         self._stop_timer()
+        self.read_as_it_comes()
         self._sink = None
         self.passage = None
         if not self.closed:
@@ -204,9 +209,10 @@ class Connection(Receiver, asyncio.Protocol):  # the compiled one is no Protocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)  # uvloop's own has no common class with it
-        if transport.get_extra_info("ssl_object") is not None:
-            # With TLS the socket is read all the same, and what waits behind it is lost when the server hangs up.
-            self.soon_s = 0.0
+        # What comes with TLS only the event loop can read.
+        if self._coalescing.is_possible and transport.get_extra_info("ssl_object") is None:
+            socket = transport.get_extra_info("socket")
+            self._socket = -1 if socket is None else socket.fileno()
 
     def received(self, data: bytes) -> None:
         if not self._in_use:
@@ -219,6 +225,7 @@ class Connection(Receiver, asyncio.Protocol):  # the compiled one is no Protocol
             if not self.whole:
                 self._fail(NotHttp(str(error)))
             self._keeps_alive = False
+            self.read_as_it_comes()
             self.closed = True
             self._transport.abort()
         self._held += len(data)
@@ -229,11 +236,11 @@ class Connection(Receiver, asyncio.Protocol):  # the compiled one is no Protocol
         self._may_pass_chunks = more_may_follow and self.between_chunks and data.endswith(b"\r\n")
         # As `_wake` is, the last thing done here.
         waiter = self.waiter
-        if waiter is None or waiter.done:
-            return
         sink = self._sink
-        if sink is None:
-            waiter.arrive()
+        if waiter is None or waiter.done or sink is None:
+            self.read_as_it_comes()
+            if waiter is not None:
+                waiter.arrive()
             return
         read, pieces = b"", self._pieces
         if pieces and more_may_follow:
@@ -244,36 +251,54 @@ class Connection(Receiver, asyncio.Protocol):  # the compiled one is no Protocol
             if self._may_pass_chunks:
                 self.passage = sink.passage
             if not self.more_is_here:  # which may be the end
-                self.note_passed(len(data))
+                self.note_passed()
         else:
+            self.read_as_it_comes()
             waiter.arrive()
 
     def _hold_back(self) -> None:
         if self._paused or self.closed:
             return
         if self._head_whole:
+            self.read_as_it_comes()
             self._paused = True
             self._transport.pause_reading()
         else:
             self._fail(NotHttp("the head of the reply is too long"))
             self.close()
 
-    def hold(self) -> None:
-        self._transport.pause_reading()
-        self._coalescing.hold(self._release, self._loop)
+    def flows(self) -> None:
+        if self._socket < 0 or self._paused or self.closed or not self._coalescing.pays(self._loop):
+            return
+        with suppress(OSError):  # where the system has no room for it, it is read as it comes
+            self._coalescing.join(self._socket, self, self._loop)
+            self.is_coalesced = True
+            self._transport.pause_reading()
 
-    def _release(self) -> None:
-        self._waiting_since = monotonic()  # what was waited for until now was not its upstream
-        if not (self._paused or self._transport.is_closing()):
-            self._transport.resume_reading()
+    def read_as_it_comes(self) -> None:
+        if self.is_coalesced:
+            self.is_coalesced = False
+            self._coalescing.leave(self._socket, self)
+            if not self._transport.is_closing():
+                self._transport.resume_reading()
+
+    def fail(self, error: Exception) -> None:
+        if not isinstance(error, OSError):
+            self._loop.call_exception_handler({"message": "a read failed", "exception": error, "protocol": self})
+        self._fail(httpx.ReadError("the connection broke in the middle of its reply"))
+        waiter = self.waiter
+        self.close()
+        if waiter is not None:
+            waiter.arrive()
 
     def eof_received(self) -> bool:
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self.read_as_it_comes()
         self.closed = True
         self._stop_timer()
-        if self._head_whole and not self.whole and self._until_close and exc is None:
+        if self._head_whole and not self.whole and self._until_close and exc is None and self._failure is None:
             self.whole = True
         if not self.whole:
             begun = "in the middle of its reply" if self._head_whole else "before its reply"

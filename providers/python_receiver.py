@@ -4,13 +4,10 @@ import asyncio
 from abc import abstractmethod
 from math import inf
 from time import monotonic
-from typing import Final
 
 from providers.arrival import Arrival
+from providers.coalescing import READS
 from providers.incoming import Passage
-
-_PROVEN: Final = 4
-"""How many times as long reads follow each other before one is put off: a short reply ends before that."""
 
 
 class Receiver(asyncio.Protocol):
@@ -20,13 +17,12 @@ class Receiver(asyncio.Protocol):
     """
 
     __slots__ = (
-        "_fast_since",
-        "_usual",
         "between_chunks",
+        "is_coalesced",
         "more_is_here",
         "passage",
         "passed_at",
-        "soon_s",
+        "reads",
         "waiter",
     )
 
@@ -37,11 +33,10 @@ class Receiver(asyncio.Protocol):
         """Who is told when `received` leaves something, if it has been given leave to pass."""
         self.passed_at = -inf
         """When the last read was passed whole, on the monotonic clock."""
-        self.soon_s = 0.0
-        """Seconds within which reads follow each other where much comes; 0: however fast, it is read at once."""
-        self._fast_since = 0.0
-        self._usual = 1
-        """Bytes of the read then: about what comes at a time."""
+        self.reads = 0
+        """How many have been passed on since `flows` was called."""
+        self.is_coalesced = False
+        """Whether it is read together with others."""
         self.between_chunks = False
         """Whether the end of a chunk is the last of which the parser has told: part of a next one's first line may
         have come."""
@@ -55,29 +50,28 @@ class Receiver(asyncio.Protocol):
         """Read it in full."""
 
     @abstractmethod
-    def hold(self) -> None:
-        """It is fast, so go on reading a little later."""
+    def flows(self) -> None:
+        """`READS` reads have been passed on, and it is not read together with others."""
 
     def data_received(self, data: bytes) -> None:
         if self.passage is not None:
             may_pass = self.waiter is not None and not self.waiter.done
             passed = self.passage.pass_chunks(data) if may_pass else 0
             if passed == len(data):
-                self.note_passed(passed)
+                self.note_passed()
                 return
             self.passage = None
             data = data[passed:]
         self.received(data)
 
-    def note_passed(self, size: int) -> None:
-        """A read of `size` bytes was dealt with in full, at once; after a hold it is what several would have been."""
-        now = monotonic()
-        if (now - self.passed_at) * self._usual >= self.soon_s * size:
-            self._fast_since = now
-            self._usual = size
-        elif now - self._fast_since >= self.soon_s * _PROVEN:
-            self.hold()
-        self.passed_at = now
+    def note_passed(self) -> None:
+        """A read was dealt with in full, at once."""
+        self.passed_at = monotonic()
+        if not self.is_coalesced:
+            self.reads += 1
+            if self.reads == READS:
+                self.reads = 0
+                self.flows()
 
     def on_chunk_header(self) -> None:
         self.between_chunks = False

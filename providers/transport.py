@@ -54,7 +54,7 @@ class PooledTransport(httpx.AsyncBaseTransport):
     """Give it to an `httpx.AsyncClient`, or for less CPU call `ask`.
 
     `max_connections` (0: no limit) counts those in use and those kept; requests over it wait in line for the pool
-    limit. `coalesce_ms`: how far apart fast streams are read. Raises httpx's exceptions.
+    limit. `coalesce_ms`: how far apart streams are read, where they bring much. Raises httpx's exceptions.
     """
 
     def __init__(self, *, max_connections: int = 0, coalesce_ms: float = 0) -> None:

@@ -1,301 +1,346 @@
-"""Streams that bring more again and again are read a little later, together; all others as it comes."""
+"""Streams that together bring much are read at common moments; all others as it comes."""
 
-import asyncio
+import os
+import select
+import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 from unittest.mock import Mock
 
-import httpx
 import pytest
 
-from providers import connection as connections
-from providers.coalescing import Coalescing
-from providers.config import ProviderConfig
-from providers.connection import Connection
-from providers.receiver import Receiver
-from providers.transport import Limits, PooledTransport, Target
-from providers.transports import transport_of
-from tests.unit.sinks import FakeSink
-from tests.upstream.script import Exchange
-from tests.upstream.server import ScriptedUpstream
+from providers import coalescing
+from providers.coalescing import READS, Coalescing
 
-HEAD = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
-DELTA = b"5\r\ndelta\r\n"
-END = b"0\r\n\r\n"
-MS = 1 / 1024
-"""Nearly; sums of it are exact."""
-SOON_MS, APART_MS = 4, 8
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="epoll(7) is Linux's")
+
+APART_S = 0.004
 
 
-@dataclass
-class Socket(asyncio.Transport):
-    """What a connection does with its transport."""
-
-    reads: bool = True
-    closing: bool = False
-    resumed: int = 0
-    tls: bool = False
-
-    def get_extra_info(self, name: str, default: object = None) -> object:
-        return self if self.tls and name == "ssl_object" else default
-
-    def write(self, data: object) -> None:
-        """A request."""
-
-    def pause_reading(self) -> None:
-        self.reads = False
-
-    def resume_reading(self) -> None:
-        assert not self.closing
-        self.reads = True
-        self.resumed += 1
-
-    def is_closing(self) -> bool:
-        return self.closing
-
-    def abort(self) -> None:
-        self.closing = True
+def test_nobody_joins_where_there_is_no_epoll(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert Coalescing(APART_S).is_possible
+    monkeypatch.setattr(coalescing, "_HAS_EPOLL", False)
+    assert not Coalescing(APART_S).is_possible
 
 
-class Moments(Coalescing):
-    """Those that a test says have come."""
+class Loop:
+    """An event loop as far as it is asked for moments."""
 
-    def __init__(self, seconds: float = APART_MS * MS) -> None:
-        super().__init__(seconds)
-        self.count = 0
+    def __init__(self) -> None:
+        self.moments: list[tuple[float, Callable[[], None]]] = []
 
-    def hold(self, release: Callable[[], None], loop: asyncio.AbstractEventLoop) -> None:
-        self.count += 1
-        self._held.append(release)
+    def call_later(self, seconds: float, come: Callable[[], None]) -> "Loop":
+        self.moments.append((seconds, come))
+        return self
+
+    def cancel(self) -> None:
+        self.moments.pop()
 
     def come(self) -> None:
-        self._release()
+        """The next moment."""
+        [(seconds, come)] = self.moments
+        assert seconds == APART_S
+        self.moments.clear()
+        come()
 
 
 @dataclass
-class Clock:
-    now: float = 1000.0
+class Pair:
+    """A stream on a real socket."""
 
-    def __call__(self) -> float:
-        return self.now
-
-
-@dataclass
-class Stream:
-    """A reply that is being read. Its chunks go past the parser, or `pushed` are parsed."""
-
-    clock: Clock
-    moments: Moments = field(default_factory=Moments)
-    pushed: bool = False
-    socket: Socket = field(default_factory=Socket)
+    together: Coalescing
+    here: socket.socket
+    there: socket.socket
     came: list[bytes] = field(default_factory=list)
+    left: int = 0
+    failed: list[Exception] = field(default_factory=list)
+    then: Callable[[], object] = lambda: None
 
-    def __post_init__(self) -> None:
-        self.connection = Connection(self.moments)
-        self.connection.connection_made(self.socket)
+    def join(self, loop: Any) -> None:
+        self.together.join(self.here.fileno(), self, loop)
 
-    async def begin(self) -> None:
-        sending = asyncio.ensure_future(self.connection.send(b"", 60.0))
-        await asyncio.sleep(0)
-        asyncio.get_running_loop().call_soon(self.connection.data_received, HEAD)
-        await sending
-        self.connection.arrival(FakeSink(self._push, None if self.pushed else self._pass))
-
-    def read(self, after_ms: float, deltas: int = 1) -> bool:
-        """Some have come; whether the next will be read as soon as it does."""
-        assert self.socket.reads
-        self.clock.now += after_ms * MS
-        self.connection.data_received(DELTA * deltas)
-        return self.socket.reads
-
-    def _push(self, read: bytes) -> bool:
-        self.came.append(read)
-        return bool(read)
-
-    def _pass(self, data: bytes) -> int:
+    def data_received(self, data: bytes) -> None:
         self.came.append(data)
-        return 0 if data == END else len(data)
+        self.then()
+
+    def read_as_it_comes(self) -> None:
+        self.left += 1
+        self.together.leave(self.here.fileno(), self)
+
+    def fail(self, error: Exception) -> None:
+        self.failed.append(error)
+        self.read_as_it_comes()
+
+
+ANY_LOOP: Any = Loop()
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    clock = Clock()
-    for module in (connections, sys.modules[Receiver.__module__]):
-        monkeypatch.setattr(module, "monotonic", clock)
-    return clock
+def together() -> Coalescing:
+    return Coalescing(APART_S)
 
 
-async def fast(clock: Clock, *, pushed: bool = False) -> Stream:
-    """One that is not read until the next moment."""
-    stream = Stream(clock, pushed=pushed)
-    await stream.begin()
-    while stream.read(after_ms=1):
-        pass
-    return stream
+@pytest.fixture
+def pair(together: Coalescing) -> Iterator[Callable[[], Pair]]:
+    with ExitStack() as open_sockets:
+
+        def make() -> Pair:
+            here, there = socket.socketpair()
+            here.setblocking(False)
+            return Pair(together, open_sockets.enter_context(here), open_sockets.enter_context(there))
+
+        yield make
 
 
-@pytest.mark.parametrize("pushed", [False, True], ids=["passed", "pushed"])
-async def test_a_fast_stream_is_read_at_the_next_moment(clock: Clock, pushed: bool) -> None:
-    began = clock.now
-    stream = await fast(clock, pushed=pushed)
-    assert clock.now - began == (1 + 4 * SOON_MS) * MS
-    for _ in range(3):
-        clock.now += APART_MS * MS
-        stream.moments.come()
-        assert stream.socket.reads
-        assert not stream.read(after_ms=0, deltas=APART_MS)
-    assert len(b"".join(stream.came).replace(b"5\r\n", b"").replace(b"\r\n", b"")) == 5 * (17 + 3 * APART_MS)
+def test_all_that_has_come_by_a_moment_is_read_then(together: Coalescing, pair: Callable[[], Pair]) -> None:
+    loop, one, two = Loop(), pair(), pair()
+    one.join(loop)
+    two.join(loop)
+    one.there.send(b"a")
+    one.there.send(b"b")
+    two.there.send(b"c")
+    loop.come()
+    assert (one.came, two.came) == ([b"ab"], [b"c"])
+    two.there.send(b"d")
+    loop.come()
+    assert (one.came, two.came) == ([b"ab"], [b"c", b"d"])
 
 
-async def test_a_stream_at_the_pace_of_models_is_read_as_it_comes(clock: Clock) -> None:
-    stream = Stream(clock)
-    await stream.begin()
-    assert all(stream.read(after_ms=SOON_MS) for _ in range(100))
+def test_the_end_of_a_stream_is_not_read_here(pair: Callable[[], Pair]) -> None:
+    loop, one, two = Loop(), pair(), pair()
+    one.join(loop)
+    two.join(loop)
+    one.there.send(b"last words")
+    one.there.close()
+    loop.come()
+    assert (one.came, one.left) == ([], 1)
+    assert one.here.recv(100) == b"last words"
+    two.there.send(b"a")
+    loop.come()
+    assert two.came == [b"a"]
 
 
-async def test_a_burst_that_is_over_soon_is_read_as_it_comes(clock: Clock) -> None:
-    stream = Stream(clock)
-    await stream.begin()
-    for _ in range(20):
-        assert stream.read(after_ms=50)
-        assert all(stream.read(after_ms=1) for _ in range(15))
+def test_the_last_words_of_one_that_says_no_more_are_not_read_here(together: Coalescing) -> None:
+    loop = Loop()
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as here:
+        there, _ = server.accept()
+        with there:
+            one = Pair(together, here, there)
+            one.join(loop)
+            there.send(b"last words")
+            there.shutdown(socket.SHUT_WR)
+            loop.come()
+            assert (one.came, one.left) == ([], 1)
 
 
-async def test_a_stream_that_slows_down_is_read_as_it_comes_again(clock: Clock) -> None:
-    stream = await fast(clock)
-    clock.now += APART_MS * MS
-    stream.moments.come()
-    assert stream.read(after_ms=SOON_MS)
-    assert stream.read(after_ms=1)
+def test_one_that_has_been_reset_is_not_read_here(together: Coalescing) -> None:
+    loop = Loop()
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as here:
+        there, _ = server.accept()
+        one = Pair(together, here, there)
+        one.join(loop)
+        there.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+        there.close()
+        loop.come()
+        assert (one.came, one.left) == ([], 1)
 
 
-@pytest.mark.parametrize("rhythm_ms", [SOON_MS, SOON_MS + 1, APART_MS - 1, APART_MS, APART_MS + 1])
-async def test_a_burst_before_the_pace_of_models_is_forgotten(clock: Clock, rhythm_ms: int) -> None:
-    stream = await fast(clock)
-    at, burst_ended = 0, clock.now
+def test_one_that_leaves_while_another_is_read_is_not_read(pair: Callable[[], Pair]) -> None:
+    loop, one, two = Loop(), pair(), pair()
+    for each, other in ((one, two), (two, one)):
+        each.join(loop)
+        each.then = other.read_as_it_comes
+        each.there.send(b"a")
+    loop.come()
+    assert one.came + two.came == [b"a"]
+
+
+def test_one_that_has_nothing_after_all_stays(pair: Callable[[], Pair]) -> None:
+    loop, one, two = Loop(), pair(), pair()
+    for each, other in ((one, two), (two, one)):
+        each.join(loop)
+        each.then = partial(other.here.recv, 100)
+        each.there.send(b"a")
+    loop.come()
+    assert one.came + two.came == [b"a"]
+    one.then = two.then = lambda: None
+    one.there.send(b"b")
+    two.there.send(b"b")
+    loop.come()
+    assert one.came + two.came in ([b"a", b"b", b"b"], [b"b", b"a", b"b"])
+
+
+def test_with_the_last_that_leaves_there_are_no_moments(pair: Callable[[], Pair]) -> None:
+    loop, one, two = Loop(), pair(), pair()
+    for each in (one, two):
+        each.join(loop)
+    one.read_as_it_comes()
+    assert len(loop.moments) == 1
+    two.read_as_it_comes()
+    assert not loop.moments
+    two.join(loop)
+    two.there.send(b"a")
+    loop.come()
+    assert two.came == [b"a"]
+
+
+def test_one_that_leaves_twice_has_left(pair: Callable[[], Pair]) -> None:
+    loop, one = Loop(), pair()
+    one.join(loop)
+    one.read_as_it_comes()
+    one.read_as_it_comes()
+    assert not loop.moments
+
+
+def test_whose_socket_has_been_closed_does_not_take_the_place_of_the_next(pair: Callable[[], Pair]) -> None:
+    loop, one = Loop(), pair()
+    one.join(loop)
+    number = one.here.fileno()
+    one.here.close()
+    two = pair()
+    while two.here.fileno() != number:
+        two = pair()
+    two.join(loop)
+    one.together.leave(number, one)
+    two.there.send(b"a")
+    loop.come()
+    assert two.came == [b"a"]
+    two.here.close()
+    two.together.leave(number, two)
+    assert not loop.moments
+
+
+def test_who_raises_has_failed_and_the_others_are_read(pair: Callable[[], Pair]) -> None:
+    loop, one, two = Loop(), pair(), pair()
+    defect = BlockingIOError("not of the read")
+
+    def fail() -> None:
+        raise defect
+
+    one.then = fail
+    for each in (one, two):
+        each.join(loop)
+        each.there.send(b"a")
+    loop.come()
+    assert (one.failed, one.left, two.came) == ([defect], 1, [b"a"])
+    two.there.send(b"b")
+    loop.come()
+    assert two.came == [b"a", b"b"]
+
+
+def test_one_that_cannot_be_read_has_failed(pair: Callable[[], Pair], monkeypatch: pytest.MonkeyPatch) -> None:
+    loop, one = Loop(), pair()
+    one.join(loop)
+    one.there.send(b"a")
+    reset = ConnectionResetError()
+    monkeypatch.setattr(os, "read", Mock(side_effect=reset))
+    loop.come()
+    assert (one.failed, one.came) == ([reset], [])
+
+
+def test_one_that_brings_more_than_a_read_leaves(pair: Callable[[], Pair], monkeypatch: pytest.MonkeyPatch) -> None:
+    loop, one, two = Loop(), pair(), pair()
+    monkeypatch.setattr(coalescing, "_MOST_BYTES", 4)
+    for each in (one, two):
+        each.join(loop)
+    one.there.send(b"abcde")
+    two.there.send(b"abc")
+    loop.come()
+    assert (one.came, one.left, two.came, two.left) == ([b"abcd"], 1, [b"abc"], 0)
+
+
+def test_where_the_system_has_no_room_nothing_has_changed(
+    together: Coalescing, pair: Callable[[], Pair], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop, one = Loop(), pair()
+    with monkeypatch.context() as without_room:
+        without_room.setattr(select, "epoll", Mock(side_effect=OSError("too many open files")))
+        with pytest.raises(OSError, match="too many"):
+            one.join(loop)
+    with pytest.raises(OSError, match="descriptor"):
+        together.join(99999, one, loop)  # type: ignore[arg-type]
+    assert not loop.moments
+    one.join(loop)
+    one.there.send(b"a")
+    loop.come()
+    assert one.came == [b"a"]
+
+
+def test_a_loop_that_ended_keeps_nobody_in_the_next(pair: Callable[[], Pair]) -> None:
+    ended, loop, one, two = Loop(), Loop(), pair(), pair()
+    one.join(ended)
+    two.join(loop)
+    one.there.send(b"a")
+    two.there.send(b"b")
+    loop.come()
+    assert (one.came, two.came) == ([], [b"b"])
+    one.read_as_it_comes()
+    assert len(loop.moments) == 1
+
+
+def test_all_leave_where_moments_bring_less_than_two_reads(pair: Callable[[], Pair]) -> None:
+    loop, streams = Loop(), [pair() for _ in range(3)]
+    for each in streams:
+        each.join(loop)
     for _ in range(100):
-        # The next come in that rhythm, read or not.
-        first = at + rhythm_ms
-        if not stream.socket.reads:
-            clock.now += APART_MS * MS
-            stream.moments.come()
-        passed_ms = round((clock.now - burst_ended) / MS)
-        at = max(first, passed_ms // rhythm_ms * rhythm_ms)
-        clock.now = burst_ended + max(at, passed_ms) * MS
-        stream.read(after_ms=0, deltas=(at - first) // rhythm_ms + 1)
-    assert stream.moments.count <= 2
+        for each in streams[:2]:
+            each.there.send(b"a")
+        loop.come()
+    assert [each.left for each in streams] == [0, 0, 0]
+    moments = 0
+    while loop.moments:
+        streams[0].there.send(b"1\r\na\r\n")
+        loop.come()
+        moments += 1
+    assert moments == 17
+    assert [each.left for each in streams] == [1, 1, 1]
 
 
-async def test_the_next_reply_on_a_connection_is_not_fast_yet(clock: Clock) -> None:
-    stream = await fast(clock)
-    stream.moments.come()
-    stream.connection.data_received(END)
-    assert stream.connection.take() == b""
-    assert stream.connection.rest()
-    await stream.begin()
-    assert all(stream.read(after_ms=1) for _ in range(10))
+@pytest.mark.parametrize(("chunks", "stays"), [(1, False), (2, True)])
+def test_a_single_stream_stays_where_it_brings_two_chunks(pair: Callable[[], Pair], chunks: int, stays: bool) -> None:
+    loop, one = Loop(), pair()
+    one.join(loop)
+    for _ in range(17):
+        one.there.send(b"1\r\na\r\n" * chunks)
+        loop.come()
+    assert bool(loop.moments) == stays
 
 
-async def test_nothing_is_read_for_a_reader_that_has_fallen_behind(clock: Clock) -> None:
-    stream = await fast(clock)
-    stream.connection.data_received(b"50000\r\n" + b"x" * 0x50000 + b"\r\n")
-    stream.connection.waiter = None
-    stream.connection.data_received(b"50000\r\n" + b"x" * 0x50000 + b"\r\n")
-    stream.moments.come()
-    assert not stream.socket.reads
-    stream.connection.take()
-    assert stream.socket.reads
+def test_steps_of_an_engine_keep_its_streams_together(pair: Callable[[], Pair]) -> None:
+    loop, streams = Loop(), [pair() for _ in range(16)]
+    for each in streams:
+        each.join(loop)
+    for _ in range(20):
+        for each in streams:
+            each.there.send(b"a")
+        for _ in range(5):
+            loop.come()
+    assert not any(each.left for each in streams)
 
 
-@pytest.mark.parametrize("lost", [False, True])
-async def test_one_that_has_gone_is_left_alone(clock: Clock, lost: bool) -> None:
-    stream = await fast(clock)
-    if lost:
-        stream.socket.closing = True
-    else:
-        stream.connection.close()
-    stream.moments.come()
-    assert stream.socket.resumed == 0
+@pytest.mark.parametrize(("reads_per_s", "pays"), [(400, False), (499, False), (501, True), (3200, True)])
+def test_it_pays_from_two_reads_in_a_moment_on(
+    monkeypatch: pytest.MonkeyPatch, reads_per_s: int, pays: bool, together: Coalescing
+) -> None:
+    now = 0.0
+    monkeypatch.setattr(coalescing, "monotonic", lambda: now)
+    answers = []
+    for _ in range(40):
+        now += READS / reads_per_s
+        answers.append(together.pays(ANY_LOOP))
+    assert answers == [pays and at % 4 == 3 and at > 3 for at in range(40)]
 
 
-async def test_what_comes_with_the_end_of_a_reply_does_not_put_the_next_off(clock: Clock) -> None:
-    stream = Stream(clock, pushed=True)
-    await stream.begin()
-    while clock.now < 1000 + 4 * SOON_MS * MS:
-        stream.read(after_ms=1)
-    clock.now += MS
-    stream.connection.data_received(DELTA * 1000 + END)
-    stream.connection.take()
-    assert stream.connection.rest()
-    assert stream.socket.reads
-
-
-async def test_nothing_is_put_off_behind_tls(clock: Clock) -> None:
-    # uvloop drops what an SSL transport that is paused has read, when the server hangs up.
-    stream = Stream(clock, socket=Socket(tls=True))
-    await stream.begin()
-    assert all(stream.read(after_ms=1) for _ in range(100))
-
-
-async def test_zero_reads_everything_as_it_comes(clock: Clock) -> None:
-    stream = Stream(clock, Moments(0))
-    await stream.begin()
-    assert all(stream.read(after_ms=0) for _ in range(100))
-
-
-def test_all_that_wait_are_released_at_one_moment_and_the_next_is_another() -> None:
-    released: list[str] = []
-    moments, loop = Coalescing(0.006), Mock()
-    for name in ("one", "two"):
-        moments.hold(partial(released.append, name), loop)
-    [(seconds, come)] = [call.args for call in loop.call_later.call_args_list]
-    assert seconds == 0.006
-    come()
-    assert released == ["one", "two"]
-    moments.hold(partial(released.append, "three"), loop)
-    assert loop.call_later.call_count == 2
-    come()
-    assert released == ["one", "two", "three"]
-
-
-def test_a_loop_that_ended_holds_nobody_in_the_next() -> None:
-    released: list[str] = []
-    moments, ended, loop = Coalescing(0.006), Mock(), Mock()
-    moments.hold(partial(released.append, "lost"), ended)
-    moments.hold(partial(released.append, "held"), loop)
-    [(_, come)] = [call.args for call in loop.call_later.call_args_list]
-    come()
-    assert released == ["held"]
-
-
-async def test_a_provider_reads_as_its_configuration_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    held, apart = asyncio.Event(), []
-    hold = Coalescing.hold
-
-    def noted(self: Coalescing, release: Callable[[], None], loop: asyncio.AbstractEventLoop) -> None:
-        apart.append(self.seconds)
-        hold(self, release, loop)
-        held.set()
-
-    async def until_it_is_held(exchange: Exchange) -> None:
-        await exchange.send(HEAD)
-        while not held.is_set():
-            await exchange.send(DELTA)
-            await asyncio.sleep(0)
-        await exchange.send(DELTA + END)
-
-    monkeypatch.setattr(Coalescing, "hold", noted)
-    async with ScriptedUpstream() as server, asyncio.timeout(30):
-        server.script(until_it_is_held)
-        config = ProviderConfig(type="vllm", base_url=server.url, coalesce_ms=20)
-        transport = transport_of(config, server.url)
-        assert isinstance(transport, PooledTransport)
-        body = await transport.ask(Target.of("POST", httpx.URL(server.url), []), b"{}", Limits())
-        while not body.ended:
-            await body.arrival(FakeSink(bool))
-            assert body.take()
-        await body.close()
-        await transport.aclose()
-    assert set(apart) == {0.02}
+def test_it_pays_to_join_others_of_the_same_loop(together: Coalescing, pair: Callable[[], Pair]) -> None:
+    loop: Any = Loop()
+    one = pair()
+    assert not together.pays(loop)
+    one.join(loop)
+    assert together.pays(loop)
+    assert not together.pays(ANY_LOOP)
+    one.read_as_it_comes()
+    assert not together.pays(loop)
