@@ -8,6 +8,7 @@ import asyncio
 import os
 import select
 from contextlib import suppress
+from contextvars import Context
 from math import inf
 from time import monotonic
 from typing import Final, Protocol
@@ -15,20 +16,15 @@ from typing import Final, Protocol
 READS: Final = 4
 """So many of its reads a stream has passed on when it asks whether to be read with others."""
 
-_ASKED: Final = 4
-"""So many ask before it is known whether it pays."""
-
-_LEAST: Final = 2
-"""Reads that each moment brings where it pays."""
+_STEADY: Final = 8
+"""So many asks in a row, each between one and two spans after the one before, show a flow. An engine that computes a
+token of each stream in one step sends them all at once, then nothing: the event loop wakes once for all of those."""
 
 _PATIENCE: Final = 16
-"""Reads that may be missing from that, after as many more than that."""
+"""Moments that may bring nothing, beyond as many as bring something."""
 
 _MOST_BYTES: Final = 256 * 1024
 """Of one read, as much as uvloop reads. Who brings more leaves."""
-
-_CHUNK_END: Final = b"\r\n"
-"""Also of the line before a chunk (RFC 9112, 7.1)."""
 
 _HAS_EPOLL: Final = hasattr(select, "epoll")
 
@@ -52,8 +48,9 @@ class Coalescing:
         self.seconds = seconds
         self._members: dict[int, Stream] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._asked = 0
-        self._asked_since = -inf
+        self._made = 0
+        self._steady = 0
+        self._asked_at = -inf
         self._surplus = 0
 
     @property
@@ -61,17 +58,22 @@ class Coalescing:
         """Whether there may be any; it takes Linux's epoll(7)."""
         return self.seconds > 0 and _HAS_EPOLL
 
+    def before_asking(self) -> int:
+        """How many reads more than `READS` one waits with its first ask: not all are to ask at the same time."""
+        self._made += 1
+        return self._made % READS
+
     def pays(self, loop: asyncio.AbstractEventLoop) -> bool:
-        """Whether so much comes that whoever asks, having passed on `READS` in the running `loop`, should join."""
+        """Whether so much comes, so steadily, that whoever asks, having passed on `READS` in the running `loop`, should
+        join."""
         if self._members and loop is self._loop:
             return True
-        self._asked += 1
-        if self._asked < _ASKED:
-            return False
         now = monotonic()
-        took = now - self._asked_since
-        self._asked, self._asked_since = 0, now
-        return took * _LEAST < _ASKED * READS * self.seconds
+        since = now - self._asked_at
+        if since >= self.seconds:
+            self._asked_at = now
+            self._steady = self._steady + 1 if since < 2 * self.seconds else 0
+        return self._steady >= _STEADY
 
     def join(self, number: int, stream: Stream, loop: asyncio.AbstractEventLoop) -> None:
         """From now on nobody else may read the socket of that number, in the running `loop`. Raises OSError where the
@@ -82,7 +84,7 @@ class Coalescing:
             self._loop, self._members = loop, {}
         self._epoll.register(number, select.EPOLLIN | select.EPOLLRDHUP)
         if not self._members:
-            self._surplus = _PATIENCE
+            self._steady, self._surplus = 0, _PATIENCE
             self._await_moment()
         self._members[number] = stream
 
@@ -98,11 +100,11 @@ class Coalescing:
 
     def _await_moment(self) -> None:
         assert self._loop is not None
-        self._moment = self._loop.call_later(self.seconds, self._come)
+        # Not in the context of the request whose read came first.
+        self._moment = self._loop.call_later(self.seconds, self._come, context=Context())
 
     def _come(self) -> None:
         self._await_moment()
-        brought = 0
         ready = self._epoll.poll(0, len(self._members))
         for number, events in ready:
             if (stream := self._members.get(number)) is None:
@@ -110,12 +112,9 @@ class Coalescing:
             if events != select.EPOLLIN:
                 stream.read_as_it_comes()
                 continue
-            data = _read(number, stream)
-            # Alone it brings as many as would have come one by one.
-            brought += 1 if len(ready) > 1 else data.count(_CHUNK_END) // 2
-            if data:
+            if data := _read(number, stream):
                 _hand_on(data, stream)
-        self._surplus = min(self._surplus + brought - _LEAST, _PATIENCE)
+        self._surplus = min(self._surplus + 1, _PATIENCE) if ready else self._surplus - 1
         if self._surplus < 0:
             for stream in list(self._members.values()):
                 stream.read_as_it_comes()

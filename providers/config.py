@@ -219,9 +219,9 @@ class ProviderConfig(BaseModel):
         default=4.0,
         ge=0,
         le=100,
-        description="Milliseconds between two reads of its streams, where all of them together bring something at "
-        "least twice as often. Many deltas take less processor time together. 0 reads all as it comes; so do `httpx`, "
-        "upstreams with TLS, and systems other than Linux.",
+        description="Milliseconds between two reads of its streams, where together they bring something all the time: "
+        "more than some 1,000 deltas a second, not in steps. That takes less processor time. 0 reads all as it comes; "
+        "so do `httpx`, upstreams with TLS, and systems other than Linux.",
     )
     transport: Literal["pooled", "httpx"] = Field(
         default="pooled",

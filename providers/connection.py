@@ -38,6 +38,7 @@ class Connection(Receiver, asyncio.Protocol):  # the compiled one is no Protocol
 
     # Of a class with a compiled base any other attribute is looked up the slow way: 5 µs of a short answer.
     __slots__ = (
+        "_before_asking",
         "_coalescing",
         "_failure",
         "_head_whole",
@@ -69,6 +70,7 @@ class Connection(Receiver, asyncio.Protocol):  # the compiled one is no Protocol
     def __init__(self, coalescing: Coalescing) -> None:
         super().__init__()
         self._coalescing = coalescing
+        self._before_asking = coalescing.before_asking()
         self._socket = -1
         self.idle_since = 0.0
         self.closed = False
@@ -102,7 +104,7 @@ class Connection(Receiver, asyncio.Protocol):  # the compiled one is no Protocol
         self.between_chunks = False
         self._may_pass_chunks = False
         self.passed_at = -inf
-        self.reads = 0
+        self.reads = -self._before_asking
 
     async def send(self, request: bytes, read_timeout: float | None) -> None:
         """Write a request and wait for the head of its reply: then there are its `status` and `headers`."""

@@ -66,6 +66,10 @@ class Together(Coalescing):
         super().__init__(seconds)
         self.members: list[tuple[int, Stream]] = []
         self.is_full = False
+        self.waits = 0
+
+    def before_asking(self) -> int:
+        return self.waits
 
     def pays(self, loop: asyncio.AbstractEventLoop) -> bool:
         return True
@@ -242,6 +246,18 @@ async def test_a_connection_that_is_lost_leaves() -> None:
     reply.socket.closing = True
     reply.connection.connection_lost(None)
     assert not reply.together.members
+
+
+async def test_the_first_ask_of_each_reply_may_be_later() -> None:
+    together = Together()
+    together.waits = 2
+    reply = Reply(together)
+    for _ in range(2):
+        await reply.begin()
+        assert [reply.read() for _ in range(READS + 2)] == [True] * (READS + 1) + [False]
+        reply.read(END)
+        assert reply.connection.take() == b""
+        assert reply.connection.rest()
 
 
 async def test_the_next_reply_of_a_connection_does_not_join_at_once() -> None:

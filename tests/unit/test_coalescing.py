@@ -6,6 +6,7 @@ import socket
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from contextvars import Context
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -33,7 +34,8 @@ class Loop:
     def __init__(self) -> None:
         self.moments: list[tuple[float, Callable[[], None]]] = []
 
-    def call_later(self, seconds: float, come: Callable[[], None]) -> "Loop":
+    def call_later(self, seconds: float, come: Callable[[], None], context: Context) -> "Loop":
+        assert not list(context)
         self.moments.append((seconds, come))
         return self
 
@@ -282,63 +284,81 @@ def test_a_loop_that_ended_keeps_nobody_in_the_next(pair: Callable[[], Pair]) ->
     assert len(loop.moments) == 1
 
 
-def test_all_leave_where_moments_bring_less_than_two_reads(pair: Callable[[], Pair]) -> None:
+def moments_until_all_leave(loop: Loop, streams: list[Pair], *, bring_in_four: int) -> int | None:
+    """How many, if so many of four bring something; None if they stay for hundreds."""
+    for at in range(400):
+        if not loop.moments:
+            return at
+        if at % 4 < bring_in_four:
+            streams[0].there.send(b"a")
+        loop.come()
+    return None
+
+
+@pytest.mark.parametrize(("bring_in_four", "moments"), [(0, 17), (1, 32), (2, None), (3, None), (4, None)])
+def test_all_leave_where_most_moments_bring_nothing(
+    pair: Callable[[], Pair], bring_in_four: int, moments: int | None
+) -> None:
     loop, streams = Loop(), [pair() for _ in range(3)]
     for each in streams:
         each.join(loop)
-    for _ in range(100):
-        for each in streams[:2]:
-            each.there.send(b"a")
-        loop.come()
-    assert [each.left for each in streams] == [0, 0, 0]
-    moments = 0
-    while loop.moments:
-        streams[0].there.send(b"1\r\na\r\n")
-        loop.come()
-        moments += 1
-    assert moments == 17
-    assert [each.left for each in streams] == [1, 1, 1]
+    assert moments_until_all_leave(loop, streams, bring_in_four=bring_in_four) == moments
+    assert [each.left for each in streams] == [0 if moments is None else 1] * 3
 
 
-@pytest.mark.parametrize(("chunks", "stays"), [(1, False), (2, True)])
-def test_a_single_stream_stays_where_it_brings_two_chunks(pair: Callable[[], Pair], chunks: int, stays: bool) -> None:
+def test_who_have_brought_much_for_long_are_not_waited_for_longer(pair: Callable[[], Pair]) -> None:
     loop, one = Loop(), pair()
     one.join(loop)
-    for _ in range(17):
-        one.there.send(b"1\r\na\r\n" * chunks)
-        loop.come()
-    assert bool(loop.moments) == stays
+    assert moments_until_all_leave(loop, [one], bring_in_four=4) is None
+    assert moments_until_all_leave(loop, [one], bring_in_four=0) == 17
 
 
-def test_steps_of_an_engine_keep_its_streams_together(pair: Callable[[], Pair]) -> None:
-    loop, streams = Loop(), [pair() for _ in range(16)]
-    for each in streams:
-        each.join(loop)
-    for _ in range(20):
-        for each in streams:
-            each.there.send(b"a")
-        for _ in range(5):
-            loop.come()
-    assert not any(each.left for each in streams)
+@dataclass
+class Clock:
+    now: float = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
 
 
-@pytest.mark.parametrize(("reads_per_s", "pays"), [(400, False), (499, False), (501, True), (3200, True)])
-def test_it_pays_from_two_reads_in_a_moment_on(
-    monkeypatch: pytest.MonkeyPatch, reads_per_s: int, pays: bool, together: Coalescing
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(coalescing, "monotonic", clock)
+    return clock
+
+
+@pytest.mark.parametrize(
+    ("apart_ms", "pays_after_ms"), [(1.1, 35.2), (3.9, 62.4), (4.1, 32.8), (7.9, 63.2), (8.1, None), (20, None)]
+)
+def test_it_pays_after_eight_spans_in_a_row_in_which_somebody_asked(
+    clock: Clock, together: Coalescing, apart_ms: float, pays_after_ms: float | None
 ) -> None:
-    now = 0.0
-    monkeypatch.setattr(coalescing, "monotonic", lambda: now)
-    answers = []
-    for _ in range(40):
-        now += READS / reads_per_s
+    began = clock.now
+    answers = [together.pays(ANY_LOOP)]
+    while not answers[-1] and len(answers) < 100:
+        clock.now += apart_ms / 1000
         answers.append(together.pays(ANY_LOOP))
-    assert answers == [pays and at % 4 == 3 and at > 3 for at in range(40)]
+    assert (pytest.approx((clock.now - began) * 1000) if answers[-1] else None) == pays_after_ms
+
+
+def test_it_does_not_pay_where_steps_of_an_engine_are_sent_at_once(clock: Clock, together: Coalescing) -> None:
+    answers = []
+    for _ in range(100):
+        for _ in range(64):
+            clock.now += 0.00005
+            answers.append(together.pays(ANY_LOOP))
+        clock.now += 0.0168
+    assert not any(answers)
+
+
+def test_streams_that_begin_together_ask_at_different_reads(together: Coalescing) -> None:
+    assert sorted(together.before_asking() for _ in range(2 * READS)) == [0, 0, 1, 1, 2, 2, 3, 3]
 
 
 def test_it_pays_to_join_others_of_the_same_loop(together: Coalescing, pair: Callable[[], Pair]) -> None:
     loop: Any = Loop()
     one = pair()
-    assert not together.pays(loop)
     one.join(loop)
     assert together.pays(loop)
     assert not together.pays(ANY_LOOP)
