@@ -143,9 +143,11 @@ class Database:
         try:
             yield connection
         finally:
+            is_committed = not connection.in_transaction()
             closing = self._finish(connection.close())
             # What was to be written is committed or not by now: how the letting go ends says nothing about it.
-            await asyncio.wait({closing}, timeout=_CLOSING_S)
+            if not is_committed:
+                await asyncio.wait({closing}, timeout=_CLOSING_S)
 
     def _finish(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)

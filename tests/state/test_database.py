@@ -115,6 +115,26 @@ async def test_many_who_leave_at_once_do_not_use_up_the_connections(database: Da
             await add(connection, "after")
 
 
+async def test_what_is_committed_is_told_before_its_connection_is_let_go(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    let_go = asyncio.Event()
+    close = AsyncConnection.close
+
+    async def close_late(connection: AsyncConnection) -> None:
+        await let_go.wait()
+        await close(connection)
+
+    monkeypatch.setattr(AsyncConnection, "close", close_late)
+    monkeypatch.setattr("gateway.state.database._CLOSING_S", 600.0)
+    async with asyncio.timeout(30):
+        for name in ("one", "two"):
+            async with database.write() as connection:
+                await add(connection, name)
+    let_go.set()
+    assert await count(database) == 2
+
+
 async def test_what_takes_too_long_is_unavailable_within_the_deadline(store_url: str, database: Database) -> None:
     async with opened(store_url, deadline_s=0.5) as hurried, database.write() as holding:
         # Another connection holds what this one wants: the lock of the file, or that of the row.
