@@ -288,10 +288,8 @@ class Connection(Receiver, asyncio.Protocol):  # the compiled one is no Protocol
         if not isinstance(error, OSError):
             self._loop.call_exception_handler({"message": "a read failed", "exception": error, "protocol": self})
         self._fail(httpx.ReadError("the connection broke in the middle of its reply"))
-        waiter = self.waiter
         self.close()
-        if waiter is not None:
-            waiter.arrive()
+        self._wake()
 
     def eof_received(self) -> bool:
         return False

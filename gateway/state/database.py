@@ -143,10 +143,10 @@ class Database:
         try:
             yield connection
         finally:
-            is_committed = not connection.in_transaction()
+            is_uncommitted = connection.in_transaction()
             closing = self._finish(connection.close())
             # What was to be written is committed or not by now: how the letting go ends says nothing about it.
-            if not is_committed:
+            if is_uncommitted:
                 await asyncio.wait({closing}, timeout=_CLOSING_S)
 
     def _finish(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
