@@ -141,15 +141,15 @@ class JobRunner:
 
     async def _look(self) -> None:
         """One round: stop what is no longer ours, hand back what we do not run, take what is free."""
-        # What begins while the store answers is not in its answer.
-        running, mine = set(self._running), set(self._running) | self._held
-        if mine or self._given_up or self._orphans:
+        # What begins while the store answers is not in its answer; what is given up meanwhile is for the next round.
+        running, mine, given_up = set(self._running), set(self._running) | self._held, set(self._given_up)
+        if mine or given_up or self._orphans:
             held = await self._store.held(self.worker)
             for key in running - held:
                 if (task := self._running.get(key)) is not None and not task.cancelling():
                     task.cancel()
             await self._disown(held - mine - set(self._running) - self._held)
-            self._given_up.clear()
+            self._given_up -= given_up
         if (free := self._settings.max_running - len(self._running)) > 0 and not self._is_draining:
             jobs = await self._store.claim(self.worker, free)
             if jobs and self._is_draining:  # since it was asked

@@ -391,3 +391,30 @@ async def test_a_stream_goes_on_when_its_database_has_been_restarted() -> None:
 async def collected(wire: Following) -> bytes:
     async with asyncio.timeout(PATIENCE_S):
         return b"".join([frames async for frames in wire.frames()])
+
+
+class LookedAt(SqlStore):
+    """Something happens while the runner looks at what its worker holds."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(Store(url=url, poll_s=POLL_S), Background(lease_s=3 * PATIENCE_S))
+        self.meanwhile: Callable[[], None] | None = None
+
+    async def held(self, worker: str) -> frozenset[tuple[str, str]]:
+        held = await super().held(worker)
+        if self.meanwhile is not None:
+            self.meanwhile()
+            self.meanwhile = None
+        return held
+
+
+async def test_what_is_dropped_while_the_runner_looks_is_ended_all_the_same(store_url: str) -> None:
+    store = LookedAt(store_url)
+    await store.open()
+    async with replica(store, lease_s=3 * PATIENCE_S) as here:
+        begun = response()
+        here.runner.hold("ann", begun["id"])
+        await store.begin(new(begun, said("hello")))
+        store.meanwhile = lambda: here.runner.drop("ann", begun["id"])
+        assert (await ended(store, begun))["error"]["code"] == "interrupted"
+    await store.aclose()
