@@ -261,8 +261,10 @@ async def test_a_stream_whose_server_is_killed_goes_on_elsewhere_and_says_that_i
             failed = rest.events[-1]
             assert failed["type"] == "response.failed"
             assert (failed["response"]["status"], failed["response"]["error"]["code"]) == ("failed", "interrupted")
-            # What was told stays told.
-            assert text(failed["response"]) == "".join(PIECES)
+            # What was told stays told; the upstream's pieces may have come in several reads, and the last not at all.
+            told = "".join(event.get("delta", "") for event in [*heard, *rest.events])
+            assert text(failed["response"]) == told
+            assert "".join(PIECES).startswith(told)
             item = next(event for event in heard if event["type"] == "response.output_item.added")["item"]
             assert failed["response"]["output"][0]["id"] == item["id"]
             assert await there.read(stream.response_id) == failed["response"]
