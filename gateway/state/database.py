@@ -7,7 +7,7 @@ import asyncio
 import sqlite3
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
-from typing import Any, Final, Literal
+from typing import Any, Final, TypeVar
 
 import structlog
 from sqlalchemy import BigInteger, ColumnElement, cast, func, select
@@ -17,7 +17,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from gateway.errors import StoreUnavailable
-from gateway.state.engines import READING, make_engine
+from gateway.state.engines import Use, begin_sqlite, driver_of, make_engines, may_be_in_transaction
 from gateway.state.store import SchemaMismatch
 from gateway.state.symptoms import TOO_SLOW, is_refused, symptom
 from gateway.state.tables import workers
@@ -32,7 +32,7 @@ _CLOSING_S: Final = 1.0
 _RETRY_S: Final = 1.0
 """Seconds between two looks whether a database that failed is well again."""
 
-Use = Literal["write", "read"]
+Result = TypeVar("Result")
 Prepare = Callable[[AsyncConnection], Awaitable[None]]
 
 
@@ -48,12 +48,13 @@ class Database:
         self.url = make_url(url)
         self.is_sqlite = self.url.get_backend_name() == "sqlite"
         self._deadline_s = deadline_s
-        self._writing = make_engine(self.url, deadline_s=deadline_s)
-        self._reading = self._writing.execution_options(**READING[self.is_sqlite])
+        self._engines = make_engines(self.url, deadline_s=deadline_s)
         self._prepare = prepare
         self._preparing = asyncio.Lock()
         # SQLite has one writer at a time: waiting here is fair and cheap, waiting in the file's lock is neither.
         self._turn = asyncio.Lock()
+        self._writer: AsyncConnection | None = None
+        self._closed = False
         self._wrong: dict[Use, str] = {}
         self._unfinished: set[asyncio.Task[None]] = set()
         self._probe: asyncio.Task[None] | None = None
@@ -70,11 +71,18 @@ class Database:
             async with self._written() as connection:
                 yield connection
 
+    async def at_once(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
+        """A transaction of SQLite's that nothing is waited for within: `work` runs in the connection's thread."""
+        async with self._answering("write"):
+            await self._prepared()
+            async with self._writing() as connection:
+                return await driver_of(connection).at_once(work)
+
     @asynccontextmanager
     async def read(self) -> AsyncGenerator[AsyncConnection, None]:
         async with self._answering("read"):
             await self._prepared()
-            async with self._connected(self._reading) as connection:
+            async with self._connected("read") as connection:
                 yield connection
 
     async def prepare(self) -> None:
@@ -84,12 +92,17 @@ class Database:
 
     async def aclose(self) -> None:
         """Close every connection. Transactions under way are left to end, for as long as any transaction may take."""
+        async with self._turn:
+            self._closed = True
+            if self._writer is not None:
+                await self._writer.close()
+                self._writer = None
         if self._probe is not None:
             self._probe.cancel()
             await asyncio.wait({self._probe})
         if self._unfinished:
             await asyncio.wait(self._unfinished, timeout=self._deadline_s)
-        await self._writing.dispose()
+        await self._engines["write"].dispose()
 
     def now_us(self) -> ColumnElement[int]:
         """The database's clock, so that replicas whose clocks differ agree on leases."""
@@ -122,32 +135,60 @@ class Database:
     @asynccontextmanager
     async def _written(self) -> AsyncGenerator[AsyncConnection, None]:
         if not self.is_sqlite:
-            async with self._connected(self._writing) as connection:
+            async with self._connected("write") as connection:
                 yield connection
                 await connection.commit()
             return
-        async with self._turn, self._connected(self._writing) as connection:
+        async with self._writing() as connection:
+            await begin_sqlite(connection, "write")
             yield connection
             await connection.commit()
+            if may_be_in_transaction(connection):  # nothing was executed, so nothing was committed either
+                await driver_of(connection).rollback()
 
     @asynccontextmanager
-    async def _connected(self, engine: AsyncEngine) -> AsyncGenerator[AsyncConnection, None]:
-        """A connection with a transaction, which is rolled back unless it was committed. Drivers are not interrupted
-        while they connect or let go: they would leave a thread or a socket behind."""
-        connecting = asyncio.get_running_loop().create_task(_begun(engine))
+    async def _writing(self) -> AsyncGenerator[AsyncConnection, None]:
+        """The one connection that writes to SQLite. It is kept until something goes wrong: taking one from the pool and
+        giving it back costs as much as a statement."""
+        async with self._turn:
+            if self._closed:
+                raise StoreUnavailable("the server is shutting down")
+            if self._writer is None:
+                self._writer = await self._connect("write")
+            connection = self._writer
+            try:
+                yield connection
+            except BaseException:
+                self._writer = None
+                await self._let_go_of(connection)
+                raise
+
+    @asynccontextmanager
+    async def _connected(self, use: Use) -> AsyncGenerator[AsyncConnection, None]:
+        """A connection with a transaction, which is rolled back unless it was committed."""
+        connection = await self._connect(use)
         try:
-            connection = await asyncio.shield(connecting)
+            if self.is_sqlite:
+                await begin_sqlite(connection, use)
+            yield connection
+        finally:
+            await self._let_go_of(connection)
+
+    async def _connect(self, use: Use) -> AsyncConnection:
+        """Drivers are not interrupted while they connect or let go: they would leave a thread or a socket behind."""
+        connecting = asyncio.get_running_loop().create_task(_connection_of(self._engines[use]))
+        try:
+            return await asyncio.shield(connecting)
         except asyncio.CancelledError:
             self._finish(_close_when_connected(connecting))
             raise
-        try:
-            yield connection
-        finally:
-            is_uncommitted = connection.in_transaction()
-            closing = self._finish(connection.close())
-            # What was to be written is committed or not by now: how the letting go ends says nothing about it.
-            if is_uncommitted:
-                await asyncio.wait({closing}, timeout=_CLOSING_S)
+
+    async def _let_go_of(self, connection: AsyncConnection) -> None:
+        is_uncommitted = connection.in_transaction() or (self.is_sqlite and may_be_in_transaction(connection))
+        closing = self._finish(connection.close())
+        # What was to be written is committed or not by now: how the letting go ends says nothing about it.
+        if is_uncommitted:
+            await asyncio.wait({closing}, timeout=_CLOSING_S)
 
     def _finish(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)
@@ -168,7 +209,7 @@ class Database:
         except TimeoutError as error:
             raise self._unavailable(use, TOO_SLOW) from error
         except (SQLAlchemyError, sqlite3.Error, OSError) as error:
-            if isinstance(error, SQLAlchemyError) and is_refused(error):
+            if is_refused(error):
                 raise
             raise self._unavailable(use, symptom(error)) from error
         if self._wrong.pop(use, None) is not None:
@@ -178,7 +219,7 @@ class Database:
         if self._wrong.get(use) != why:
             _log.warning("store_unavailable", use=use, why=why)
         self._wrong[use] = why
-        if self._probe is None or self._probe.done():
+        if not self._closed and (self._probe is None or self._probe.done()):
             self._probe = asyncio.get_running_loop().create_task(self._until_well())
         return StoreUnavailable()
 
@@ -196,7 +237,7 @@ class Database:
                     await connection.execute(select(workers.c.id).limit(1))
 
 
-async def _begun(engine: AsyncEngine) -> AsyncConnection:
+async def _connection_of(engine: AsyncEngine) -> AsyncConnection:
     return await engine.connect().start()
 
 

@@ -5,22 +5,21 @@ import sqlite3
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 
 import aiosqlite
 from sqlalchemy import URL, event
 from sqlalchemy.exc import DisconnectionError
-from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
-from sqlalchemy.pool import ConnectionPoolEntry
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from sqlalchemy.pool import ConnectionPoolEntry, PoolResetState
 from sqlalchemy.util.concurrency import in_greenlet
 
-from gateway.state.sqlite_driver import OneTripConnection
+from gateway.state.sqlite_driver import BEGIN_TO_WRITE, OneTripConnection
 
-READING: Final[dict[bool, dict[str, Any]]] = {
-    True: {"reading": True},
-    False: {"isolation_level": "REPEATABLE READ"},
-}
-"""SQLite or not -> options of an engine for transactions that see one moment and write nothing."""
+Use: TypeAlias = Literal["write", "read"]
+"""What a transaction is for. One that reads sees one moment and writes nothing."""
+
+_BEGIN: Final[dict[Use, str]] = {"write": BEGIN_TO_WRITE, "read": "BEGIN"}
 
 _LOOK_AGAIN_S: Final = 0.02
 _PRIMARY: Final = 0xFF
@@ -30,11 +29,34 @@ _IDLE_S: Final = 1.0
 """A connection unused for longer is asked whether it is still there: the server may have been restarted."""
 
 
-def make_engine(url: URL, *, deadline_s: float) -> AsyncEngine:
-    """An engine, not connected yet. Its errors never hold the values of a statement, which are what users said."""
+def make_engines(url: URL, *, deadline_s: float) -> dict[Use, AsyncEngine]:
+    """Engines over the same connections, none of them made yet. Their errors never hold the values of a statement,
+    which are what users said."""
     if url.get_backend_name() == "sqlite":
-        return _sqlite(url, deadline_s)
-    return _postgresql(url, deadline_s)
+        engine = _sqlite(url, deadline_s)
+        return {"write": engine, "read": engine}
+    engine = _postgresql(url, deadline_s)
+    return {"write": engine, "read": engine.execution_options(isolation_level="REPEATABLE READ")}
+
+
+async def begin_sqlite(connection: AsyncConnection, use: Use) -> None:
+    """Begin its transaction. Not in SQLAlchemy's event for it: an engine with one asks each of its connections for all
+    its events; and not with the first statement, where leaving would wait for the lock as the statement does."""
+    await driver_of(connection).begin(_BEGIN[use])
+
+
+def may_be_in_transaction(connection: AsyncConnection) -> bool:
+    """Whether SQLite may still hold something for it."""
+    return not connection.invalidated and driver_of(connection).may_be_in_transaction
+
+
+def driver_of(connection: AsyncConnection) -> OneTripConnection:
+    """What is below a connection to SQLite."""
+    pooled = connection.sync_connection
+    assert pooled is not None
+    driver = pooled.connection.driver_connection
+    assert isinstance(driver, OneTripConnection)
+    return driver
 
 
 def _sqlite(url: URL, deadline_s: float) -> AsyncEngine:
@@ -65,15 +87,17 @@ def _sqlite(url: URL, deadline_s: float) -> AsyncEngine:
         pool_size=8,
         max_overflow=8,
         pool_timeout=deadline_s,
+        pool_reset_on_return=None,
         hide_parameters=True,
         async_creator=lambda: OneTripConnection(connected),
     )
 
-    @event.listens_for(engine.sync_engine, "begin")
-    def begin(connection: Any) -> None:
-        # A transaction that reads first and then writes fails when another one wrote meanwhile; this one waits instead.
-        statement = "BEGIN" if connection.get_execution_options().get("reading") else "BEGIN IMMEDIATE"
-        connection.connection.dbapi_connection.run_async(lambda driver: driver.execute(statement))
+    @event.listens_for(engine.sync_engine, "reset")
+    def reset(connection: Any, _entry: ConnectionPoolEntry, state: PoolResetState) -> None:
+        # The pool's own way asks the thread each time. Where this does, it waits until the thread has done with whoever
+        # left, so that nobody is given a connection that is busy.
+        if state.asyncio_safe and connection.driver_connection.may_be_in_transaction:
+            connection.rollback()
 
     @event.listens_for(engine.sync_engine, "invalidate")
     def roll_back(connection: Any, _entry: ConnectionPoolEntry, _error: BaseException | None) -> None:

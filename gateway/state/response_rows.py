@@ -36,20 +36,22 @@ async def add_items(
 ) -> None:
     """The items of one place, in order, from the first."""
     if added:
-        await connection.execute(
-            ADD_ITEMS,
-            [
-                {
-                    "owner": owner,
-                    "response_id": response_id,
-                    "place": place,
-                    "position": position,
-                    "id": findable(item),
-                    "body": pack(item),
-                }
-                for position, item in enumerate(added)
-            ],
-        )
+        await connection.execute(ADD_ITEMS, item_rows(owner, response_id, place, added))
+
+
+def item_rows(owner: str, response_id: str, place: int, added: Sequence[Item]) -> list[dict[str, Any]]:
+    """What `add_items` adds."""
+    return [
+        {
+            "owner": owner,
+            "response_id": response_id,
+            "place": place,
+            "position": position,
+            "id": findable(item),
+            "body": pack(item),
+        }
+        for position, item in enumerate(added)
+    ]
 
 
 async def add_events(connection: AsyncConnection, owner: str, response_id: str, entry: LogEntry) -> None:

@@ -9,6 +9,7 @@ from sqlalchemy import ColumnElement, and_, delete, insert, literal, null, selec
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from gateway.state import endings
+from gateway.state.at_once import finish_plain
 from gateway.state.bodies import pack, unpack, with_output, without_output
 from gateway.state.database import Database
 from gateway.state.forgetting import forget
@@ -16,7 +17,15 @@ from gateway.state.ids import possible
 from gateway.state.keyset import beyond, ordered, place_of
 from gateway.state.leases import beat
 from gateway.state.lineage import ancestors, items_of
-from gateway.state.response_rows import add_events, add_items, add_turn, bodies_of, write_cancelled, write_end
+from gateway.state.response_rows import (
+    add_events,
+    add_items,
+    add_turn,
+    bodies_of,
+    item_rows,
+    write_cancelled,
+    write_end,
+)
 from gateway.state.signals import JOBS, Signals
 from gateway.state.statements import ADD_RESPONSE, FINISH, HOLD
 from gateway.state.store import (
@@ -108,20 +117,27 @@ class SqlResponses:
     async def finish(
         self, owner: str, response: Json, *, worker: str, last: LogEntry | None = None, losses: str | None = None
     ) -> None:
+        ended = {
+            "its_owner": owner,
+            "its_id": response["id"],
+            "its_worker": worker,
+            "ended_status": response["status"],
+            "ended_body": without_output(response),
+            "ended_losses": losses,
+        }
+        seems_plain = last is None and not response.get("background") and response.get("conversation") is None
+        if not (seems_plain and self._database.is_sqlite and await self._finish_plain(owner, response, ended)):
+            await self._finish(owner, response, ended, last)
+        self._signals.tell(response["id"])
+
+    async def _finish_plain(self, owner: str, response: Json, ended: Mapping[str, Any]) -> bool:
+        produced = item_rows(owner, response["id"], OUTPUT, response["output"])
+        return await self._database.at_once(lambda connection: finish_plain(connection, ended, produced))
+
+    async def _finish(self, owner: str, response: Json, ended: Mapping[str, Any], last: LogEntry | None) -> None:
         response_id = response["id"]
         async with self._database.write() as connection:
-            ended = await connection.execute(
-                FINISH,
-                {
-                    "its_owner": owner,
-                    "its_id": response_id,
-                    "its_worker": worker,
-                    "ended_status": response["status"],
-                    "ended_body": without_output(response),
-                    "ended_losses": losses,
-                },
-            )
-            row = ended.one_or_none()
+            row = (await connection.execute(FINISH, ended)).one_or_none()
             if row is None:
                 raise NotHeld(response_id)
             await add_items(connection, owner, response_id, OUTPUT, response["output"])
@@ -131,7 +147,6 @@ class SqlResponses:
                 await add_events(connection, owner, response_id, last)
             if row.background or row.logged:  # others have no job, and a statement less is a quarter of it all
                 await connection.execute(delete(jobs).where(jobs.c.owner == owner, jobs.c.response_id == response_id))
-        self._signals.tell(response_id)
 
     async def response(self, owner: str, response_id: str) -> StoredResponse | None:
         if not possible(response_id):

@@ -1,19 +1,27 @@
-"""aiosqlite with one trip to its thread per statement.
+"""aiosqlite with one trip to its thread per statement, or per transaction.
 
 SQLAlchemy asks aiosqlite for a cursor, has it execute, fetches and closes: four trips, each two switches between
 threads. A transaction's time was mostly that.
 """
 
+import asyncio
 import sqlite3
+import threading
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import closing
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 import aiosqlite
 from aiosqlite.core import _STOP_RUNNING_SENTINEL
 
+BEGIN_TO_WRITE: Final = "BEGIN IMMEDIATE"
+"""A transaction that reads first and then writes fails when another one wrote meanwhile; this one waits instead."""
+
 _CHUNK: Final = 64
 """What aiosqlite fetches at once when it is iterated over, which nobody does."""
+
+
+_Result = TypeVar("_Result")
 
 
 class OneTripConnection(aiosqlite.Connection):
@@ -22,6 +30,51 @@ class OneTripConnection(aiosqlite.Connection):
     def __init__(self, connector: Callable[[], sqlite3.Connection]) -> None:
         super().__init__(connector, _CHUNK)
         self._thread.daemon = True  # a process that ends without closing it must not wait for it
+        self.may_be_in_transaction = False
+        """A transaction was begun, and has not been seen to end: only its thread knows how far it is."""
+
+    async def begin(self, statement: str) -> None:
+        self.may_be_in_transaction = True
+        in_thread: Callable[..., Awaitable[None]] = self._execute
+        await in_thread(self._begin, statement)
+
+    async def commit(self) -> None:
+        await super().commit()
+        self.may_be_in_transaction = False
+
+    async def rollback(self) -> None:
+        await super().rollback()
+        self.may_be_in_transaction = False
+
+    async def at_once(self, work: Callable[[sqlite3.Connection], _Result]) -> _Result:
+        """A transaction in one trip: `work` runs in the thread, and what it raises rolls back. So does leaving before
+        it is committed."""
+        left = threading.Event()
+        in_thread: Callable[..., Awaitable[_Result]] = self._execute
+        self.may_be_in_transaction = True
+        try:
+            result = await in_thread(self._in_transaction, work, left)
+        except asyncio.CancelledError:
+            left.set()
+            raise
+        self.may_be_in_transaction = False
+        return result
+
+    def _in_transaction(self, work: Callable[[sqlite3.Connection], _Result], left: threading.Event) -> _Result:
+        connection = self._conn
+        try:
+            _go_on_unless(left)
+            self._begin(BEGIN_TO_WRITE)
+            result = work(connection)
+            _go_on_unless(left)
+            connection.commit()
+        except BaseException:
+            connection.rollback()
+            raise
+        return result
+
+    def _begin(self, statement: str) -> None:
+        self._conn.execute(statement).close()
 
     def stop(self) -> None:
         """Ends the thread and does not hear of it: when connecting failed nobody waits, and the loop may be gone."""
@@ -37,6 +90,11 @@ class OneTripConnection(aiosqlite.Connection):
     def cursor(self) -> "OneTripCursor":  # type: ignore[override]  # the part of a cursor that SQLAlchemy uses
         """Has nothing to be awaited for."""
         return OneTripCursor(self)
+
+
+def _go_on_unless(left: threading.Event) -> None:
+    if left.is_set():
+        raise asyncio.CancelledError
 
 
 class _Execute(Protocol):

@@ -1,8 +1,9 @@
 """What a database's failure means, in words for operators. Never the statement or its values."""
 
+import sqlite3
 from typing import Final
 
-from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, SQLAlchemyError
+from sqlalchemy.exc import DataError, DBAPIError, IntegrityError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 TOO_SLOW: Final = "it does not answer in time"
@@ -43,10 +44,10 @@ _SAID: Final = (
 """Part of SQLite's message, which has no code in all its failures."""
 
 
-def is_refused(error: SQLAlchemyError) -> bool:
+def is_refused(error: BaseException) -> bool:
     """Whether the database is well, and what it was asked is wrong. Of PostgreSQL's data errors (SQLSTATE class 22)
     the library knows some as no more than errors of the driver."""
-    if isinstance(error, DataError | IntegrityError):
+    if isinstance(error, DataError | IntegrityError | sqlite3.DataError | sqlite3.IntegrityError):
         return True
     state = getattr(error.orig, "sqlstate", None) if isinstance(error, DBAPIError) else None
     return state is not None and state.startswith("22")

@@ -63,7 +63,7 @@ async def test_a_full_disk_has_a_name_and_leaves_nothing_half(file: Path) -> Non
     pages = {"limit": 60}
 
     # A full disk, as SQLite sees it.
-    @event.listens_for(database._writing.sync_engine, "checkout")
+    @event.listens_for(database._engines["write"].sync_engine, "checkout")
     def limit(connection: Any, _entry: ConnectionPoolEntry, _proxy: object) -> None:
         cursor = connection.cursor()
         cursor.execute(f"PRAGMA max_page_count={pages['limit']}")

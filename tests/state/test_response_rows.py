@@ -126,6 +126,40 @@ async def test_an_end_is_whole_or_not_at_all_wherever_it_is_broken_off(store: Sq
     assert await rows(tables, jobs) == 0
 
 
+async def test_a_plain_end_is_whole_or_not_at_all_wherever_it_is_broken_off(store: SqlStore) -> None:
+    steps, whole = 1.0, 0
+    while not whole:
+        begun = response()
+        await store.begin(new(begun, said("a")))
+        ended = completed(begun, answered("b"), answered("c"))
+        steps = max(steps + 1, steps * 1.1)
+        work = asyncio.create_task(store.finish("ann", ended, worker=WORKER))
+        for _ in range(int(steps)):
+            await asyncio.sleep(0)
+        broken = not work.done()
+        work.cancel()
+        await asyncio.wait({work})
+        found = await store.response("ann", begun["id"])
+        assert found is not None
+        assert found.response in (begun, ended)
+        whole += not broken
+
+
+async def test_an_end_that_only_looks_plain_ends_all_there_is(store: SqlStore, tables: Database) -> None:
+    await store.create_conversation("ann", {"id": "conv_1", "metadata": {}}, [])
+    for fields in ({"conversation_id": "conv_1"}, {"job": {"body": 1}}, {"logged": True}):
+        begun = response(background="job" in fields)
+        await store.begin(new(begun, said("a"), **fields))
+        ended = completed(begun, answered("b"))
+        del ended["background"]
+        await store.finish("ann", ended, worker=WORKER)
+        found = await store.response("ann", begun["id"])
+        assert found is not None
+        assert found.response == ended
+    assert len(await store.conversation_history("ann", "conv_1") or ()) == 2
+    assert await rows(tables, jobs) == 0
+
+
 async def test_a_chain_of_a_thousand_is_one_query_and_as_large_as_what_was_said(
     store: SqlStore, tables: Database
 ) -> None:
@@ -137,7 +171,7 @@ async def test_a_chain_of_a_thousand_is_one_query_and_as_large_as_what_was_said(
     parent = await turn(store, "z", parent)
     asked: list[str] = []
     event.listen(
-        store._database._writing.sync_engine, "before_cursor_execute", lambda *said, **_: asked.append(said[2])
+        store._database._engines["write"].sync_engine, "before_cursor_execute", lambda *said, **_: asked.append(said[2])
     )
     assert await history(store, parent) == ["a", "A", *map(str, range(998)), "z", "Z"]
     assert len(asked) == 1

@@ -1,0 +1,204 @@
+"""gateway/state/sqlite_driver.py: transactions begin with their first statement, and some are one trip."""
+
+import asyncio
+import sqlite3
+import threading
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import aiosqlite
+import pytest
+from sqlalchemy import delete, insert, select
+
+from gateway.errors import StoreUnavailable
+from gateway.state.at_once import Prepared
+from gateway.state.database import Database
+from gateway.state.engines import driver_of
+from gateway.state.migrate import migrate
+from gateway.state.statements import ADD_ITEMS
+from gateway.state.tables import items, workers
+from tests import databases
+from tests.state.waiting import eventually
+
+ADD = Prepared(insert(workers), "id", "alive_until_us")
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "state.db"
+
+
+@pytest.fixture
+async def database(file: Path) -> AsyncIterator[Database]:
+    url = databases.sqlite(file)
+    await migrate(url)
+    opened = Database(url, deadline_s=1.0)
+    yield opened
+    await opened.aclose()
+
+
+def adding(name: str) -> Callable[[sqlite3.Connection], str]:
+    def add(connection: sqlite3.Connection) -> str:
+        connection.execute(ADD.text, ADD.bound({"id": name, "alive_until_us": 0}))
+        return name
+
+    return add
+
+
+async def names(database: Database) -> set[str]:
+    async with database.read() as connection:
+        return set(await connection.scalars(select(workers.c.id)))
+
+
+async def test_what_is_done_at_once_is_kept_and_told(database: Database) -> None:
+    assert await database.at_once(adding("one")) == "one"
+    assert await names(database) == {"one"}
+
+
+async def test_what_fails_at_once_has_done_nothing_and_holds_nothing(database: Database) -> None:
+    def half(connection: sqlite3.Connection) -> None:
+        adding("half")(connection)
+        raise LookupError
+
+    async with database.write() as connection:
+        driver = driver_of(connection)
+    with pytest.raises(LookupError):
+        await driver.at_once(half)
+    assert not driver.in_transaction
+    with pytest.raises(LookupError):
+        await database.at_once(half)
+    assert database.degraded is None
+    assert await database.at_once(adding("whole")) == "whole"
+    assert await names(database) == {"whole"}
+
+
+async def test_what_no_row_can_be_at_once_is_not_the_databases_fault(database: Database) -> None:
+    def twice(connection: sqlite3.Connection) -> None:
+        adding("twice")(connection)
+        adding("twice")(connection)
+
+    with pytest.raises(sqlite3.IntegrityError) as refused:
+        await database.at_once(twice)
+    assert "twice" not in str(refused.value), "what users said is nothing for logs"
+    assert database.degraded is None
+    assert await names(database) == set()
+
+
+async def test_whoever_leaves_before_the_end_at_once_has_done_nothing(database: Database) -> None:
+    begun, left = threading.Event(), threading.Event()
+
+    def slow(connection: sqlite3.Connection) -> None:
+        adding("slow")(connection)
+        begun.set()
+        left.wait()
+
+    work = asyncio.create_task(database.at_once(slow))
+    await asyncio.to_thread(begun.wait)
+    work.cancel()
+    await asyncio.wait({work})
+    left.set()
+    assert await database.at_once(adding("after")) == "after"
+    assert await names(database) == {"after"}
+
+
+async def test_what_takes_too_long_at_once_is_unavailable(file: Path, database: Database) -> None:
+    other = sqlite3.connect(file, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(StoreUnavailable):
+        await database.at_once(adding("one"))
+    assert database.degraded in ("it does not answer in time", "another process holds its lock")
+    other.rollback()
+    other.close()
+    await eventually(lambda: database.degraded is None)
+    assert "one" not in await names(database)
+
+
+@pytest.mark.parametrize("how", ["at once", "by statements"])
+async def test_whoever_leaves_while_another_process_writes_is_in_nobodys_way(file: Path, how: str) -> None:
+    async def add(database: Database) -> None:
+        if how == "at once":
+            await database.at_once(adding("one"))
+        else:
+            async with database.write() as connection:
+                await connection.execute(insert(workers).values(id="one", alive_until_us=0))
+
+    url = databases.sqlite(file)
+    await migrate(url)
+    database = Database(url, deadline_s=60.0)
+    other = sqlite3.connect(file, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    for _ in range(3):
+        work = asyncio.create_task(add(database))
+        await eventually(lambda: database._writer is not None and driver_of(database._writer).may_be_in_transaction)
+        work.cancel()
+        await asyncio.wait({work})
+        assert await names(database) == set()
+    assert loop.time() - began < 30, "leaving or reading waited for the lock"
+    other.rollback()
+    other.close()
+    await database.at_once(adding("after"))
+    assert await names(database) == {"after"}
+    await database.aclose()
+
+
+async def test_a_transaction_in_which_nothing_was_done_holds_nothing(database: Database) -> None:
+    async with database.write() as connection:
+        driver = driver_of(connection)
+    assert not driver.in_transaction
+    await database.at_once(adding("one"))
+
+
+async def test_what_is_closed_is_not_opened_again(file: Path) -> None:
+    url = databases.sqlite(file)
+    await migrate(url)
+    database = Database(url, deadline_s=5.0)
+    threads = threading.active_count()
+    writing = [asyncio.create_task(database.at_once(adding(str(number)))) for number in range(3)]
+    await asyncio.sleep(0)
+    closing = asyncio.create_task(database.aclose())
+    await asyncio.sleep(0)
+    late = asyncio.create_task(database.at_once(adding("late")))
+    assert await asyncio.gather(*writing) == ["0", "1", "2"]
+    await closing
+    with pytest.raises(StoreUnavailable):
+        await late
+    await eventually(lambda: threading.active_count() == threads)
+
+
+async def test_what_could_not_be_committed_is_rolled_back_before_its_connection_is_used_again(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drivers = []
+
+    async def lose() -> None:
+        async with database.write() as connection:
+            drivers.append(driver_of(connection))
+            await connection.execute(insert(workers).values(id="lost", alive_until_us=0))
+
+    async def fails(_connection: aiosqlite.Connection) -> None:
+        raise sqlite3.OperationalError("disk I/O error")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(aiosqlite.Connection, "commit", fails)
+        with pytest.raises(StoreUnavailable):
+            await lose()
+    assert database._probe is not None
+    database._probe.cancel()  # it would heal it
+    for _ in range(10):
+        assert await database.at_once(adding("kept")) == "kept"
+        assert "lost" not in await names(database)
+        async with database.write() as connection:
+            await connection.execute(delete(workers))
+
+
+async def test_a_statement_is_executed_as_sqlalchemy_does(database: Database) -> None:
+    row = {"owner": "ann", "response_id": "r", "place": 1, "position": 0, "id": "msg_1", "body": '{"a":"ü"}'}
+    prepared = Prepared(ADD_ITEMS, *row)
+    async with database.write() as connection:
+        await connection.execute(ADD_ITEMS, [row | {"owner": "bob"}])
+    await database.at_once(lambda connection: connection.execute(prepared.text, prepared.bound(row)).rowcount)
+    async with database.read() as connection:
+        found = (await connection.execute(select(items).order_by(items.c.owner))).mappings().all()
+    assert [dict(one) for one in found] == [row, row | {"owner": "bob"}]
