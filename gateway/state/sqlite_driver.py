@@ -20,7 +20,6 @@ BEGIN_TO_WRITE: Final = "BEGIN IMMEDIATE"
 _CHUNK: Final = 64
 """What aiosqlite fetches at once when it is iterated over, which nobody does."""
 
-
 _Result = TypeVar("_Result")
 
 
@@ -33,10 +32,14 @@ class OneTripConnection(aiosqlite.Connection):
         self.may_be_in_transaction = False
         """A transaction was begun, and has not been seen to end: only its thread knows how far it is."""
 
+    def in_thread(self, work: Callable[..., _Result], *arguments: Any) -> Awaitable[_Result]:
+        """One trip."""
+        execute: Callable[..., Awaitable[_Result]] = self._execute
+        return execute(work, *arguments)
+
     async def begin(self, statement: str) -> None:
         self.may_be_in_transaction = True
-        in_thread: Callable[..., Awaitable[None]] = self._execute
-        await in_thread(self._begin, statement)
+        await self.in_thread(self._begin, statement)
 
     async def commit(self) -> None:
         await super().commit()
@@ -50,10 +53,9 @@ class OneTripConnection(aiosqlite.Connection):
         """A transaction in one trip: `work` runs in the thread, and what it raises rolls back. So does leaving before
         it is committed."""
         left = threading.Event()
-        in_thread: Callable[..., Awaitable[_Result]] = self._execute
         self.may_be_in_transaction = True
         try:
-            result = await in_thread(self._in_transaction, work, left)
+            result: _Result = await self.in_thread(self._in_transaction, work, left)
         except asyncio.CancelledError:
             left.set()
             raise
@@ -128,8 +130,7 @@ class OneTripCursor:
         """It is closed: the thread did it."""
 
     async def _run(self, how: _Execute, statement: str, parameters: Any) -> "OneTripCursor":
-        in_thread: Callable[..., Awaitable[None]] = self._connection._execute
-        await in_thread(self._in_thread, how, statement, parameters)
+        await self._connection.in_thread(self._in_thread, how, statement, parameters)
         return self
 
     def _in_thread(self, how: _Execute, statement: str, parameters: Any) -> None:

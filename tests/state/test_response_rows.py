@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from typing import Any
 
 import orjson
@@ -100,6 +100,17 @@ async def test_what_was_cancelled_or_deleted_is_no_longer_its_workers(store: Sql
     assert not await store.claim("another", 10)
 
 
+async def broken_off(work: Coroutine[Any, Any, None], steps: int) -> bool:
+    """Cancel it after some turns of the event loop; whether it had not come to its end."""
+    task = asyncio.create_task(work)
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    broken = not task.done()
+    task.cancel()
+    await asyncio.wait({task})
+    return broken
+
+
 async def test_an_end_is_whole_or_not_at_all_wherever_it_is_broken_off(store: SqlStore, tables: Database) -> None:
     await store.create_conversation("ann", {"id": "conv_1", "metadata": {}}, [])
     steps, whole = 1.0, 0
@@ -109,12 +120,7 @@ async def test_an_end_is_whole_or_not_at_all_wherever_it_is_broken_off(store: Sq
         before = len(await store.conversation_history("ann", "conv_1") or ())
         ended = completed(begun, answered("b"), answered("c"))
         steps = max(steps + 1, steps * 1.1)
-        work = asyncio.create_task(store.finish("ann", ended, worker=WORKER, last=LogEntry(1, 1, b"x")))
-        for _ in range(int(steps)):
-            await asyncio.sleep(0)
-        broken = not work.done()
-        work.cancel()
-        await asyncio.wait({work})
+        broken = await broken_off(store.finish("ann", ended, worker=WORKER, last=LogEntry(1, 1, b"x")), int(steps))
         found = await store.response("ann", begun["id"])
         assert found is not None
         log = (await store.entries("ann", begun["id"], after=0)).entries
@@ -133,12 +139,7 @@ async def test_a_plain_end_is_whole_or_not_at_all_wherever_it_is_broken_off(stor
         await store.begin(new(begun, said("a")))
         ended = completed(begun, answered("b"), answered("c"))
         steps = max(steps + 1, steps * 1.1)
-        work = asyncio.create_task(store.finish("ann", ended, worker=WORKER))
-        for _ in range(int(steps)):
-            await asyncio.sleep(0)
-        broken = not work.done()
-        work.cancel()
-        await asyncio.wait({work})
+        broken = await broken_off(store.finish("ann", ended, worker=WORKER), int(steps))
         found = await store.response("ann", begun["id"])
         assert found is not None
         assert found.response in (begun, ended)
