@@ -21,7 +21,7 @@ from tests.upstream.builders import (
     text_events,
     whole_chat,
 )
-from translation.json_types import Json
+from translation.representation.json_types import Json
 
 _NAME = re.compile(r"bench-(\d+)(?:-(\d+)ps)?(-stamped)?")
 _STREAM_HEAD = (

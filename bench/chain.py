@@ -19,7 +19,7 @@ from gateway.settings import Background, Store
 from gateway.state.sql import SqlStore
 from gateway.state.store import NewResponse
 from providers.new_id import new_id
-from translation.json_types import Item, Json
+from translation.representation.json_types import Item, Json
 from translation.responses.resource import new_response
 
 CHAIN = "state: chain of 1,000 turns"

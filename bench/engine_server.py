@@ -20,9 +20,9 @@ from providers.egress import Egress
 from providers.engines.base import Engine, Generation, Piece, Prompt
 from providers.engines.exchange import generated
 from providers.vllm_inprocess.provider import VllmProvider
-from translation.json_types import Json
-from translation.profile import Profile
-from translation.turn import Turn
+from translation.representation.json_types import Json
+from translation.representation.profile import Profile
+from translation.representation.turn import Turn
 
 
 class Noting(VllmProvider):

@@ -26,11 +26,11 @@ from gateway.settings import Settings
 from providers.base import Batch, Capabilities, Counting, Dialect, Exchange, Provider, RelayExchange
 from providers.new_id import new_id
 from translation.chat.decode import ChatDecoder
-from translation.chat.lower import lower
-from translation.json_types import Json
-from translation.loss import Loss
-from translation.profile import Profile
-from translation.turn import Turn
+from translation.chat.lowering.lower import lower
+from translation.representation.json_types import Json
+from translation.representation.loss import Loss
+from translation.representation.profile import Profile
+from translation.representation.turn import Turn
 
 _ROUNDS: Final = 7
 _TIMES: Final = 700

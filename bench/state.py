@@ -21,7 +21,7 @@ from bench.measure import WrongAnswers, under_load
 from bench.processes import Server
 from bench.requests import Spec
 from bench.state_report import StateRow
-from translation.json_types import Json
+from translation.representation.json_types import Json
 
 _NOT_KEPT: dict[str, Any] = {"store": False}
 _KEPT: dict[str, Any] = {"store": True}

@@ -3,8 +3,8 @@ from collections.abc import Callable
 
 from providers.arrival import Arrival
 from providers.incoming import Passage
-from translation.chat.passing import Passing
-from translation.responses.retelling import Retelling
+from translation.chat.relay_template import Passing
+from translation.responses.delta_template import Retelling
 
 VERSION: int
 

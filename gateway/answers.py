@@ -10,7 +10,7 @@ from gateway import errors
 from gateway.edge import Sending
 from gateway.logs import note_failure
 from gateway.raw_headers import raw_headers
-from translation.json_types import Json
+from translation.representation.json_types import Json
 
 
 class JsonAnswer(Response):

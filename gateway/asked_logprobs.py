@@ -3,7 +3,7 @@
 from gateway.loss_header import UNREPORTED
 from gateway.wires import CallMapping
 from providers.base import Batch
-from translation.events import Delta, Finished, Noted, PartStarted
+from translation.representation.events import Delta, Finished, Noted, PartStarted
 
 
 class AskedLogprobs:

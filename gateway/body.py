@@ -12,7 +12,7 @@ from gateway.errors import BodyTooLarge, BodyTooSlow, NotJson, UnsupportedEncodi
 from gateway.guard import ClientLeft
 from gateway.http_protocol import CLIENT, Client
 from gateway.raw_headers import headers_of
-from translation.json_types import Json
+from translation.representation.json_types import Json
 
 _DISCARD_S = 1.0
 

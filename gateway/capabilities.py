@@ -6,8 +6,8 @@ from typing import Final
 
 from providers.base import Capabilities, Dialect
 from translation.errors import Unrepresentable
-from translation.loss import Loss
-from translation.turn import Turn
+from translation.representation.loss import Loss
+from translation.representation.turn import Turn
 
 _MEDIA = {"input_image": "images", "input_audio": "audio", "input_file": "files"}
 """Part type -> the capability it needs."""

@@ -12,12 +12,12 @@ import orjson
 
 from gateway.sealing import Sealer, Unreadable, is_sealed
 from translation.errors import InvalidRequest
-from translation.json_types import Item, Json
-from translation.loss import Loss
-from translation.profile import Profile
+from translation.lowering.past_reasoning import is_mark
+from translation.representation.json_types import Item, Json
+from translation.representation.loss import Loss
+from translation.representation.profile import Profile
+from translation.representation.turn import Turn
 from translation.responses.lower import replayed
-from translation.thoughts import is_mark
-from translation.turn import Turn
 
 SEALED: Final = "encrypted_content"
 _DETAILS: Final = "details"

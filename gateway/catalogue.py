@@ -10,7 +10,7 @@ import structlog
 from gateway.resolve import Resolver
 from providers.base import Provider
 from providers.errors import ProviderError
-from translation.json_types import Json
+from translation.representation.json_types import Json
 
 _log = structlog.get_logger(__name__)
 

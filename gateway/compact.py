@@ -9,9 +9,10 @@ from gateway.errors import CompactionFailed, TurnFailed
 from gateway.trimming import Say
 from providers.base import Batch
 from providers.new_id import new_id
-from translation.collect import Collector
 from translation.errors import InvalidRequest
-from translation.events import (
+from translation.hygiene.rounds import Parts, parted
+from translation.representation.collector import Collector
+from translation.representation.events import (
     Annotated,
     Delta,
     Event,
@@ -27,11 +28,10 @@ from translation.events import (
     Started,
     Usage,
 )
-from translation.json_types import Item
-from translation.loss import Loss
+from translation.representation.json_types import Item
+from translation.representation.loss import Loss
+from translation.representation.turn import Turn
 from translation.responses.compaction import REQUEST, Sealed, compaction_item, message_of
-from translation.rounds import Parts, parted
-from translation.turn import Turn
 
 _KEPT_SAMPLING = ("service_tier", "user", "safety_identifier", "prompt_cache_key", "prompt_cache_retention")
 """Parameters of the client's turn that its summary shares: who asks and at what price, nothing of how to answer."""

@@ -15,7 +15,7 @@ from gateway.idle_keys import idle_keys
 from gateway.own_address import own_addresses
 from providers.config import CONTINUING, KEEPING_BUDGETS, ProviderConfig, is_loopback
 from providers.engines import checks
-from translation.json_types import mapping_in
+from translation.representation.json_types import mapping_in
 
 Model = TypeVar("Model", bound=BaseModel)
 

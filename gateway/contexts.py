@@ -19,14 +19,14 @@ from gateway.sealing import Sealer
 from gateway.state.store import Store
 from providers.new_id import new_id
 from translation.errors import InvalidRequest, Unrepresentable
-from translation.events import Usage
-from translation.json_types import Json
-from translation.loss import Loss
+from translation.hygiene.rounds import is_users
+from translation.representation.events import Usage
+from translation.representation.json_types import Json
+from translation.representation.loss import Loss
+from translation.representation.turn import Turn
 from translation.responses import usage as usage_object
 from translation.responses.compaction import Sealed, compaction_item
-from translation.responses.own_items import own_items
-from translation.rounds import is_users
-from translation.turn import Turn
+from translation.responses.input_items import own_items
 
 _MAX_LOGGED_CHARS = 200
 

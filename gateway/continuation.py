@@ -8,9 +8,9 @@ from gateway.errors import NotFound
 from gateway.state.store import ACTIVE, History
 from providers.new_id import new_id
 from translation.errors import InvalidRequest
-from translation.json_types import Item, Json
+from translation.representation.json_types import Item, Json
 from translation.responses.compaction import just_compacted
-from translation.responses.own_items import own_items
+from translation.responses.input_items import own_items
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

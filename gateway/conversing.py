@@ -7,9 +7,9 @@ from gateway.errors import NotFound
 from gateway.state.store import Store
 from providers.new_id import new_id
 from translation.errors import InvalidRequest
-from translation.json_types import Item, Json
-from translation.responses.own_items import own_items
-from translation.responses.schema_conversations import validate_add_items, validate_create
+from translation.representation.json_types import Item, Json
+from translation.responses.input_items import own_items
+from translation.responses.schema.conversations import validate_add_items, validate_create
 
 _REFERENCE: Final = "item_reference"
 

@@ -6,7 +6,7 @@ from gateway.ready import opened, ready
 from gateway.resolve import Route
 from providers.errors import ContextLengthExceeded
 from translation.errors import Unrepresentable
-from translation.turn import Turn
+from translation.representation.turn import Turn
 
 _TEMPLATE_TOKENS = 1000
 """More than a chat template adds by itself: its own system prompt, how tools are to be called."""

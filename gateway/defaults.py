@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from providers.base import Dialect
-from translation.json_types import Json
+from translation.representation.json_types import Json
 
 _LIMITS = ("max_completion_tokens", "max_tokens", "max_output_tokens")
 

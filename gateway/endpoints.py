@@ -8,28 +8,26 @@ from gateway.errors import TurnFailed
 from gateway.kept_chat import KeptEncoder, KeptRelay
 from gateway.wires import Encoder, Relay, relay_whole
 from providers.base import Batch, Dialect
-from translation.chat import relay_answer as chat_answer
 from translation.chat.completion import CompletionCollector
 from translation.chat.encode import ChatEncoder
 from translation.chat.forms import completion_of
 from translation.chat.lift import lift as lift_chat
-from translation.chat.relay import ChatRelay
-from translation.chat.relay_request import relay_body as chat_relay_body
+from translation.chat.relaying import answer as chat_answer
+from translation.chat.relaying.relay import ChatRelay
+from translation.chat.relaying.request import relay_body as chat_relay_body
 from translation.chat.schema import validate as validate_chat
-from translation.events import Failed
 from translation.hygiene.relayed import DEFAULT_RULES, CallRules
-from translation.json_types import Json
-from translation.lowered import Lowered
-from translation.profile import Profile
-from translation.responses import relay as responses_relay
+from translation.representation.events import Failed
+from translation.representation.json_types import Json
+from translation.representation.profile import Profile
+from translation.representation.turn import Lowered, Turn
 from translation.responses.encode import ResponsesEncoder
 from translation.responses.lift import lift as lift_responses
-from translation.responses.relay_request import relay_body as responses_relay_body
+from translation.responses.relaying import relay as responses_relay
+from translation.responses.relaying.request import relay_body as responses_relay_body
 from translation.responses.resource import new_response
-from translation.responses.schema import validate as validate_responses
-from translation.responses.sealed import ItemSeal
-from translation.responses.snapshot import Snapshot
-from translation.turn import Turn
+from translation.responses.schema.request import validate as validate_responses
+from translation.responses.snapshot import ItemSeal, Snapshot
 
 
 @dataclass(slots=True)

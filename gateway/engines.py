@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Literal
 
 from providers.base import Host, Provider
-from translation.json_types import Json
+from translation.representation.json_types import Json
 
 
 class Engines:

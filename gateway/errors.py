@@ -23,8 +23,8 @@ from typing import NamedTuple
 
 from providers import errors as upstream
 from translation.errors import InvalidRequest, ProtocolViolation, Unrepresentable
-from translation.events import Failed
-from translation.json_types import Json
+from translation.representation.events import Failed
+from translation.representation.json_types import Json
 
 
 class GatewayError(Exception):

@@ -9,9 +9,9 @@ import orjson
 
 from gateway.errors import NotFound, StoreUnavailable, as_body
 from gateway.state.store import ACTIVE, LogEntry, LogPage, Store
-from translation import sse
 from translation.errors import InvalidRequest
-from translation.json_types import Json
+from translation.framing import sse
+from translation.representation.json_types import Json
 
 _ENDS: Final = frozenset({b"response.completed", b"response.incomplete", b"response.failed"})
 _RETRY_S: Final = 0.5

@@ -21,13 +21,13 @@ from providers.engines.checks import has_parser
 from providers.new_id import new_id
 from translation.chat.schema import validate as validate_chat
 from translation.errors import InvalidRequest, Unrepresentable
+from translation.framing.sse import DEFAULT_MAX_FRAME_BYTES
 from translation.generate.as_chat import as_chat, with_budget
 from translation.generate.encode import GenerateCollector, GenerateEncoder
 from translation.generate.schema import validate
-from translation.json_types import Json
-from translation.loss import Loss
-from translation.profile import TOOL_PARSERS, Profile, in_two_passes
-from translation.sse import DEFAULT_MAX_FRAME_BYTES
+from translation.representation.json_types import Json
+from translation.representation.loss import Loss
+from translation.representation.profile import TOOL_PARSERS, Profile, in_two_passes
 
 GENERATE: Final = replace(
     CHAT,

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from gateway.config_file import Problem, ValuePath
 from providers.config import CONTINUING, KINDS, TOKENS_ONLY, ProviderType
-from translation.json_types import mapping_in
+from translation.representation.json_types import mapping_in
 
 _PASSES: Final = ("think_tag", "max_thinking_tokens", "max_response_tokens", "bridge", "effort_budgets")
 """What two passes read."""

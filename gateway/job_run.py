@@ -15,9 +15,9 @@ from gateway.state import endings
 from gateway.state.store import Job, LogEntry, NotHeld, Store
 from gateway.streaming import Wire
 from providers.errors import ProviderError
-from translation import sse
 from translation.errors import TranslationError
-from translation.json_types import Item, Json
+from translation.framing import sse
+from translation.representation.json_types import Item, Json
 from translation.responses.snapshot import Snapshot
 
 _log = structlog.get_logger(__name__)

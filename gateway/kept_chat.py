@@ -6,9 +6,9 @@ from providers.base import Batch
 from translation.chat import reply
 from translation.chat.encode import ChatEncoder
 from translation.chat.forms import completion_of
-from translation.chat.relay import ChatRelay
-from translation.events import Failed, Usage
-from translation.json_types import Json
+from translation.chat.relaying.relay import ChatRelay
+from translation.representation.events import Failed, Usage
+from translation.representation.json_types import Json
 
 
 class KeptEncoder:

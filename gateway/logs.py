@@ -15,7 +15,7 @@ import structlog
 
 from gateway import errors
 from providers.errors import UpstreamBroken, UpstreamTimeout, UpstreamUnreachable
-from translation.json_types import Json
+from translation.representation.json_types import Json
 
 _MAX_CAUSE_CHARS = 200
 

@@ -3,10 +3,10 @@
 import re
 from collections.abc import Iterable, Sequence
 
-from translation.events import Event, Noted
-from translation.json_types import Json
-from translation.loss import Loss
-from translation.text_calls import WARNINGS
+from translation.parsers.text_calls import WARNINGS
+from translation.representation.events import Event, Noted
+from translation.representation.json_types import Json
+from translation.representation.loss import Loss
 
 LOSS_HEADER = "x-gateway-loss"
 

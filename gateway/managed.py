@@ -11,10 +11,10 @@ from gateway.resolve import Route
 from gateway.trimming import TrimmingExchange
 from providers.base import Describing, Exchange
 from translation.errors import Unrepresentable
-from translation.json_types import Json
-from translation.loss import Loss
+from translation.representation.json_types import Json
+from translation.representation.loss import Loss
+from translation.representation.turn import Turn
 from translation.responses.compaction import is_triggered, threshold
-from translation.turn import Turn
 
 _FULL = 0.75
 """The share of a known context window from which on it is compacted, where the request names no threshold."""

@@ -9,7 +9,7 @@ from pydantic_core import PydanticCustomError
 from providers.base import Capabilities
 from providers.config import CapabilityOverrides, Whole
 from providers.profiles import FAMILIES
-from translation.profile import (
+from translation.representation.profile import (
     TOOL_PARSERS,
     CallSignatures,
     ForcedTool,

@@ -7,7 +7,7 @@ from gateway.recording import Recording
 from gateway.run import Run
 from gateway.state.store import NewResponse
 from gateway.streaming import Wire
-from translation.json_types import Item, Json
+from translation.representation.json_types import Item, Json
 
 
 @dataclass(slots=True)

@@ -23,10 +23,10 @@ from gateway.state.store import Job, NewResponse, Store
 from gateway.views import NOTHING, SEALED_REASONING, Keeping, asked, keeping, shown
 from providers.new_id import new_id
 from translation.errors import InvalidRequest
-from translation.json_types import Item, Json
-from translation.responses.own_items import distinct
+from translation.framing.sse import DEFAULT_MAX_FRAME_BYTES
+from translation.representation.json_types import Item, Json
+from translation.responses.input_items import distinct
 from translation.responses.resource import new_response
-from translation.sse import DEFAULT_MAX_FRAME_BYTES
 
 _MB = 1024 * 1024
 _MAX_LOGGED_CHARS = 200

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from gateway.config_file import Problem
 from providers.config import KINDS, is_loopback
-from translation.json_types import mapping_in
+from translation.representation.json_types import mapping_in
 
 _HOST: Final = "127.0.0.1"
 _PORT: Final = 8080

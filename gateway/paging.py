@@ -8,7 +8,7 @@ from starlette.datastructures import QueryParams
 from gateway import query as query_of
 from gateway.state.store import Order, Page, PageRequest
 from translation.errors import InvalidRequest
-from translation.json_types import Json
+from translation.representation.json_types import Json
 
 MAX_LIMIT: Final = 100
 _ORDERS: Final[tuple[Order, ...]] = ("asc", "desc")

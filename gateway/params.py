@@ -4,8 +4,8 @@ import re
 
 from providers.base import Dialect
 from translation.errors import InvalidRequest
-from translation.json_types import Json
-from translation.turn import Turn
+from translation.representation.json_types import Json
+from translation.representation.turn import Turn
 
 _CHAT_NAMES = {
     "input": "messages",

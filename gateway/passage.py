@@ -4,8 +4,8 @@ from gateway import python_passage
 from gateway.outlet import Outlet
 from providers.core import CORE
 from providers.incoming import Alike, Passage
-from translation.chat.passing import Passing
-from translation.responses.retelling import Retelling
+from translation.chat.relay_template import Passing
+from translation.responses.delta_template import Retelling
 
 _Retold = python_passage.Retold if CORE is None else CORE.Retold
 _Passed = python_passage.Passed if CORE is None else CORE.Passed

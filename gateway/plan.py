@@ -12,13 +12,13 @@ from gateway.ready import lifted, said
 from gateway.resolve import Route
 from gateway.wires import CallMapping
 from providers.base import Capabilities, Exchange, RelayExchange
-from translation.chat.relay_request import asks_plainly
+from translation.chat.relaying.request import asks_plainly
 from translation.errors import InvalidRequest, Unrepresentable
 from translation.hygiene.past_calls import check_relayed
 from translation.hygiene.relayed import DEFAULT_RULES, CallRules
-from translation.json_types import Item, Json
-from translation.loss import Loss
-from translation.profile import Profile
+from translation.representation.json_types import Item, Json
+from translation.representation.loss import Loss
+from translation.representation.profile import Profile
 from translation.responses.compaction import relayed_window
 from translation.responses.lower import replayed
 

@@ -12,8 +12,8 @@ from typing import Final
 from orjson import dumps, loads
 
 from gateway.outlet import Outlet
-from translation.chat.passing import Passing
-from translation.responses.retelling import Retelling
+from translation.chat.relay_template import Passing
+from translation.responses.delta_template import Retelling
 
 _BACKSLASH: Final = ord("\\")
 _CRLF: Final = b"\r\n"

@@ -7,7 +7,7 @@ from typing import Final, get_args
 from starlette.datastructures import QueryParams
 
 from translation.errors import InvalidRequest
-from translation.responses.schema_parts import Includable
+from translation.responses.schema.parts import Includable
 
 _BRACKETED: Final = re.compile(r"(include|metadata)\[")
 _WHOLE: Final = re.compile(r"[0-9]{1,9}")

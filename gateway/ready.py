@@ -15,12 +15,12 @@ from providers.new_id import new_id
 from translation.errors import InvalidRequest
 from translation.hygiene.reply import ReplyTidier
 from translation.hygiene.turn import tidied
-from translation.json_types import Json
-from translation.loss import Loss
-from translation.profile import Profile
+from translation.representation.json_types import Json
+from translation.representation.loss import Loss
+from translation.representation.profile import Profile
+from translation.representation.turn import Turn
 from translation.responses.compaction import windowed
 from translation.tools.bridge import bridge, is_speech
-from translation.turn import Turn
 
 
 def lifted(

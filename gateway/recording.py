@@ -9,7 +9,7 @@ import structlog
 from gateway.errors import StoreUnavailable
 from gateway.state.store import NewResponse, NotHeld, Store
 from translation.errors import InvalidRequest
-from translation.json_types import Json
+from translation.representation.json_types import Json
 
 Losses: TypeAlias = Callable[[], str | None]
 """What a reply has lost so far, as its header says it; some is known only once the upstream has answered."""

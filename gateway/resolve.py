@@ -13,7 +13,7 @@ from gateway.sealing import Sealer
 from gateway.settings import Settings
 from providers.base import Capabilities, Provider
 from providers.profiles import profile_for
-from translation.profile import Profile
+from translation.representation.profile import Profile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,8 +21,8 @@ from gateway.wires import RelayedWire, TranslatedWire
 from providers.base import Batch
 from providers.incoming import Incoming, Iterated
 from translation.errors import InvalidRequest
-from translation.json_types import Json
-from translation.loss import Loss
+from translation.representation.json_types import Json
+from translation.representation.loss import Loss
 
 
 @dataclass(slots=True)

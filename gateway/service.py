@@ -33,7 +33,7 @@ from gateway.streaming import EventStream, Wire
 from providers.base import Provider
 from providers.new_id import new_id
 from translation.errors import InvalidRequest
-from translation.json_types import Json
+from translation.representation.json_types import Json
 
 _BODY_DEADLINE_S = 60.0
 _MB = 1024 * 1024

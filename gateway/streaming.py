@@ -20,8 +20,8 @@ from gateway.recording import Recording
 from providers.errors import ProviderError
 from providers.incoming import Alike, Incoming, Iterated, Passage
 from translation.errors import TranslationError
-from translation.json_types import Json
-from translation.sse import KEEP_ALIVE
+from translation.framing.sse import KEEP_ALIVE
+from translation.representation.json_types import Json
 
 _log = structlog.get_logger(__name__)
 

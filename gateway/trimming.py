@@ -11,9 +11,9 @@ from gateway.errors import TurnFailed
 from gateway.wires import has_content
 from providers.base import Batch, Exchange
 from providers.errors import ContextLengthExceeded
-from translation.loss import Loss
-from translation.rounds import trimmed
-from translation.turn import Turn
+from translation.hygiene.rounds import trimmed
+from translation.representation.loss import Loss
+from translation.representation.turn import Turn
 
 Say: TypeAlias = Callable[[Turn], Exchange]
 """A turn in the client's terms to an exchange whose events are in the client's terms too. Raises InvalidRequest."""
@@ -31,7 +31,7 @@ class TrimmingExchange:
     """Sends the turn; while the upstream finds it too long before it has said anything, again with less of it.
 
     `report` is told when something was left out, before the first batch. What has to stay (see
-    `translation.rounds.trimmed`) and still does not fit is the upstream's refusal.
+    `translation.hygiene.rounds.trimmed`) and still does not fit is the upstream's refusal.
     """
 
     def __init__(self, turn: Turn, say: Say, report: Callable[[Loss], None]) -> None:

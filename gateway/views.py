@@ -7,7 +7,7 @@ from gateway.continuation import Continuation
 from gateway.resolve import Route
 from providers.base import Dialect
 from translation.errors import InvalidRequest
-from translation.json_types import Json
+from translation.representation.json_types import Json
 
 _OURS = ("previous_response_id", "conversation", "background", "resumable")
 """What only whoever keeps the state is told."""

@@ -12,9 +12,9 @@ from providers.incoming import Alike, Incoming, Iterated, Sink
 from providers.spoken import Run
 from providers.wire import WireExchange
 from translation.errors import InvalidRequest, ProtocolViolation
-from translation.events import Event, Failed, Noted, Opaque, Started
-from translation.json_types import Json
-from translation.responses.retelling import Retelling
+from translation.representation.events import Event, Failed, Noted, Opaque, Started
+from translation.representation.json_types import Json
+from translation.responses.delta_template import Retelling
 
 _NO_CONTENT: Final = frozenset({Started, Noted, Opaque})
 """Events of which a retry would repeat nothing."""

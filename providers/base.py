@@ -5,11 +5,11 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
-from translation.events import Event
-from translation.json_types import Json
-from translation.loss import Loss
-from translation.profile import Profile
-from translation.turn import Turn
+from translation.representation.events import Event
+from translation.representation.json_types import Json
+from translation.representation.loss import Loss
+from translation.representation.profile import Profile
+from translation.representation.turn import Turn
 
 Batch: TypeAlias = Sequence[Event]
 """What one upstream read meant."""

@@ -20,13 +20,13 @@ from providers.base import Counting, Exchange
 from providers.errors import UpstreamGarbled, UpstreamModelNotFound
 from providers.http import Upstream
 from providers.spoken import Question
-from translation.chat.lower import lower as lower_to_chat
-from translation.collect import Collector
+from translation.chat.lowering.lower import lower as lower_to_chat
 from translation.errors import Unrepresentable
-from translation.json_types import Json
-from translation.profile import Profile
+from translation.representation.collector import Collector
+from translation.representation.json_types import Json
+from translation.representation.profile import Profile
+from translation.representation.turn import Turn
 from translation.responses.lower import lower as lower_to_responses
-from translation.turn import Turn
 
 _COUNTED = frozenset(
     {

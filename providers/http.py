@@ -32,8 +32,8 @@ from providers.rpc_status import meant_status, wait_headers
 from providers.template_errors import is_template_error
 from providers.transport import Body, Limits, PooledTransport, Target
 from providers.transports import transport_of
-from translation.json_types import Json
-from translation.overflow import is_context_overflow
+from translation.decoding.overflow import is_context_overflow
+from translation.representation.json_types import Json
 
 _MAX_ERROR_BYTES = 64 * 1024
 _MIN_PRIVATE_CHARS = 8

@@ -6,7 +6,7 @@ from fractions import Fraction
 from typing import Any, TypeAlias
 
 from providers.texts import LONGEST, Unfillable, fill_text
-from translation.json_types import Json
+from translation.representation.json_types import Json
 
 Schema: TypeAlias = Json | bool
 

@@ -11,9 +11,9 @@ from providers.errors import ContextLengthExceeded, ProviderError
 from providers.http import Upstream
 from providers.wire import Check, WireProvider
 from translation.errors import Unrepresentable
-from translation.json_types import Item, Json
-from translation.ollama.shown import Shown, read_shown
-from translation.turn import Turn
+from translation.ollama.model_details import Shown, read_shown
+from translation.representation.json_types import Item, Json
+from translation.representation.turn import Turn
 
 _FRESH_S = 60.0
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from providers.config import ProviderType
-from translation.profile import DEFAULT_PROFILE, Profile, in_two_passes
+from translation.representation.profile import DEFAULT_PROFILE, Profile, in_two_passes
 
 _SAMPLING = frozenset({"top_k", "min_p", "repetition_penalty"})
 """Outside OpenAI's APIs, and understood by every open server."""

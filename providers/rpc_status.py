@@ -3,7 +3,7 @@
 import re
 from typing import Any, Final
 
-from translation.json_types import Json
+from translation.representation.json_types import Json
 
 _KEY_REASONS: Final = "API_KEY_"
 """How reasons begin that are about the gateway's own key: a bad one is a 400."""

@@ -11,12 +11,12 @@ from providers.base import Batch, Capabilities, Counting, Dialect, RelayExchange
 from providers.config import ProviderConfig
 from providers.new_id import new_id
 from providers.scripted_reply import Reply, reply_to, words_of
-from translation.events import Event, Finished, FinishReason, Started, Usage
-from translation.json_types import Json
-from translation.loss import Loss
-from translation.profile import Profile
-from translation.turn import Turn
-from translation.writer import ItemWriter
+from translation.representation.events import Event, Finished, FinishReason, Started, Usage
+from translation.representation.json_types import Json
+from translation.representation.loss import Loss
+from translation.representation.profile import Profile
+from translation.representation.turn import Turn
+from translation.representation.writer import ItemWriter
 
 _CAPABILITIES = Capabilities(
     streaming=True,

@@ -8,8 +8,8 @@ import orjson
 from providers.instances import minimal_instance
 from providers.texts import Unfillable
 from translation.errors import Unrepresentable
-from translation.json_types import Item, Json
-from translation.turn import Turn
+from translation.representation.json_types import Item, Json
+from translation.representation.turn import Turn
 
 
 class Call(NamedTuple):

@@ -10,28 +10,27 @@ from translation.anthropic.decode import AnthropicDecoder
 from translation.anthropic.lower import lower as lower_to_anthropic
 from translation.chat.decode import ChatDecoder
 from translation.chat.forms import stream_of as stream_of_completion
-from translation.chat.lower import lower as lower_to_chat
-from translation.events import Event, Usage
+from translation.chat.lowering.lower import lower as lower_to_chat
+from translation.framing.ndjson import LineDecoder
+from translation.framing.sse import Frame, FrameDecoder
 from translation.gemini.decode import GeminiDecoder
 from translation.gemini.lower import lower as lower_to_contents
 from translation.gemini.lower import lower_to_count
 from translation.gemini.lower import names_in as names_of_models
 from translation.gemini.lower import path_of as path_of_contents
-from translation.json_types import Json
-from translation.lowered import Lowered
-from translation.ndjson import LineDecoder
 from translation.ollama.decode import OllamaDecoder
 from translation.ollama.lower import lower as lower_to_ollama
-from translation.profile import Profile
-from translation.responses import retelling
+from translation.representation.events import Event, Usage
+from translation.representation.json_types import Json
+from translation.representation.profile import Profile
+from translation.representation.turn import Lowered, Turn
+from translation.responses import delta_template
 from translation.responses.decode import ResponsesDecoder
-from translation.responses.forms import stream_of as stream_of_response
 from translation.responses.lower import lower as lower_to_responses
-from translation.sse import Frame, FrameDecoder
-from translation.turn import Turn
+from translation.responses.relaying.whole_response import stream_of as stream_of_response
 
 
-class Run(retelling.Run, Protocol):
+class Run(delta_template.Run, Protocol):
     """Chunks that differ from the last one in their text only, as most of most streams do."""
 
     def deltas(self, texts: Sequence[str]) -> list[Event]: ...

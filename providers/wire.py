@@ -15,12 +15,12 @@ from providers.http import AFTER_END_S, Reply, Upstream
 from providers.incoming import Incoming, Sink
 from providers.spoken import RELAYED, SPOKEN, SSE, Closing, Decoder, Frames, Framing, Relayed, Run, closing
 from translation.errors import ProtocolViolation
-from translation.events import Event, Failed, Finished
-from translation.json_types import Json
-from translation.loss import Loss
-from translation.profile import Profile
-from translation.sse import DONE_PAYLOAD
-from translation.turn import Turn
+from translation.framing.sse import DONE_PAYLOAD
+from translation.representation.events import Event, Failed, Finished
+from translation.representation.json_types import Json
+from translation.representation.loss import Loss
+from translation.representation.profile import Profile
+from translation.representation.turn import Turn
 
 _ENDS = (Finished, Failed)
 

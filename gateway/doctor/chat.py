@@ -22,7 +22,7 @@ from gateway.doctor.promises import (
 )
 from gateway.doctor.reading import answer_of
 from gateway.doctor.visit import Visit
-from translation.json_types import Json
+from translation.representation.json_types import Json
 
 
 def text(visit: Visit) -> str:

@@ -27,7 +27,7 @@ from gateway.doctor.promises import (
 from gateway.doctor.reading import answer_of, check_response, check_usage, items, text_of
 from gateway.doctor.verdicts import Refusal, Untold, Wrong, hold
 from gateway.doctor.visit import Visit
-from translation.json_types import Json
+from translation.representation.json_types import Json
 
 _LONGEST_WINDOW: Final = 300_000
 """Where the context holds more than that, trying to overflow it would cost more than it tells."""

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from gateway.doctor.reading import check_usage
 from gateway.doctor.verdicts import Wrong, hold
-from translation.json_types import Json
+from translation.representation.json_types import Json
 
 _CUTS: Final = {"length": "max_output_tokens", "content_filter": "content_filter"}
 _ENDS: Final = frozenset({"stop", "tool_calls", *_CUTS})

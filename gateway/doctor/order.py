@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from gateway.doctor.verdicts import Wrong, hold
-from translation.channels import CHANNELS
-from translation.json_types import Json
+from translation.representation.channels import CHANNELS
+from translation.representation.json_types import Json
 
 _BEGINNINGS: Final = ("response.created", "response.queued", "response.in_progress")
 _ENDS: Final = frozenset({"response.completed", "response.incomplete", "response.failed"})

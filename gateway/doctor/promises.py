@@ -8,7 +8,7 @@ import orjson
 
 from gateway.doctor.reading import answer_of, cut, text_of
 from gateway.doctor.verdicts import Untold, Wrong, hold
-from translation.json_types import Json
+from translation.representation.json_types import Json
 
 GREETING: Final = "Say hello."
 COUNT: Final = "Count to 30."

@@ -5,7 +5,7 @@ from typing import Any, Final
 import orjson
 
 from gateway.doctor.verdicts import Misread, Untold, Wrong, hold
-from translation.json_types import Json
+from translation.representation.json_types import Json
 
 _MARKS: Final = {
     "<think>": "its thinking is in its text: parsing_format: think_tags reads it out of there",

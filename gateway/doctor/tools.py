@@ -7,7 +7,7 @@ from gateway.doctor.order import check_order
 from gateway.doctor.reading import calls_of, check_response, cut, text_of
 from gateway.doctor.verdicts import REFUSED_BY_NAME, Refusal, Untold, Wrong, hold
 from gateway.doctor.visit import Visit
-from translation.json_types import Json
+from translation.representation.json_types import Json
 
 WEATHER: Final = {
     "type": "function",

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
-from translation.json_types import Json
+from translation.representation.json_types import Json
 
 Verdict: TypeAlias = Literal["pass", "fail", "refused", "skipped"]
 

@@ -14,8 +14,8 @@ from gateway.doctor.verdicts import Refusal, TooSlow, Wrong
 from gateway.doctor.witness import Witness
 from gateway.loss_header import LOSS_HEADER
 from translation.errors import ProtocolViolation
-from translation.json_types import Json
-from translation.sse import DONE_PAYLOAD, FrameDecoder
+from translation.framing.sse import DONE_PAYLOAD, FrameDecoder
+from translation.representation.json_types import Json
 
 _MOST_TOKENS: Final = 2048
 """Enough for a model that thinks before a short answer."""

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import orjson
 
-from translation.json_types import Json
+from translation.representation.json_types import Json
 
 _LONGEST_TEXT: Final = 160
 """Of one string in a request: pictures and prompts that overflow are longer than anybody reads."""

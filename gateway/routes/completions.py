@@ -14,8 +14,8 @@ from gateway.routes.kept import list_answer, not_found
 from gateway.routes.request_docs import json_request
 from gateway.service import Service
 from gateway.state.store import Page, PageRequest
-from translation.chat.stored import stored_message
-from translation.responses.schema_conversations import UPDATE_SCHEMA, validate_update
+from translation.chat.forms import stored_message
+from translation.responses.schema.conversations import UPDATE_SCHEMA, validate_update
 
 _KIND = "Chat completion"
 

@@ -12,7 +12,7 @@ from gateway.loss_header import loss_header
 from gateway.raw_headers import headers_of
 from gateway.routes.request_docs import json_request
 from gateway.service import Service, is_strict
-from translation.responses.schema import COMPACT_FIELDS, COUNT_FIELDS, part_of_request_schema
+from translation.responses.schema.request import COMPACT_FIELDS, COUNT_FIELDS, part_of_request_schema
 
 
 def contexts_routes(service: Service) -> APIRouter:

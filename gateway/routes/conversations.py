@@ -15,8 +15,8 @@ from gateway.routes.kept import list_answer, listing, not_found
 from gateway.routes.request_docs import json_request
 from gateway.service import Service
 from gateway.state.store import Page
-from translation.responses.listed import listed
-from translation.responses.schema_conversations import (
+from translation.responses.item_lists import listed
+from translation.responses.schema.conversations import (
     ADD_ITEMS_SCHEMA,
     CREATE_SCHEMA,
     UPDATE_SCHEMA,

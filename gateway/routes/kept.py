@@ -9,7 +9,7 @@ from gateway.answers import json_answer
 from gateway.errors import NotFound
 from gateway.paging import list_object, unknown_cursor
 from gateway.state.store import Page, PageRequest, UnknownCursor
-from translation.responses.listed import listed
+from translation.responses.item_lists import listed
 
 Read: TypeAlias = Callable[[PageRequest], Awaitable[Page | None]]
 

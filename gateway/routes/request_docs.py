@@ -6,7 +6,7 @@ from typing import Any, Final
 from fastapi import APIRouter, FastAPI
 from fastapi.routing import APIRoute
 
-from translation.json_types import Json
+from translation.representation.json_types import Json
 
 
 def json_request(schema: Callable[[], Json]) -> dict[str, Any]:

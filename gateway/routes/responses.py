@@ -15,7 +15,7 @@ from gateway.routes.kept import list_answer, listing, not_found
 from gateway.routes.request_docs import json_request
 from gateway.service import Service
 from translation.errors import InvalidRequest
-from translation.responses.schema import REQUEST_SCHEMA
+from translation.responses.schema.request import REQUEST_SCHEMA
 
 _RETRIEVAL = ("include", "include_obfuscation", "starting_after", "stream")
 _MAX_SEQUENCE_NUMBER = 10**9 - 1

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import orjson
 
 from gateway.state.ids import possible
-from translation.json_types import Item, Json
+from translation.representation.json_types import Item, Json
 
 
 def pack(value: Json) -> str:

@@ -5,9 +5,9 @@ from collections.abc import Iterable
 import orjson
 
 from providers.new_id import new_id
-from translation import sse
-from translation.events import Failed
-from translation.json_types import Item, Json
+from translation.framing import sse
+from translation.representation.events import Failed
+from translation.representation.json_types import Item, Json
 from translation.responses.decode import ResponsesDecoder
 from translation.responses.snapshot import Snapshot
 

@@ -13,7 +13,7 @@ from gateway.state.statements import ADD_EVENTS, ADD_ITEMS
 from gateway.state.store import LogEntry
 from gateway.state.tables import INPUT, OUTPUT, events, items, jobs, responses
 from providers.new_id import new_id
-from translation.json_types import Item, Json
+from translation.representation.json_types import Item, Json
 
 
 async def bodies_of(

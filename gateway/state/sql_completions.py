@@ -13,7 +13,7 @@ from gateway.state.database import Database
 from gateway.state.ids import possible
 from gateway.state.store import Page, PageRequest, StoredCompletion, UnknownCursor
 from gateway.state.tables import completion_metadata, completions
-from translation.json_types import Json
+from translation.representation.json_types import Json
 
 
 class SqlCompletions:

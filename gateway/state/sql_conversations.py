@@ -13,7 +13,7 @@ from gateway.state.ids import possible
 from gateway.state.store import Page, PageRequest, UnknownCursor
 from gateway.state.tables import conversation_items, conversations
 from providers.new_id import new_id
-from translation.json_types import Item, Json
+from translation.representation.json_types import Item, Json
 
 _MAX_PREFIX_CHARS: Final = 16
 

@@ -48,7 +48,7 @@ from gateway.state.tables import (
     workers,
 )
 from translation.errors import InvalidRequest
-from translation.json_types import Item, Json
+from translation.representation.json_types import Item, Json
 
 _KEPT_IN_CONVERSATION = ("completed", "incomplete")
 """How a turn ends that goes on in its conversation; one that failed is to be sent again."""

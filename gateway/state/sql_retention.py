@@ -27,7 +27,7 @@ from gateway.state.tables import (
     responses,
     workers,
 )
-from translation.json_types import Json
+from translation.representation.json_types import Json
 
 Keys: TypeAlias = Sequence[tuple[str, str]]
 """(owner, id) of rows."""

@@ -9,7 +9,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol, TypeAlias
 
-from translation.json_types import Item, Json
+from translation.representation.json_types import Item, Json
 
 Order: TypeAlias = Literal["asc", "desc"]
 

@@ -18,7 +18,7 @@ from gateway.websocket.events import Lane, create_of, error_event, lane_of, stee
 from gateway.websocket.lanes import Lanes, Memory
 from gateway.websocket.turn import Turns
 from translation.errors import InvalidRequest
-from translation.json_types import Json
+from translation.representation.json_types import Json
 
 Later: TypeAlias = Callable[[float, Callable[[], None]], asyncio.TimerHandle]
 """As an event loop's `call_later`."""

@@ -9,8 +9,8 @@ import orjson
 
 from gateway import errors
 from translation.errors import InvalidRequest
-from translation.json_types import Json
-from translation.sse import DONE_PAYLOAD, FrameDecoder
+from translation.framing.sse import DONE_PAYLOAD, FrameDecoder
+from translation.representation.json_types import Json
 
 Lane: TypeAlias = str | None
 """The `stream_id` of a turn; None is the lane of turns without one."""

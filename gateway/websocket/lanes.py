@@ -6,7 +6,7 @@ from typing import NamedTuple
 from gateway.errors import TooManyQueued
 from gateway.websocket.events import Create, Lane
 from translation.errors import InvalidRequest
-from translation.json_types import Item
+from translation.representation.json_types import Item
 
 MAX_RUNNING = 16
 MAX_NAMED = 32

@@ -24,9 +24,9 @@ from gateway.websocket.lanes import Kept, Memory
 from providers.base import Batch
 from providers.errors import ProviderError
 from translation.errors import TranslationError
-from translation.events import Finished, Started, Usage
-from translation.json_types import Json
-from translation.loss import Loss
+from translation.representation.events import Finished, Started, Usage
+from translation.representation.json_types import Json
+from translation.representation.loss import Loss
 
 _log = structlog.get_logger(__name__)
 _access = structlog.get_logger("gateway.access")

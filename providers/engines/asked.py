@@ -7,14 +7,13 @@ from typing import Any, Final
 from providers.engines.base import Guide
 from providers.engines.budget import budget_of, thinks
 from providers.engines.guides import NAMES, guide_of
-from translation.chat.lower import lower
+from translation.chat.lowering.lower import lower
 from translation.errors import Unrepresentable
-from translation.json_types import Json
-from translation.loss import Loss
-from translation.lowered import Lowered
 from translation.parsers.tools import PARSERS, Forced, ToolParser, forced, opening, stop
-from translation.profile import Profile
-from translation.turn import Turn
+from translation.representation.json_types import Json
+from translation.representation.loss import Loss
+from translation.representation.profile import Profile
+from translation.representation.turn import Lowered, Turn
 
 Parsers = Mapping[str, Callable[[], ToolParser]]
 """Name -> a new parser for one answer."""

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol, TypeAlias
 
-from translation.json_types import Json
+from translation.representation.json_types import Json
 
 Finish: TypeAlias = Literal["stop", "length"]
 

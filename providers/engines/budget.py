@@ -3,8 +3,8 @@
 from fractions import Fraction
 from typing import Final
 
-from translation.profile import Profile
-from translation.turn import Turn
+from translation.representation.profile import Profile
+from translation.representation.turn import Turn
 
 _SHARES: Final = {"minimal": Fraction(1, 16), "low": Fraction(1, 4), "medium": Fraction(1, 2)}
 """Effort -> its share of the model's `max_thinking_tokens`; any other, `high` and above, has all of it."""

@@ -12,16 +12,16 @@ from providers.engines.budget import fitted
 from providers.engines.two_pass import Thinking
 from providers.errors import ContextLengthExceeded, UpstreamBroken
 from providers.new_id import new_id
-from translation.chat.text_tools import as_text
-from translation.events import Event, Failed, Started, Usage
-from translation.generated import Generated
-from translation.json_types import Json
-from translation.loss import Loss
+from translation.chat.lowering.text_tools import as_text
+from translation.parsers.generated_text import Generated
 from translation.parsers.thought import CLOSING, open_tag
 from translation.parsers.tools import PARSERS
 from translation.parsers.tools.json_value import JsonValue
-from translation.profile import Profile
-from translation.turn import Turn
+from translation.representation.events import Event, Failed, Started, Usage
+from translation.representation.json_types import Json
+from translation.representation.loss import Loss
+from translation.representation.profile import Profile
+from translation.representation.turn import Turn
 
 _UNLIMITED: Final = 1 << 16
 """The longest answer that is asked for where nobody sets a limit."""

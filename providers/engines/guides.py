@@ -7,8 +7,8 @@ import orjson
 
 from providers.engines.base import Guide
 from translation.errors import InvalidRequest, Unrepresentable
-from translation.json_types import Json
-from translation.turn import Turn
+from translation.representation.json_types import Json
+from translation.representation.turn import Turn
 
 
 def _schema(value: Any) -> Guide:

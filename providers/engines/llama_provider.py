@@ -12,10 +12,10 @@ from providers.engines.provider import ContinuingProvider
 from providers.http import Upstream
 from providers.spoken import RELAYED
 from providers.wire import WireRelay
-from translation.json_types import Json, mapping_in
-from translation.loss import Loss
-from translation.profile import Profile
-from translation.turn import Turn
+from translation.representation.json_types import Json, mapping_in
+from translation.representation.loss import Loss
+from translation.representation.profile import Profile
+from translation.representation.turn import Turn
 
 _SAID: Final = frozenset({"input", "instructions", "messages"})
 """Of a body, what the model is told: no place for schemas, and as long as can be."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from providers.engines.schema_parts import schema_parts
-from translation.json_types import mapping_in
+from translation.representation.json_types import mapping_in
 
 _NOBODYS: Final = (
     *("not", "if", "dependentRequired", "dependentSchemas", "dependencies", "propertyNames", "unevaluatedProperties"),

@@ -12,8 +12,8 @@ from providers.engines.remote import Memory, RemoteEngine, refuse_media
 from providers.errors import UpstreamRejected
 from providers.http import Upstream
 from translation.errors import Unrepresentable
-from translation.json_types import Json
 from translation.parsers.thought import CLOSING
+from translation.representation.json_types import Json
 
 NAMES: Final[Mapping[str, str]] = {
     "temperature": "temperature",

@@ -12,8 +12,8 @@ from providers.engines.remote import Memory
 from providers.http import Upstream
 from providers.wire import WireProvider
 from translation.errors import Unrepresentable
-from translation.profile import Profile
-from translation.turn import Turn
+from translation.representation.profile import Profile
+from translation.representation.turn import Turn
 
 EngineOf = Callable[[Upstream, str, Memory], Engine]
 """(server, model, what is known of the model) -> the model as an engine."""

@@ -11,8 +11,8 @@ from providers.engines.base import Generation, Piece, Prompt
 from providers.errors import UpstreamBroken, UpstreamGarbled, UpstreamRejected
 from providers.http import Upstream
 from translation.errors import ProtocolViolation, Unrepresentable
-from translation.json_types import Json
-from translation.sse import DONE_PAYLOAD, FrameDecoder
+from translation.framing.sse import DONE_PAYLOAD, FrameDecoder
+from translation.representation.json_types import Json
 
 _KEPT_S: Final = 60.0
 """How long an answer about the model is taken for true: a server may come back with another one by the same name."""

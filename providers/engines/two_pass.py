@@ -6,10 +6,10 @@ from typing import Any, Final
 
 from providers.engines.base import Engine, Generation, Piece, Prompt
 from providers.errors import UpstreamBroken
-from translation.events import Event
-from translation.generated import Generated
+from translation.parsers.generated_text import Generated
 from translation.parsers.thought import CLOSING, ThoughtReader, after_first, after_last, open_tag
-from translation.profile import Profile
+from translation.representation.events import Event
+from translation.representation.profile import Profile
 
 _TAIL: Final = 16
 """Tokens in which the longest closing tag fits, and the piece of the answer that came in its last token."""

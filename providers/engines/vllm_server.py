@@ -9,7 +9,7 @@ from providers.engines.base import Finish, Generation, Guide, Piece, Prompt
 from providers.engines.guides import structural_tag
 from providers.engines.remote import Memory, RemoteEngine, refuse_media
 from providers.http import Upstream
-from translation.json_types import Json
+from translation.representation.json_types import Json
 
 _TAIL: Final = 48
 """Tokens whose text is surely a hundred characters, or all there is of a template's end."""

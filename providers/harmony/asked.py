@@ -9,13 +9,13 @@ from providers.engines.llama_server import NAMES
 from providers.harmony.encoding import Encoding
 from providers.harmony.grammar import Grammar
 from providers.harmony.prompt import Effort, opened, render, text_in, thought_of_nothing
-from translation.chat.lower import lower
+from translation.chat.lowering.lower import lower
 from translation.errors import Unrepresentable
-from translation.json_types import Item, Json
-from translation.loss import Loss
-from translation.profile import Profile
-from translation.thoughts import text_of
-from translation.turn import Turn
+from translation.lowering.past_reasoning import text_of
+from translation.representation.json_types import Item, Json
+from translation.representation.loss import Loss
+from translation.representation.profile import Profile
+from translation.representation.turn import Turn
 
 _LEVELS: Final[Mapping[str, Effort]] = {
     "none": "low",

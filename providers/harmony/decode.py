@@ -8,11 +8,11 @@ from typing import Any
 from providers.harmony.encoding import Encoding
 from providers.harmony.reply import HarmonyReply
 from translation.chat.failures import failure_in
-from translation.chunks import ChunkDecoder
-from translation.counts import read_count
+from translation.decoding.chunks import ChunkDecoder
+from translation.decoding.usage_counts import read_count
 from translation.errors import ProtocolViolation
-from translation.events import Event, Failed, Finished, FinishReason, Started, Usage
-from translation.json_types import Json
+from translation.representation.events import Event, Failed, Finished, FinishReason, Started, Usage
+from translation.representation.json_types import Json
 
 
 class HarmonyDecoder(ChunkDecoder):

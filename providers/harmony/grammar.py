@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from providers.harmony.encoding import Marks
 from providers.harmony.gbnf import Rules, literal
-from translation.json_types import Json
+from translation.representation.json_types import Json
 
 _TEXT: Final = {
     "text": r'([^<] text | "<" text-after-less)?',

@@ -9,7 +9,7 @@ import orjson
 from providers.harmony.encoding import Encoding
 from providers.harmony.runs import longest_run, pieces
 from translation.errors import InvalidRequest, Unrepresentable
-from translation.json_types import Json
+from translation.representation.json_types import Json
 
 Effort = Literal["low", "medium", "high"]
 

@@ -9,8 +9,8 @@ from providers.http import Upstream
 from providers.new_id import new_id
 from providers.spoken import SSE
 from providers.wire import WireExchange, WireProvider
-from translation.profile import Profile
-from translation.turn import Turn
+from translation.representation.profile import Profile
+from translation.representation.turn import Turn
 
 
 class HarmonyProvider(WireProvider):

@@ -5,10 +5,10 @@ from typing import Any, Final
 
 from providers.harmony.encoding import Encoding
 from providers.harmony.mending import Mender
-from translation.events import Event, ItemStatus
-from translation.ids import NewId
-from translation.profile import Profile
-from translation.writer import ItemWriter
+from translation.representation.events import Event, ItemStatus
+from translation.representation.items import NewId
+from translation.representation.profile import Profile
+from translation.representation.writer import ItemWriter
 
 _FUNCTIONS: Final = "functions."
 

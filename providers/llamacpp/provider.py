@@ -19,9 +19,9 @@ from providers.llamacpp.process import Child, child
 from providers.registry import CAPABILITIES
 from providers.transport import PooledTransport
 from providers.transports import pooled
-from translation.json_types import Json
-from translation.profile import Profile
-from translation.turn import Turn
+from translation.representation.json_types import Json
+from translation.representation.profile import Profile
+from translation.representation.turn import Turn
 
 
 class LlamacppProvider:

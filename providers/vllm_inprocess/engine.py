@@ -15,7 +15,7 @@ from providers.vllm_inprocess.failures import named
 from providers.vllm_inprocess.images import inlined
 from providers.vllm_inprocess.pieces import piece
 from providers.vllm_inprocess.sampling import PARAMETERS, sampling_params
-from translation.json_types import Json
+from translation.representation.json_types import Json
 
 _TAIL_TOKENS: Final = 200
 _TAGS: Final = (

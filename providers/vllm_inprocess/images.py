@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from providers.egress import Egress, Fetched
 from translation.errors import InvalidRequest
-from translation.json_types import Json
+from translation.representation.json_types import Json
 
 _MOST: Final = 3
 """As much as so many of the largest is fetched for one request. A few bytes name an image of many, and a request has

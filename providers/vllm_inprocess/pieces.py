@@ -5,7 +5,7 @@ from typing import Any, Final, Literal
 
 from providers.engines.base import Piece
 from providers.errors import UpstreamBroken
-from translation.json_types import Json
+from translation.representation.json_types import Json
 
 _LEAST: Final = -9999.0
 """JSON has no infinity; vLLM's own server says the same."""

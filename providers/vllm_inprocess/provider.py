@@ -13,9 +13,9 @@ from providers.engines.exchange import counted, generated
 from providers.engines.supervisor import Progress, Supervisor
 from providers.vllm_inprocess.starting import Started, started
 from translation.errors import Unrepresentable
-from translation.json_types import Json
-from translation.profile import Profile
-from translation.turn import Turn
+from translation.representation.json_types import Json
+from translation.representation.profile import Profile
+from translation.representation.turn import Turn
 
 _CAPABILITIES = Capabilities(
     streaming=True,

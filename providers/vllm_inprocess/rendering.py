@@ -5,7 +5,7 @@ from dataclasses import replace
 from types import ModuleType
 from typing import Any, Final
 
-from translation.json_types import Json
+from translation.representation.json_types import Json
 
 _PROBE: Final = "a tool that only a template with tools in it names"
 

@@ -30,10 +30,10 @@ from providers.vllm_inprocess.check import INSTALL
 from providers.vllm_inprocess.engine import VllmEngine
 from providers.vllm_inprocess.reaper import reaper
 from providers.vllm_inprocess.tool_parsers import PREFIX, VllmToolParser
-from translation.chat.lower_tools import lower_tools
+from translation.chat.lowering.tools import lower_tools
 from translation.parsers.tools import PARSERS
-from translation.profile import Profile
-from translation.turn import Turn
+from translation.representation.profile import Profile
+from translation.representation.turn import Turn
 
 _log = structlog.get_logger(__name__)
 

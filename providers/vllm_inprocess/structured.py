@@ -5,7 +5,7 @@ from types import ModuleType
 from typing import Any, Final
 
 from providers.engines.base import Guide
-from translation.json_types import Json
+from translation.representation.json_types import Json
 
 _MOST_BLANKS: Final = 32
 """Spaces and line breaks in a row. JSON may have any number of them, and a model that would rather write something else

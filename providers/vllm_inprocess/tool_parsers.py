@@ -10,9 +10,9 @@ from importlib import import_module
 from typing import Any, Final
 
 from providers.errors import UpstreamRejected
-from translation.json_types import Json
 from translation.parsers.tools import Arguments, CallEnded, CallStarted, Said, Text, Unreadable
 from translation.parsers.tools.blanks import Blanks
+from translation.representation.json_types import Json
 
 PREFIX: Final = "vllm:"
 

@@ -8,20 +8,19 @@ from providers.registry import CAPABILITIES
 from scripts.docs.markdown import code, table
 from translation.anthropic import lower as anthropic_lower
 from translation.chat import lift as chat_lift
-from translation.chat import lower as chat_lower
 from translation.chat import schema as chat_schema
+from translation.chat.lowering import lower as chat_lower
 from translation.errors import InvalidRequest
 from translation.gemini import lower as gemini_lower
-from translation.json_types import Json
-from translation.loss import Loss
-from translation.lowered import Lowered
 from translation.ollama import lower as ollama_lower
-from translation.profile import Profile
+from translation.representation.json_types import Json
+from translation.representation.loss import Loss
+from translation.representation.profile import Profile
+from translation.representation.turn import Lowered, Turn
 from translation.responses import lift as responses_lift
 from translation.responses import lower as responses_lower
-from translation.responses import schema as responses_schema
+from translation.responses.schema import request as responses_schema
 from translation.tools.bridge import bridge
-from translation.turn import Turn
 
 _FUNCTION = {"name": "f", "parameters": {"type": "object", "properties": {}}}
 

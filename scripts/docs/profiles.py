@@ -61,7 +61,7 @@ _ADD_PROVIDER = """\
 _ADD_PROFILE = """\
 - [ ] Its habits can be said in fields that exist: a row in `FAMILIES` (`providers/profiles.py`), with the reason, which
       the table above shows. That is all.
-- [ ] They cannot: a field in `Profile` (`translation/profile.py`) whose default changes nothing for anybody.
+- [ ] They cannot: a field in `Profile` (`translation/representation/profile.py`) whose default changes nothing.
 - [ ] The key of the same name in `ModelConfig` (`gateway/model_config.py`) and in `config.example.yaml`.
 - [ ] The transform itself, pure, in the dialect's `lower` and in its `relay_request`; in `translation/hygiene/` where
       every dialect needs it. A vendor's name is in none of them.

@@ -12,10 +12,10 @@ from providers.base import Dialect, Host, Provider, WireDialect
 from providers.config import EMBEDDED, ProviderConfig, ProviderType
 from providers.llamacpp.process import Child
 from providers.registry import build
-from translation.events import Delta, Event
-from translation.grammar import Grammar
-from translation.profile import DEFAULT_PROFILE
-from translation.turn import Turn
+from translation.representation.events import Delta, Event
+from translation.representation.grammar import Grammar
+from translation.representation.profile import DEFAULT_PROFILE
+from translation.representation.turn import Turn
 
 Build = Callable[[str], Awaitable[Provider]]
 """The upstream's base URL to a provider, ready to be asked."""

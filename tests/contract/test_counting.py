@@ -11,8 +11,8 @@ from tests.upstream import Hang, Reply, ScriptedUpstream, error_reply
 from tests.upstream.builders import SSE
 from tests.upstream.faults import ANSWERS, sound
 from translation.errors import Unrepresentable
-from translation.profile import DEFAULT_PROFILE
-from translation.turn import Turn
+from translation.representation.profile import DEFAULT_PROFILE
+from translation.representation.turn import Turn
 
 TURN = Turn(model="m", items=[{"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Hi"}]}])
 GONE_S = 5.0

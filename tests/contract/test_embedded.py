@@ -13,9 +13,9 @@ from providers.registry import BUILDERS, build
 from providers.vllm_inprocess import starting
 from tests.contract.conftest import ELSEWHERE, KINDS, QUESTION, STREAMED, events_of, text_of
 from tests.unit.vllm_fakes import AsyncLLM, EngineDeadError, GracefulHTTPError, library, said
-from translation.events import Finished
-from translation.profile import DEFAULT_PROFILE
-from translation.turn import Turn
+from translation.representation.events import Finished
+from translation.representation.profile import DEFAULT_PROFILE
+from translation.representation.turn import Turn
 
 READY_S = 10.0
 FAILURES: dict[str, tuple[Exception, type[errors.ProviderError]]] = {

@@ -16,9 +16,9 @@ from tests.upstream import Drip, Hang, Reply, Script, ScriptedUpstream, closed_p
 from tests.upstream.builders import SSE, json_reply
 from tests.upstream.faults import ANSWERS, TEXT, sound
 from tests.upstream.ollama import ollama_tags
-from translation.events import Failed, Finished
-from translation.profile import DEFAULT_PROFILE
-from translation.turn import Turn
+from translation.representation.events import Failed, Finished
+from translation.representation.profile import DEFAULT_PROFILE
+from translation.representation.turn import Turn
 
 GEMINI_MODELS = [{"name": "models/a"}, {"name": "models/b"}]
 RELAYING = {name: kind for name, kind in PROVIDERS.items() if kind[1] in get_args(Dialect)}

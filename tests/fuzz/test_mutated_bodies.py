@@ -21,7 +21,7 @@ from tests.upstream.faults import sound
 from translation.chat.lift import lift as lift_chat
 from translation.chat.schema import validate as validate_chat
 from translation.responses.lift import lift as lift_responses
-from translation.responses.schema import validate as validate_responses
+from translation.responses.schema.request import validate as validate_responses
 
 BODIES_PER_ROUTE = 250
 ANSWERS = {"chat": CHAT_ANSWER, "responses": RESPONSES_ANSWER}

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from tests.unit.driving import counting_ids
 from tests.unit.tool_texts import TEXTS, parse
-from translation.events import Event, Failed, Finished, Started
-from translation.grammar import Grammar
-from translation.json_types import Json
+from translation.parsers.text_calls import TextCalls
 from translation.parsers.tools import PARSERS, Arguments, Said, Text
-from translation.text_calls import TextCalls
-from translation.writer import ItemWriter
+from translation.representation.events import Event, Failed, Finished, Started
+from translation.representation.grammar import Grammar
+from translation.representation.json_types import Json
+from translation.representation.writer import ItemWriter
 
 PIECES = [
     *("<tool_call>", "</tool_call>", "<function=f>", "</function>", "[TOOL_CALLS]", "[ARGS]", "[CALL_ID]", "```json\n"),

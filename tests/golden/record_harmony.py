@@ -13,7 +13,7 @@ import httpx
 from tests.integration.engines import llama
 from tests.integration.gpt_oss import write_model
 from tests.unit.harmony import lower_to_harmony, real
-from translation.turn import Turn
+from translation.representation.turn import Turn
 
 Json = dict[str, Any]
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.integration.engines import Engine
 from tests.serving import Gateway, serving
-from translation.sse import FrameDecoder
+from translation.framing.sse import FrameDecoder
 
 Json = dict[str, Any]
 

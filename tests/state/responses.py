@@ -4,7 +4,7 @@ import itertools
 from typing import Any
 
 from gateway.state.store import NewResponse, Responses
-from translation.json_types import Item, Json
+from translation.representation.json_types import Item, Json
 
 WORKER = "worker-1"
 

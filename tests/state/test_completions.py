@@ -5,7 +5,7 @@ import pytest
 from gateway.state.database import Database
 from gateway.state.sql_completions import SqlCompletions
 from gateway.state.store import PageRequest, StoredCompletion, UnknownCursor
-from translation.json_types import Json
+from translation.representation.json_types import Json
 
 OWNER = "ann"
 MESSAGES = [{"id": f"m-{place}", "role": "user", "content": f"hello \0 {place}"} for place in range(3)]

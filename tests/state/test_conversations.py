@@ -10,7 +10,7 @@ from gateway.state.database import Database
 from gateway.state.sql import SqlStore
 from gateway.state.sql_conversations import SqlConversations
 from gateway.state.store import NewResponse, PageRequest, UnknownCursor
-from translation.json_types import Item, Json
+from translation.representation.json_types import Item, Json
 
 OWNER = "ann"
 

@@ -9,7 +9,7 @@ from gateway.settings import Background, Store
 from gateway.state.sql import SqlStore
 from gateway.state.store import LogEntry, NotHeld
 from tests.state.responses import WORKER, answered, completed, new, response, said
-from translation.json_types import Json
+from translation.representation.json_types import Json
 
 OTHER = "worker-2"
 

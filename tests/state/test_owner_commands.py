@@ -13,7 +13,7 @@ import yaml
 from gateway.settings import Background, Store
 from gateway.state.sql import SqlStore
 from gateway.state.store import PageRequest
-from translation.json_types import Json
+from translation.representation.json_types import Json
 
 TIMEOUT_S = 30.0
 

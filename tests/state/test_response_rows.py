@@ -14,9 +14,9 @@ from gateway.state.sql import SqlStore
 from gateway.state.store import LogEntry, NotHeld, PageRequest, UnknownCursor
 from gateway.state.tables import events, items, jobs, responses
 from tests.state.responses import WORKER, answered, completed, new, response, said, texts, turn
-from translation import sse
 from translation.errors import InvalidRequest
-from translation.json_types import Json
+from translation.framing import sse
+from translation.representation.json_types import Json
 
 
 async def rows(database: Database, table: Table) -> int:

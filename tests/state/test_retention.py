@@ -11,7 +11,7 @@ from gateway.state.sql import SqlStore
 from gateway.state.sql_retention import SqlRetention
 from gateway.state.store import LogEntry, NewResponse, PageRequest
 from gateway.state.tables import conversations, events, items, jobs, metadata, responses, workers
-from translation.json_types import Item, Json
+from translation.representation.json_types import Item, Json
 
 OWNER, OTHER, WORKER = "ann", "bob", "w1"
 LATER = int(time.time()) + 24 * 60 * 60

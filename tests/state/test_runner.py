@@ -19,8 +19,8 @@ from gateway.state.store import ACTIVE, Job, LogEntry, NewResponse
 from providers.errors import UpstreamBroken
 from tests import databases
 from tests.state.responses import WORKER, answered, completed, new, response, said
-from translation import sse
-from translation.json_types import Json
+from translation.framing import sse
+from translation.representation.json_types import Json
 
 LEASE_S = 1.0
 PATIENCE_S = 20.0

@@ -7,11 +7,11 @@ from typing import Any
 from providers.engines.exchange import generated
 from tests.unit.driving import collect
 from tests.unit.fake_engine import FakeEngine, message
-from translation.events import Event, Finished, Usage
-from translation.grammar import Grammar
-from translation.json_types import Json
-from translation.profile import Profile
-from translation.turn import Turn
+from translation.representation.events import Event, Finished, Usage
+from translation.representation.grammar import Grammar
+from translation.representation.json_types import Json
+from translation.representation.profile import Profile
+from translation.representation.turn import Turn
 
 BRIDGE = "Enough."
 PROFILE = Profile(two_pass="on", max_thinking_tokens=100, bridge=BRIDGE, tool_parser="hermes")

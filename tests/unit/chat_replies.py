@@ -6,8 +6,8 @@ import orjson
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 from pydantic import TypeAdapter
 
-from translation import items
-from translation.events import (
+from translation.representation import items
+from translation.representation.events import (
     Annotated,
     Delta,
     Event,
@@ -23,8 +23,8 @@ from translation.events import (
     Started,
     Usage,
 )
-from translation.grammar import Grammar
-from translation.json_types import Item, Json
+from translation.representation.grammar import Grammar
+from translation.representation.json_types import Item, Json
 
 CHUNK = TypeAdapter(ChatCompletionChunk)
 COMPLETION = TypeAdapter(ChatCompletion)

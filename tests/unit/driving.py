@@ -4,11 +4,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
-from translation.collect import Collector
-from translation.events import Event
-from translation.grammar import Grammar
-from translation.ids import NewId
-from translation.json_types import Item, Json
+from translation.representation.collector import Collector
+from translation.representation.events import Event
+from translation.representation.grammar import Grammar
+from translation.representation.items import NewId
+from translation.representation.json_types import Item, Json
 
 
 class Decoder(Protocol):

@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field
 
 from providers.engines.base import Finish, Generation, Piece, Prompt
-from translation.json_types import Json
+from translation.representation.json_types import Json
 
 END = 0
 """The token that ends a turn."""

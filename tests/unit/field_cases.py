@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from translation.json_types import Json
+from translation.representation.json_types import Json
 
 
 class Case(NamedTuple):

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from translation.json_types import Json
+from translation.representation.json_types import Json
 
 USAGE: Json = {"promptTokenCount": 9, "candidatesTokenCount": 3, "totalTokenCount": 12}
 

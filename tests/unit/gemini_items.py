@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from translation.json_types import Item, Json
+from translation.representation.json_types import Item, Json
 
 
 def message(role: str, *parts: Json | str) -> Item:

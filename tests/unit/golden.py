@@ -9,9 +9,9 @@ from pathlib import Path
 import orjson
 
 from providers.engines.base import Piece
-from translation.events import Event
-from translation.json_types import Json
-from translation.sse import DONE_PAYLOAD, FrameDecoder
+from translation.framing.sse import DONE_PAYLOAD, FrameDecoder
+from translation.representation.events import Event
+from translation.representation.json_types import Json
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 

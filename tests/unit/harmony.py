@@ -4,10 +4,9 @@ from providers.harmony.asked import asked_of
 from providers.harmony.encoding import Encoding, encoding
 from providers.harmony.reply import HarmonyReply
 from tests.unit.driving import counting_ids
-from translation.events import Event
-from translation.lowered import Lowered
-from translation.profile import DEFAULT_PROFILE, Profile
-from translation.turn import Turn
+from translation.representation.events import Event
+from translation.representation.profile import DEFAULT_PROFILE, Profile
+from translation.representation.turn import Lowered, Turn
 
 
 def real() -> Encoding:

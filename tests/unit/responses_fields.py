@@ -6,7 +6,7 @@ A case is named as the schema names the field: the object it is in, and its key.
 from typing import Any, Final
 
 from tests.unit.field_cases import Case
-from translation.json_types import Json
+from translation.representation.json_types import Json
 
 _PIXEL: Final = "data:image/png;base64,iVBORw0KGgo="
 _PAPER: Final = "data:application/pdf;base64,JVBERi0="

@@ -2,8 +2,8 @@
 
 from typing import Any, NamedTuple
 
-from translation import items
-from translation.events import (
+from translation.representation import items
+from translation.representation.events import (
     Annotated,
     Delta,
     Event,

@@ -10,10 +10,10 @@ from gateway.settings import Settings
 from providers.base import Batch, Capabilities, Counting, Dialect
 from providers.registry import CAPABILITIES
 from translation.errors import TranslationError
-from translation.json_types import Json
-from translation.loss import Loss
-from translation.profile import Profile
-from translation.turn import Turn
+from translation.representation.json_types import Json
+from translation.representation.loss import Loss
+from translation.representation.profile import Profile
+from translation.representation.turn import Turn
 
 
 @dataclass

@@ -29,13 +29,13 @@ from tests.unit.driving import counting_ids
 from tests.unit.fake_engine import FakeEngine
 from tests.unit.golden import GOLDEN, chunks_of
 from tests.unit.harmony import lower_to_harmony, real
-from translation.events import Event, Started, Usage
-from translation.generated import Generated
-from translation.json_types import Json
-from translation.loss import Loss
+from translation.parsers.generated_text import Generated
 from translation.parsers.tools import PARSERS
-from translation.profile import DEFAULT_PROFILE, Profile
-from translation.turn import Turn
+from translation.representation.events import Event, Started, Usage
+from translation.representation.json_types import Json
+from translation.representation.loss import Loss
+from translation.representation.profile import DEFAULT_PROFILE, Profile
+from translation.representation.turn import Turn
 
 RECORDINGS = {
     path: path.with_suffix(".events").read_text()

@@ -17,11 +17,11 @@ from providers.spoken import RELAYED, SSE
 from providers.wire import WireExchange, WireRelay
 from tests.unit.chat_chunks import chunk, said
 from tests.unit.driving import counting_ids
-from translation import sse
 from translation.chat.decode import ChatDecoder
 from translation.chat.encode import ChatEncoder
-from translation.chat.relay import ChatRelay
-from translation.json_types import Json
+from translation.chat.relaying.relay import ChatRelay
+from translation.framing import sse
+from translation.representation.json_types import Json
 from translation.responses.encode import ResponsesEncoder
 from translation.responses.resource import new_response
 

@@ -23,9 +23,9 @@ from translation.anthropic.decode import AnthropicDecoder
 from translation.anthropic.failures import failure_in
 from translation.anthropic.usage import read_usage
 from translation.errors import ProtocolViolation
-from translation.events import Delta, Event, Failed, Finished, Noted, Opaque, Progressed, Started, Usage
-from translation.json_types import Item, Json
-from translation.profile import DEFAULT_PROFILE, Profile
+from translation.representation.events import Delta, Event, Failed, Finished, Noted, Opaque, Progressed, Started, Usage
+from translation.representation.json_types import Item, Json
+from translation.representation.profile import DEFAULT_PROFILE, Profile
 
 SUMMARIES = Profile(reasoning_part="summary_text")
 

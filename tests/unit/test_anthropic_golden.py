@@ -9,10 +9,10 @@ from tests.unit.driving import Decoder, counting_ids, decode, every_split
 from tests.unit.golden import GOLDEN, check_events, chunks_of, recordings
 from tests.unit.responses_order import check_response, check_stream
 from translation.anthropic.decode import AnthropicDecoder
+from translation.framing.sse import FrameDecoder
 from translation.responses.encode import ResponsesEncoder
 from translation.responses.resource import new_response
 from translation.responses.snapshot import Snapshot
-from translation.sse import FrameDecoder
 
 STREAMS = recordings("anthropic")
 WHOLE = sorted((GOLDEN / "anthropic").glob("*.json"))

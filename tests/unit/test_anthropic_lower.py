@@ -11,10 +11,10 @@ from translation.anthropic.lower import lower
 from translation.anthropic.schemas import closed
 from translation.anthropic.thinking import is_older
 from translation.errors import InvalidRequest, Unrepresentable
-from translation.json_types import Json
-from translation.loss import Loss
-from translation.profile import Profile
-from translation.turn import Turn
+from translation.representation.json_types import Json
+from translation.representation.loss import Loss
+from translation.representation.profile import Profile
+from translation.representation.turn import Turn
 
 PROFILE = PROFILES["anthropic"]
 OLD, NEW = "claude-sonnet-4-5-20250929", "claude-opus-4-6"

@@ -7,9 +7,9 @@ import pytest
 
 from translation.anthropic.lower_items import is_thought_through, lower_items
 from translation.errors import InvalidRequest, Unrepresentable
-from translation.json_types import Item, Json
-from translation.loss import Loss
-from translation.profile import DEFAULT_PROFILE, Profile
+from translation.representation.json_types import Item, Json
+from translation.representation.loss import Loss
+from translation.representation.profile import DEFAULT_PROFILE, Profile
 
 PNG = "data:image/png;base64,AAAA"
 PNG_BLOCK = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}}

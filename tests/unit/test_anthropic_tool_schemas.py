@@ -7,8 +7,8 @@ import pytest
 
 from translation.anthropic.tool_schemas import object_schema
 from translation.errors import Unrepresentable
-from translation.json_types import Json
-from translation.loss import Loss
+from translation.representation.json_types import Json
+from translation.representation.loss import Loss
 
 TEXT, NUMBER = {"type": "string"}, {"type": "number"}
 

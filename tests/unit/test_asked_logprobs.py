@@ -6,8 +6,18 @@ import pytest
 
 from gateway.asked_logprobs import AskedLogprobs
 from gateway.loss_header import facts_in, unreported_in
-from translation.events import Delta, Event, Failed, Finished, ItemEnded, ItemStarted, PartEnded, PartStarted, Started
-from translation.json_types import Json
+from translation.representation.events import (
+    Delta,
+    Event,
+    Failed,
+    Finished,
+    ItemEnded,
+    ItemStarted,
+    PartEnded,
+    PartStarted,
+    Started,
+)
+from translation.representation.json_types import Json
 
 LOGPROBS: list[Json] = [{"token": "a", "logprob": -1.0, "bytes": [97], "top_logprobs": []}]
 END = Finished("stop")

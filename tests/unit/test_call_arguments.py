@@ -2,9 +2,9 @@
 
 import pytest
 
-from translation.call_arguments import arguments_object, arguments_text, fault_in, unfenced
-from translation.json_types import Json
-from translation.loss import Loss
+from translation.representation.json_types import Json
+from translation.representation.loss import Loss
+from translation.tools.arguments import arguments_object, arguments_text, fault_in, unfenced
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ import pytest
 from gateway.capabilities import fit
 from providers.base import Capabilities, Dialect
 from translation.errors import Unrepresentable
-from translation.loss import Loss
-from translation.turn import Turn
+from translation.representation.loss import Loss
+from translation.representation.turn import Turn
 
 Json = dict[str, Any]
 

@@ -9,10 +9,10 @@ import pytest
 from gateway.carrier import Carrier, ReplySeal
 from gateway.sealing import Sealer
 from translation.errors import InvalidRequest
-from translation.json_types import Item
-from translation.loss import Loss
-from translation.profile import Profile
-from translation.turn import Turn
+from translation.representation.json_types import Item
+from translation.representation.loss import Loss
+from translation.representation.profile import Profile
+from translation.representation.turn import Turn
 
 SEALER = Sealer([b"k" * 32])
 HERE = Carrier(SEALER, "ann", "claude", "opus", seals_itself=False)

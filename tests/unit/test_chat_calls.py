@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from tests.unit.chat_chunks import call, calls, chunk, completion, said, thought
 from tests.unit.driving import collect, counting_ids, decode
 from translation.chat.decode import ChatDecoder
-from translation.events import Event, ItemStarted
-from translation.json_types import Json
+from translation.representation.events import Event, ItemStarted
+from translation.representation.json_types import Json
 
 ONE = [("a", "f", '{"x":1}')]
 TWO = [("a", "f", '{"x":1}'), ("b", "g", '{"y":2}')]

@@ -6,8 +6,8 @@ import pytest
 
 from tests.unit.chat_replies import CITED, COMPLETION, DETAILS, FAILED, LOGPROB, TURNS, USAGE, call, text, thought, turn
 from translation.chat.completion import CompletionCollector
-from translation.events import Event, Noted, Started
-from translation.json_types import Json
+from translation.representation.events import Event, Noted, Started
+from translation.representation.json_types import Json
 
 BOTH = frozenset({"reasoning", "reasoning_content"})
 

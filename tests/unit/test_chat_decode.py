@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from tests.unit.chat_chunks import call, calls, chunk, completion, said, thought, usage_only
 from tests.unit.driving import collect, counting_ids, decode
 from tests.unit.golden import GOLDEN, check_events, chunks_of, recordings
-from translation import items
 from translation.chat.decode import ChatDecoder, State
 from translation.errors import ProtocolViolation
-from translation.events import (
+from translation.representation import items
+from translation.representation.events import (
     Annotated,
     Delta,
     Event,
@@ -28,8 +28,8 @@ from translation.events import (
     Started,
     Usage,
 )
-from translation.json_types import Item, Json
-from translation.profile import Profile
+from translation.representation.json_types import Item, Json
+from translation.representation.profile import Profile
 
 STARTED = Started("m", "c1")
 STOP = Finished("stop", "stop")

@@ -18,8 +18,8 @@ from tests.unit.chat_replies import (
 )
 from translation.chat.completion import CompletionCollector
 from translation.chat.encode import ChatEncoder
-from translation.events import Delta, Event, Failed, Finished, Noted, Started
-from translation.json_types import Json
+from translation.representation.events import Delta, Event, Failed, Finished, Noted, Started
+from translation.representation.json_types import Json
 
 BOTH = frozenset({"reasoning", "reasoning_content"})
 HEAD: Json = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 7, "model": "m"}

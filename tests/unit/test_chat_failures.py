@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from translation.chat.failures import failure_in
-from translation.events import Failed
+from translation.representation.events import Failed
 
 CASES: dict[str, tuple[Any, Failed]] = {
     "an object": ({"message": "boom", "type": "InternalServerError", "code": 500}, Failed("upstream_error", "boom")),

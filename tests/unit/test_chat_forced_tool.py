@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from translation.chat.lower import lower
-from translation.chat.relay_request import relay_body
+from translation.chat.lowering.lower import lower
+from translation.chat.relaying.request import relay_body
 from translation.errors import InvalidRequest
-from translation.json_types import Json
-from translation.profile import Profile
-from translation.turn import Turn
+from translation.representation.json_types import Json
+from translation.representation.profile import Profile
+from translation.representation.turn import Turn
 
 ALONE = Profile(forced_tool="alone")
 FLAT: list[Json] = [{"type": "function", "name": name} for name in "ab"]

@@ -6,8 +6,8 @@ import orjson
 import pytest
 
 from tests.unit.chat_replies import CHUNK, COMPLETION, LOGPROB, read_stream
-from translation import sse
 from translation.chat.forms import completion_of, stream_of
+from translation.framing import sse
 
 Json = dict[str, Any]
 

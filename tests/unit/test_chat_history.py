@@ -7,9 +7,9 @@ import pytest
 from translation.chat.lift import lift
 from translation.chat.schema import validate
 from translation.errors import InvalidRequest
-from translation.json_types import Item, Json
-from translation.loss import Loss
-from translation.turn import Turn
+from translation.representation.json_types import Item, Json
+from translation.representation.loss import Loss
+from translation.representation.turn import Turn
 
 CALL: Json = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
 CALLED: Item = {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"}

@@ -7,9 +7,9 @@ import pytest
 from translation.chat.lift import lift
 from translation.chat.schema import validate
 from translation.errors import Unrepresentable
-from translation.json_types import Json
-from translation.loss import Loss
-from translation.turn import Turn
+from translation.representation.json_types import Json
+from translation.representation.loss import Loss
+from translation.representation.turn import Turn
 
 SCHEMA: Json = {"type": "object", "properties": {}}
 PLACE: Json = {"type": "approximate", "approximate": {"city": "Rome"}}

@@ -6,8 +6,8 @@ import pytest
 from openai.types.responses.response_output_text import Logprob
 from pydantic import TypeAdapter
 
-from translation.chat.logprobs import read_logprobs
-from translation.json_types import Json
+from translation.chat.usage import read_logprobs
+from translation.representation.json_types import Json
 
 
 def token(text: str, **more: Any) -> Json:

@@ -9,11 +9,11 @@ from openai.types.chat.completion_create_params import CompletionCreateParams
 from pydantic import TypeAdapter
 
 from translation.chat.lift import lift
-from translation.chat.lower import lower
+from translation.chat.lowering.lower import lower
 from translation.errors import InvalidRequest, Unrepresentable
-from translation.json_types import Json
-from translation.profile import DEFAULT_PROFILE, Profile
-from translation.turn import Turn
+from translation.representation.json_types import Json
+from translation.representation.profile import DEFAULT_PROFILE, Profile
+from translation.representation.turn import Turn
 
 USER = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "hi"}]}
 TURN = Turn(model="m", items=[USER], stream=False)

@@ -8,11 +8,11 @@ import pytest
 from openai.types.chat import ChatCompletionContentPartParam, ChatCompletionMessageParam
 from pydantic import TypeAdapter
 
-from translation.chat.lower_items import lower_items
+from translation.chat.lowering.items import lower_items
 from translation.errors import InvalidRequest, Unrepresentable
-from translation.json_types import Item, Json
-from translation.loss import Loss
-from translation.profile import DEFAULT_PROFILE, Profile
+from translation.representation.json_types import Item, Json
+from translation.representation.loss import Loss
+from translation.representation.profile import DEFAULT_PROFILE, Profile
 
 PLACEHOLDER = {"google": {"thought_signature": "skip_thought_signature_validator"}}
 PNG = "data:image/png;base64,AAAA"

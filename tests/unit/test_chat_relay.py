@@ -11,12 +11,12 @@ from pydantic import TypeAdapter
 from tests.unit.chat_chunks import call, chunk, completion, said, thought, usage_only
 from tests.unit.driving import every_split
 from tests.unit.golden import GOLDEN, chunks_of, recordings
-from translation import sse
-from translation.chat.relay import ChatRelay
-from translation.chat.relay_answer import failure_of, relay_completion
+from translation.chat.relaying.answer import failure_of, relay_completion
+from translation.chat.relaying.relay import ChatRelay
 from translation.errors import ProtocolViolation
-from translation.events import Failed
-from translation.json_types import Json
+from translation.framing import sse
+from translation.representation.events import Failed
+from translation.representation.json_types import Json
 
 USAGE = {"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 7}
 DEATH = GOLDEN / "chat" / "vllm_engine_death_midstream.sse"

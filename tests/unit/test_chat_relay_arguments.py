@@ -8,12 +8,12 @@ import pytest
 from tests.unit.chat_chunks import chunk, completion
 from tests.unit.golden import chunks_of
 from tests.unit.test_chat_relay_calls import added_up, delta, entry, relayed
-from translation import sse
-from translation.chat.relay import ChatRelay
-from translation.chat.relay_answer import relay_completion
-from translation.events import Failed
+from translation.chat.relaying.answer import relay_completion
+from translation.chat.relaying.relay import ChatRelay
+from translation.framing import sse
 from translation.hygiene.relayed import CallRules
-from translation.json_types import Json
+from translation.representation.events import Failed
+from translation.representation.json_types import Json
 
 RULES = CallRules(max_args_bytes=30)
 NOT_JSON = "the arguments are not valid JSON"

@@ -7,11 +7,11 @@ import pytest
 
 from tests.unit.chat_chunks import chunk, completion
 from tests.unit.golden import chunks_of
-from translation import sse
-from translation.chat.relay import ChatRelay
-from translation.chat.relay_answer import relay_completion
+from translation.chat.relaying.answer import relay_completion
+from translation.chat.relaying.relay import ChatRelay
+from translation.framing import sse
 from translation.hygiene.relayed import DEFAULT_RULES, CallRules
-from translation.json_types import Json
+from translation.representation.json_types import Json
 
 
 def entry(index: int | None = 0, call_id: str | None = None, name: str | None = None, text: object = None) -> Json:

@@ -4,12 +4,12 @@ import pytest
 
 from tests.unit.test_chat_relay_calls import added_up, delta, entry
 from tests.unit.test_chat_relay_calls import relayed as replied
-from translation.chat.relay_ids import with_own_ids
-from translation.chat.relay_request import relay_body
+from translation.chat.relaying.call_ids import with_own_ids
+from translation.chat.relaying.request import relay_body
 from translation.hygiene.relayed import CallRules
-from translation.json_types import Json
-from translation.loss import Loss
-from translation.profile import DEFAULT_PROFILE, Profile
+from translation.representation.json_types import Json
+from translation.representation.loss import Loss
+from translation.representation.profile import DEFAULT_PROFILE, Profile
 
 USER: Json = {"role": "user", "content": "Hi", "tool_calls": "of no meaning here"}
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from translation.chat.relay_request import relay_body
+from translation.chat.relaying.request import relay_body
 from translation.errors import InvalidRequest
-from translation.json_types import Json
-from translation.loss import Loss
-from translation.profile import Profile
+from translation.representation.json_types import Json
+from translation.representation.loss import Loss
+from translation.representation.profile import Profile
 
 OURS: Json = {"type": "reasoning.text", "text": "hm"}
 SYSTEMS: list[Json] = [{"role": "system", "content": "a", "name": "ann"}, {"role": "system", "content": "b"}]

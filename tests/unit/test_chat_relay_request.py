@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from translation.chat.relay_request import relay_body
-from translation.loss import Loss
-from translation.lowered import Lowered
-from translation.profile import Profile
+from translation.chat.relaying.request import relay_body
+from translation.representation.loss import Loss
+from translation.representation.profile import Profile
+from translation.representation.turn import Lowered
 
 Json = dict[str, Any]
 

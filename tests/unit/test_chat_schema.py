@@ -8,7 +8,7 @@ from openai.types.shared import ReasoningEffort
 
 from translation.chat.schema import FIELDS, REQUEST_SCHEMA, validate
 from translation.errors import InvalidRequest
-from translation.json_types import Json
+from translation.representation.json_types import Json
 
 USER: Json = {"role": "user", "content": "hi"}
 GRAMMAR: Json = {"syntax": "lark", "definition": "x"}

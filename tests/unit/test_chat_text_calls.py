@@ -8,10 +8,10 @@ import pytest
 from tests.unit.chat_chunks import call, calls, chunk, completion, said, thought, usage_only
 from tests.unit.driving import collect, counting_ids, decode
 from translation.chat.decode import ChatDecoder
-from translation.events import Event, Failed, Finished
-from translation.grammar import Grammar
-from translation.json_types import Json
-from translation.profile import Profile
+from translation.representation.events import Event, Failed, Finished
+from translation.representation.grammar import Grammar
+from translation.representation.json_types import Json
+from translation.representation.profile import Profile
 
 TOOLS: list[Json] = [
     {"type": "function", "name": "f", "parameters": {"properties": {"a": {"type": "integer"}}}},

@@ -3,8 +3,8 @@
 import pytest
 
 from translation.chat.usage import read_usage
-from translation.events import Usage
-from translation.json_types import Json
+from translation.representation.events import Usage
+from translation.representation.json_types import Json
 
 CASES: dict[str, tuple[Json, Usage]] = {
     "the plain form": (

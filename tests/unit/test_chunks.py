@@ -8,10 +8,10 @@ import pytest
 from providers.new_id import new_id
 from tests.upstream import anthropic, gemini, ollama
 from translation.anthropic.decode import AnthropicDecoder
-from translation.chunks import ChunkDecoder
-from translation.events import Failed, Finished
+from translation.decoding.chunks import ChunkDecoder
 from translation.gemini.decode import GeminiDecoder
 from translation.ollama.decode import OllamaDecoder
+from translation.representation.events import Failed, Finished
 
 ENDED = {
     "anthropic": (AnthropicDecoder, anthropic.text_events("a")),

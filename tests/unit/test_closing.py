@@ -14,9 +14,9 @@ from tests.upstream import Hang, Reply, ScriptedUpstream
 from tests.upstream.builders import SSE, data_frame
 from tests.upstream.gemini import chunk, error, last, text
 from tests.upstream.script import Drip, Reset, Step
-from translation.events import Event, Failed, Finished
-from translation.profile import DEFAULT_PROFILE
-from translation.turn import Turn
+from translation.representation.events import Event, Failed, Finished
+from translation.representation.profile import DEFAULT_PROFILE
+from translation.representation.turn import Turn
 
 QUESTION = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Hi"}]}
 END = data_frame(last(text("Hello")))

@@ -4,9 +4,9 @@ import copy
 
 import pytest
 
-from translation import items
-from translation.collect import Collector, ItemState
-from translation.events import (
+from translation.representation import items
+from translation.representation.collector import Collector, ItemState
+from translation.representation.events import (
     Annotated,
     Delta,
     Event,
@@ -22,8 +22,8 @@ from translation.events import (
     Started,
     Usage,
 )
-from translation.grammar import Grammar
-from translation.json_types import Item, Json
+from translation.representation.grammar import Grammar
+from translation.representation.json_types import Item, Json
 
 LOGPROB: Json = {"token": "x", "logprob": -0.1, "bytes": [120], "top_logprobs": []}
 CITED: Json = {"type": "url_citation", "url": "u", "title": "t", "start_index": 0, "end_index": 1}

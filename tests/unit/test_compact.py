@@ -7,7 +7,7 @@ import pytest
 
 from gateway.compact import CompactingExchange, summary_turn, total
 from providers.base import Batch, Exchange
-from translation.events import (
+from translation.representation.events import (
     Annotated,
     Delta,
     Event,
@@ -23,10 +23,10 @@ from translation.events import (
     Started,
     Usage,
 )
-from translation.grammar import Grammar
-from translation.json_types import Item
-from translation.loss import Loss
-from translation.turn import Turn
+from translation.representation.grammar import Grammar
+from translation.representation.json_types import Item
+from translation.representation.loss import Loss
+from translation.representation.turn import Turn
 
 
 def said(role: str, text: str) -> Item:

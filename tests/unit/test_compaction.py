@@ -5,7 +5,8 @@ import orjson
 import pytest
 
 from translation.errors import InvalidRequest
-from translation.json_types import Item, Json
+from translation.representation.json_types import Item, Json
+from translation.representation.turn import Turn
 from translation.responses.compaction import (
     Sealed,
     compaction_item,
@@ -18,7 +19,6 @@ from translation.responses.compaction import (
     window,
     windowed,
 )
-from translation.turn import Turn
 
 FOREIGN: Item = {"type": "compaction", "id": "cmp_9", "encrypted_content": "gAAAAABo"}
 TRIGGER: Item = {"type": "compaction_trigger"}

@@ -1,9 +1,9 @@
-"""translation/data_urls.py"""
+"""translation/lowering/media.py"""
 
 import pytest
 
-from translation.data_urls import Media, media_in, text_in
 from translation.errors import InvalidRequest
+from translation.lowering.media import Media, media_in, text_in
 
 
 def test_base64_is_left_as_it_is() -> None:

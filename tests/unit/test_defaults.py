@@ -4,7 +4,7 @@ import pytest
 
 from gateway.defaults import with_defaults
 from providers.base import Dialect
-from translation.json_types import Json
+from translation.representation.json_types import Json
 
 DEFAULTS: dict[str, tuple[Dialect, Json, Json, Json]] = {
     "what is left out is added": ("chat", {"temperature": 0.5}, {}, {"temperature": 0.5}),

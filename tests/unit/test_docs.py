@@ -7,8 +7,8 @@ import pytest
 from scripts.docs import PAGES, ROOT
 from scripts.docs.parameters import CHAT, RESPONSES
 from translation.chat.schema import FIELDS
-from translation.profile import Profile
-from translation.responses.schema import Request
+from translation.representation.profile import Profile
+from translation.responses.schema.request import Request
 
 
 @pytest.mark.parametrize("path", PAGES)

@@ -13,8 +13,8 @@ from tests.unit.field_cases import Case
 from tests.unit.upstreams_told import UPSTREAMS, Heard, told
 from translation.chat import schema as chat_schema
 from translation.errors import InvalidRequest, Unrepresentable
-from translation.loss import Loss
-from translation.responses import schema as responses_schema
+from translation.representation.loss import Loss
+from translation.responses.schema import request as responses_schema
 
 Json = dict[str, Any]
 

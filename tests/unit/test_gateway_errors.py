@@ -30,7 +30,7 @@ from providers.errors import (
     UpstreamUnauthorized,
 )
 from translation.errors import InvalidRequest, ProtocolViolation, TranslationError, Unrepresentable
-from translation.events import Failed
+from translation.representation.events import Failed
 
 ROOTS: tuple[type[Exception], ...] = (GatewayError, ProviderError, TranslationError)
 

@@ -9,9 +9,9 @@ from tests.unit.gemini_items import call, called, message, model, output, reason
 from translation.errors import InvalidRequest, Unrepresentable
 from translation.gemini.contents import lower_items
 from translation.gemini.families import family_of
-from translation.json_types import Item, Json
-from translation.loss import Loss
-from translation.profile import DEFAULT_PROFILE, Profile
+from translation.representation.json_types import Item, Json
+from translation.representation.loss import Loss
+from translation.representation.profile import DEFAULT_PROFILE, Profile
 
 SKIP = "skip_thought_signature_validator"
 HI = message("user", "Hi")

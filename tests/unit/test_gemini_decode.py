@@ -10,10 +10,10 @@ from tests.unit.driving import collect, counting_ids, decode, every_split
 from tests.unit.gemini_chunks import USAGE, call, chunk, text, thought
 from tests.unit.golden import GOLDEN, check_events, chunks_of, recordings
 from translation.errors import ProtocolViolation
-from translation.events import Delta, Event, Failed, Finished, ItemEnded, Noted, Opaque, Started, Usage
+from translation.framing.sse import FrameDecoder
 from translation.gemini.decode import GeminiDecoder
-from translation.json_types import Item, Json
-from translation.sse import FrameDecoder
+from translation.representation.events import Delta, Event, Failed, Finished, ItemEnded, Noted, Opaque, Started, Usage
+from translation.representation.json_types import Item, Json
 
 
 def decoded(*chunks: Json) -> list[Event]:

@@ -7,10 +7,10 @@ import pytest
 from tests.unit.gemini_items import message, model, user
 from translation.errors import InvalidRequest, Unrepresentable
 from translation.gemini.lower import lower, lower_to_count, names_in, path_of
-from translation.json_types import Json
-from translation.loss import Loss
-from translation.profile import DEFAULT_PROFILE, Profile
-from translation.turn import Turn
+from translation.representation.json_types import Json
+from translation.representation.loss import Loss
+from translation.representation.profile import DEFAULT_PROFILE, Profile
+from translation.representation.turn import Turn
 
 OLD, NEW = "gemini-2.0-flash", "gemini-3-pro-preview"
 HI = message("user", "Hi")

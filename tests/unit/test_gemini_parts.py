@@ -4,8 +4,8 @@ import pytest
 
 from translation.errors import InvalidRequest
 from translation.gemini.parts import lower_parts
-from translation.json_types import Json
-from translation.loss import Loss
+from translation.representation.json_types import Json
+from translation.representation.loss import Loss
 
 PNG = "data:image/png;base64,QUJD"
 

@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from translation.events import Failed, Usage
 from translation.gemini.failures import blocked, broken_off, failure_in
 from translation.gemini.grounding import citations
 from translation.gemini.logprobs import read_logprobs
 from translation.gemini.usage import read_usage
-from translation.json_types import Json
+from translation.representation.events import Failed, Usage
+from translation.representation.json_types import Json
 
 USAGES: dict[str, tuple[Json, Usage | None, Usage]] = {
     "thoughts are inside the output, what tools read inside the input": (

@@ -8,8 +8,8 @@ import pytest
 
 from translation.errors import InvalidRequest
 from translation.gemini.schemas import reduced
-from translation.json_types import Json
-from translation.loss import Loss
+from translation.representation.json_types import Json
+from translation.representation.loss import Loss
 
 STRING = {"type": "string"}
 A = {"properties": {"a": STRING}}

@@ -7,10 +7,10 @@ import pytest
 from translation.errors import Unrepresentable
 from translation.gemini.families import family_of
 from translation.gemini.thinking import thinking_config
-from translation.json_types import Json
-from translation.loss import Loss
-from translation.profile import DEFAULT_PROFILE, Profile
-from translation.turn import Turn
+from translation.representation.json_types import Json
+from translation.representation.loss import Loss
+from translation.representation.profile import DEFAULT_PROFILE, Profile
+from translation.representation.turn import Turn
 
 PRO_25, FLASH_25, PRO_3, PRO_31, FLASH_3, OLD = (
     "gemini-2.5-pro",

@@ -6,8 +6,8 @@ import pytest
 
 from translation.errors import InvalidRequest, Unrepresentable
 from translation.gemini.tools import lower_tools
-from translation.json_types import Json
-from translation.loss import Loss
+from translation.representation.json_types import Json
+from translation.representation.loss import Loss
 
 PARAMETERS = {"type": "object", "properties": {"a": {"type": "string"}}}
 

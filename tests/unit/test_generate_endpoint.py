@@ -14,7 +14,7 @@ from tests.faults.connection import connected
 from tests.serving import Command, Gateway, command, serving
 from tests.upstream import Hang, Reply, ScriptedUpstream, chat_calls, chat_chunk, chat_text, error_reply
 from tests.upstream.builders import SSE, data_frame
-from translation.sse import FrameDecoder
+from translation.framing.sse import FrameDecoder
 
 Json = dict[str, Any]
 

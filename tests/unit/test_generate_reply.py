@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from tests.unit.responses_streams import STREAMS, Stream
-from translation import items
-from translation.events import (
+from translation.framing.sse import FrameDecoder
+from translation.generate.encode import GenerateCollector, GenerateEncoder
+from translation.representation import items
+from translation.representation.events import (
     Annotated,
     Delta,
     Event,
@@ -24,8 +26,6 @@ from translation.events import (
     Started,
     Usage,
 )
-from translation.generate.encode import GenerateCollector, GenerateEncoder
-from translation.sse import FrameDecoder
 
 Json = dict[str, Any]
 

@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 
 from tests.unit.driving import collect, counting_ids
-from translation.events import Event, Failed, Finished, FinishReason, ItemEnded, Started, Usage
-from translation.generated import Generated
-from translation.grammar import Grammar
-from translation.json_types import Json
+from translation.parsers.generated_text import Generated
 from translation.parsers.thought import CLOSING, ThoughtReader, after_first, after_last, open_tag
 from translation.parsers.tools import PARSERS
-from translation.profile import DEFAULT_PROFILE, Profile
+from translation.representation.events import Event, Failed, Finished, FinishReason, ItemEnded, Started, Usage
+from translation.representation.grammar import Grammar
+from translation.representation.json_types import Json
+from translation.representation.profile import DEFAULT_PROFILE, Profile
 
 WEATHER: Json = {
     "type": "function",

@@ -2,9 +2,9 @@
 
 import pytest
 
-from translation import items
 from translation.errors import ProtocolViolation
-from translation.events import (
+from translation.representation import items
+from translation.representation.events import (
     Annotated,
     Delta,
     Event,
@@ -19,7 +19,7 @@ from translation.events import (
     Progressed,
     Started,
 )
-from translation.grammar import Grammar
+from translation.representation.grammar import Grammar
 
 STARTED = Started("m")
 MESSAGE = ItemStarted(0, items.message("msg_1"))

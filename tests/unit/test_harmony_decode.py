@@ -11,8 +11,8 @@ from tests.unit.driving import collect, counting_ids, decode
 from tests.unit.harmony import marked, real
 from tests.upstream import harmony
 from translation.errors import ProtocolViolation
-from translation.events import Failed, Finished, Usage
-from translation.profile import DEFAULT_PROFILE
+from translation.representation.events import Failed, Finished, Usage
+from translation.representation.profile import DEFAULT_PROFILE
 
 ANSWER = marked("<|channel|>final<|message|>Yes")
 

@@ -7,7 +7,7 @@ import pytest
 from providers.harmony.encoding import Marks
 from providers.harmony.gbnf import BASE, Rules, literal
 from providers.harmony.grammar import Grammar
-from translation.json_types import Json
+from translation.representation.json_types import Json
 
 MARKS = Marks(start=1, channel=2, constrain=3, message=4, end=5, returns=6, call=7)
 

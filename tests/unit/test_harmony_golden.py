@@ -10,8 +10,8 @@ from providers.harmony.reply import HarmonyReply
 from tests.unit.driving import collect, counting_ids, decode
 from tests.unit.golden import check_events, chunks_of, recordings
 from tests.unit.harmony import real
-from translation.events import Finished
-from translation.profile import DEFAULT_PROFILE
+from translation.representation.events import Finished
+from translation.representation.profile import DEFAULT_PROFILE
 
 RECORDINGS = recordings("harmony")
 

@@ -8,10 +8,10 @@ import pytest
 from providers.harmony.asked import asked_of
 from tests.unit.harmony import lower_to_harmony, marked, prompt_of, real
 from translation.errors import InvalidRequest, Unrepresentable
-from translation.json_types import Item, Json
-from translation.loss import Loss
-from translation.profile import DEFAULT_PROFILE, Profile
-from translation.turn import Turn
+from translation.representation.json_types import Item, Json
+from translation.representation.loss import Loss
+from translation.representation.profile import DEFAULT_PROFILE, Profile
+from translation.representation.turn import Turn
 
 WEATHER: Json = {
     "type": "function",

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from providers.harmony.reply import HarmonyReply, Stops
 from tests.unit.driving import collect, counting_ids
 from tests.unit.harmony import events_of, marked, real
-from translation.events import Finished, Started, Usage
-from translation.grammar import Grammar
-from translation.profile import DEFAULT_PROFILE, Profile
+from translation.representation.events import Finished, Started, Usage
+from translation.representation.grammar import Grammar
+from translation.representation.profile import DEFAULT_PROFILE, Profile
 
 A = "<|channel|>analysis<|message|>"
 F = "<|channel|>final<|message|>"

@@ -9,7 +9,7 @@ from providers.harmony.prompt import render
 from providers.harmony.runs import pieces
 from tests.unit.harmony import marked, real
 from translation.errors import InvalidRequest
-from translation.json_types import Json
+from translation.representation.json_types import Json
 
 RUNS: Final = {
     "letters": "a" * 100_000,

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from translation.hygiene.outputs import cut_output, cut_outputs
-from translation.json_types import Item, Json
-from translation.loss import Loss
+from translation.representation.json_types import Item, Json
+from translation.representation.loss import Loss
 
 CUT, LEFT_OUT = [Loss("p", "truncated")], [Loss("p", "media left out")]
 

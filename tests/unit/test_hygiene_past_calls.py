@@ -4,7 +4,7 @@ import pytest
 
 from translation.errors import InvalidRequest
 from translation.hygiene.past_calls import check_relayed, with_own_ids
-from translation.json_types import Item, Json
+from translation.representation.json_types import Item, Json
 
 USER: Item = {"type": "message", "role": "user", "content": []}
 

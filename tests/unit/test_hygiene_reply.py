@@ -7,8 +7,10 @@ import orjson
 import pytest
 
 from tests.unit.driving import collect, counting_ids
-from translation import items
-from translation.events import (
+from translation.hygiene.reply import ReplyTidier
+from translation.parsers.text_calls import WARNINGS
+from translation.representation import items
+from translation.representation.events import (
     Annotated,
     Delta,
     Event,
@@ -23,12 +25,10 @@ from translation.events import (
     Started,
     Usage,
 )
-from translation.grammar import Grammar
-from translation.hygiene.reply import ReplyTidier
-from translation.json_types import Item, Json
-from translation.profile import Profile
-from translation.text_calls import WARNINGS
-from translation.turn import Turn
+from translation.representation.grammar import Grammar
+from translation.representation.json_types import Item, Json
+from translation.representation.profile import Profile
+from translation.representation.turn import Turn
 
 STARTED, CALLED, STOPPED = Started("m"), Finished("tool_calls"), Finished("stop")
 OBJECT = '{"a":1}'

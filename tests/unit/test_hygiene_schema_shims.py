@@ -6,9 +6,9 @@ import pytest
 
 from translation.errors import Unrepresentable
 from translation.hygiene.schema_shims import shimmed
-from translation.json_types import Json
-from translation.loss import Loss
-from translation.profile import SchemaShim
+from translation.representation.json_types import Json
+from translation.representation.loss import Loss
+from translation.representation.profile import SchemaShim
 
 SCHEMAS: dict[str, tuple[SchemaShim, Json, Json]] = {
     "an empty required": (

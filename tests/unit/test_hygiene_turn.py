@@ -3,10 +3,10 @@
 from typing import Any
 
 from translation.hygiene.turn import tidied
-from translation.json_types import Item
-from translation.loss import Loss
-from translation.profile import DEFAULT_PROFILE, Profile
-from translation.turn import Turn
+from translation.representation.json_types import Item
+from translation.representation.loss import Loss
+from translation.representation.profile import DEFAULT_PROFILE, Profile
+from translation.representation.turn import Turn
 
 ITEMS: list[Item] = [
     {"type": "function_call", "call_id": "", "name": "f", "arguments": "{}"},

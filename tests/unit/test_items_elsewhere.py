@@ -10,7 +10,7 @@ import pytest
 from providers.config import KINDS
 from tests.unit.golden import GOLDEN
 from tests.unit.saying import ANSWERS, FAILED, TARGETS, Gateway, sent
-from translation.json_types import Item, Json
+from translation.representation.json_types import Item, Json
 
 HI: Item = {"type": "message", "role": "user", "content": "Hi"}
 GO_ON: Item = {"type": "message", "role": "user", "content": "Go on."}

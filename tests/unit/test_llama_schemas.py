@@ -11,8 +11,8 @@ from providers.profiles import profile_for
 from providers.registry import build
 from tests.unit.fake_engine import message
 from translation.errors import InvalidRequest
-from translation.loss import Loss
-from translation.turn import Turn
+from translation.representation.loss import Loss
+from translation.representation.turn import Turn
 
 Json = dict[str, Any]
 

@@ -19,8 +19,8 @@ from providers.registry import build
 from tests.unit.golden import GOLDEN, check_pieces, recordings
 from tests.upstream import Drip, Reply, ScriptedUpstream
 from tests.upstream.builders import SSE, json_reply
-from translation.profile import DEFAULT_PROFILE
-from translation.turn import Turn
+from translation.representation.profile import DEFAULT_PROFILE
+from translation.representation.turn import Turn
 
 COMPLETIONS = recordings("completion")
 NAMED: dict[str, type[errors.ProviderError]] = {

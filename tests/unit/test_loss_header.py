@@ -3,7 +3,7 @@
 import pytest
 
 from gateway.loss_header import loss_header, warned_calls, warnings_of
-from translation.loss import Loss
+from translation.representation.loss import Loss
 
 HEADERS: dict[str, tuple[list[Loss], str]] = {
     "one": ([Loss("seed", "dropped")], "seed=dropped"),

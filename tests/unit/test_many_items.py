@@ -6,12 +6,12 @@ from typing import Final
 
 import pytest
 
-from translation.chat import lower_items as chat
-from translation.json_types import Item, Json
-from translation.loss import Loss
+from translation.chat.lowering import items as chat
 from translation.ollama import lower_items as ollama
-from translation.pairs import Pairs
-from translation.profile import DEFAULT_PROFILE, Profile
+from translation.representation.json_types import Item, Json
+from translation.representation.loss import Loss
+from translation.representation.profile import DEFAULT_PROFILE, Profile
+from translation.tools.call_pairs import Pairs
 
 Lower = Callable[[str | None, Sequence[Item], Profile, list[Loss]], list[Json]]
 

@@ -4,7 +4,7 @@ import pytest
 
 from tests.unit.driving import every_split
 from translation.errors import ProtocolViolation
-from translation.ndjson import LineDecoder
+from translation.framing.ndjson import LineDecoder
 
 WIRE = b'\xef\xbb\xbf{"a":1}\n\r\n {"b":"\xc3\xbc"}\r\n{"c":3}\n'
 LINES = [b'{"a":1}', '{"b":"ü"}'.encode(), b'{"c":3}']

@@ -12,12 +12,12 @@ from tests.unit.driving import collect, counting_ids, decode, every_split
 from tests.unit.golden import GOLDEN, check_events
 from tests.upstream.ollama import COUNTS, call, chunk, last, line
 from translation.errors import ProtocolViolation
-from translation.events import Delta, Event, Failed, Finished, ItemEnded, Started, Usage
-from translation.grammar import Grammar
-from translation.json_types import Item
-from translation.ndjson import LineDecoder
+from translation.framing.ndjson import LineDecoder
 from translation.ollama.decode import OllamaDecoder
-from translation.profile import DEFAULT_PROFILE, Profile
+from translation.representation.events import Delta, Event, Failed, Finished, ItemEnded, Started, Usage
+from translation.representation.grammar import Grammar
+from translation.representation.json_types import Item
+from translation.representation.profile import DEFAULT_PROFILE, Profile
 
 RECORDINGS = sorted((GOLDEN / "ollama").glob("*.ndjson"))
 ANSWERS = sorted((GOLDEN / "ollama").glob("*.json"))

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from translation.errors import InvalidRequest, Unrepresentable
-from translation.json_types import Json
 from translation.ollama.lower import lower
-from translation.profile import DEFAULT_PROFILE, Profile
-from translation.turn import Turn
+from translation.representation.json_types import Json
+from translation.representation.profile import DEFAULT_PROFILE, Profile
+from translation.representation.turn import Turn
 
 USER = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "hi"}]}
 TURN = Turn(model="qwen3:8b", items=[USER], stream=False)

@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from translation.errors import InvalidRequest, Unrepresentable
-from translation.json_types import Item, Json
-from translation.loss import Loss
 from translation.ollama.lower_items import lower_items
 from translation.ollama.lower_parts import lower_parts
-from translation.profile import DEFAULT_PROFILE, Profile
+from translation.representation.json_types import Item, Json
+from translation.representation.loss import Loss
+from translation.representation.profile import DEFAULT_PROFILE, Profile
 
 PIXEL = "data:image/png;base64,iVBORw0KGgo="
 BASE64 = "iVBORw0KGgo="

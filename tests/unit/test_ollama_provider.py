@@ -15,9 +15,9 @@ from providers.registry import build
 from tests.upstream import Hang, Reply, ScriptedUpstream, error_reply, json_reply
 from tests.upstream.ollama import ollama_error, ollama_lines, ollama_shown, ollama_tags, ollama_text
 from translation.errors import Unrepresentable
-from translation.events import Event, Failed, Finished
-from translation.profile import DEFAULT_PROFILE, Profile
-from translation.turn import Turn
+from translation.representation.events import Event, Failed, Finished
+from translation.representation.profile import DEFAULT_PROFILE, Profile
+from translation.representation.turn import Turn
 
 PIXEL = "data:image/png;base64,iVBORw0KGgo="
 SEEN = {"type": "message", "role": "user", "content": [{"type": "input_image", "image_url": PIXEL}]}

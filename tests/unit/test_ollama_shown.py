@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from translation.ollama.shown import Shown, read_shown
+from translation.ollama.model_details import Shown, read_shown
 
 FACTS: dict[str, tuple[Any, int | None]] = {
     "by the name of the architecture": (

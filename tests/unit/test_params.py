@@ -5,7 +5,7 @@ import pytest
 from gateway.endpoints import CHAT, RESPONSES
 from gateway.params import ClientParams
 from translation.errors import InvalidRequest
-from translation.json_types import Json
+from translation.representation.json_types import Json
 
 TOOL: Json = {"type": "function", "name": "f"}
 ASKING: list[Json] = [{"role": "user", "content": "a"}, {"role": "user", "content": "b"}]

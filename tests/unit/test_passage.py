@@ -15,14 +15,14 @@ from gateway.outlet import Outlet
 from gateway.passage import passage
 from providers.core import CORE
 from tests.unit.chat_chunks import chunk, said
-from translation import sse
-from translation.chat.passing import Passing
-from translation.chat.relay import ChatRelay
-from translation.chat.text_run import TextRun
-from translation.events import Delta, ItemStarted, PartStarted, Started
+from translation.chat.delta_run import TextRun
+from translation.chat.relay_template import Passing
+from translation.chat.relaying.relay import ChatRelay
+from translation.framing import sse
+from translation.representation.events import Delta, ItemStarted, PartStarted, Started
+from translation.responses.delta_template import Retelling
 from translation.responses.encode import ResponsesEncoder
 from translation.responses.resource import new_response
-from translation.responses.retelling import Retelling
 
 WAYS = [
     pytest.param(python_passage, id="python"),

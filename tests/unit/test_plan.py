@@ -11,7 +11,7 @@ from providers.base import Dialect
 from providers.registry import CAPABILITIES
 from tests.unit.routing import Recorder, resolver
 from translation.errors import Unrepresentable
-from translation.loss import Loss
+from translation.representation.loss import Loss
 
 Json = dict[str, Any]
 

@@ -11,10 +11,10 @@ from gateway.endpoints import CHAT
 from providers.base import Capabilities
 from providers.registry import CAPABILITIES
 from tests.unit.routing import Recorder, resolver
-from translation.chat.relay_request import asks_plainly
+from translation.chat.relaying.request import asks_plainly
 from translation.errors import InvalidRequest
 from translation.hygiene.relayed import CallRules
-from translation.turn import SHARED
+from translation.representation.turn import SHARED
 
 Json = dict[str, Any]
 

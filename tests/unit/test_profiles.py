@@ -6,7 +6,7 @@ import pytest
 
 from providers.config import KINDS
 from providers.profiles import FAMILIES, PROFILES, profile_for
-from translation.profile import DEFAULT_PROFILE, Profile
+from translation.representation.profile import DEFAULT_PROFILE, Profile
 
 
 def test_every_type_of_upstream_has_a_profile() -> None:

@@ -9,9 +9,9 @@ from tests.unit.driving import collect, counting_ids, decode
 from tests.unit.golden import check_events, chunks_of, recordings
 from tests.unit.responses_order import check_order, read_stream
 from tests.unit.responses_streams import CITATION, LOGPROB, SEARCH, STREAMS
-from translation import items
 from translation.errors import ProtocolViolation
-from translation.events import (
+from translation.representation import items
+from translation.representation.events import (
     Annotated,
     Delta,
     Event,
@@ -26,7 +26,7 @@ from translation.events import (
     Started,
     Usage,
 )
-from translation.json_types import Item, Json
+from translation.representation.json_types import Item, Json
 from translation.responses.decode import ResponsesDecoder
 from translation.responses.encode import ResponsesEncoder
 from translation.responses.resource import new_response

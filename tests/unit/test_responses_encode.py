@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from tests.unit.responses_order import accumulate, check_order, check_types, read_stream
 from tests.unit.responses_streams import LOGPROB, STREAMS, message
-from translation import items
-from translation.events import (
+from translation.representation import items
+from translation.representation.events import (
     Delta,
     Event,
     Failed,
@@ -23,7 +23,7 @@ from translation.events import (
     PartStarted,
     Started,
 )
-from translation.grammar import Grammar
+from translation.representation.grammar import Grammar
 from translation.responses.encode import _WRITERS, ResponsesEncoder
 from translation.responses.resource import new_response
 from translation.responses.snapshot import Snapshot

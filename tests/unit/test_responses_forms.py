@@ -8,7 +8,7 @@ from tests.unit.driving import counting_ids
 from tests.unit.responses_order import check_stream
 from tests.upstream.builders import message_item, response_snapshot
 from translation.errors import ProtocolViolation
-from translation.responses.forms import stream_of
+from translation.responses.relaying.whole_response import stream_of
 
 Json = dict[str, Any]
 

@@ -9,7 +9,7 @@ from tests.unit.driving import counting_ids
 from tests.unit.golden import chunks_of, recordings
 from tests.unit.responses_order import check_response, check_stream
 from translation.chat.decode import ChatDecoder
-from translation.profile import DEFAULT_PROFILE
+from translation.representation.profile import DEFAULT_PROFILE
 from translation.responses.decode import ResponsesDecoder
 from translation.responses.encode import ResponsesEncoder
 from translation.responses.resource import new_response

@@ -6,10 +6,10 @@ import orjson
 import pytest
 
 from translation.errors import InvalidRequest, Unrepresentable
-from translation.loss import Loss
+from translation.representation.loss import Loss
+from translation.representation.turn import Turn
 from translation.responses.lift import lift
-from translation.responses.schema import FIELDS, validate
-from translation.turn import Turn
+from translation.responses.schema.request import FIELDS, validate
 
 Json = dict[str, Any]
 

@@ -5,12 +5,11 @@ from typing import Any
 import pytest
 
 from translation.errors import Unrepresentable
-from translation.json_types import Item, Json
-from translation.loss import Loss
-from translation.lowered import Lowered
-from translation.profile import DEFAULT_PROFILE, Profile
+from translation.representation.json_types import Item, Json
+from translation.representation.loss import Loss
+from translation.representation.profile import DEFAULT_PROFILE, Profile
+from translation.representation.turn import Lowered, Turn
 from translation.responses.lower import lower
-from translation.turn import Turn
 
 USER: Item = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "hi"}]}
 FUNCTION: Json = {"type": "function", "name": "f", "parameters": {"type": "object"}, "strict": True}

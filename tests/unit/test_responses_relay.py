@@ -8,11 +8,11 @@ import pytest
 from tests.unit.driving import every_split
 from tests.unit.golden import recordings
 from tests.unit.responses_order import check_types, read_stream
-from translation import sse
 from translation.errors import ProtocolViolation
-from translation.events import Failed, Usage
-from translation.json_types import Json
-from translation.responses.relay import ResponsesRelay, failure_of, relay_response
+from translation.framing import sse
+from translation.representation.events import Failed, Usage
+from translation.representation.json_types import Json
+from translation.responses.relaying.relay import ResponsesRelay, failure_of, relay_response
 from translation.responses.resource import new_response
 
 HEAD = new_response({"model": "up", "input": "hi"}, response_id="resp_up", created_at=100, model="up")

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from translation.loss import Loss
-from translation.profile import DEFAULT_PROFILE, Profile
-from translation.responses.relay_request import relay_body
+from translation.representation.loss import Loss
+from translation.representation.profile import DEFAULT_PROFILE, Profile
+from translation.responses.relaying.request import relay_body
 
 Json = dict[str, Any]
 

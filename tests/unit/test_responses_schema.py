@@ -10,7 +10,7 @@ from openai.types.responses.response_input_item_param import ResponseInputItemPa
 from openai.types.responses.tool_param import ToolParam
 
 from translation.errors import InvalidRequest
-from translation.responses.schema import FIELDS, REQUEST_SCHEMA, validate
+from translation.responses.schema.request import FIELDS, REQUEST_SCHEMA, validate
 
 Json = dict[str, Any]
 

@@ -6,11 +6,12 @@ import orjson
 import pytest
 
 from tests.unit.responses_order import read_stream
-from translation import items, sse
-from translation.events import Event, Failed, Finished, ItemEnded, ItemStarted, Started
-from translation.json_types import Item, Json
+from translation.framing import sse
+from translation.representation import items
+from translation.representation.events import Event, Failed, Finished, ItemEnded, ItemStarted, Started
+from translation.representation.json_types import Item, Json
 from translation.responses.encode import ResponsesEncoder
-from translation.responses.relay import ResponsesRelay, relay_response
+from translation.responses.relaying.relay import ResponsesRelay, relay_response
 from translation.responses.resource import new_response
 from translation.responses.snapshot import Snapshot
 

@@ -7,8 +7,8 @@ from openai.types.responses.response_error import ResponseError
 
 from tests.unit.responses_order import check_response
 from tests.unit.responses_streams import STREAMS, USAGE, message
-from translation import items
-from translation.events import (
+from translation.representation import items
+from translation.representation.events import (
     Delta,
     Event,
     Failed,

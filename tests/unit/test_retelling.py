@@ -4,9 +4,9 @@ import orjson
 import pytest
 
 from tests.unit.chat_chunks import said
-from translation import sse
-from translation.chat.text_run import TextRun
-from translation.events import Delta, Event, ItemStarted, PartStarted, Started
+from translation.chat.delta_run import TextRun
+from translation.framing import sse
+from translation.representation.events import Delta, Event, ItemStarted, PartStarted, Started
 from translation.responses.encode import ResponsesEncoder
 from translation.responses.resource import new_response
 

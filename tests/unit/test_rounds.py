@@ -2,8 +2,8 @@ from typing import Any
 
 import pytest
 
-from translation.json_types import Item
-from translation.rounds import is_summary, is_users, parted, rounds, trimmed
+from translation.hygiene.rounds import is_summary, is_users, parted, rounds, trimmed
+from translation.representation.json_types import Item
 
 
 def said(role: str, text: str = "a") -> Item:

@@ -3,7 +3,7 @@
 import pytest
 
 from providers.rpc_status import meant_status, wait_headers
-from translation.json_types import Json
+from translation.representation.json_types import Json
 
 KEY = {"details": [{"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "API_KEY_INVALID"}]}
 ELSE = {"details": [7, {"reason": "BILLING_DISABLED"}]}

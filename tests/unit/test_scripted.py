@@ -9,10 +9,10 @@ from providers.config import ProviderConfig
 from providers.profiles import PROFILES
 from providers.scripted import ScriptedProvider
 from translation.errors import Unrepresentable
-from translation.events import Delta, Event, Finished, ItemEnded, ItemStarted, Started, Usage
-from translation.grammar import Grammar
-from translation.json_types import Item, Json
-from translation.turn import Turn
+from translation.representation.events import Delta, Event, Finished, ItemEnded, ItemStarted, Started, Usage
+from translation.representation.grammar import Grammar
+from translation.representation.json_types import Item, Json
+from translation.representation.turn import Turn
 
 PROVIDER = ScriptedProvider("demo", ProviderConfig(type="scripted"))
 

@@ -11,7 +11,7 @@ from gateway.config_file import ConfigError
 from gateway.model_config import ModelConfig
 from gateway.settings import Server, Settings, load, parse
 from providers.base import Capabilities
-from translation.profile import Profile
+from translation.representation.profile import Profile
 
 ENVIRON = {"KEY": "k-1", "OTHER": "k-2", "PORT": "9000", "EMPTY": ""}
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from translation import sse
 from translation.errors import ProtocolViolation
-from translation.sse import Frame, FrameDecoder
+from translation.framing import sse
+from translation.framing.sse import Frame, FrameDecoder
 
 
 def frames_of(reads: list[bytes]) -> list[tuple[str | None, bytes]]:

@@ -1,6 +1,6 @@
-"""translation/chat/stored.py"""
+"""translation/chat/forms.py"""
 
-from translation.chat.stored import stored_message
+from translation.chat.forms import stored_message
 
 
 def test_text_stays_text() -> None:

@@ -9,7 +9,7 @@ import pytest
 from gateway.errors import StoreUnavailable
 from gateway.settings import Store
 from gateway.sweeper import sweeping
-from translation.json_types import Json
+from translation.representation.json_types import Json
 
 WAIT_S = 10.0
 

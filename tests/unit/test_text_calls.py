@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.driving import collect, counting_ids
-from translation.events import Delta, Event, Failed, Finished, ItemStarted, Noted, Started
-from translation.grammar import Grammar
-from translation.json_types import Json
+from translation.parsers.text_calls import Dropped, TextCalls
 from translation.parsers.tools import PARSERS, Said, Text
-from translation.text_calls import Dropped, TextCalls
-from translation.writer import ItemWriter
+from translation.representation.events import Delta, Event, Failed, Finished, ItemStarted, Noted, Started
+from translation.representation.grammar import Grammar
+from translation.representation.json_types import Json
+from translation.representation.writer import ItemWriter
 
 FLAT: Json = {
     "type": "function",

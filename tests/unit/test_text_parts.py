@@ -1,9 +1,9 @@
-"""translation/text_parts.py"""
+"""translation/lowering/text_parts.py"""
 
 import pytest
 
 from translation.errors import Unrepresentable
-from translation.text_parts import texts_of_parts
+from translation.lowering.text_parts import texts_of_parts
 
 
 def test_text_is_text_in_every_type_of_part() -> None:

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from tests.unit.chat_chunks import chunk, said
 from tests.unit.driving import counting_ids
 from translation.chat.decode import ChatDecoder
-from translation.chat.text_run import TextRun
-from translation.events import Delta, Event
-from translation.json_types import Json
-from translation.sse import FrameDecoder, data
+from translation.chat.delta_run import TextRun
+from translation.framing.sse import FrameDecoder, data
+from translation.representation.events import Delta, Event
+from translation.representation.json_types import Json
 
 
 def run_of(payload: bytes, text: str) -> TextRun:

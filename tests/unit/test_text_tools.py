@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 
 from tests.unit.tool_texts import told
-from translation.chat.lower import lower
-from translation.chat.text_formats import FORMATS
-from translation.chat.text_tools import as_text
+from translation.chat.lowering.lower import lower
+from translation.chat.lowering.text_formats import FORMATS
+from translation.chat.lowering.text_tools import as_text
 from translation.errors import Unrepresentable
-from translation.json_types import Json
 from translation.parsers.tools import PARSERS
-from translation.profile import DEFAULT_PROFILE, Profile
-from translation.turn import Turn
+from translation.representation.json_types import Json
+from translation.representation.profile import DEFAULT_PROFILE, Profile
+from translation.representation.turn import Turn
 
 PARAMETERS: Json = {"type": "object", "properties": {"city": {"type": "string"}}}
 WEATHER: Json = {

@@ -2,8 +2,8 @@
 
 import pytest
 
-from translation.json_types import Item
-from translation.thoughts import is_mark
+from translation.lowering.past_reasoning import is_mark
+from translation.representation.json_types import Item
 
 BARE: Item = {"type": "reasoning", "summary": []}
 MARK = {"type": "gemini.text", "thought": False, "signature": "s"}

@@ -8,11 +8,11 @@ import orjson
 import pytest
 
 from translation.errors import InvalidRequest
-from translation.json_types import Json
-from translation.loss import Loss
+from translation.representation.json_types import Json
+from translation.representation.loss import Loss
+from translation.representation.turn import Turn
 from translation.tools import schemas
 from translation.tools.bridge import Bridged, bridge
-from translation.turn import Turn
 
 FUNCTION: Json = {"type": "function", "name": "get_weather", "parameters": {"type": "object"}, "strict": True}
 CUSTOM: Json = {"type": "custom", "name": "exec", "description": "Runs code."}

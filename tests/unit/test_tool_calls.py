@@ -12,8 +12,8 @@ from providers.instances import minimal_instance
 from tests.unit.driving import counting_ids, decode
 from tests.unit.responses_order import check_stream
 from translation.chat.decode import ChatDecoder
-from translation.collect import Collector
-from translation.events import (
+from translation.representation.collector import Collector
+from translation.representation.events import (
     Delta,
     Event,
     Failed,
@@ -26,15 +26,15 @@ from translation.events import (
     Started,
     Usage,
 )
-from translation.grammar import Grammar
-from translation.items import function_call
-from translation.json_types import Item, Json
+from translation.representation.grammar import Grammar
+from translation.representation.items import function_call
+from translation.representation.json_types import Item, Json
+from translation.representation.turn import Turn
 from translation.responses.encode import ResponsesEncoder
 from translation.responses.resource import new_response
 from translation.tools.bridge import bridge
 from translation.tools.calls import Calls
 from translation.tools.kinds import KINDS
-from translation.turn import Turn
 
 TOOLS: list[Json] = [
     {"type": "function", "name": "get_weather"},

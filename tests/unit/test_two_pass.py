@@ -9,9 +9,9 @@ from providers.engines.exchange import generated
 from providers.errors import ContextLengthExceeded, UpstreamBroken, UpstreamTimeout
 from tests.unit.asking_engines import ANSWER, BRIDGE, PROFILE, PROMPT, THOUGHT, WORDS, ask, limited
 from tests.unit.fake_engine import END_TEXT, FakeEngine, message
-from translation.events import Started, Usage
-from translation.profile import Profile
-from translation.turn import Turn
+from translation.representation.events import Started, Usage
+from translation.representation.profile import Profile
+from translation.representation.turn import Turn
 
 
 async def test_a_thought_and_its_answer_are_two_runs() -> None:

@@ -6,8 +6,8 @@ import pytest
 
 from tests.unit.asking_engines import ANSWER, CALL, PROMPT, THOUGHT, WEATHER, WORDS, ask, limited
 from tests.unit.fake_engine import FakeEngine
-from translation.events import Failed
-from translation.profile import Profile
+from translation.representation.events import Failed
+from translation.representation.profile import Profile
 
 
 async def test_calls_are_read_out_of_the_answer() -> None:

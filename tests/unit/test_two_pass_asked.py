@@ -12,9 +12,9 @@ from providers.engines.guides import structural_tag
 from tests.unit.asking_engines import WEATHER
 from tests.unit.fake_engine import message
 from translation.errors import InvalidRequest, Unrepresentable
-from translation.loss import Loss
-from translation.profile import Profile
-from translation.turn import Turn
+from translation.representation.loss import Loss
+from translation.representation.profile import Profile
+from translation.representation.turn import Turn
 
 TWO = Profile(two_pass="on", tool_parser="hermes", max_thinking_tokens=160, thinking_switch="chat_template_kwargs")
 ONE = replace(TWO, two_pass="off")

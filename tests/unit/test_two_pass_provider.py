@@ -14,8 +14,8 @@ from tests.unit.fake_engine import message
 from tests.upstream import ScriptedUpstream
 from tests.upstream.builders import chat_text, json_reply
 from translation.errors import Unrepresentable
-from translation.loss import Loss
-from translation.turn import Turn
+from translation.representation.loss import Loss
+from translation.representation.turn import Turn
 
 Json = dict[str, Any]
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from translation.urls import file_name_in
+from translation.lowering.media import file_name_in
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from gateway.resolve import Route
 from gateway.views import Keeping, asked, keeping, shown
 from providers.base import Capabilities
 from translation.errors import InvalidRequest
-from translation.profile import Profile
+from translation.representation.profile import Profile
 
 Json = dict[str, Any]
 BODY: Json = {"model": "m", "input": "a"}

@@ -18,8 +18,8 @@ from providers.vllm_inprocess.provider import VllmProvider
 from providers.vllm_inprocess.starting import started
 from tests.unit.vllm_fakes import AsyncLLM, VLLMClientError, library
 from translation.errors import Unrepresentable
-from translation.profile import DEFAULT_PROFILE
-from translation.turn import Turn
+from translation.representation.profile import DEFAULT_PROFILE
+from translation.representation.turn import Turn
 
 CONFIG = ProviderConfig.model_validate({"type": "vllm_inprocess", "model": "some/model"})
 DEADLINE_S = 10.0

@@ -8,7 +8,7 @@ import pytest
 from gateway.errors import NotJson, ShuttingDown
 from gateway.websocket.events import create_of, error_event, lane_of, messages, steer_refused, type_of, with_headers
 from translation.errors import InvalidRequest
-from translation.sse import DONE, KEEP_ALIVE, encode
+from translation.framing.sse import DONE, KEEP_ALIVE, encode
 
 
 def test_the_body_of_a_create_event_is_that_of_a_request_for_a_stream() -> None:

@@ -15,9 +15,9 @@ from providers.wire import WireProvider
 from tests.unit.driving import collect
 from tests.upstream.builders import CHAT_USAGE, DONE, chat_chunk, data_frame, dump, text_chunks, whole_chat
 from tests.upstream.faults import CHAT, RESPONSES, TEXT
-from translation.events import Delta, Event, Failed, Finished
-from translation.profile import DEFAULT_PROFILE, Profile
-from translation.turn import Turn
+from translation.representation.events import Delta, Event, Failed, Finished
+from translation.representation.profile import DEFAULT_PROFILE, Profile
+from translation.representation.turn import Turn
 
 SSE, JSON = "text/event-stream; charset=utf-8", "application/json"
 URL = "http://engine.internal:8000/v1"

@@ -10,14 +10,14 @@ from gateway.wires import RelayedWire, TranslatedWire, has_content, relay_whole
 from providers.base import Batch
 from providers.errors import UpstreamBroken
 from tests.unit.chat_replies import text
-from translation import sse
 from translation.chat.encode import ChatEncoder
-from translation.chat.relay import ChatRelay
+from translation.chat.relaying.relay import ChatRelay
 from translation.errors import ProtocolViolation
-from translation.events import Event, Failed, Finished, Noted, Opaque, Started
-from translation.json_types import Json
-from translation.loss import Loss
-from translation.responses.relay import ResponsesRelay
+from translation.framing import sse
+from translation.representation.events import Event, Failed, Finished, Noted, Opaque, Started
+from translation.representation.json_types import Json
+from translation.representation.loss import Loss
+from translation.responses.relaying.relay import ResponsesRelay
 from translation.responses.resource import new_response
 
 BOTH = frozenset({"reasoning", "reasoning_content"})

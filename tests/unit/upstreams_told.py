@@ -19,11 +19,10 @@ from providers.registry import CAPABILITIES
 from providers.spoken import SPOKEN
 from tests.unit.harmony import lower_to_harmony, real
 from tests.unit.routing import Recorder
-from translation.json_types import Json
-from translation.loss import Loss
-from translation.lowered import Lowered
-from translation.profile import Profile
-from translation.turn import Turn
+from translation.representation.json_types import Json
+from translation.representation.loss import Loss
+from translation.representation.profile import Profile
+from translation.representation.turn import Lowered, Turn
 
 ENDPOINTS: dict[Dialect, Endpoint] = {"chat": CHAT, "responses": RESPONSES}
 

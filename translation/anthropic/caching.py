@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from translation.json_types import Json
-from translation.loss import Loss
+from translation.representation.json_types import Json
+from translation.representation.loss import Loss
 
 
 def mark_for_caching(body: Json, sampling: Mapping[str, Any], losses: list[Loss]) -> None:

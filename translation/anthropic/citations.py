@@ -6,7 +6,7 @@ https://docs.claude.com/en/docs/build-with-claude/citations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from translation.json_types import Json
+from translation.representation.json_types import Json
 
 
 def annotation_of(citation: Any, start: int, end: int) -> Json | None:

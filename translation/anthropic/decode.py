@@ -11,16 +11,15 @@ from translation.anthropic.failures import failure_in
 from translation.anthropic.searches import NAME as SEARCH
 from translation.anthropic.searches import SearchReader
 from translation.anthropic.usage import read_usage
-from translation.call_arguments import arguments_text
-from translation.call_ids import CallIds
-from translation.chunks import ChunkDecoder
+from translation.decoding.chunks import ChunkDecoder
 from translation.errors import ProtocolViolation
-from translation.events import Event, Failed, FinishReason, ItemStatus, Noted, Opaque, Started, Usage
-from translation.ids import NewId
-from translation.items import reasoning, reasoning_text, summary_text
-from translation.json_types import Item, Json
-from translation.profile import DEFAULT_PROFILE, Profile
-from translation.writer import ItemWriter
+from translation.representation.events import Event, Failed, FinishReason, ItemStatus, Noted, Opaque, Started, Usage
+from translation.representation.items import NewId, reasoning, reasoning_text, summary_text
+from translation.representation.json_types import Item, Json
+from translation.representation.profile import DEFAULT_PROFILE, Profile
+from translation.representation.writer import ItemWriter
+from translation.tools.arguments import arguments_text
+from translation.tools.call_ids import CallIds
 
 STOP_REASONS: Final[dict[str, FinishReason]] = {
     "end_turn": "stop",

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from translation.json_types import Item, Json
+from translation.representation.json_types import Item, Json
 
 _PREFIX: Final = "anthropic."
 

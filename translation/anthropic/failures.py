@@ -2,8 +2,8 @@
 
 from typing import Any, Final
 
-from translation.events import Failed
-from translation.overflow import is_context_overflow
+from translation.decoding.overflow import is_context_overflow
+from translation.representation.events import Failed
 
 _CODES: Final = {
     "authentication_error": "upstream_unauthorized",

@@ -10,11 +10,10 @@ from translation.anthropic.lower_tools import is_forced, lower_tools
 from translation.anthropic.schemas import closed
 from translation.anthropic.thinking import is_budgeted, is_older, is_sampled, lower_thinking
 from translation.errors import InvalidRequest, Unrepresentable
-from translation.json_types import Json
-from translation.loss import Loss
-from translation.lowered import Lowered
-from translation.profile import Profile
-from translation.turn import Turn
+from translation.representation.json_types import Json
+from translation.representation.loss import Loss
+from translation.representation.profile import Profile
+from translation.representation.turn import Lowered, Turn
 
 _WORDLESS: Final = ("presence_penalty", "frequency_penalty", "seed", "metadata", "store")
 """Parameters the API has no word for, and an answer survives without."""

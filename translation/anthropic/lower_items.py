@@ -6,16 +6,16 @@ from typing import Final, NamedTuple
 
 from translation.anthropic.details import THINKING, blocks_of
 from translation.anthropic.lower_parts import lower_parts, text_blocks
-from translation.call_arguments import arguments_object
-from translation.call_ids import CallIds
 from translation.errors import Unrepresentable
-from translation.json_types import Item, Json
-from translation.loss import Loss
-from translation.pairs import Pairs
-from translation.profile import Profile
-from translation.text_parts import texts_of_parts
-from translation.thoughts import is_mark, text_of
-from translation.unsaid import UNSUCCESSFUL, unsaid_of_messages, unsaid_of_output
+from translation.lowering.past_reasoning import is_mark, text_of
+from translation.lowering.text_parts import texts_of_parts
+from translation.lowering.unsupported import UNSUCCESSFUL, unsaid_of_messages, unsaid_of_output
+from translation.representation.json_types import Item, Json
+from translation.representation.loss import Loss
+from translation.representation.profile import Profile
+from translation.tools.arguments import arguments_object
+from translation.tools.call_ids import CallIds
+from translation.tools.call_pairs import Pairs
 
 _NOT_IN_IDS: Final = re.compile(r"[^a-zA-Z0-9_-]")
 

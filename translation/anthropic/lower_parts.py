@@ -3,12 +3,11 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from translation.data_urls import media_in, text_in
 from translation.errors import InvalidRequest, Unrepresentable
-from translation.json_types import Json
-from translation.loss import Loss
-from translation.text_parts import TEXTS, text_of_part
-from translation.urls import file_name_in
+from translation.lowering.media import file_name_in, media_in, text_in
+from translation.lowering.text_parts import TEXTS, text_of_part
+from translation.representation.json_types import Json
+from translation.representation.loss import Loss
 
 _IMAGES: Final = frozenset({"image/gif", "image/jpeg", "image/png", "image/webp"})
 

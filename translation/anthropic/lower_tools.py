@@ -6,10 +6,10 @@ from typing import Final
 from translation.anthropic.schemas import closed
 from translation.anthropic.tool_schemas import object_schema
 from translation.errors import InvalidRequest, Unrepresentable
-from translation.json_types import Json
-from translation.loss import Loss
-from translation.tools.allowed import allowed_tools, is_meant
-from translation.tools.naming import function_name
+from translation.representation.json_types import Json
+from translation.representation.loss import Loss
+from translation.tools.choice import allowed_tools, is_meant
+from translation.tools.names import function_name
 
 _LONGEST_NAME: Final = 128
 

@@ -6,8 +6,8 @@ from typing import Any, Final
 import orjson
 
 from translation.errors import Unrepresentable
-from translation.json_types import Json
-from translation.loss import Loss
+from translation.representation.json_types import Json
+from translation.representation.loss import Loss
 
 _LIMITS: Final = (
     "minimum",

@@ -5,10 +5,10 @@ from typing import Any, Final
 import orjson
 
 from translation.anthropic.details import detail_of
-from translation.events import Event, ItemEnded, Progressed
-from translation.ids import NewId
-from translation.json_types import Item, Json
-from translation.writer import ItemWriter
+from translation.representation.events import Event, ItemEnded, Progressed
+from translation.representation.items import NewId
+from translation.representation.json_types import Item, Json
+from translation.representation.writer import ItemWriter
 
 NAME: Final = "web_search"
 

@@ -8,10 +8,10 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from translation.json_types import Json
-from translation.loss import Loss
-from translation.profile import Profile
-from translation.turn import Turn
+from translation.representation.json_types import Json
+from translation.representation.loss import Loss
+from translation.representation.profile import Profile
+from translation.representation.turn import Turn
 
 MAX_TOKENS: Final = 32_000
 """What an answer may take where nobody says: as much as every model since Claude 3.7 can write."""

@@ -10,8 +10,8 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from translation.errors import Unrepresentable
-from translation.json_types import Json
-from translation.loss import Loss
+from translation.representation.json_types import Json
+from translation.representation.loss import Loss
 
 _CHOICES: Final = ("anyOf", "oneOf")
 

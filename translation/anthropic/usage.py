@@ -2,9 +2,9 @@
 
 from typing import Any, Final
 
-from translation.counts import at_most, read_count
-from translation.events import Usage
-from translation.json_types import Json
+from translation.decoding.usage_counts import at_most, read_count
+from translation.representation.events import Usage
+from translation.representation.json_types import Json
 
 _INPUT: Final = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 

@@ -5,10 +5,10 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from translation.call_ids import CallIds
-from translation.events import Event
-from translation.json_types import Json
-from translation.writer import ItemWriter
+from translation.representation.events import Event
+from translation.representation.json_types import Json
+from translation.representation.writer import ItemWriter
+from translation.tools.call_ids import CallIds
 
 
 class _Fragment(NamedTuple):

@@ -3,15 +3,15 @@
 from collections.abc import Sequence
 
 from translation.chat import reply
-from translation.collect import Collector
-from translation.events import Delta, Event, Failed, ItemStarted, Usage
-from translation.json_types import Item, Json
+from translation.representation.collector import Collector
+from translation.representation.events import Delta, Event, Failed, ItemStarted, Usage
+from translation.representation.json_types import Item, Json
 
 _KEYS: dict[reply.Noun, str] = {"arguments": "function", "input": "custom"}
 
 
 class CompletionCollector:
-    """Collects one turn. Feed it batches that satisfy `translation.grammar`; ask for the `result` after Finished. The
+    """Collects one turn. Feed it batches that satisfy the event grammar; ask for the `result` after Finished. The
     completion has `tool_warnings` where something is wrong with its calls.
 
     With `extensions` the completion has `extensions.reasoning_chunks` (texts) and `extensions.tool_call_chunks` (as

@@ -5,9 +5,9 @@ from typing import TypeAlias, assert_never
 
 import orjson
 
-from translation import sse
 from translation.chat import reply
-from translation.events import (
+from translation.framing import sse
+from translation.representation.events import (
     Annotated,
     Delta,
     Event,
@@ -23,7 +23,7 @@ from translation.events import (
     Started,
     Usage,
 )
-from translation.json_types import Json
+from translation.representation.json_types import Json
 
 _Key: TypeAlias = tuple[int, int | None]
 """The index of an item and of its part."""
@@ -35,7 +35,7 @@ _HOLE = "\x00"
 class ChatEncoder:
     """Writes one stream of `chat.completion.chunk` frames, from the role to `[DONE]`.
 
-    Takes batches that satisfy `translation.grammar`. Nothing is written before there is something to say, so an empty
+    Takes batches that satisfy the event grammar. Nothing is written before there is something to say, so an empty
     return means that the reply may still become an error with a status of its own. Where something is wrong with calls,
     the chunk that ends the turn has `tool_warnings`.
     """

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Final
 
-from translation.events import Failed
-from translation.json_types import Json
-from translation.overflow import is_context_overflow
+from translation.decoding.overflow import is_context_overflow
+from translation.representation.events import Failed
+from translation.representation.json_types import Json
 
 BROKEN: Final = frozenset({"error", "abort", "insufficient_system_resource"})
 """Values of `finish_reason` that say the answer broke off: OpenRouter; vLLM and SGLang; DeepSeek."""

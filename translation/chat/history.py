@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from translation.errors import InvalidRequest, Unrepresentable
-from translation.json_types import Item, Json
-from translation.loss import Loss
+from translation.representation.json_types import Item, Json
+from translation.representation.loss import Loss
 
 _OUTPUTS = {"function_call": "function_call_output", "custom_tool_call": "custom_tool_call_output"}
 

@@ -6,9 +6,9 @@ from typing import Any
 from translation.chat.history import lift_messages
 from translation.chat.schema import FIELDS
 from translation.errors import Unrepresentable
-from translation.json_types import Json
-from translation.loss import Loss
-from translation.turn import SHARED, Turn
+from translation.representation.json_types import Json
+from translation.representation.loss import Loss
+from translation.representation.turn import SHARED, Turn
 
 _SAMPLING = SHARED | {"logprobs", "top_logprobs", "n"}
 

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Final
 
-from translation.items import reasoning_text, summary_text
-from translation.json_types import Item, Json
+from translation.representation.items import reasoning_text, summary_text
+from translation.representation.json_types import Item, Json
 
 _GROWING: Final = {"reasoning.text": "text", "reasoning.summary": "summary"}
 """Type of a detail -> its key that streams in pieces. https://openrouter.ai/docs/use-cases/reasoning-tokens"""

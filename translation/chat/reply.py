@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal, TypeAlias
 
-from translation.channels import CHANNELS
-from translation.events import Failed, Finished, FinishReason, Usage
-from translation.json_types import Item, Json
-from translation.text_calls import WARNINGS
+from translation.parsers.text_calls import WARNINGS
+from translation.representation.channels import CHANNELS
+from translation.representation.events import Failed, Finished, FinishReason, Usage
+from translation.representation.json_types import Item, Json
 
 Noun: TypeAlias = Literal["content", "refusal", "reasoning", "arguments", "input"]
 

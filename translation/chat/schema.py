@@ -7,7 +7,7 @@ from pydantic import Field, Tag, TypeAdapter
 from typing_extensions import TypedDict
 
 from translation.errors import InvalidRequest
-from translation.json_types import Json
+from translation.representation.json_types import Json
 from translation.validation import by_key, check
 
 Metadata = Annotated[

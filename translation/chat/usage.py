@@ -4,9 +4,19 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, Final
 
-from translation.counts import at_most, read_count
-from translation.events import Usage
-from translation.json_types import Json
+from translation.decoding import logprobs
+from translation.decoding.usage_counts import at_most, read_count
+from translation.representation.events import Usage
+from translation.representation.json_types import Json
+
+
+def read_logprobs(choice: Json) -> list[Json] | None:
+    """The tokens of a choice's text in the full Responses form; `None` where none were sent."""
+    reported = choice.get("logprobs")
+    if not isinstance(reported, dict):
+        return None
+    return logprobs.read_logprobs(reported.get("content") or reported.get("refusal"))
+
 
 _PLACES: Final = (
     ("input", "prompt_tokens", None),

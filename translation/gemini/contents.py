@@ -3,19 +3,19 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from translation.call_arguments import arguments_object
 from translation.errors import InvalidRequest, Unrepresentable
 from translation.gemini import details
 from translation.gemini.families import Family
 from translation.gemini.parts import lower_parts
 from translation.gemini.results import result_of
-from translation.json_types import Item, Json
-from translation.loss import Loss
-from translation.pairs import Pairs
-from translation.profile import Profile
-from translation.text_parts import texts_of_parts
-from translation.thoughts import is_mark, text_of
-from translation.unsaid import unsaid_of_messages
+from translation.lowering.past_reasoning import is_mark, text_of
+from translation.lowering.text_parts import texts_of_parts
+from translation.lowering.unsupported import unsaid_of_messages
+from translation.representation.json_types import Item, Json
+from translation.representation.loss import Loss
+from translation.representation.profile import Profile
+from translation.tools.arguments import arguments_object
+from translation.tools.call_pairs import Pairs
 
 _PLACEHOLDER: Final = "skip_thought_signature_validator"
 """For calls that were not made by this family, or whose signature is lost.

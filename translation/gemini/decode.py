@@ -2,21 +2,20 @@
 
 from typing import Final
 
-from translation.call_arguments import arguments_text
-from translation.call_ids import CallIds
-from translation.chunks import ChunkDecoder
+from translation.decoding.chunks import ChunkDecoder
 from translation.errors import ProtocolViolation
-from translation.events import Event, Failed, FinishReason, ItemStatus, Noted, Opaque, Started, Usage
 from translation.gemini import details
 from translation.gemini.failures import BROKEN, blocked, broken_off, failure_in
 from translation.gemini.grounding import citations
 from translation.gemini.logprobs import read_logprobs
 from translation.gemini.usage import read_usage
-from translation.ids import NewId
-from translation.items import reasoning, summary_text
-from translation.json_types import Json
-from translation.profile import DEFAULT_PROFILE, Profile
-from translation.writer import ItemWriter
+from translation.representation.events import Event, Failed, FinishReason, ItemStatus, Noted, Opaque, Started, Usage
+from translation.representation.items import NewId, reasoning, summary_text
+from translation.representation.json_types import Json
+from translation.representation.profile import DEFAULT_PROFILE, Profile
+from translation.representation.writer import ItemWriter
+from translation.tools.arguments import arguments_text
+from translation.tools.call_ids import CallIds
 
 REASONS: Final[dict[str, FinishReason]] = {
     "STOP": "stop",

@@ -10,7 +10,7 @@ Kinds of other upstreams are not ours to read. https://ai.google.dev/gemini-api/
 from collections.abc import Iterator
 from typing import Final
 
-from translation.json_types import Item, Json
+from translation.representation.json_types import Item, Json
 
 CALL: Final = "gemini.call"
 TEXT: Final = "gemini.text"

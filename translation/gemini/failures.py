@@ -2,9 +2,9 @@
 
 from typing import Any, Final
 
-from translation.events import Failed
-from translation.json_types import Json
-from translation.overflow import is_context_overflow
+from translation.decoding.overflow import is_context_overflow
+from translation.representation.events import Failed
+from translation.representation.json_types import Json
 
 _CODES: Final = {
     "DEADLINE_EXCEEDED": "upstream_timeout",

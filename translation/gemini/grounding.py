@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from translation.json_types import Json
+from translation.representation.json_types import Json
 
 
 def citations(candidate: Json, text: str) -> list[Json]:

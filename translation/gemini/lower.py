@@ -11,11 +11,10 @@ from translation.gemini.families import Family, family_of
 from translation.gemini.schemas import reduced
 from translation.gemini.thinking import thinking_config
 from translation.gemini.tools import lower_tools
-from translation.json_types import Json
-from translation.loss import Loss
-from translation.lowered import Lowered
-from translation.profile import Profile
-from translation.turn import Turn
+from translation.representation.json_types import Json
+from translation.representation.loss import Loss
+from translation.representation.profile import Profile
+from translation.representation.turn import Lowered, Turn
 
 _SAMPLING: Final = {
     "temperature": "temperature",

@@ -5,9 +5,9 @@ from typing import Any
 import orjson
 
 from translation.gemini.parts import lower_parts
-from translation.json_types import Item, Json
-from translation.loss import Loss
-from translation.unsaid import UNSUCCESSFUL
+from translation.lowering.unsupported import UNSUCCESSFUL
+from translation.representation.json_types import Item, Json
+from translation.representation.loss import Loss
 
 
 def result_of(item: Item, param: str, losses: list[Loss]) -> tuple[Json, list[Json]]:

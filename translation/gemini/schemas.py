@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from translation.errors import InvalidRequest
-from translation.json_types import Json
-from translation.loss import Loss
+from translation.representation.json_types import Json
+from translation.representation.loss import Loss
 
 _SILENT: Final = frozenset({"$schema", "$comment", "$vocabulary"})
 """Keywords that say nothing about the values."""

@@ -6,9 +6,9 @@ from typing import Final
 
 from translation.errors import InvalidRequest, Unrepresentable
 from translation.gemini.schemas import reduced
-from translation.json_types import Json
-from translation.loss import Loss
-from translation.tools.allowed import allowed_tools, is_meant
+from translation.representation.json_types import Json
+from translation.representation.loss import Loss
+from translation.tools.choice import allowed_tools, is_meant
 
 _NAME: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}")
 

@@ -1,8 +1,8 @@
 """Token counts as Gemini reports them. https://ai.google.dev/api/generate-content#UsageMetadata"""
 
-from translation.counts import at_most, read_count
-from translation.events import Usage
-from translation.json_types import Json
+from translation.decoding.usage_counts import at_most, read_count
+from translation.representation.events import Usage
+from translation.representation.json_types import Json
 
 
 def read_usage(reported: Json, before: Usage | None = None) -> Usage:

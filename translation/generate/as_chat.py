@@ -2,7 +2,7 @@
 
 import orjson
 
-from translation.json_types import Json
+from translation.representation.json_types import Json
 
 _OURS = frozenset({"two_pass", "think_tag", "tool_parser", "max_thinking_tokens", "max_response_tokens"})
 """What a model's profile is told, or a limit that depends on it."""

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 import orjson
 
-from translation import sse
-from translation.events import Event, Failed
+from translation.framing import sse
 from translation.generate.reply import Reply
-from translation.json_types import Json
+from translation.representation.events import Event, Failed
+from translation.representation.json_types import Json
 
 
 class GenerateEncoder:

@@ -5,8 +5,9 @@ from typing import Any, Literal, TypeAlias
 
 import orjson
 
-from translation.channels import CHANNELS
-from translation.events import (
+from translation.parsers.text_calls import PARSE_ERROR, WARNINGS
+from translation.representation.channels import CHANNELS
+from translation.representation.events import (
     Delta,
     Event,
     Failed,
@@ -18,8 +19,7 @@ from translation.events import (
     PartStarted,
     Usage,
 )
-from translation.json_types import Item, Json
-from translation.text_calls import PARSE_ERROR, WARNINGS
+from translation.representation.json_types import Item, Json
 
 _Noun: TypeAlias = Literal["thinking", "response"]
 
@@ -55,7 +55,7 @@ class _Call:
 
 
 class Reply:
-    """One reply in the making. Feed it batches that satisfy `translation.grammar`; read it after Finished or Failed."""
+    """One reply in the making. Feed it batches that satisfy the event grammar; read it after Finished or Failed."""
 
     def __init__(self, model: str) -> None:
         self.failed: Failed | None = None

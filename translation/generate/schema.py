@@ -8,7 +8,7 @@ from pydantic import Discriminator, Field, Tag, TypeAdapter
 from typing_extensions import TypedDict
 
 from translation.errors import Unrepresentable
-from translation.json_types import Json
+from translation.representation.json_types import Json
 from translation.validation import check
 
 _Name = Annotated[str, Field(min_length=1)]

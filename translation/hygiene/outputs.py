@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from translation.hygiene.past_calls import OUTPUTS
-from translation.json_types import Item, Json
-from translation.loss import Loss
+from translation.representation.json_types import Item, Json
+from translation.representation.loss import Loss
 
 MARK: Final = "[truncated]"
 """How a text ends that was cut."""

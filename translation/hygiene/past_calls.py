@@ -4,9 +4,9 @@ from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from translation.call_ids import CallIds
 from translation.errors import InvalidRequest
-from translation.json_types import Item, Json
+from translation.representation.json_types import Item, Json
+from translation.tools.call_ids import CallIds
 
 CALLS: Final = frozenset({"function_call", "custom_tool_call"})
 

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import Final
 
-from translation.call_arguments import MAX_BYTES, fault_in
-from translation.call_ids import CallIds
-from translation.json_types import Json
+from translation.representation.json_types import Json
+from translation.tools.arguments import MAX_BYTES, fault_in
+from translation.tools.call_ids import CallIds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,10 +4,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
-from translation import items
-from translation.call_arguments import fault_in, unfenced
-from translation.call_ids import CallIds
-from translation.events import (
+from translation.hygiene.past_calls import CALLS, ids_in, with_ids_in_details
+from translation.parsers.text_calls import WARNINGS
+from translation.representation import items
+from translation.representation.events import (
     Annotated,
     Delta,
     Event,
@@ -21,12 +21,12 @@ from translation.events import (
     PartStarted,
     Progressed,
 )
-from translation.hygiene.past_calls import CALLS, ids_in, with_ids_in_details
-from translation.ids import NewId
-from translation.json_types import Item
-from translation.profile import Profile
-from translation.text_calls import WARNINGS
-from translation.turn import Turn
+from translation.representation.items import NewId
+from translation.representation.json_types import Item
+from translation.representation.profile import Profile
+from translation.representation.turn import Turn
+from translation.tools.arguments import fault_in, unfenced
+from translation.tools.call_ids import CallIds
 
 _Inner: TypeAlias = Delta | PartStarted | PartEnded | ItemEnded | Annotated | Progressed
 

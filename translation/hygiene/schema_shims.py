@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any, Final
 
 from translation.errors import Unrepresentable
-from translation.json_types import Json
-from translation.loss import Loss
-from translation.profile import SchemaShim
+from translation.representation.json_types import Json
+from translation.representation.loss import Loss
+from translation.representation.profile import SchemaShim
 
 _NAMED: Final = ("properties", "patternProperties", "dependentSchemas", "$defs", "definitions")
 """Keywords that hold schemas by names of the client's choice."""

@@ -5,9 +5,9 @@ from dataclasses import replace
 from translation.hygiene.outputs import cut_outputs
 from translation.hygiene.past_calls import with_own_ids
 from translation.hygiene.schema_shims import shimmed
-from translation.loss import Loss
-from translation.profile import Profile
-from translation.turn import Turn
+from translation.representation.loss import Loss
+from translation.representation.profile import Profile
+from translation.representation.turn import Turn
 
 
 def tidied(turn: Turn, profile: Profile, losses: list[Loss]) -> Turn:

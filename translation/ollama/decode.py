@@ -2,20 +2,20 @@
 
 from typing import Any, Final
 
-from translation.call_arguments import arguments_text
-from translation.call_ids import CallIds
-from translation.chunks import ChunkDecoder
-from translation.counts import read_count
+from translation.decoding.chunks import ChunkDecoder
+from translation.decoding.logprobs import read_logprobs
+from translation.decoding.usage_counts import read_count
 from translation.errors import ProtocolViolation
-from translation.events import Event, Failed, FinishReason, Started, Usage
-from translation.ids import NewId
-from translation.json_types import Json
-from translation.logprobs import read_logprobs
 from translation.ollama.failures import failure_of
 from translation.parsers.edges import EdgeTrimmer
 from translation.parsers.think import ThinkParser
-from translation.profile import DEFAULT_PROFILE, Profile
-from translation.writer import ItemWriter
+from translation.representation.events import Event, Failed, FinishReason, Started, Usage
+from translation.representation.items import NewId
+from translation.representation.json_types import Json
+from translation.representation.profile import DEFAULT_PROFILE, Profile
+from translation.representation.writer import ItemWriter
+from translation.tools.arguments import arguments_text
+from translation.tools.call_ids import CallIds
 
 FINISH_REASONS: Final[dict[str, FinishReason]] = {"stop": "stop", "length": "length"}
 """`done_reason` -> ours; a word that is not listed (`load`, `unload`) is `other`. Old servers give none: `stop`."""

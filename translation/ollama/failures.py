@@ -3,8 +3,8 @@
 import re
 from typing import Any, Final
 
-from translation.events import Failed
-from translation.overflow import is_context_overflow
+from translation.decoding.overflow import is_context_overflow
+from translation.representation.events import Failed
 
 _UNAUTHORIZED: Final = re.compile(r"\bunauthorized\b|\bsign ?in\b", re.IGNORECASE)
 

@@ -3,15 +3,14 @@
 from typing import Final
 
 from translation.errors import InvalidRequest, Unrepresentable
-from translation.json_types import Json
-from translation.loss import Loss
-from translation.lowered import Lowered
 from translation.ollama.lower_items import lower_items
 from translation.ollama.lower_tools import lower_tools
 from translation.ollama.options import lower_options
 from translation.ollama.thinking import lower_thinking
-from translation.profile import Profile
-from translation.turn import Turn
+from translation.representation.json_types import Json
+from translation.representation.loss import Loss
+from translation.representation.profile import Profile
+from translation.representation.turn import Lowered, Turn
 
 _WHOLE: Final[Json] = {"truncate": False, "shift": False}
 """Left to itself, Ollama forgets the beginning of what does not fit and says nothing. Told so, it refuses a prompt that

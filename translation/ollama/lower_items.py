@@ -3,17 +3,16 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from translation.call_arguments import arguments_object
 from translation.errors import Unrepresentable
-from translation.growing import Growing
-from translation.json_types import Item, Json
-from translation.loss import Loss
+from translation.lowering.past_reasoning import is_mark, text_of
+from translation.lowering.text_parts import Growing, texts_of_parts
+from translation.lowering.unsupported import unsaid_of_messages, unsaid_of_output
 from translation.ollama.lower_parts import Content, lower_parts
-from translation.pairs import Pairs
-from translation.profile import Profile
-from translation.text_parts import texts_of_parts
-from translation.thoughts import is_mark, text_of
-from translation.unsaid import unsaid_of_messages, unsaid_of_output
+from translation.representation.json_types import Item, Json
+from translation.representation.loss import Loss
+from translation.representation.profile import Profile
+from translation.tools.arguments import arguments_object
+from translation.tools.call_pairs import Pairs
 
 
 def lower_items(instructions: str | None, items: Sequence[Item], profile: Profile, losses: list[Loss]) -> list[Json]:

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from translation.data_urls import media_in, text_in
 from translation.errors import Unrepresentable
-from translation.json_types import Json
-from translation.loss import Loss
-from translation.text_parts import TEXTS, text_of_part
+from translation.lowering.media import media_in, text_in
+from translation.lowering.text_parts import TEXTS, text_of_part
+from translation.representation.json_types import Json
+from translation.representation.loss import Loss
 
 
 class Content(NamedTuple):

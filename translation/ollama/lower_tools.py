@@ -3,12 +3,12 @@
 from typing import Final
 
 from translation.errors import InvalidRequest, Unrepresentable
-from translation.json_types import Json
-from translation.loss import Loss
-from translation.profile import Profile
-from translation.tools.allowed import allowed_tools
-from translation.tools.naming import function_name
-from translation.turn import Turn
+from translation.representation.json_types import Json
+from translation.representation.loss import Loss
+from translation.representation.profile import Profile
+from translation.representation.turn import Turn
+from translation.tools.choice import allowed_tools
+from translation.tools.names import function_name
 
 _LONGEST_NAME: Final = 64
 

@@ -3,10 +3,10 @@
 from typing import Final
 
 from translation.errors import Unrepresentable
-from translation.json_types import Json
-from translation.loss import Loss
-from translation.profile import Profile
-from translation.turn import Turn
+from translation.representation.json_types import Json
+from translation.representation.loss import Loss
+from translation.representation.profile import Profile
+from translation.representation.turn import Turn
 
 _OPTIONS: Final = ("temperature", "top_p", "presence_penalty", "frequency_penalty", "seed", "stop")
 """Parameters whose options are called the same."""

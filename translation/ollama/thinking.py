@@ -2,10 +2,10 @@
 
 from typing import Final
 
-from translation.json_types import Json
-from translation.loss import Loss
-from translation.profile import Profile
-from translation.turn import Turn
+from translation.representation.json_types import Json
+from translation.representation.loss import Loss
+from translation.representation.profile import Profile
+from translation.representation.turn import Turn
 
 _WITH_LEVELS: Final = "gpt-oss"
 """In the name of a model: it takes levels. Ollama refuses them for all others."""

@@ -7,10 +7,20 @@ from typing import Final
 import orjson
 
 from translation.errors import ProtocolViolation
-from translation.events import Event, Failed, Finished, FinishReason, ItemStatus, Opaque, Progressed, Started, Usage
-from translation.ids import NewId
-from translation.json_types import Json
-from translation.profile import DEFAULT_PROFILE, Profile
+from translation.representation.events import (
+    Event,
+    Failed,
+    Finished,
+    FinishReason,
+    ItemStatus,
+    Opaque,
+    Progressed,
+    Started,
+    Usage,
+)
+from translation.representation.items import NewId
+from translation.representation.json_types import Json
+from translation.representation.profile import DEFAULT_PROFILE, Profile
 from translation.responses import usage
 from translation.responses.failures import failure_in
 from translation.responses.output import PLACES, OutputReader, Place

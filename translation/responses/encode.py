@@ -6,10 +6,10 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
-from translation import sse
-from translation.channels import CHANNELS, Channel
-from translation.collect import PartState
-from translation.events import (
+from translation.framing import sse
+from translation.representation.channels import CHANNELS, Channel
+from translation.representation.collector import PartState
+from translation.representation.events import (
     Annotated,
     Delta,
     Event,
@@ -24,10 +24,9 @@ from translation.events import (
     Progressed,
     Started,
 )
-from translation.json_types import Json
-from translation.responses.retelling import Retelling, Run
-from translation.responses.sealed import ItemSeal
-from translation.responses.snapshot import Snapshot
+from translation.representation.json_types import Json
+from translation.responses.delta_template import Retelling, Run
+from translation.responses.snapshot import ItemSeal, Snapshot
 
 _OUTPUT_TEXT = "response.output_text"
 """The one channel whose events must have `logprobs`, empty or not."""
@@ -126,7 +125,7 @@ _NOWHERE: Final = _nowhere()
 class ResponsesEncoder:
     """Batches in, whole LF frames out, ending with [DONE] after the terminal event.
 
-    `head` is the object from `new_response`; `clock` gives epoch seconds. Batches must satisfy `translation.grammar`.
+    `head` is the object from `new_response`; `clock` gives epoch seconds. Batches must satisfy the event grammar.
     `ended` once the terminal event is out. `seal`: what seals items on their way out.
     """
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from translation.errors import Unrepresentable
-from translation.json_types import Item, Json
+from translation.representation.json_types import Item, Json
 
 _TOOL_HOLDERS = frozenset({"additional_tools", "tool_search_output"})
 """Items that bring tools, callable from then on. Source: Codex sends all its tools this way to some models."""

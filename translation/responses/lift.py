@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from translation.errors import InvalidRequest, Unrepresentable
-from translation.json_types import Json
-from translation.loss import Loss
+from translation.representation.json_types import Json
+from translation.representation.loss import Loss
+from translation.representation.turn import SHARED, Turn
 from translation.responses import history
-from translation.responses.schema import FIELDS
-from translation.turn import SHARED, Turn
+from translation.responses.schema.request import FIELDS
 
 _LOGPROBS = "message.output_text.logprobs"
 

@@ -4,13 +4,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from translation.errors import Unrepresentable
-from translation.json_types import Item, Json
-from translation.loss import Loss
-from translation.lowered import Lowered
-from translation.profile import Profile
-from translation.thoughts import is_mark
-from translation.turn import Turn
-from translation.unsaid import UNSUCCESSFUL, unsaid_of_output
+from translation.lowering.past_reasoning import is_mark
+from translation.lowering.unsupported import UNSUCCESSFUL, unsaid_of_output
+from translation.representation.json_types import Item, Json
+from translation.representation.loss import Loss
+from translation.representation.profile import Profile
+from translation.representation.turn import Lowered, Turn
 
 _SAMPLING = (
     "temperature",

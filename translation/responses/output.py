@@ -5,11 +5,20 @@ from dataclasses import dataclass, field
 from types import NoneType
 from typing import Any, Final, NamedTuple
 
-from translation import items
-from translation.channels import CHANNELS
-from translation.events import Annotated, Delta, Event, ItemEnded, ItemStarted, ItemStatus, PartEnded, PartStarted
-from translation.ids import NewId
-from translation.json_types import Item, Json
+from translation.representation import items
+from translation.representation.channels import CHANNELS
+from translation.representation.events import (
+    Annotated,
+    Delta,
+    Event,
+    ItemEnded,
+    ItemStarted,
+    ItemStatus,
+    PartEnded,
+    PartStarted,
+)
+from translation.representation.items import NewId
+from translation.representation.json_types import Item, Json
 
 _NEVER_NULL = ("content", "encrypted_content", "logprobs", "phase")
 """Keys that strict readers want absent rather than null. vLLM sends them null."""

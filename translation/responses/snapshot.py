@@ -1,10 +1,11 @@
 """Adds events up to a response object: the reply without streaming, and what a stream's last event holds."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
-from translation.collect import ItemState
-from translation.events import (
+from translation.parsers.text_calls import WARNINGS
+from translation.representation.collector import ItemState
+from translation.representation.events import (
     Annotated,
     Delta,
     Event,
@@ -20,10 +21,26 @@ from translation.events import (
     Started,
     Usage,
 )
-from translation.json_types import Item, Json
+from translation.representation.json_types import Item, Json
 from translation.responses import usage as usage_object
-from translation.responses.sealed import ItemSeal
-from translation.text_calls import WARNINGS
+
+
+class ItemSeal(Protocol):
+    """Items as a client is told them: what only their upstream can use is sealed. Gives the item itself where there is
+    nothing to seal in it."""
+
+    def concerns(self, payload: bytes, /) -> bool:
+        """Whether an event of a Responses upstream may hold an item with something to seal."""
+        ...
+
+    def begun(self, item: Item, /) -> Item:
+        """An item that is announced."""
+        ...
+
+    def ended(self, item: Item, /) -> Item:
+        """An item that is complete."""
+        ...
+
 
 _INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
 """Finish reason -> `incomplete_details.reason`. Every other reason is a completed response."""
@@ -75,7 +92,7 @@ _FAILING_ITEMS = frozenset({"web_search_call", "file_search_call", "image_genera
 class Snapshot:
     """A response as it grows. `head` is the object from `new_response`; `clock` gives epoch seconds.
 
-    Feed it batches that satisfy `translation.grammar`. `response` has its output, usage and final status after Finished
+    Feed it batches that satisfy the event grammar. `response` has its output, usage and final status after Finished
     or Failed. `seal`: what seals items on their way out. The methods for one type of event are `apply` for it, and give
     what there is to tell of it.
     """

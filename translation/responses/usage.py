@@ -1,8 +1,8 @@
 """Token counts in the Responses API's shape."""
 
-from translation.counts import at_most, read_count
-from translation.events import Usage
-from translation.json_types import Json
+from translation.decoding.usage_counts import at_most, read_count
+from translation.representation.events import Usage
+from translation.representation.json_types import Json
 
 
 def read(reported: Json | None) -> Usage | None:

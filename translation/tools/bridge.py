@@ -6,15 +6,15 @@ from operator import is_
 from typing import NamedTuple
 
 from translation.errors import InvalidRequest
-from translation.json_types import Json
-from translation.loss import Loss
+from translation.representation.json_types import Json
+from translation.representation.loss import Loss
+from translation.representation.turn import Turn
 from translation.tools.calls import Calls
 from translation.tools.choice import choose
 from translation.tools.history import SPEECH, rewrite
 from translation.tools.kinds import KINDS, client_runs
 from translation.tools.names import Callee, Names
 from translation.tools.schemas import FREEFORM_PARAMETERS
-from translation.turn import Turn
 
 
 class Bridged(NamedTuple):

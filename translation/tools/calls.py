@@ -5,9 +5,19 @@ from dataclasses import replace
 
 import orjson
 
-from translation.events import Delta, Event, Failed, Finished, ItemEnded, ItemStarted, Noted, PartEnded, Started
-from translation.items import ID_PREFIXES
-from translation.json_types import Item, Json
+from translation.representation.events import (
+    Delta,
+    Event,
+    Failed,
+    Finished,
+    ItemEnded,
+    ItemStarted,
+    Noted,
+    PartEnded,
+    Started,
+)
+from translation.representation.items import ID_PREFIXES
+from translation.representation.json_types import Item, Json
 from translation.tools.freeform import Unwrapper, unwrap
 from translation.tools.kinds import KINDS
 from translation.tools.names import Callee, Names

@@ -6,12 +6,12 @@ from typing import Final
 
 import orjson
 
-from translation.json_types import Item
-from translation.loss import Loss
+from translation.lowering.unsupported import UNSUCCESSFUL
+from translation.representation.json_types import Item
+from translation.representation.loss import Loss
 from translation.tools import freeform
 from translation.tools.kinds import KINDS, OUTPUTS
 from translation.tools.names import Callee, Names
-from translation.unsaid import UNSUCCESSFUL
 
 SPEECH: Final = frozenset({"message", "reasoning"})
 """Kinds of items that no tool has to do with."""

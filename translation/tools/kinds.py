@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from translation.json_types import Item, Json
+from translation.representation.json_types import Item, Json
 from translation.tools import schemas
 
 

@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from translation.json_types import Json
+from translation.representation.json_types import Json
 
 _MOST: Final = 20_000
 _DEEPEST: Final = 200

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from translation.json_types import Json
+from translation.representation.json_types import Json
 
 _STRINGS = {"type": "array", "items": {"type": "string"}, "minItems": 1}
 _POINT = {"x": {"type": "integer"}, "y": {"type": "integer"}}

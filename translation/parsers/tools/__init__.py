@@ -1,7 +1,7 @@
 """Tool calls out of plain model text, one parser per format."""
 
 from translation.parsers.tools.forcing import Forced, forced, opening, stop
-from translation.parsers.tools.said import (
+from translation.parsers.tools.pieces import (
     Arguments,
     CallEnded,
     CallStarted,

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from translation.json_types import Json
+from translation.representation.json_types import Json
 
 
 class Declared(NamedTuple):

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from translation.parsers.tools.call_json import CallJson, CallReader
-from translation.parsers.tools.said import Said, Text, Unreadable
+from translation.parsers.tools.pieces import Said, Text, Unreadable
 from translation.parsers.tools.steps import CUT, StepParser, may_become
 
 _FENCE: Final = "```"
@@ -117,3 +117,17 @@ class LeadingParser(StepParser):
 
     def _spoiled(self, text: str, at: int, said: list[Said]) -> int:
         return len(text)
+
+
+class GenericJsonParser(LeadingParser):
+    """An object or a list of objects, in a code fence or not."""
+
+    def __init__(self) -> None:
+        super().__init__(values="{[")
+
+
+class Llama3JsonParser(LeadingParser):
+    """Objects, after a `<|python_tag|>` or not. A list is text."""
+
+    def __init__(self) -> None:
+        super().__init__(values="{", separators=";,", prefix="<|python_tag|>")

@@ -7,8 +7,8 @@ from typing import Final, TypeAlias
 import orjson
 
 from translation.parsers.tools.leading import LeadingParser
+from translation.parsers.tools.pieces import Arguments, CallEnded, CallStarted, Said, Unreadable
 from translation.parsers.tools.python_literals import read_arguments
-from translation.parsers.tools.said import Arguments, CallEnded, CallStarted, Said, Unreadable
 
 _SPACES: Final = re.compile(r"\s*")
 _NAME: Final = re.compile(r"[\w.-]*")

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Final, TypeAlias
 
 from translation.parsers.tools.blanks import Blanks
-from translation.parsers.tools.said import Said
+from translation.parsers.tools.pieces import Said
 
 CUT: Final = "the text ends in the middle of a call"
 

@@ -3,13 +3,12 @@
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from translation.parsers.tools.generic_json import GenericJsonParser
 from translation.parsers.tools.hermes import HermesParser
+from translation.parsers.tools.leading import GenericJsonParser, Llama3JsonParser
 from translation.parsers.tools.llama import LlamaParser
-from translation.parsers.tools.llama3_json import Llama3JsonParser
 from translation.parsers.tools.mistral import MistralParser
+from translation.parsers.tools.pieces import ToolParser
 from translation.parsers.tools.pythonic import PythonicParser
-from translation.parsers.tools.said import ToolParser
 
 PARSERS: Final[Mapping[str, Callable[[], ToolParser]]] = {
     "hermes": HermesParser,

@@ -1,0 +1,141 @@
+"""A turn as a chat request body."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from translation.chat.lowering.items import lower_items
+from translation.chat.lowering.text_tools import as_text
+from translation.chat.lowering.tools import leave_only_chosen, lower_tools
+from translation.errors import InvalidRequest, Unrepresentable
+from translation.representation.json_types import Json
+from translation.representation.loss import Loss
+from translation.representation.profile import Profile
+from translation.representation.turn import Lowered, Turn
+
+SAMPLING: Final = frozenset(
+    {
+        "temperature",
+        "top_p",
+        "presence_penalty",
+        "frequency_penalty",
+        "seed",
+        "stop",
+        "logit_bias",
+        "service_tier",
+        "metadata",
+        "user",
+        "safety_identifier",
+        "prompt_cache_key",
+        "prompt_cache_retention",
+    }
+)
+"""Parameters chat calls the same and that are passed on as given."""
+
+
+def lower(turn: Turn, profile: Profile) -> Lowered:
+    """The chat body that asks for what the turn asks, in the words this model family knows.
+
+    Raises InvalidRequest for a history or a tool that no chat upstream takes (a call without its output, a name with a
+    space), Unrepresentable for what chat cannot say. Nulls, empty `tools`, and parameters of tools without tools are
+    never sent; `strict` is as given. `losses` are this step's own: what lifting lost stays in `turn.lost`.
+    """
+    losses: list[Loss] = []
+    messages = lower_items(turn.instructions, turn.items, profile, losses)
+    if not messages:
+        raise InvalidRequest("The input is empty: send at least one message.", param="input")
+    body: Json = {"model": turn.model, "messages": messages}
+    if turn.tools or turn.tool_choice is not None:
+        body |= lower_tools(turn.tools, turn.tool_choice, turn.parallel_tool_calls, losses)
+        if profile.forced_tool == "alone":
+            leave_only_chosen(body, losses)
+    if turn.sampling:
+        _add_sampling(body, turn.sampling, losses)
+    if turn.max_output_tokens is not None:
+        body[profile.max_tokens_field] = turn.max_output_tokens
+    if turn.text_format is not None:
+        body |= _response_format(turn.text_format)
+    if turn.verbosity is not None:
+        body["verbosity"] = turn.verbosity
+    if turn.reasoning:
+        body |= _reasoning(turn.reasoning, profile, losses)
+    if turn.extra:
+        _add_extra(body, turn.extra, profile, losses)
+    if turn.thinking is not None:
+        _SWITCHES[profile.thinking_switch](body, turn.thinking, losses)
+    if turn.stream:
+        body["stream"] = True
+        body["stream_options"] = {"include_usage": True}
+    if profile.text_tool_calls != "none":
+        body = as_text(body, single_block=profile.single_tool_block, parser=profile.text_tool_calls)
+    return Lowered(body, tuple(dict.fromkeys(losses)) if losses else ())
+
+
+def _add_sampling(body: Json, sampling: Mapping[str, Any], losses: list[Loss]) -> None:
+    if (sampling.get("n") or 1) != 1:
+        raise Unrepresentable("this model answers with one choice at a time: leave out 'n'", param="n")
+    for name, value in sampling.items():
+        if name in SAMPLING and value is not None:
+            body[name] = value
+    if sampling.get("store"):
+        losses.append(Loss("store", "dropped"))
+    rivals = sampling.get("top_logprobs")
+    # Responses asks for probabilities by either parameter, chat takes the second only beside the first.
+    if sampling.get("logprobs") or rivals:
+        body["logprobs"] = True
+        if rivals is not None:
+            body["top_logprobs"] = rivals
+
+
+def _response_format(text_format: Json) -> Json:
+    match text_format.get("type"):
+        case "text":
+            return {}
+        case "json_object":
+            return {"response_format": {"type": "json_object"}}
+        case "json_schema":
+            schema = {key: value for key, value in text_format.items() if key != "type" and value is not None}
+            return {"response_format": {"type": "json_schema", "json_schema": schema}}
+        case kind:
+            raise Unrepresentable(f"this model cannot be held to the text format {kind!r}", param="text.format.type")
+
+
+def _reasoning(reasoning: Json, profile: Profile, losses: list[Loss]) -> Json:
+    asked = {key: value for key, value in reasoning.items() if value is not None}
+    body: Json = {}
+    if profile.effort_field == "reasoning_effort" and "effort" in asked:
+        body["reasoning_effort"] = asked.pop("effort")
+    if profile.effort_field == "reasoning":
+        body["reasoning"] = {key: asked.pop(key) for key in ("effort", "max_tokens") if key in asked}
+    losses += [Loss(f"reasoning.{key}", "dropped") for key in asked]
+    return {key: value for key, value in body.items() if value}
+
+
+def _add_extra(body: Json, extra: Mapping[str, Any], profile: Profile, losses: list[Loss]) -> None:
+    for key, value in extra.items():
+        if value is None:
+            continue
+        if key in profile.extra_params and key not in body:
+            body[key] = value
+        else:
+            losses.append(Loss(key, "dropped"))
+
+
+def _think_by_template(body: Json, thinking: bool, _losses: list[Loss]) -> None:
+    body["chat_template_kwargs"] = {**(body.get("chat_template_kwargs") or {}), "enable_thinking": thinking}
+
+
+def _think_by_reasoning(body: Json, thinking: bool, _losses: list[Loss]) -> None:
+    body["reasoning"] = {**(body.get("reasoning") or {}), "enabled": thinking}
+
+
+def _think_anyway(_body: Json, _thinking: bool, losses: list[Loss]) -> None:
+    """Nothing to switch with: the model does what it always does."""
+    losses.append(Loss("thinking", "dropped"))
+
+
+_SWITCHES: Final[Mapping[str, Callable[[Json, bool, list[Loss]], None]]] = {
+    "chat_template_kwargs": _think_by_template,
+    "reasoning_enabled": _think_by_reasoning,
+    "none": _think_anyway,
+}
+"""Profile's `thinking_switch` -> how it is said."""

@@ -1,0 +1,186 @@
+"""The few things a chat body needs changed before a chat upstream gets it as it is."""
+
+from typing import Final
+
+from translation.chat.lowering.items import completed
+from translation.chat.lowering.tools import leave_only_chosen
+from translation.chat.reasoning import is_ours
+from translation.chat.relaying.call_ids import with_own_ids
+from translation.errors import InvalidRequest
+from translation.hygiene.outputs import cut_output
+from translation.hygiene.schema_shims import shimmed
+from translation.representation.json_types import Json
+from translation.representation.loss import Loss
+from translation.representation.profile import Profile
+from translation.representation.turn import SHARED, Lowered
+
+_REASONING_FIELDS = ("reasoning_content", "reasoning", "reasoning_details")
+_MESSAGE_FIELDS = {"role", "annotations", "audio", "function_call", "tool_calls", *_REASONING_FIELDS}
+"""Fields of an assistant message that no content part has."""
+
+_STRAY = ("annotations", "audio", "function_call", "tool_calls")
+"""Those of them that are not put in their place."""
+
+_OURS = ("thinking", "extensions")
+"""Parameters of the gateway, which say nothing where a body is relayed."""
+
+_SYSTEM = ("system", "developer")
+
+_LIMITS = ("max_tokens", "max_completion_tokens")
+
+_PLAIN: Final = SHARED | {"model", "messages", "stream", "stream_options", "stop", *_LIMITS}
+
+_SAYS: Final = {"role", "content"}
+
+_SPEAKERS: Final = ("user", "assistant", *_SYSTEM)
+
+
+def asks_plainly(body: Json) -> bool:
+    """Whether a valid body has nothing but text and scalars, which upstreams that stream take all alike, so long as
+    they take so long an answer. What it has besides has to be looked at, and so has what nobody here has heard of."""
+    if not body.keys() <= _PLAIN:
+        return False
+    for message in body["messages"]:
+        if message.keys() != _SAYS or type(message["content"]) is not str or message["role"] not in _SPEAKERS:
+            return False
+    return True
+
+
+def relay_body(body: Json, profile: Profile, *, model: str) -> Lowered:
+    """`body` as this upstream takes it; the body given is not changed.
+
+    That is with its name for the model, its word for the output limit and for developers, system messages where it
+    takes them, past reasoning in the field it wants, each call under an id of its own, what it wants beside calls,
+    outputs of tools cut to their limit, tools as it wants them, no effort it has no field for, usage asked for on every
+    stream, no empty `tools`, and where the upstream heeds no names in `tool_choice` only the tools it allows. Raises
+    InvalidRequest for one that is not there, and for a call of tools that are none.
+    """
+    relayed = {name: value for name, value in body.items() if value is not None and name not in _OURS}
+    relayed["model"] = model
+    losses: list[Loss] = []
+    given = with_own_ids(body["messages"])
+    messages = [_message(message, place, profile, losses) for place, message in enumerate(given)]
+    relayed["messages"] = _with_systems_in_place(messages, profile, losses)
+    _rename_limit(relayed, profile)
+    if profile.effort_field == "none" and relayed.pop("reasoning_effort", None) is not None:
+        losses.append(Loss("reasoning_effort", "dropped"))
+    if not relayed.get("tools"):
+        if relayed.get("tool_choice", "auto") not in ("auto", "none"):
+            raise InvalidRequest("tool_choice asks for a tool, but there are no tools.", param="tool_choice")
+        for name in ("tools", "tool_choice", "parallel_tool_calls"):
+            relayed.pop(name, None)
+    else:
+        _tidy_tools(relayed, profile, losses)
+    if relayed.get("stream"):
+        relayed["stream_options"] = {**(body.get("stream_options") or {}), "include_usage": True}
+    return Lowered(relayed, list(dict.fromkeys(losses)) if losses else losses)
+
+
+def _tidy_tools(relayed: Json, profile: Profile, losses: list[Loss]) -> None:
+    if profile.forced_tool == "alone":
+        leave_only_chosen(relayed, losses)
+    relayed["tools"] = list(shimmed(relayed["tools"], profile.schema_shims, losses))
+    if profile.parallel_tool_calls is not None:
+        relayed.setdefault("parallel_tool_calls", profile.parallel_tool_calls)
+
+
+def _rename_limit(relayed: Json, profile: Profile) -> None:
+    if profile.max_tokens_field in relayed:
+        return
+    for name in _LIMITS:
+        if name in relayed:
+            relayed[profile.max_tokens_field] = relayed.pop(name)
+            return
+
+
+def _with_systems_in_place(messages: list[Json], profile: Profile, losses: list[Loss]) -> list[Json]:
+    """Leading system messages as one, and later ones in it too where the upstream takes no others."""
+    if profile.system_messages == "keep":
+        return messages
+    after = 0
+    for message in messages:
+        if message["role"] not in _SYSTEM:
+            break
+        after += 1
+    if after < 2 and profile.system_messages == "merge_leading":
+        return messages
+    systems, rest = messages[:after], messages[after:]
+    if profile.system_messages == "merge_all" and (late := [one for one in rest if one["role"] in _SYSTEM]):
+        systems, rest = systems + late, [one for one in rest if one["role"] not in _SYSTEM]
+        losses.append(Loss("messages", "system messages merged"))
+    if len(systems) < 2:
+        return [*systems, *rest]
+    if any(one.get("name") for one in systems):
+        losses.append(Loss("messages.name", "dropped"))
+    return [{"role": systems[0]["role"], "content": _joined([one["content"] for one in systems])}, *rest]
+
+
+def _joined(contents: list[str | list[Json]]) -> str | list[Json]:
+    parts = [_as_parts(content) for content in contents]
+    if any(part.keys() - {"type", "text"} for content in parts for part in content):
+        return [part for content in parts for part in content]  # a string has no place for marks such as cache_control
+    return "\n\n".join("\n".join(part["text"] for part in content) for content in parts)
+
+
+def _as_parts(content: str | list[Json]) -> list[Json]:
+    return [{"type": "text", "text": content}] if isinstance(content, str) else content
+
+
+def _message(message: Json, place: int, profile: Profile, losses: list[Loss]) -> Json:
+    role = message["role"]
+    if role == "user" and len(message) == 2:
+        return message  # that says it, and its content
+    if role in ("tool", "function") and message["content"] is not None:
+        param = f"messages[{place}].content"
+        return {**message, "content": cut_output(message["content"], profile.max_tool_output_bytes, param, losses)}
+    return completed(_with_reasoning_in_place(message, profile, losses), profile)
+
+
+def _with_reasoning_in_place(message: Json, profile: Profile, losses: list[Loss]) -> Json:
+    role = message.get("role")
+    if role == "assistant" and isinstance(message.get("content"), list):
+        message = _with_plain_parts(message, losses)
+    if role == "developer" and profile.developer_role != "developer":
+        return {**message, "role": profile.developer_role}
+    if role != "assistant" or not any(name in message for name in _REASONING_FIELDS):
+        return message
+    kept = {name: value for name, value in message.items() if name not in _REASONING_FIELDS}
+    wanted = profile.replay_reasoning
+    text = message.get("reasoning_content") or message.get("reasoning")
+    listed = message.get("reasoning_details")
+    details = [detail for detail in listed if is_ours(detail)] if isinstance(listed, list) else []
+    if wanted == "reasoning_details" and details:
+        kept["reasoning_details"] = details
+        if isinstance(listed, list) and len(details) < len(listed):
+            losses.append(Loss("messages.reasoning_details", "dropped"))
+    elif wanted in ("reasoning_content", "reasoning") and text:
+        kept[wanted] = text
+    elif wanted == "reasoning_details" and text:
+        kept["reasoning"] = text
+    elif wanted == "think_tags" and text:
+        kept["content"] = _after_thinking(text, message.get("content"))
+    elif text or message.get("reasoning_details"):
+        given = next(name for name in _REASONING_FIELDS if message.get(name))
+        losses.append(Loss(f"messages.{given}", "dropped"))
+    return kept
+
+
+def _after_thinking(thought: str, content: str | list[Json] | None) -> str | list[Json]:
+    tagged = f"<think>\n{thought}\n</think>\n\n"
+    return [{"type": "text", "text": tagged}, *content] if isinstance(content, list) else tagged + (content or "")
+
+
+def _with_plain_parts(message: Json, losses: list[Loss]) -> Json:
+    """The Agents SDK for JavaScript sends a message back with the message's fields on its text part, where strict
+    upstreams refuse them. Reasoning among them is the message's again."""
+    stray: Json = {}
+    parts = []
+    for part in message["content"]:
+        stray |= {name: part[name] for name in _REASONING_FIELDS if part.get(name)}
+        losses += [
+            Loss(f"messages.content.{name}", "dropped")
+            for name in _STRAY
+            if part.get(name) and part[name] != message.get(name)
+        ]
+        parts.append({name: value for name, value in part.items() if name not in _MESSAGE_FIELDS})
+    return {**stray, **message, "content": parts}

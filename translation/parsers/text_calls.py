@@ -1,0 +1,182 @@
+"""Tool calls out of the text of an answer, as items."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final, Literal, NamedTuple, assert_never
+
+from translation.parsers.tools.blanks import Blanks
+from translation.parsers.tools.pieces import Arguments, CallEnded, CallStarted, Said, Text, ToolParser, Unreadable
+from translation.representation.events import Event, Failed, Noted
+from translation.representation.items import NewId
+from translation.representation.json_types import Json
+from translation.representation.writer import ItemWriter
+from translation.tools.judge import Judge
+
+PARSE_ERROR: Final = "tool_call_parse_error"
+"""The code of the failure that ends a turn whose call turned out to be none after its beginning had been said."""
+
+WARNINGS: Final = "tool_warnings"
+"""The fact that is noted of calls that do not fit: a list of `{name, why}`."""
+
+_UNFINISHED: Final = "The model began a tool call and did not finish it."
+_UNUSABLE: Final = "The model made a tool call that cannot be run."
+
+
+class Dropped(NamedTuple):
+    """A call that does not fit: left out, or with `report` said all the same. `name` is empty where it has none."""
+
+    name: str
+    why: str
+
+
+@dataclass(slots=True, eq=False)
+class _Call:
+    name: str
+    open: bool = False
+    refused: str = ""
+    texts: list[str] = field(default_factory=list)
+    bytes: int = 0
+
+
+class TextCalls:
+    """Text in, events out, written through an ItemWriter; text before, between and after calls is messages.
+
+    With `held` (a reply that is not streamed) a call is judged before it is said. Otherwise its arguments go out as
+    they are written, and a call that turns out not to fit ends the turn: then the last event is Failed, and no more
+    come. `tools` are the turn's, in chat's form or Responses'.
+    """
+
+    def __init__(
+        self,
+        writer: ItemWriter,
+        new_id: NewId,
+        parser: ToolParser,
+        tools: Sequence[Json],
+        *,
+        held: bool,
+        validation: Literal["drop", "report"] = "drop",
+        max_args_bytes: int = 200_000,
+    ) -> None:
+        self.made = False
+        """Whether any call was said."""
+        self.has_text = False
+        """Whether any text was said."""
+        self.dropped: list[Dropped] = []
+        """The calls that do not fit, in order."""
+        self._writer = writer
+        self._new_id = new_id
+        self._parser = parser
+        self._judge = Judge(tools, max_args_bytes)
+        self._held = held
+        self._reports = validation == "report"
+        self._blanks = Blanks()
+        self._call: _Call | None = None
+        self._logprobs: list[Json] = []
+        self._unfinished = False
+        self._truncated = False
+        self._failed = False
+
+    def feed(self, text: str, logprobs: list[Json] | None = None) -> list[Event]:
+        """Take a piece of text. `logprobs` go out with the next text that is said."""
+        if logprobs:
+            self._logprobs += logprobs
+        return self._take_all(self._parser.feed(text))
+
+    def finish(self, *, truncated: bool) -> list[Event]:
+        """The text is complete, or with `truncated` was cut at the limit of tokens.
+
+        A call that was cut there ends `incomplete`, any other that is broken off fails. An answer of nothing but calls
+        that cannot be said gets a message that says so. What was dropped is noted, unless the turn fails.
+        """
+        self._truncated = truncated
+        events = self._take_all(self._parser.finish())
+        if self._failed or not self.dropped:
+            return events
+        if not self.made and not self.has_text:
+            events += self._say(_UNFINISHED if self._unfinished else _UNUSABLE)
+        return [*events, Noted(facts={WARNINGS: [each._asdict() for each in self.dropped]})]
+
+    def _take_all(self, said: Sequence[Said]) -> list[Event]:
+        events: list[Event] = []
+        for each in self._blanks.drop(said):
+            if self._failed:
+                break
+            events += self._take(each)
+        return events
+
+    def _take(self, said: Said) -> list[Event]:
+        match said:
+            case Text(text):
+                return self._say(text)
+            case CallStarted(name):
+                return self._start(name)
+            case Arguments(text):
+                return self._argue(text)
+            case CallEnded():
+                return self._end()
+            case Unreadable():
+                return self._break_off(said)
+            case _:
+                assert_never(said)
+
+    def _say(self, text: str) -> list[Event]:
+        self.has_text = True
+        logprobs, self._logprobs = self._logprobs, []
+        return self._writer.block("text", text, logprobs or None)
+
+    def _start(self, name: str) -> list[Event]:
+        self._logprobs = []
+        call = self._call = _Call(name)
+        if not self._reports and not self._judge.knows(name):
+            call.refused = "there is no such tool"
+        return [] if self._held or call.refused else self._open(call)
+
+    def _open(self, call: _Call) -> list[Event]:
+        call.open = self.made = True
+        return self._writer.call(call, name=call.name, call_id=self._new_id("call"), arguments="".join(call.texts))
+
+    def _argue(self, text: str) -> list[Event]:
+        call = self._call
+        assert call is not None  # parsers start a call before they say its arguments
+        if call.refused:
+            return []
+        call.bytes += len(text.encode())
+        if call.bytes > self._judge.max_args_bytes:
+            call.refused = self._judge.too_long
+            call.texts.clear()
+            return self._fail(call.name, call.refused) if call.open else []
+        call.texts.append(text)
+        return self._writer.arguments(call, text) if call.open else []
+
+    def _end(self) -> list[Event]:
+        call, self._call = self._call, None
+        assert call is not None  # parsers end what they started
+        why = call.refused or self._judge.fault(call.name, "".join(call.texts))
+        if why and (call.refused or not self._reports):
+            if call.open:
+                return self._fail(call.name, why)
+            self.dropped.append(Dropped(call.name, why))
+            return []
+        if why:
+            self.dropped.append(Dropped(call.name, why))
+        events = [] if call.open else self._open(call)
+        return events + self._writer.close_call(call)
+
+    def _break_off(self, broken: Unreadable) -> list[Event]:
+        call, self._call = self._call, None
+        name = "" if call is None else call.name
+        if call is not None and call.open:
+            if broken.cut and self._truncated:
+                return self._writer.close_call(call, "incomplete")
+            if not self._reports:
+                return self._fail(name, broken.why)
+            self.dropped.append(Dropped(name, broken.why))
+            return self._writer.close_call(call, "incomplete")
+        self._unfinished = broken.cut
+        self.dropped.append(Dropped(name, broken.why))
+        return self._say(broken.raw) if self._reports else []
+
+    def _fail(self, name: str, why: str) -> list[Event]:
+        self._failed = True
+        self.dropped.append(Dropped(name, why))
+        return [Failed(PARSE_ERROR, f"the model's call of {name!r} cannot be used: {why}")]

@@ -1,0 +1,71 @@
+"""Constructors for the items and parts the gateway makes itself, as plain JSON in the Responses API's shape."""
+
+from typing import Protocol
+
+from translation.representation.json_types import Item, Json
+
+
+class NewId(Protocol):
+    def __call__(self, prefix: str, /) -> str:
+        """A new id that starts with `prefix` and an underscore: `msg_…`, `rs_…`, `fc_…`, `call_…`, `resp_…`."""
+        ...
+
+
+ID_PREFIXES = {
+    "message": "msg",
+    "reasoning": "rs",
+    "function_call": "fc",
+    "custom_tool_call": "ctc",
+    "local_shell_call": "lsh",
+    "shell_call": "sh",
+    "apply_patch_call": "apc",
+    "tool_search_call": "tsc",
+    "computer_call": "cu",
+}
+"""Item type -> prefix of its id, as OpenAI writes them."""
+
+
+def message(item_id: str) -> Item:
+    return {"id": item_id, "type": "message", "status": "in_progress", "role": "assistant", "content": []}
+
+
+def reasoning(item_id: str) -> Item:
+    return {"id": item_id, "type": "reasoning", "summary": []}
+
+
+def function_call(item_id: str, *, call_id: str, name: str) -> Item:
+    return {
+        "id": item_id,
+        "type": "function_call",
+        "status": "in_progress",
+        "call_id": call_id,
+        "name": name,
+        "arguments": "",
+    }
+
+
+def custom_tool_call(item_id: str, *, call_id: str, name: str) -> Item:
+    return {
+        "id": item_id,
+        "type": "custom_tool_call",
+        "status": "in_progress",
+        "call_id": call_id,
+        "name": name,
+        "input": "",
+    }
+
+
+def output_text() -> Json:
+    return {"type": "output_text", "text": "", "annotations": [], "logprobs": []}
+
+
+def refusal() -> Json:
+    return {"type": "refusal", "refusal": ""}
+
+
+def reasoning_text() -> Json:
+    return {"type": "reasoning_text", "text": ""}
+
+
+def summary_text() -> Json:
+    return {"type": "summary_text", "text": ""}

@@ -1,0 +1,185 @@
+"""What a Responses request may look like: every parameter of the API, its type and its limits.
+
+A parameter that is null counts as not given. Keys the API does not have are no errors; they become `Turn.extra`. Long
+lists are checked up to their first error, so that a body of errors costs no more than a good one.
+"""
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Annotated, Any, Literal, NotRequired, TypeAlias
+
+from pydantic import Field, Tag, TypeAdapter
+from typing_extensions import TypedDict
+
+from translation.errors import InvalidRequest
+from translation.representation.json_types import Json
+from translation.responses.schema.items import Item
+from translation.responses.schema.parts import Includable, Metadata
+from translation.responses.schema.tools import Name, TextFormat, ToolChoice, Tools
+from translation.validation import by_key, check
+
+Summary: TypeAlias = Literal["auto", "concise", "detailed"]
+Penalty: TypeAlias = Annotated[float, Field(ge=-2, le=2)]
+
+
+class JsonObjectFormat(TypedDict):
+    type: Literal["json_object"]
+
+
+class JsonSchemaFormat(TypedDict):
+    type: Literal["json_schema"]
+    name: Name
+    schema: dict[str, Any]
+    strict: NotRequired[bool | None]
+    description: NotRequired[str | None]
+
+
+class Text(TypedDict):
+    format: NotRequired[
+        Annotated[
+            Annotated[TextFormat, Tag("text")]
+            | Annotated[JsonObjectFormat, Tag("json_object")]
+            | Annotated[JsonSchemaFormat, Tag("json_schema")],
+            by_key("type"),
+        ]
+        | None
+    ]
+    verbosity: NotRequired[Literal["low", "medium", "high"] | None]
+
+
+class Reasoning(TypedDict):
+    """`max_tokens` is an extension: the budget for thinking."""
+
+    effort: NotRequired[Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None]
+    summary: NotRequired[Summary | None]
+    generate_summary: NotRequired[Summary | None]
+    context: NotRequired[Literal["auto", "current_turn", "all_turns"] | None]
+    mode: NotRequired[str | None]
+    max_tokens: NotRequired[Annotated[int, Field(ge=1)] | None]
+
+
+class StreamOptions(TypedDict):
+    include_obfuscation: NotRequired[bool | None]
+
+
+class Prompt(TypedDict):
+    id: str
+    version: NotRequired[str | None]
+    variables: NotRequired[dict[str, Any] | None]
+
+
+class Conversation(TypedDict):
+    id: str
+
+
+class ContextManagement(TypedDict):
+    type: Literal["compaction"]
+    compact_threshold: NotRequired[Annotated[int, Field(ge=1)] | None]
+
+
+class PromptCacheOptions(TypedDict):
+    mode: NotRequired[Literal["implicit", "explicit"] | None]
+    ttl: NotRequired[Literal["30m", "12h"] | None]
+
+
+class Moderation(TypedDict):
+    model: str
+
+
+class Request(TypedDict):
+    """The body of `POST /v1/responses`.
+
+    Open Responses adds the penalties; `seed`, `stop`, `logit_bias` and `thinking` are extensions of this server, and
+    `client_metadata` is Codex's. `resumable` is an extension too: the stream can be read again after it broke off.
+    """
+
+    model: Name
+    input: NotRequired[str | Annotated[list[Item], Field(fail_fast=True)] | None]
+    access_programs: NotRequired[dict[str, Any] | None]
+    background: NotRequired[bool | None]
+    client_metadata: NotRequired[dict[str, Any] | None]
+    context_management: NotRequired[list[ContextManagement] | None]
+    conversation: NotRequired[str | Conversation | None]
+    frequency_penalty: NotRequired[Penalty | None]
+    image: NotRequired[dict[str, Any] | None]
+    include: NotRequired[list[Includable] | None]
+    instructions: NotRequired[str | None]
+    logit_bias: NotRequired[dict[str, Annotated[float, Field(ge=-100, le=100)]] | None]
+    max_output_tokens: NotRequired[Annotated[int, Field(ge=16)] | None]
+    max_tool_calls: NotRequired[Annotated[int, Field(ge=1)] | None]
+    metadata: NotRequired[Metadata | None]
+    moderation: NotRequired[Moderation | None]
+    parallel_tool_calls: NotRequired[bool | None]
+    presence_penalty: NotRequired[Penalty | None]
+    previous_response_id: NotRequired[str | None]
+    prompt: NotRequired[Prompt | None]
+    prompt_cache_key: NotRequired[str | None]
+    prompt_cache_options: NotRequired[PromptCacheOptions | None]
+    prompt_cache_retention: NotRequired[Literal["in_memory", "24h"] | None]
+    reasoning: NotRequired[Reasoning | None]
+    resumable: NotRequired[bool | None]
+    safety_identifier: NotRequired[Annotated[str, Field(max_length=128)] | None]
+    seed: NotRequired[int | None]
+    service_tier: NotRequired[Literal["auto", "default", "flex", "scale", "priority", "fast", "ultrafast"] | None]
+    stop: NotRequired[str | Annotated[list[str], Field(max_length=4)] | None]
+    store: NotRequired[bool | None]
+    stream: NotRequired[bool | None]
+    stream_options: NotRequired[StreamOptions | None]
+    temperature: NotRequired[Annotated[float, Field(ge=0, le=2)] | None]
+    text: NotRequired[Text | None]
+    thinking: NotRequired[bool | None]
+    tool_choice: NotRequired[ToolChoice | None]
+    tools: NotRequired[Tools | None]
+    top_logprobs: NotRequired[Annotated[int, Field(ge=0, le=20)] | None]
+    top_p: NotRequired[Annotated[float, Field(ge=0, le=1)] | None]
+    truncation: NotRequired[Literal["auto", "disabled"] | None]
+    user: NotRequired[str | None]
+
+
+COMPACT_FIELDS = (
+    *("model", "input", "instructions", "previous_response_id", "prompt_cache_key", "prompt_cache_options"),
+    *("prompt_cache_retention", "service_tier", "image"),
+)
+"""Parameters of `POST /v1/responses/compact`."""
+
+COUNT_FIELDS = (
+    *("model", "input", "instructions", "previous_response_id", "conversation", "tools", "tool_choice"),
+    *("parallel_tool_calls", "reasoning", "text", "truncation"),
+)
+"""Parameters of `POST /v1/responses/input_tokens`."""
+
+FIELDS = frozenset(Request.__annotations__)
+"""Every parameter the endpoint knows."""
+
+
+_OTHER_INPUTS = ("previous_response_id", "conversation", "prompt")
+"""What a request may go on from without saying anything itself."""
+
+
+def validate(body: Json) -> None:
+    """Raise InvalidRequest for the first field that is malformed. See `translation.validation.check`."""
+    check(_REQUEST, body)
+    if body.get("input") is None and not any(body.get(source) for source in _OTHER_INPUTS):
+        raise InvalidRequest("Missing required parameter: 'input'.", param="input", code="missing_required_parameter")
+    if body.get("stream_options") is not None and not body.get("stream"):
+        raise InvalidRequest("'stream_options' is only allowed when 'stream' is true.", param="stream_options")
+
+
+_REQUEST: TypeAdapter[Any] = TypeAdapter(Request)
+"""Made with the module: it takes too long to be made while a first request waits."""
+
+
+@cache
+def _request_schema() -> Json:
+    # With an id of its own, the schema's references stay inside it wherever it is put.
+    return {"$id": "create-response", **_REQUEST.json_schema()}
+
+
+REQUEST_SCHEMA = _request_schema
+"""() -> the JSON schema of a request, for `/openapi.json`; made when first asked for."""
+
+
+def part_of_request_schema(name: str, fields: Sequence[str]) -> Json:
+    """The JSON schema of a request that has some of the parameters, for `/openapi.json`."""
+    whole = _request_schema()
+    return {**whole, "$id": name, "properties": {field: whole["properties"][field] for field in fields}}
