@@ -14,9 +14,9 @@ from sqlalchemy.ext.asyncio import create_async_engine
 from bench.databases import Databases
 from bench.measure import WrongAnswers
 from bench.state_report import StateRow
-from gateway.continuation import Continuation, continuation
-from gateway.settings import Background, Store
-from gateway.state.sql import SqlStore
+from gateway.config.settings import Background, Store
+from gateway.planning.continuation import Continuation, continuation
+from gateway.state.sql.store import SqlStore
 from gateway.state.store import NewResponse
 from providers.new_id import new_id
 from translation.representation.json_types import Item, Json

@@ -5,7 +5,8 @@ import os
 import sys
 from pathlib import Path
 
-from gateway import cli, server
+from gateway.cli import commands
+from gateway.process import server
 
 _EVERY_S = 0.2
 _WIDTH = 8
@@ -43,7 +44,7 @@ def main() -> None:
     Counting.file = Path(sys.argv.pop(1))
     Counting.file.write_bytes(b"0".rjust(_WIDTH))
     server.GatewayServer = Counting  # type: ignore[misc]
-    cli.main()
+    commands.main()
 
 
 if __name__ == "__main__":

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TextIO
 
 from bench.processes import announce
-from gateway import settings as settings_of
+from gateway.config import settings as settings_of
 from gateway.logs import configure_logs
-from gateway.server import make_server
+from gateway.process.server import make_server
 from providers.base import Exchange
 from providers.egress import Egress
 from providers.engines.base import Engine, Generation, Piece, Prompt

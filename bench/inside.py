@@ -16,13 +16,13 @@ from typing import Any, Final
 import orjson
 
 from bench import no_sockets
-from gateway.app import build_providers, create_app
-from gateway.auth import ANONYMOUS
-from gateway.endpoints import CHAT, RESPONSES
-from gateway.guard import Drain
+from gateway.config.settings import Settings
+from gateway.http.auth import ANONYMOUS
+from gateway.http.guard import Drain
 from gateway.logs import configure_logs
-from gateway.service import Service
-from gateway.settings import Settings
+from gateway.process.app import build_providers, create_app
+from gateway.replies.endpoints import CHAT, RESPONSES
+from gateway.service.service import Service
 from providers.base import Batch, Capabilities, Counting, Dialect, Exchange, Provider, RelayExchange
 from providers.new_id import new_id
 from translation.chat.decode import ChatDecoder

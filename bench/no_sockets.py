@@ -14,10 +14,10 @@ import uvloop
 from uvicorn.server import ServerState
 
 from bench.answers import Model, stream_writes, whole_reply, wrong
-from gateway.app import create_app
-from gateway.guard import Drain
-from gateway.http_protocol import HttpProtocol
-from gateway.settings import Settings
+from dataplane.http_protocol import HttpProtocol
+from gateway.config.settings import Settings
+from gateway.http.guard import Drain
+from gateway.process.app import create_app
 
 _PATH: Final = "/v1/responses"
 

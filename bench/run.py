@@ -21,7 +21,7 @@ from bench.scenarios import SCENARIOS, Scenario
 from bench.start import START, UnwantedModules, heaviest_modules, start_rows
 from bench.state import STATE, Bench, StateScenario, state_rows
 from bench.state_report import StateRow
-from providers.core import CORE
+from dataplane.core import CORE
 
 NAMES = (*(scenario.name for scenario in SCENARIOS), *(scenario.name for scenario in STATE), CHAIN, START)
 

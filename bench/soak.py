@@ -21,7 +21,7 @@ from bench.processes import Server, cores, listening
 from bench.soak_load import users
 from bench.table import number, titled
 from bench.trend import Trend, trend
-from gateway.state.tables import metadata, sealing_keys, workers
+from gateway.state.database.tables import metadata, sealing_keys, workers
 
 _RESULTS = Path(__file__).parent / "results" / "soak.json"
 _EVERY_S = 0.5

@@ -16,8 +16,8 @@ from typing import Any, TypeAlias
 from sse_starlette import EventSourceResponse
 from starlette.types import Message
 
-from gateway.guard import Drain
-from gateway.streaming import EventStream
+from gateway.http.guard import Drain
+from gateway.replies.event_stream import EventStream
 
 _FRAME = b'event: response.output_text.delta\ndata: {"type":"response.output_text.delta","delta":" word"}\n\n'
 _SCOPE = {"type": "http", "method": "POST", "asgi": {"spec_version": "2.4"}}

@@ -1,8 +1,8 @@
 from asyncio import Transport
 from collections.abc import Callable
 
-from providers.arrival import Arrival
-from providers.incoming import Passage
+from dataplane.read_waiter import Arrival
+from dataplane.source import Passage
 from translation.chat.relay_template import Passing
 from translation.responses.delta_template import Retelling
 

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""What `providers/python_receiver.py`, `gateway/outlet.py` and `gateway/python_passage.py` do, compiled, and for reads of several
+"""What `dataplane/python_receiver.py`, `dataplane/client_writer.py` and `dataplane/python_fast_path.py` do, compiled, and for reads of several
 chunks too. There are its promises; tests/unit hold both to them (docs/adr/0023)."""
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
@@ -12,14 +12,14 @@ from time import monotonic
 
 from orjson import dumps, loads
 
-VERSION = 8  # another one with any change of what is promised here: see providers/core.py
+VERSION = 8  # another one with any change of what is promised here: see dataplane/core.py
 
 cdef enum:
     _MOST_DIGITS = 7  # of a chunk's size: no read has 256 MiB
     _DECIMAL = 10
     _HEX = 16
     _LONG_READ = 2048
-    _READS = 4  # as of providers/coalescing.py
+    _READS = 4  # as of dataplane/coalescing.py
     _FIRST_CHUNKS = 3  # of a reply say what is alike in those that follow
 
 cdef extern from *:

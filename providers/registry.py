@@ -3,87 +3,17 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from providers.base import Capabilities, Counting, Dialect, Provider, WireDialect
+from providers.base import Counting, Dialect, Provider, WireDialect
+from providers.capabilities import CAPABILITIES, CLIENT_RUN_TOOLS, HOSTED_TOOLS
 from providers.config import KINDS, ProviderConfig, ProviderType
 from providers.egress import Egress
-from providers.engines.llama_provider import LlamaServerProvider
-from providers.engines.provider import ContinuingProvider
-from providers.engines.vllm_server import VllmServerEngine
-from providers.http import Upstream
-from providers.ollama import OllamaProvider
-from providers.scripted import ScriptedProvider
-from providers.wire import WireProvider
-
-_CHAT = Capabilities(
-    streaming=True,
-    tools=True,
-    parallel_tools=True,
-    images=True,
-    audio=True,
-    files=True,
-    reasoning=True,
-    json_schema=True,
-    logprobs=True,
-    choices=True,
-    models=True,
-    counting="turn",
-)
-"""What a chat server is trusted to answer for itself: it refuses in its own words what it cannot do."""
-
-_CLIENT_RUN = frozenset({"custom", "namespace", "shell", "local_shell", "apply_patch", "tool_search", "computer"})
-_SEARCHES = frozenset({"web_search", "web_search_2025_08_26", "web_search_preview", "web_search_preview_2025_03_11"})
-_HOSTED = _SEARCHES | frozenset(
-    {
-        "file_search",
-        "code_interpreter",
-        "image_generation",
-        "mcp",
-        "computer_use_preview",
-        "programmatic_tool_calling",
-    }
-)
-
-CAPABILITIES: dict[ProviderType, Capabilities] = {
-    "openai": replace(
-        _CHAT,
-        tool_kinds=frozenset({"function", "custom"}),
-        sealed_reasoning=True,
-        manages_context=True,
-        counting="responses",
-    ),
-    "openrouter": _CHAT,
-    "anthropic": Capabilities(
-        streaming=True,
-        tools=True,
-        parallel_tools=True,
-        hosted_tools=_SEARCHES,
-        images=True,
-        files=True,
-        reasoning=True,
-        json_schema=True,
-        models=True,
-        counting="own",
-    ),
-    "gemini": Capabilities(
-        streaming=True,
-        tools=True,
-        parallel_tools=True,
-        hosted_tools=_SEARCHES,
-        images=True,
-        audio=True,
-        files=True,
-        reasoning=True,
-        json_schema=True,
-        logprobs=True,
-        models=True,
-        counting="own",
-    ),
-    "ollama": replace(_CHAT, audio=False, choices=False),
-    "vllm": replace(_CHAT, counting="tokenize", two_pass=True),
-    "llama_server": replace(_CHAT, counting="chat", two_pass=True, choices=False),
-    "harmony": Capabilities(streaming=True, tools=True, reasoning=True, json_schema=True, models=True, counting="own"),
-    "openai_compatible": _CHAT,
-}
+from providers.engines.servers.llama_provider import LlamaServerProvider
+from providers.engines.servers.provider import ContinuingProvider
+from providers.engines.servers.vllm_server import VllmServerEngine
+from providers.http.exchange import WireProvider
+from providers.http.ollama import OllamaProvider
+from providers.http.upstream import Upstream
+from providers.scripted.provider import ScriptedProvider
 
 
 def _wire(name: str, config: ProviderConfig) -> Provider:
@@ -97,8 +27,8 @@ def _wire(name: str, config: ProviderConfig) -> Provider:
         counting: Counting = "turn" if capabilities.counting == "responses" else capabilities.counting
         capabilities = replace(capabilities, counting=counting, manages_context=False)
     if dialect == "responses":
-        kinds = capabilities.tool_kinds | _CLIENT_RUN
-        capabilities = replace(capabilities, tool_kinds=kinds, hosted_tools=_HOSTED, audio=False, choices=False)
+        kinds = capabilities.tool_kinds | CLIENT_RUN_TOOLS
+        capabilities = replace(capabilities, tool_kinds=kinds, hosted_tools=HOSTED_TOOLS, audio=False, choices=False)
     capabilities = replace(capabilities, dialects=dialects, **config.capabilities.given())
     upstream = Upstream(name, config, config.base_url)
     if config.type == "llama_server":

@@ -9,8 +9,8 @@ from pathlib import Path
 from alembic import command
 from sqlalchemy import Connection
 
-from gateway.state.database import Database
-from gateway.state.migrate import config, head, migrate
+from gateway.state.database.database import Database
+from gateway.state.database.migrate import config, head, migrate
 
 
 def main() -> None:

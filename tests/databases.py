@@ -13,7 +13,7 @@ from pathlib import Path
 
 from sqlalchemy.engine import make_url
 
-from gateway.state.migrate import migrate
+from gateway.state.database.migrate import migrate
 
 with warnings.catch_warnings():
     # Importing it looks for a runtime folder and says so when there is none.

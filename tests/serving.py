@@ -12,8 +12,8 @@ from typing import Any
 
 import yaml
 
-from gateway import settings as settings_of
-from gateway.server import make_server
+from gateway.config import settings as settings_of
+from gateway.process.server import make_server
 from providers.base import Provider
 
 READY_S = 30.0

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from gateway.doctor.subjects import Subject
+from gateway.doctor.checks.subjects import Subject
 
 TOO_SLOW: Final = "too_slow"
 """The code of what had no end in the time there is for a request."""

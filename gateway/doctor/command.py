@@ -9,13 +9,13 @@ from typing import Final
 
 import typer
 
+from gateway.config.settings import Settings
 from gateway.doctor.interrupts import heard
 from gateway.doctor.page import as_page
 from gateway.doctor.report import as_json as rendered_json
 from gateway.doctor.report import as_text
 from gateway.doctor.runner import diagnose, steps_of
 from gateway.logs import configure_logs
-from gateway.settings import Settings
 
 _COLOURS: Final = {"pass": "green", "fail": "red", "refused": "cyan", "skipped": "yellow"}
 _LABEL: Final = 40

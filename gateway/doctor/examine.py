@@ -8,9 +8,9 @@ from typing import NamedTuple
 import httpx
 
 from gateway.doctor.advice import MISREAD, TOO_SLOW, advice
-from gateway.doctor.checks import CHECKS, Check
-from gateway.doctor.subjects import Subject
-from gateway.doctor.verdicts import (
+from gateway.doctor.checks.responses import CHECKS, Check
+from gateway.doctor.checks.subjects import Subject
+from gateway.doctor.checks.verdicts import (
     BUSY,
     REFUSED_BY_NAME,
     Diagnosis,
@@ -22,7 +22,7 @@ from gateway.doctor.verdicts import (
     Verdict,
     Wrong,
 )
-from gateway.doctor.visit import Visit
+from gateway.doctor.checks.visit import Visit
 
 
 def examine(

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
-from gateway.server import make_server
-from gateway.settings import Settings
+from gateway.config.settings import Settings
+from gateway.process.server import make_server
 from providers.base import Provider
 
 _STOP_S: Final = 30.0

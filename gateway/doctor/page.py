@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from html import escape
 from typing import Final
 
-from gateway.doctor.checks import CHECKS
+from gateway.doctor.checks.responses import CHECKS
+from gateway.doctor.checks.verdicts import Diagnosis, Finding
 from gateway.doctor.report import duration, summary
-from gateway.doctor.verdicts import Diagnosis, Finding
 
 _MARKS: Final = {"pass": "✓", "fail": "✗", "refused": "⊘", "skipped": "…"}
 """Beside the word, for those who do not tell the colours apart."""

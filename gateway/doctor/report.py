@@ -8,9 +8,9 @@ from typing import Final, get_args
 
 import orjson
 
-from gateway.doctor.checks import CHECKS
-from gateway.doctor.verdicts import Diagnosis, Finding, Verdict
-from gateway.table import table
+from gateway.doctor.checks.responses import CHECKS
+from gateway.doctor.checks.verdicts import Diagnosis, Finding, Verdict
+from gateway.text_table import table
 
 _WIDEST_CELL: Final = 10
 """Of a column under its head: a verdict or a time, and the space after it."""

@@ -5,13 +5,13 @@ from typing import Final
 
 import httpx
 
-from gateway.app import build_providers
-from gateway.doctor.checks import CHECKS, Check
+from gateway.config.settings import Settings
+from gateway.doctor.checks.responses import CHECKS, Check
+from gateway.doctor.checks.subjects import chosen, practice
+from gateway.doctor.checks.verdicts import Diagnosis
 from gateway.doctor.examine import examine
 from gateway.doctor.hosting import hosted
-from gateway.doctor.subjects import chosen, practice
-from gateway.doctor.verdicts import Diagnosis
-from gateway.settings import Settings
+from gateway.process.app import build_providers
 
 _START_S: Final = 600.0
 """For embedded engines to load what they serve."""

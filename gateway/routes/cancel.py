@@ -4,11 +4,11 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from gateway import query as query_of
-from gateway.answers import json_answer
-from gateway.loss_header import said_again
+from gateway.http import query as query_of
+from gateway.http.json_reply import json_answer
+from gateway.replies.loss_header import said_again
 from gateway.routes.kept import not_found
-from gateway.service import Service
+from gateway.service.service import Service
 from translation.errors import InvalidRequest
 
 

@@ -4,9 +4,9 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from gateway.endpoints import CHAT
+from gateway.replies.endpoints import CHAT
 from gateway.routes.request_docs import json_request
-from gateway.service import Service
+from gateway.service.service import Service
 from translation.chat.schema import REQUEST_SCHEMA
 
 

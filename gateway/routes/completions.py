@@ -6,13 +6,13 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from gateway import query as query_of
-from gateway.answers import json_answer
-from gateway.loss_header import said_again
-from gateway.paging import page_request
+from gateway.http import query as query_of
+from gateway.http.json_reply import json_answer
+from gateway.http.paging import page_request
+from gateway.replies.loss_header import said_again
 from gateway.routes.kept import list_answer, not_found
 from gateway.routes.request_docs import json_request
-from gateway.service import Service
+from gateway.service.service import Service
 from gateway.state.store import Page, PageRequest
 from translation.chat.forms import stored_message
 from translation.responses.schema.conversations import UPDATE_SCHEMA, validate_update

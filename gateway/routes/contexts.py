@@ -6,12 +6,12 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from gateway.answers import json_answer
-from gateway.guard import Guard
-from gateway.loss_header import loss_header
-from gateway.raw_headers import headers_of
+from gateway.http.guard import Guard
+from gateway.http.headers import headers_of
+from gateway.http.json_reply import json_answer
+from gateway.replies.loss_header import loss_header
 from gateway.routes.request_docs import json_request
-from gateway.service import Service, is_strict
+from gateway.service.service import Service, is_strict
 from translation.responses.schema.request import COMPACT_FIELDS, COUNT_FIELDS, part_of_request_schema
 
 

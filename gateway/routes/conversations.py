@@ -7,13 +7,13 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from gateway import conversing
-from gateway import query as query_of
-from gateway.answers import json_answer
-from gateway.paging import list_object, page_request
+from gateway.http import query as query_of
+from gateway.http.json_reply import json_answer
+from gateway.http.paging import list_object, page_request
 from gateway.routes.kept import list_answer, listing, not_found
 from gateway.routes.request_docs import json_request
-from gateway.service import Service
+from gateway.service import conversations
+from gateway.service.service import Service
 from gateway.state.store import Page
 from translation.responses.item_lists import listed
 from translation.responses.schema.conversations import (
@@ -38,7 +38,7 @@ def conversations_routes(service: Service) -> APIRouter:
         owner = service.principal(request).name
         query_of.check_names(request.query_params, ())
         body = await service.read(request)
-        return json_answer(await conversing.create(service.kept(), owner, body, lambda: int(time.time())))
+        return json_answer(await conversations.create(service.kept(), owner, body, lambda: int(time.time())))
 
     @router.get(_ONE)
     async def get_conversation(conversation_id: str, request: Request) -> Response:
@@ -78,7 +78,7 @@ def conversations_routes(service: Service) -> APIRouter:
         query_of.check_names(request.query_params, ("include",))
         query_of.check_include(request.query_params)
         body = await service.read(request)
-        added = await conversing.add(service.kept(), owner, conversation_id, body)
+        added = await conversations.add(service.kept(), owner, conversation_id, body)
         if added is None:
             raise not_found("Conversation", conversation_id)
         return json_answer(list_object(Page([listed(item) for item in added], has_more=False)))

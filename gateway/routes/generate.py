@@ -5,7 +5,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from gateway.routes.request_docs import json_request
-from gateway.service import Service
+from gateway.service.service import Service
 from translation.generate.schema import REQUEST_SCHEMA
 
 

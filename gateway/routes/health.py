@@ -3,8 +3,8 @@
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from gateway.answers import json_answer
-from gateway.service import Service
+from gateway.http.json_reply import json_answer
+from gateway.service.service import Service
 
 
 def health_routes(service: Service) -> APIRouter:

@@ -5,9 +5,9 @@ from typing import TypeAlias
 
 from starlette.responses import Response
 
-from gateway.answers import json_answer
 from gateway.errors import NotFound
-from gateway.paging import list_object, unknown_cursor
+from gateway.http.json_reply import json_answer
+from gateway.http.paging import list_object, unknown_cursor
 from gateway.state.store import Page, PageRequest, UnknownCursor
 from translation.responses.item_lists import listed
 

@@ -4,9 +4,9 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from gateway import query as query_of
-from gateway.answers import json_answer
-from gateway.service import Service
+from gateway.http import query as query_of
+from gateway.http.json_reply import json_answer
+from gateway.service.service import Service
 
 
 def owner_data_routes(service: Service) -> APIRouter:

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple, TypeAlias
 
 from starlette.types import Message, Receive, Send
 
-from gateway.auth import Principal
-from gateway.body import parse
 from gateway.errors import BodyTooLarge, GatewayError, NotJson, ShuttingDown
-from gateway.guard import ClientLeft, Drain
-from gateway.service import Service
+from gateway.http.auth import Principal
+from gateway.http.body import parse
+from gateway.http.guard import ClientLeft, Drain
+from gateway.service.service import Service
 from gateway.websocket.events import Lane, create_of, error_event, lane_of, steer_refused, type_of
 from gateway.websocket.lanes import Lanes, Memory
 from gateway.websocket.turn import Turns

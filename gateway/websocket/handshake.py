@@ -8,12 +8,12 @@ import structlog
 from starlette.requests import HTTPConnection
 from starlette.types import Receive, Scope, Send
 
-from gateway.edge import BODY_SEND
+from gateway.config.settings import Settings
 from gateway.errors import OriginRefused, ShuttingDown, TooManyConnections
-from gateway.guard import Drain
-from gateway.raw_headers import headers_of
-from gateway.service import Service, is_strict
-from gateway.settings import Settings
+from gateway.http.guard import Drain
+from gateway.http.headers import headers_of
+from gateway.http.middleware import BODY_SEND
+from gateway.service.service import Service, is_strict
 from gateway.websocket.connection import Connection, Limits
 
 _log = structlog.get_logger(__name__)

@@ -11,14 +11,14 @@ import structlog
 from starlette.types import Receive
 
 from gateway import errors
-from gateway.auth import Principal
-from gateway.endpoints import RESPONSES
 from gateway.errors import GatewayError, StoreUnavailable
-from gateway.guard import ClientLeft, Drain, Guard
+from gateway.http.auth import Principal
+from gateway.http.guard import ClientLeft, Drain, Guard
 from gateway.logs import note_failure
-from gateway.opened import Opened
-from gateway.plan import Translated
-from gateway.service import Service
+from gateway.planning.plan import Translated
+from gateway.replies.endpoints import RESPONSES
+from gateway.service.accepted_request import Opened
+from gateway.service.service import Service
 from gateway.websocket.events import Create, Lane, error_event, messages, with_headers
 from gateway.websocket.lanes import Kept, Memory
 from providers.base import Batch

@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import Final
 
 from providers.base import Batch, Exchange
-from providers.engines.asked import BUDGET, Asked, Parsers, asked_of
 from providers.engines.base import Engine, Generation, Guide, Piece, Prompt
 from providers.engines.budget import fitted
+from providers.engines.generation_request import BUDGET, Asked, Parsers, asked_of
 from providers.engines.two_pass import Thinking
 from providers.errors import ContextLengthExceeded, UpstreamBroken
 from providers.new_id import new_id

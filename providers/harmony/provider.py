@@ -1,14 +1,14 @@
 """A provider for gpt-oss behind a llama-server that is asked in tokens."""
 
 from providers.base import Capabilities, Counting, Exchange
-from providers.harmony.asked import asked_of
+from providers.harmony.completion_request import asked_of
 from providers.harmony.decode import HarmonyDecoder
 from providers.harmony.encoding import encoding
 from providers.harmony.reply import HarmonyReply
-from providers.http import Upstream
+from providers.http.dialects import SSE
+from providers.http.exchange import WireExchange, WireProvider
+from providers.http.upstream import Upstream
 from providers.new_id import new_id
-from providers.spoken import SSE
-from providers.wire import WireExchange, WireProvider
 from translation.representation.profile import Profile
 from translation.representation.turn import Turn
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from providers.harmony.encoding import Encoding
-from providers.harmony.mending import Mender
+from providers.harmony.token_repair import Mender
 from translation.representation.events import Event, ItemStatus
 from translation.representation.items import NewId
 from translation.representation.profile import Profile

@@ -8,17 +8,17 @@ from typing import Any, NoReturn
 import httpx
 from pydantic import SecretStr
 
+from dataplane.transport import PooledTransport
 from providers.base import Capabilities, Condition, Counting, Dialect, Exchange, RelayExchange
+from providers.capabilities import CAPABILITIES
 from providers.config import ProviderConfig
-from providers.engines.llama_provider import LlamaServerProvider
+from providers.engines.servers.llama_provider import LlamaServerProvider
 from providers.engines.supervisor import Progress, Supervisor
 from providers.errors import EngineUnavailable
-from providers.http import Upstream
+from providers.http.transports import pooled
+from providers.http.upstream import Upstream
 from providers.llamacpp.parameters import SLOTS
 from providers.llamacpp.process import Child, child
-from providers.registry import CAPABILITIES
-from providers.transport import PooledTransport
-from providers.transports import pooled
 from translation.representation.json_types import Json
 from translation.representation.profile import Profile
 from translation.representation.turn import Turn

@@ -20,8 +20,8 @@ from pydantic import ValidationError
 
 from providers.config import ProviderConfig
 from providers.egress import Egress
-from providers.engines.asked import Parsers
 from providers.engines.base import Generation, Guide, Prompt
+from providers.engines.generation_request import Parsers
 from providers.engines.supervisor import Progress
 from providers.engines.watch import Watch, died_or_hung, processor_s
 from providers.errors import EngineUnavailable, UpstreamRejected

@@ -8,7 +8,7 @@ import orjson
 from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 
-from gateway.settings import Settings
+from gateway.config.settings import Settings
 from scripts.docs.markdown import page, table
 
 _INTRODUCTION = """\

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from providers.capabilities import CAPABILITIES
 from providers.profiles import PROFILES
-from providers.registry import CAPABILITIES
 from scripts.docs.markdown import code, table
 from translation.anthropic import lower as anthropic_lower
 from translation.chat import lift as chat_lift

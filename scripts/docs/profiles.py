@@ -62,7 +62,7 @@ _ADD_PROFILE = """\
 - [ ] Its habits can be said in fields that exist: a row in `FAMILIES` (`providers/profiles.py`), with the reason, which
       the table above shows. That is all.
 - [ ] They cannot: a field in `Profile` (`translation/representation/profile.py`) whose default changes nothing.
-- [ ] The key of the same name in `ModelConfig` (`gateway/model_config.py`) and in `config.example.yaml`.
+- [ ] The key of the same name in `ModelConfig` (`gateway/config/model_config.py`) and in `config.example.yaml`.
 - [ ] The transform itself, pure, in the dialect's `lower` and in its `relay_request`; in `translation/hygiene/` where
       every dialect needs it. A vendor's name is in none of them.
 - [ ] A test of the transform, on and off, and one on the relay.

@@ -3,9 +3,9 @@
 import httpx
 import pytest
 
-from gateway import settings as settings_of
-from gateway.app import create_app
-from gateway.guard import Drain
+from gateway.config import settings as settings_of
+from gateway.http.guard import Drain
+from gateway.process.app import create_app
 from tests.engine.hosting import Hosted
 
 

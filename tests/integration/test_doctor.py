@@ -15,8 +15,8 @@ import pytest
 import typer.main
 import yaml
 
-from gateway.cli import app
-from gateway.doctor.checks import CHECKS
+from gateway.cli.commands import app
+from gateway.doctor.checks.responses import CHECKS
 from tests.integration.engines import CONTEXT, ROOT, Engine
 from tests.upstream import closed_port
 

@@ -18,8 +18,8 @@ import pytest
 import xllamacpp
 from openai import OpenAI
 
-from gateway.config_file import ConfigError, Problem, dotted
-from gateway.settings import parse
+from gateway.config.settings import parse
+from gateway.config.yaml_file import ConfigError, Problem, dotted
 from providers.llamacpp.ranges import RANGES
 from tests.serving import Command, command
 
@@ -387,7 +387,7 @@ def test_without_the_library_the_configuration_says_what_to_install(tmp_path: Pa
     hiding = (
         "import sys; from importlib.machinery import PathFinder; find = PathFinder.find_spec\n"
         "PathFinder.find_spec = lambda name, *rest: None if name == 'xllamacpp' else find(name, *rest)\n"
-        "from gateway.cli import app; app(['check-config', sys.argv[1]])"
+        "from gateway.cli.commands import app; app(['check-config', sys.argv[1]])"
     )
     done = subprocess.run([sys.executable, "-c", hiding, str(file)], capture_output=True, text=True, check=False)
     assert done.returncode == 2

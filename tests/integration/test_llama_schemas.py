@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from providers.engines.llama_schemas import left_out
+from providers.engines.servers.llama_schemas import left_out
 from tests.integration import engines
 
 Json = dict[str, Any]

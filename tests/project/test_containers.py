@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 
-from gateway.settings import load
+from gateway.config.settings import load
 
 ROOT = Path(__file__).parents[2]
 BIN = Path(sysconfig.get_path("scripts"))

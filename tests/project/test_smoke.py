@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.discovery import discover
+from gateway.config.discovery import discover
 from tests.serving import command
 
 SCRIPT = Path(__file__).parents[2] / "scripts/smoke.sh"

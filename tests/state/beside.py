@@ -12,8 +12,8 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 from sqlalchemy.pool import NullPool
 
+from gateway.state.database.tables import INPUT, OUTPUT, events, items, jobs, responses
 from gateway.state.store import ACTIVE
-from gateway.state.tables import INPUT, OUTPUT, events, items, jobs, responses
 
 Hold = Literal["SHARE", "ACCESS EXCLUSIVE"]
 

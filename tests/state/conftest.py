@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from gateway.settings import Background, Store
-from gateway.state.database import Database
-from gateway.state.migrate import migrate
-from gateway.state.sql import SqlStore
+from gateway.config.settings import Background, Store
+from gateway.state.database.database import Database
+from gateway.state.database.migrate import migrate
+from gateway.state.sql.store import SqlStore
 from tests import databases
 from tests.databases import Postgres
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from gateway.state.database import Database
-from gateway.state.sql_completions import SqlCompletions
+from gateway.state.database.database import Database
+from gateway.state.sql.completions import SqlCompletions
 from gateway.state.store import PageRequest, StoredCompletion, UnknownCursor
 from translation.representation.json_types import Json
 

@@ -5,10 +5,10 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from gateway.settings import Background, Store
-from gateway.state.database import Database
-from gateway.state.sql import SqlStore
-from gateway.state.sql_conversations import SqlConversations
+from gateway.config.settings import Background, Store
+from gateway.state.database.database import Database
+from gateway.state.sql.conversations import SqlConversations
+from gateway.state.sql.store import SqlStore
 from gateway.state.store import NewResponse, PageRequest, UnknownCursor
 from translation.representation.json_types import Item, Json
 

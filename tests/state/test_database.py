@@ -1,4 +1,4 @@
-"""gateway/state/database.py on both databases: transactions are whole, bounded, and survive whoever leaves."""
+"""gateway/state/database/database.py on both databases: transactions are whole, bounded, and survive whoever leaves."""
 
 import asyncio
 import threading
@@ -11,8 +11,8 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from gateway.errors import StoreUnavailable
-from gateway.state.database import Database
-from gateway.state.tables import workers
+from gateway.state.database.database import Database
+from gateway.state.database.tables import workers
 from tests.state.waiting import eventually
 
 MOMENTS = 100
@@ -126,7 +126,7 @@ async def test_what_is_committed_is_told_before_its_connection_is_let_go(
         await close(connection)
 
     monkeypatch.setattr(AsyncConnection, "close", close_late)
-    monkeypatch.setattr("gateway.state.database._CLOSING_S", 600.0)
+    monkeypatch.setattr("gateway.state.database.database._CLOSING_S", 600.0)
     async with asyncio.timeout(30):
         for name in ("one", "two"):
             async with database.write() as connection:

@@ -12,13 +12,13 @@ from sqlalchemy import event, func, insert, select
 from sqlalchemy.engine import make_url
 from sqlalchemy.pool import ConnectionPoolEntry
 
+from gateway.config.settings import Background, Store
 from gateway.errors import StoreUnavailable
-from gateway.settings import Background, Store
-from gateway.state.database import Database
-from gateway.state.migrate import migrate
-from gateway.state.sql import SqlStore
+from gateway.state.database.database import Database
+from gateway.state.database.migrate import migrate
+from gateway.state.database.tables import workers
+from gateway.state.sql.store import SqlStore
 from gateway.state.store import PageRequest
-from gateway.state.tables import workers
 from tests import databases
 from tests.databases import Postgres
 from tests.state.responses import turn

@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
+from gateway.config.settings import Background, Store
 from gateway.errors import StoreUnavailable
-from gateway.settings import Background, Store
-from gateway.state.sql import SqlStore
+from gateway.state.sql.store import SqlStore
 from gateway.state.store import LogEntry, NotHeld
 from tests.state.responses import WORKER, answered, completed, new, response, said
 from translation.representation.json_types import Json

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from gateway.settings import Background, Store
-from gateway.state.sql import SqlStore
+from gateway.config.settings import Background, Store
+from gateway.state.sql.store import SqlStore
 from gateway.state.store import Job, LogEntry, NotHeld
 from tests.state.responses import WORKER, answered, completed, new, response, said
 from translation.representation.json_types import Json

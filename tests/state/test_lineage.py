@@ -9,10 +9,10 @@ from typing import Any
 from sqlalchemy import Engine, event, insert
 from sqlalchemy.engine import make_url
 
-from gateway.settings import Background, Store
-from gateway.state.database import Database
-from gateway.state.sql import SqlStore
-from gateway.state.tables import items, responses
+from gateway.config.settings import Background, Store
+from gateway.state.database.database import Database
+from gateway.state.database.tables import items, responses
+from gateway.state.sql.store import SqlStore
 from tests.databases import Postgres
 from tests.state.responses import turn
 from tests.state.waiting import DEADLINE_S

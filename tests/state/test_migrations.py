@@ -20,13 +20,13 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Column, Connection, String, Table, column, insert, select, table, update
 from sqlalchemy.schema import MetaData
 
-from gateway.settings import Background, Store
-from gateway.state.database import Database
-from gateway.state.migrate import config, head, migrate
-from gateway.state.sql import SqlStore
-from gateway.state.sqlite_file import make_file, sqlite_file
+from gateway.config.settings import Background, Store
+from gateway.state.database.database import Database
+from gateway.state.database.migrate import config, head, migrate
+from gateway.state.database.sqlite_file import make_file, sqlite_file
+from gateway.state.database.tables import metadata
+from gateway.state.sql.store import SqlStore
 from gateway.state.store import PageRequest, SchemaMismatch, StoredCompletion
-from gateway.state.tables import metadata
 from tests import databases
 from tests.databases import Postgres
 from tests.state.responses import turn
@@ -134,7 +134,7 @@ async def test_a_newer_database_is_refused_and_left_alone(store_url: str, databa
 
 async def test_an_older_database_is_called_unmigrated(postgres: Postgres, monkeypatch: pytest.MonkeyPatch) -> None:
     url, current = postgres.database(), head()
-    monkeypatch.setattr("gateway.state.migrate.head", lambda: "0999")
+    monkeypatch.setattr("gateway.state.database.migrate.head", lambda: "0999")
     with pytest.raises(SchemaMismatch, match=f"unmigrated: it is of version {current}, not 0999"):
         await connect(url).open()
 
@@ -216,7 +216,8 @@ async def test_completions_of_an_older_version_are_read(empty_url: str) -> None:
 def test_two_processes_that_migrate_one_file_do_not_collide(tmp_path: Path) -> None:
     file = tmp_path / "state.db"
     program = (
-        f"import asyncio; from gateway.state.migrate import migrate; asyncio.run(migrate('{databases.sqlite(file)}'))"
+        "import asyncio; from gateway.state.database.migrate import migrate; "
+        f"asyncio.run(migrate('{databases.sqlite(file)}'))"
     )
     running = [subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.PIPE) for _ in range(3)]
     for process in running:

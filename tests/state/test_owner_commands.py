@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gateway.settings import Background, Store
-from gateway.state.sql import SqlStore
+from gateway.config.settings import Background, Store
+from gateway.state.sql.store import SqlStore
 from gateway.state.store import PageRequest
 from translation.representation.json_types import Json
 

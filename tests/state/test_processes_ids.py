@@ -10,7 +10,7 @@ import orjson
 import pytest
 from sqlalchemy import select
 
-from gateway.state.tables import OUTPUT, events, items, jobs, responses
+from gateway.state.database.tables import OUTPUT, events, items, jobs, responses
 from tests.state import beside
 from tests.state.replicas import Json, client, replica
 from tests.upstream import ScriptedUpstream

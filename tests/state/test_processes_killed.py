@@ -10,8 +10,8 @@ import pytest
 from sqlalchemy import text as sql
 from sqlalchemy.engine import make_url
 
-from gateway.settings import Background, Store
-from gateway.state.sql import SqlStore
+from gateway.config.settings import Background, Store
+from gateway.state.sql.store import SqlStore
 from tests import databases
 from tests.databases import Postgres
 from tests.serving import Command

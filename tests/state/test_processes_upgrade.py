@@ -52,7 +52,7 @@ async def upstream() -> AsyncIterator[ScriptedUpstream]:
 @pytest.fixture
 def newer(tmp_path: Path) -> list[str]:
     """What runs the next version of the gateway, which has a table more, and columns."""
-    from gateway.state.migrate import head
+    from gateway.state.database.migrate import head
 
     package = tmp_path / "newer" / "gateway"
     shutil.copytree(Path(gateway.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__"))

@@ -9,10 +9,10 @@ import orjson
 import pytest
 from sqlalchemy import Table, event, func, select
 
-from gateway.state.database import Database
-from gateway.state.sql import SqlStore
+from gateway.state.database.database import Database
+from gateway.state.database.tables import events, items, jobs, responses
+from gateway.state.sql.store import SqlStore
 from gateway.state.store import LogEntry, NotHeld, PageRequest, UnknownCursor
-from gateway.state.tables import events, items, jobs, responses
 from tests.state.responses import WORKER, answered, completed, new, response, said, texts, turn
 from translation.errors import InvalidRequest
 from translation.framing import sse

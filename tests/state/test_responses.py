@@ -1,4 +1,4 @@
-from gateway.state.sql import SqlStore
+from gateway.state.sql.store import SqlStore
 from gateway.state.store import PageRequest
 from tests.state.responses import WORKER, answered, completed, new, response, said, texts, turn
 

@@ -6,11 +6,11 @@ import time
 import pytest
 from sqlalchemy import func, insert, select, update
 
-from gateway.state.database import Database
-from gateway.state.sql import SqlStore
-from gateway.state.sql_retention import SqlRetention
+from gateway.state.database.database import Database
+from gateway.state.database.tables import conversations, events, items, jobs, metadata, responses, workers
+from gateway.state.sql.retention import SqlRetention
+from gateway.state.sql.store import SqlStore
 from gateway.state.store import LogEntry, NewResponse, PageRequest
-from gateway.state.tables import conversations, events, items, jobs, metadata, responses, workers
 from translation.representation.json_types import Item, Json
 
 OWNER, OTHER, WORKER = "ann", "bob", "w1"

@@ -8,13 +8,13 @@ from typing import Any
 import orjson
 import pytest
 
-from gateway.background import JobRunner
+from gateway.config.settings import Background, Store
 from gateway.errors import StoreUnavailable, UnknownModel
-from gateway.following import Following, follow
-from gateway.guard import Drain
-from gateway.job_run import Numbering
-from gateway.settings import Background, Store
-from gateway.state.sql import SqlStore
+from gateway.http.guard import Drain
+from gateway.jobs.job_run import Numbering
+from gateway.jobs.runner import JobRunner
+from gateway.replies.log_replay import Following, follow
+from gateway.state.sql.store import SqlStore
 from gateway.state.store import ACTIVE, Job, LogEntry, NewResponse
 from providers.errors import UpstreamBroken
 from tests import databases

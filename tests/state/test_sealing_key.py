@@ -4,11 +4,11 @@ import asyncio
 
 from sqlalchemy import delete
 
-from gateway.settings import Background, Store
-from gateway.state.database import Database
-from gateway.state.sealing_key import sealing_key
-from gateway.state.sql import SqlStore
-from gateway.state.tables import sealing_keys
+from gateway.config.settings import Background, Store
+from gateway.state.database.database import Database
+from gateway.state.database.tables import sealing_keys
+from gateway.state.sql.sealing_key import sealing_key
+from gateway.state.sql.store import SqlStore
 
 AT_ONCE = 8
 

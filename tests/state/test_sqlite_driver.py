@@ -1,4 +1,4 @@
-"""gateway/state/sqlite_driver.py: transactions begin with their first statement, and some are one trip."""
+"""gateway/state/database/sqlite_driver.py: transactions begin with their first statement, and some are one trip."""
 
 import asyncio
 import sqlite3
@@ -11,12 +11,12 @@ import pytest
 from sqlalchemy import delete, insert, select
 
 from gateway.errors import StoreUnavailable
-from gateway.state.at_once import Prepared
-from gateway.state.database import Database
-from gateway.state.engines import driver_of
-from gateway.state.migrate import migrate
-from gateway.state.statements import ADD_ITEMS
-from gateway.state.tables import items, workers
+from gateway.state.database.database import Database
+from gateway.state.database.engines import driver_of
+from gateway.state.database.migrate import migrate
+from gateway.state.database.tables import items, workers
+from gateway.state.sql.single_trip import Prepared
+from gateway.state.sql.statements import ADD_ITEMS
 from tests import databases
 from tests.state.waiting import eventually
 

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from gateway.settings import Background, Store
-from gateway.state.sql import SqlStore
+from gateway.config.settings import Background, Store
+from gateway.state.sql.store import SqlStore
 from gateway.state.store import ACTIVE
 from tests import databases
 from tests.state.responses import new, response, said
 
 OTHER = """
 import asyncio, sys
-from gateway.settings import Background, Store
-from gateway.state.sql import SqlStore
+from gateway.config.settings import Background, Store
+from gateway.state.sql.store import SqlStore
 from tests.state.responses import new, response, said
 
 async def main():

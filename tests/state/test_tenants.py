@@ -15,9 +15,9 @@ from fastapi import FastAPI
 from fastapi.routing import iter_route_contexts
 from websockets.sync.client import connect
 
-from gateway import settings as settings_of
-from gateway.app import create_app
-from gateway.guard import Drain
+from gateway.config import settings as settings_of
+from gateway.http.guard import Drain
+from gateway.process.app import create_app
 from tests.serving import Gateway, serving
 
 Json = dict[str, Any]

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from gateway.settings import Settings, parse
+from gateway.config.settings import Settings, parse
 from tests.upstream import ScriptedUpstream, chat_calls, chat_text, error_reply
 from tests.upstream.script import Exchange, Script
 

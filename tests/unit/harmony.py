@@ -1,6 +1,6 @@
 """gpt-oss's own encoding, and texts with its control tokens, for tests."""
 
-from providers.harmony.asked import asked_of
+from providers.harmony.completion_request import asked_of
 from providers.harmony.encoding import Encoding, encoding
 from providers.harmony.reply import HarmonyReply
 from tests.unit.driving import counting_ids

@@ -4,11 +4,11 @@ from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from gateway import settings as settings_of
-from gateway.resolve import Resolver
-from gateway.settings import Settings
+from gateway.config import settings as settings_of
+from gateway.config.settings import Settings
+from gateway.planning.resolver import Resolver
 from providers.base import Batch, Capabilities, Counting, Dialect
-from providers.registry import CAPABILITIES
+from providers.capabilities import CAPABILITIES
 from translation.errors import TranslationError
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss

@@ -8,23 +8,24 @@ from typing import Any
 
 import orjson
 
-from gateway.auth import ANONYMOUS
-from gateway.endpoints import ENDPOINTS
-from gateway.guard import Drain
-from gateway.opened import Opened
-from gateway.service import Service
-from gateway.settings import Settings
-from gateway.streaming import Wire
+from gateway.config.settings import Settings
+from gateway.http.auth import ANONYMOUS
+from gateway.http.guard import Drain
+from gateway.replies.endpoints import ENDPOINTS
+from gateway.replies.event_stream import Wire
+from gateway.service.accepted_request import Opened
+from gateway.service.service import Service
 from providers.base import Batch, Capabilities, Counting, Dialect, Exchange, Provider, RelayExchange
+from providers.capabilities import CAPABILITIES
 from providers.config import EMBEDDED, KINDS, ProviderConfig
 from providers.engines.exchange import generated
 from providers.harmony.decode import HarmonyDecoder
 from providers.harmony.reply import HarmonyReply
+from providers.http.dialects import SPOKEN
+from providers.http.exchange import WireExchange, WireRelay
 from providers.profiles import PROFILES
-from providers.registry import CAPABILITIES, build
-from providers.scripted import ScriptedExchange
-from providers.spoken import SPOKEN
-from providers.wire import WireExchange, WireRelay
+from providers.registry import build
+from providers.scripted.provider import ScriptedExchange
 from tests.unit.driving import counting_ids
 from tests.unit.fake_engine import FakeEngine
 from tests.unit.golden import GOLDEN, chunks_of

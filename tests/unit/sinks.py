@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from providers.incoming import Passage
+from dataplane.source import Passage
 
 
 class FakePassage:

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.wires import CallMapping, RelayedWire, TranslatedWire
+from dataplane.source import Incoming, Sink
+from gateway.replies.reply_streams import CallMapping, RelayedWire, TranslatedWire
 from providers.base import Batch
-from providers.http import Upstream
-from providers.incoming import Incoming, Sink
-from providers.spoken import RELAYED, SSE
-from providers.wire import WireExchange, WireRelay
+from providers.http.dialects import RELAYED, SSE
+from providers.http.exchange import WireExchange, WireRelay
+from providers.http.upstream import Upstream
 from tests.unit.chat_chunks import chunk, said
 from tests.unit.driving import counting_ids
 from translation.chat.decode import ChatDecoder

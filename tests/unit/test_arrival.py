@@ -5,7 +5,7 @@ from contextvars import ContextVar
 
 import pytest
 
-from providers.arrival import Arrival
+from dataplane.read_waiter import Arrival
 
 who: ContextVar[str] = ContextVar("who", default="nobody")
 

@@ -1,11 +1,11 @@
-"""gateway/asked_logprobs.py: a reply without the log probabilities that were asked for says so."""
+"""gateway/planning/logprobs.py: a reply without the log probabilities that were asked for says so."""
 
 from collections.abc import Sequence
 
 import pytest
 
-from gateway.asked_logprobs import AskedLogprobs
-from gateway.loss_header import facts_in, unreported_in
+from gateway.planning.logprobs import AskedLogprobs
+from gateway.replies.loss_header import facts_in, unreported_in
 from translation.representation.events import (
     Delta,
     Event,

@@ -2,9 +2,9 @@
 
 import pytest
 
-from gateway.auth import ANONYMOUS, Authenticator, Principal
+from gateway.config.settings import AuthSettings
 from gateway.errors import NotAuthenticated
-from gateway.settings import AuthSettings
+from gateway.http.auth import ANONYMOUS, Authenticator, Principal
 
 AUTH = AuthSettings.model_validate(
     {"keys": [{"name": "team-a", "key": "key-of-a", "models": ["gpt-*"]}, {"name": "team-ü", "key": "schlüssel"}]}

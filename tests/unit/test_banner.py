@@ -1,11 +1,11 @@
-"""gateway/banner.py: what a person reads when the server listens."""
+"""gateway/process/banner.py: what a person reads when the server listens."""
 
 from typing import Any
 
 import pytest
 
-from gateway.banner import banner
-from gateway.settings import parse
+from gateway.config.settings import parse
+from gateway.process.banner import banner
 
 URL = "http://127.0.0.1:8080"
 

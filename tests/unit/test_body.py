@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from starlette.requests import Request
 
-from gateway.body import parse, read_json
 from gateway.errors import BodyTooLarge, BodyTooSlow, GatewayError, NotJson, UnsupportedEncoding
-from gateway.guard import ClientLeft
+from gateway.http.body import parse, read_json
+from gateway.http.guard import ClientLeft
 
 MB = 1024 * 1024
 

@@ -6,8 +6,8 @@ from typing import Any
 import orjson
 import pytest
 
-from gateway.carrier import Carrier, ReplySeal
-from gateway.sealing import Sealer
+from gateway.sealing.reply_seal import Carrier, ReplySeal
+from gateway.sealing.sealer import Sealer
 from translation.errors import InvalidRequest
 from translation.representation.json_types import Item
 from translation.representation.loss import Loss

@@ -2,8 +2,8 @@
 
 import pytest
 
-from gateway.catalogue import Catalogue
 from gateway.errors import UnknownModel
+from gateway.service.catalogue import Catalogue
 from providers.errors import UpstreamUnreachable
 from tests.unit.routing import Recorder, resolver
 
@@ -39,7 +39,7 @@ async def test_an_upstream_that_does_not_answer_is_left_out() -> None:
 
 
 async def test_an_upstream_that_answers_no_longer_keeps_what_it_listed_last(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.catalogue._FRESH_S", 0.0)
+    monkeypatch.setattr("gateway.service.catalogue._FRESH_S", 0.0)
     a = Recorder("a", served=["m"])
     catalogue = Catalogue(resolver({"*": {"provider": "a"}}, a))
     found = [await names(catalogue)]

@@ -1,4 +1,4 @@
-"""gateway/cli.py: the command and its exit codes."""
+"""gateway/cli/commands.py: the command and its exit codes."""
 
 import os
 import re
@@ -13,11 +13,11 @@ import pytest
 import yaml
 from typer.testing import CliRunner, Result
 
-from gateway import cli
-from gateway.settings import Settings
+from gateway.cli import commands
+from gateway.config.settings import Settings
 from providers.base import Capabilities
+from providers.capabilities import CAPABILITIES
 from providers.config import ProviderType
-from providers.registry import CAPABILITIES
 from tests.serving import command
 
 CONFIG = {
@@ -45,14 +45,14 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[Settings]:
         assert (host, port, workers) == (settings.server.host, settings.server.port, settings.server.workers)
         calls.append(settings)
 
-    monkeypatch.setattr("gateway.serving.serve", serve)
+    monkeypatch.setattr("gateway.process.serving.serve", serve)
     # The command's stderr is closed once it is over, and loggers of the whole process would go on writing to it.
     monkeypatch.setattr("gateway.logs.configure_logs", lambda: None)
     return calls
 
 
 def run(*arguments: str) -> Result:
-    return CliRunner().invoke(cli.app, arguments)
+    return CliRunner().invoke(commands.app, arguments)
 
 
 def test_a_good_configuration_is_ok_and_summed_up(config: Path) -> None:
@@ -204,7 +204,7 @@ def test_the_version_is_printed() -> None:
 
 def test_checking_a_file_needs_neither_server_nor_http_client(config: Path) -> None:
     source = (
-        "import sys; from gateway.cli import app; app(['check-config', sys.argv[1]], standalone_mode=False); "
+        "import sys; from gateway.cli.commands import app; app(['check-config', sys.argv[1]], standalone_mode=False); "
         "print({'aiohttp', 'fastapi', 'httpx', 'uvicorn'} & sys.modules.keys())"
     )
     environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}

@@ -1,4 +1,4 @@
-"""providers/wire.py: streams of which nothing but the end of the body says that they are over."""
+"""providers/http/exchange.py: streams of which nothing but the end of the body says that they are over."""
 
 import asyncio
 from collections.abc import Sequence

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 import httpx
 import pytest
 
-from providers.coalescing import READS, Coalescing, Stream
+from dataplane.coalescing import READS, Coalescing, Stream
+from dataplane.connection import Connection
+from dataplane.transport import Limits, PooledTransport, Target
 from providers.config import ProviderConfig
-from providers.connection import Connection
-from providers.transport import Limits, PooledTransport, Target
-from providers.transports import transport_of
+from providers.http.transports import transport_of
 from tests.unit.sinks import FakeSink
 from tests.upstream.script import Exchange
 from tests.upstream.server import ScriptedUpstream

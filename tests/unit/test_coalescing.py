@@ -14,8 +14,8 @@ from unittest.mock import Mock
 
 import pytest
 
-from providers import coalescing
-from providers.coalescing import READS, Coalescing
+from dataplane import coalescing
+from dataplane.coalescing import READS, Coalescing
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="epoll(7) is Linux's")
 

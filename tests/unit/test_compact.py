@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gateway.compact import CompactingExchange, summary_turn, total
+from gateway.planning.compaction import CompactingExchange, summary_turn, total
 from providers.base import Batch, Exchange
 from translation.representation.events import (
     Annotated,

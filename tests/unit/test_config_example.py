@@ -9,7 +9,7 @@ import pytest
 import yaml
 from pydantic import BaseModel
 
-from gateway.settings import Egress, Server, Settings, Store, load
+from gateway.config.settings import Egress, Server, Settings, Store, load
 from providers.config import ProviderConfig
 
 EXAMPLE = Path(__file__).parents[2] / "config.example.yaml"

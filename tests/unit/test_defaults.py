@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway.defaults import with_defaults
+from gateway.planning.request_defaults import with_defaults
 from providers.base import Dialect
 from translation.representation.json_types import Json
 

@@ -1,12 +1,12 @@
-"""gateway/discovery.py: what a machine without a config file serves."""
+"""gateway/config/discovery.py: what a machine without a config file serves."""
 
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from gateway.discovery import Local, discover
-from gateway.settings import parse
+from gateway.config.discovery import Local, discover
+from gateway.config.settings import parse
 from tests.upstream import ScriptedUpstream, closed_port, error_reply, json_reply, silence
 from tests.upstream.ollama import ollama_error, ollama_shown, ollama_tags
 
@@ -27,11 +27,11 @@ async def test_the_demo_is_a_real_engine_with_a_tiny_model() -> None:
 
 
 def no_library(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.discovery.is_installed", lambda: False)
+    monkeypatch.setattr("gateway.config.discovery.is_llamacpp_installed", lambda: False)
 
 
 def no_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.discovery.TINY_MODEL", Path("/nowhere/tiny-reasoner.gguf"))
+    monkeypatch.setattr("gateway.config.discovery.TINY_MODEL", Path("/nowhere/tiny-reasoner.gguf"))
 
 
 @pytest.mark.anyio

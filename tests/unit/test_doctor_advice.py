@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from gateway.doctor.advice import advice
-from gateway.doctor.subjects import Subject
+from gateway.doctor.checks.subjects import Subject
 from providers.base import Capabilities
 
 SUBJECT = Subject(

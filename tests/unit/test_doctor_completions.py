@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from gateway.doctor.completions import check_chunks, check_completion, check_counts
-from gateway.doctor.reading import answer_of, calls_of
-from gateway.doctor.verdicts import Wrong
+from gateway.doctor.checks.completions import check_chunks, check_completion, check_counts
+from gateway.doctor.checks.response_shape import answer_of, calls_of
+from gateway.doctor.checks.verdicts import Wrong
 from tests.upstream.builders import CHAT_USAGE, chat_chunk, text_chunks, whole_chat
 
 Json = dict[str, Any]

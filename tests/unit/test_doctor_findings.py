@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from gateway.doctor.checks import CHECKS
+from gateway.config.settings import Settings, parse
+from gateway.doctor.checks.responses import CHECKS
+from gateway.doctor.checks.verdicts import Diagnosis, Finding
 from gateway.doctor.runner import diagnose
-from gateway.doctor.verdicts import Diagnosis, Finding
-from gateway.settings import Settings, parse
 from providers.config import ProviderType
 from tests.unit.doctor_models import WINDOW, answer_to, settings_for, sound
 from tests.upstream import (

@@ -1,4 +1,4 @@
-"""gateway/doctor/order.py and reading.py: what is sound passes, and every way to be unsound has its words."""
+"""gateway/doctor/checks/event_order.py, response_shape.py: what is sound passes, every fault has its words."""
 
 from collections.abc import Callable
 from copy import deepcopy
@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from gateway.doctor.order import check_order
-from gateway.doctor.reading import answer_of, calls_of, check_response, check_usage, text_of
-from gateway.doctor.verdicts import Untold, Wrong
+from gateway.doctor.checks.event_order import check_order
+from gateway.doctor.checks.response_shape import answer_of, calls_of, check_response, check_usage, text_of
+from gateway.doctor.checks.verdicts import Untold, Wrong
 from tests.unit.responses_order import read_stream
 from tests.unit.responses_streams import STREAMS, Stream
 from tests.upstream.builders import message_item, response_snapshot, text_events

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from gateway.edge import BODY_SEND, Edge
+from gateway.http.middleware import BODY_SEND, Edge
 from gateway.logs import note, note_only, noted
 
 MADE = "req_"

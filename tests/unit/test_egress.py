@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager, suppress
 
 import pytest
 
-from gateway import app
-from gateway.settings import Settings
+from gateway.config.settings import Settings
+from gateway.process import app
 from providers import egress
 from providers.egress import Egress, Fetched, is_public
 from translation.errors import InvalidRequest

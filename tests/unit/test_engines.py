@@ -1,4 +1,4 @@
-"""gateway/engines.py, and what the server makes of it: nobody is told that it listens before engines have settled."""
+"""gateway/service/engines.py: the server does not say that it listens before its engines have settled."""
 
 import asyncio
 import socket
@@ -10,12 +10,12 @@ from typing import Any, Literal
 import httpx
 import pytest
 
-from gateway.engines import Engines
-from gateway.server import GatewayServer, make_server
-from gateway.settings import parse
+from gateway.config.settings import parse
+from gateway.process.server import GatewayServer, make_server
+from gateway.service.engines import Engines
 from providers.base import Condition
 from providers.config import ProviderConfig
-from providers.scripted import ScriptedProvider
+from providers.scripted.provider import ScriptedProvider
 from tests.serving import READY_S
 
 State = Literal["starting", "ready", "down"]

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 import orjson
 import pytest
 
-from gateway.answers import error_answer
 from gateway.errors import (
     ANSWERS,
     FAILURES,
@@ -20,6 +19,7 @@ from gateway.errors import (
     as_event,
     headers,
 )
+from gateway.http.json_reply import error_answer
 from providers.errors import (
     ContextLengthExceeded,
     ProviderError,

@@ -10,10 +10,9 @@ import uvicorn
 import uvloop
 from uvicorn.server import ServerState
 
-from gateway import settings as settings_of
-from gateway.gathering import GatheringHttpProtocol
-from gateway.http_protocol import HttpProtocol
-from gateway.server import make_server
+from dataplane.http_protocol import GatheringHttpProtocol, HttpProtocol
+from gateway.config import settings as settings_of
+from gateway.process.server import make_server
 
 LOOPS = {"uvloop": uvloop.new_event_loop, "asyncio": asyncio.new_event_loop}
 

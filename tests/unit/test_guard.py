@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from uvicorn.protocols.http.flow_control import FlowControl
 
+from dataplane.http_protocol import Client as Sender
 from gateway.errors import ShuttingDown
-from gateway.guard import ClientLeft, Drain, Guard
-from gateway.http_protocol import Client as Sender
+from gateway.http.guard import ClientLeft, Drain, Guard
 
 
 class Client:

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from providers.config import ProviderConfig
-from providers.engines.checks import complaints
+from providers.engine_checks import complaints
 from providers.harmony.encoding import encoding
 from tests.unit.harmony import real
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from providers.harmony.asked import asked_of
+from providers.harmony.completion_request import asked_of
 from tests.unit.harmony import lower_to_harmony, marked, prompt_of, real
 from translation.errors import InvalidRequest, Unrepresentable
 from translation.representation.json_types import Item, Json

@@ -9,8 +9,8 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
-from gateway.edge import Edge, Sending
-from gateway.http_protocol import CLIENT, Client, HttpProtocol
+from dataplane.http_protocol import CLIENT, Client, HttpProtocol
+from gateway.http.middleware import Edge, Sending
 
 App = Callable[[Any, Any, Any], Awaitable[None]]
 

@@ -8,11 +8,11 @@ import orjson
 import pytest
 
 from providers import errors
+from providers.capabilities import CAPABILITIES
 from providers.config import ProviderConfig
-from providers.http import Upstream
-from providers.registry import CAPABILITIES
-from providers.spoken import RELAYED, SPOKEN
-from providers.wire import WireProvider
+from providers.http.dialects import RELAYED, SPOKEN
+from providers.http.exchange import WireProvider
+from providers.http.upstream import Upstream
 
 Json = dict[str, Any]
 Answering = Callable[[httpx.Request], httpx.Response]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway import huge_pages
+from gateway.process import huge_pages
 
 MAPS = """\
 560000000000-560000001000 r-xp 00001000 fe:00 26723                      /usr/bin/python3

@@ -1,11 +1,11 @@
-"""gateway/idle_keys.py: keys that nothing would read are refused, and those that something reads are not."""
+"""gateway/config/unused_keys.py: keys that nothing would read are refused, and those that something reads are not."""
 
 from typing import Any
 
 import pytest
 
-from gateway.config_file import ConfigError
-from gateway.settings import parse
+from gateway.config.settings import parse
+from gateway.config.yaml_file import ConfigError
 
 Json = dict[str, Any]
 

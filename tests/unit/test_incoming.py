@@ -5,7 +5,7 @@ from contextlib import aclosing
 
 import pytest
 
-from providers.incoming import Iterated
+from dataplane.source import Iterated
 from tests.unit.sinks import FakeSink
 
 

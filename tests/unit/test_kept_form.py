@@ -3,7 +3,7 @@
 import pytest
 
 from providers.engines.base import Guide, Piece
-from providers.engines.kept_form import KeptForm
+from providers.engines.json_form import KeptForm
 
 SCHEMA = Guide(json_schema={"type": "object"})
 CALL = Guide(json_schema={"type": "object"}, after="}\n</tool_call>")

@@ -1,4 +1,4 @@
-"""providers/engines/llama_schemas.py: what llama.cpp leaves out of a schema. Whether that is so, the real one is asked
+"""providers/engines/servers/llama_schemas.py: what llama.cpp leaves out of a schema. Its real converter is tested
 in tests/integration/test_llama_schemas.py."""
 
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from providers.config import ProviderConfig
-from providers.engines.llama_schemas import left_out
+from providers.engines.servers.llama_schemas import left_out
 from providers.profiles import profile_for
 from providers.registry import build
 from tests.unit.fake_engine import message

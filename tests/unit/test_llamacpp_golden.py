@@ -12,9 +12,9 @@ from providers import errors
 from providers.base import Exchange
 from providers.config import ProviderConfig
 from providers.engines.base import Generation, Piece, Prompt
-from providers.engines.llama_server import LlamaServerEngine
-from providers.engines.remote import Memory
-from providers.http import Upstream
+from providers.engines.servers.llama_server import LlamaServerEngine
+from providers.engines.servers.remote import Memory
+from providers.http.upstream import Upstream
 from providers.registry import build
 from tests.unit.golden import GOLDEN, check_pieces, recordings
 from tests.upstream import Drip, Reply, ScriptedUpstream

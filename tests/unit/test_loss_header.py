@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway.loss_header import loss_header, warned_calls, warnings_of
+from gateway.replies.loss_header import loss_header, warned_calls, warnings_of
 from translation.representation.loss import Loss
 
 HEADERS: dict[str, tuple[list[Loss], str]] = {

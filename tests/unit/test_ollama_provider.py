@@ -1,4 +1,4 @@
-"""providers/ollama.py: what a server of Ollama's shows of a model, held against a turn, over a socket."""
+"""providers/http/ollama.py: what a server of Ollama's shows of a model, held against a turn, over a socket."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, aclosing
@@ -9,8 +9,8 @@ import pytest
 from providers import errors
 from providers.base import Describing, Provider
 from providers.config import ProviderConfig
-from providers.http import Upstream
-from providers.ollama import OllamaProvider
+from providers.http.ollama import OllamaProvider
+from providers.http.upstream import Upstream
 from providers.registry import build
 from tests.upstream import Hang, Reply, ScriptedUpstream, error_reply, json_reply
 from tests.upstream.ollama import ollama_error, ollama_lines, ollama_shown, ollama_tags, ollama_text

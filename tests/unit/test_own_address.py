@@ -1,12 +1,12 @@
-"""gateway/own_address.py: upstreams that would be the gateway itself."""
+"""gateway/config/own_address.py: upstreams that would be the gateway itself."""
 
 from typing import Any
 
 import pytest
 
-from gateway.config_file import ConfigError
-from gateway.own_address import own_addresses
-from gateway.settings import Server, parse
+from gateway.config.own_address import own_addresses
+from gateway.config.settings import Server, parse
+from gateway.config.yaml_file import ConfigError
 from providers.config import EMBEDDED, KINDS
 
 LOCAL = {"type": "llama_server"}

@@ -1,10 +1,10 @@
-"""gateway/paging.py and gateway/query.py: what lists may be asked for, and how what is not allowed is refused."""
+"""gateway/http/paging.py, query.py: what lists may be asked for, and how what is not allowed is refused."""
 
 import pytest
 from starlette.datastructures import QueryParams
 
-from gateway import query as query_of
-from gateway.paging import list_object, page_request
+from gateway.http import query as query_of
+from gateway.http.paging import list_object, page_request
 from gateway.state.store import Page, PageRequest
 from translation.errors import InvalidRequest
 

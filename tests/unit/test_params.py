@@ -2,8 +2,8 @@
 
 import pytest
 
-from gateway.endpoints import CHAT, RESPONSES
-from gateway.params import ClientParams
+from gateway.replies.client_params import ClientParams
+from gateway.replies.endpoints import CHAT, RESPONSES
 from translation.errors import InvalidRequest
 from translation.representation.json_types import Json
 

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway import python_passage
-from gateway.outlet import Outlet
-from gateway.passage import passage
-from providers.core import CORE
+from dataplane import python_fast_path
+from dataplane.client_writer import Outlet
+from dataplane.core import CORE
+from dataplane.fast_path import passage
 from tests.unit.chat_chunks import chunk, said
 from translation.chat.delta_run import TextRun
 from translation.chat.relay_template import Passing
@@ -25,7 +25,7 @@ from translation.responses.encode import ResponsesEncoder
 from translation.responses.resource import new_response
 
 WAYS = [
-    pytest.param(python_passage, id="python"),
+    pytest.param(python_fast_path, id="python"),
     pytest.param(
         CORE,
         id="compiled",
@@ -199,7 +199,7 @@ def test_anything_else_is_left(way: Any, data: bytes) -> None:
 )
 def test_what_comes_behind_chunks_of_the_run_is_left(way: Any, data: bytes) -> None:
     first = b"".join(chunked(frame(text)) for text in ("two", "drei\n"))
-    taken = 0 if way is python_passage else len(first)
+    taken = 0 if way is python_fast_path else len(first)
     short, long, peer, other = begun(), begun(), Peer(), Peer()
     assert passing(way, short.retelling(run()), peer)(first + data) == taken
     assert passing(way, Passing(run(), ()), other)(first + data) == taken

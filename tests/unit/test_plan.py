@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from gateway.endpoints import CHAT, RESPONSES, Endpoint
-from gateway.plan import Relayed, Translated, make_plan
+from gateway.planning.plan import Relayed, Translated, make_plan
+from gateway.replies.endpoints import CHAT, RESPONSES, Endpoint
 from providers.base import Dialect
-from providers.registry import CAPABILITIES
+from providers.capabilities import CAPABILITIES
 from tests.unit.routing import Recorder, resolver
 from translation.errors import Unrepresentable
 from translation.representation.loss import Loss

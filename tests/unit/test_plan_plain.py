@@ -6,10 +6,10 @@ from typing import Any
 import orjson
 import pytest
 
-from gateway import plan
-from gateway.endpoints import CHAT
+from gateway.planning import plan
+from gateway.replies.endpoints import CHAT
 from providers.base import Capabilities
-from providers.registry import CAPABILITIES
+from providers.capabilities import CAPABILITIES
 from tests.unit.routing import Recorder, resolver
 from translation.chat.relaying.request import asks_plainly
 from translation.errors import InvalidRequest

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from providers.coalescing import Coalescing
-from providers.connection import Connection, Origin
-from providers.core import CORE
-from providers.transport import Limits, PooledTransport, Target
+from dataplane.coalescing import Coalescing
+from dataplane.connection import Connection, Origin
+from dataplane.core import CORE
+from dataplane.transport import Limits, PooledTransport, Target
 from tests.unit.sinks import FakeSink
 
 HEAD = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"

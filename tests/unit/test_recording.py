@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from gateway.errors import StoreUnavailable
-from gateway.recording import CompletionRecording, ResponseRecording
+from gateway.replies.recorder import CompletionRecording, ResponseRecording
 from gateway.state.store import NewResponse, NotHeld
 from translation.errors import InvalidRequest
 

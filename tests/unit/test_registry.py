@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gateway.discovery import TINY_MODEL
+from gateway.config.discovery import TINY_MODEL
 from providers.base import Capabilities, Host
 from providers.config import CONTINUING, EMBEDDED, KINDS, ProviderConfig, ProviderType
 from providers.registry import BUILDERS, build
@@ -64,7 +64,7 @@ def test_no_engine_is_imported_by_a_server_that_is_made_for_one() -> None:
     """Not even to be checked: what a library says of its own arguments it says in a process of its own."""
     providers = {"a": {"type": "llamacpp", "model": str(TINY_MODEL), "engine": {"n_ctx": 512}}}
     source = (
-        "import sys; from gateway.server import make_server; from gateway.settings import parse\n"
+        "import sys; from gateway.process.server import make_server; from gateway.config.settings import parse\n"
         f"make_server(parse({{'store': {{'url': None}}, 'providers': {providers!r}}}), print)\n"
         "print({'xllamacpp', 'torch', 'transformers', 'vllm'} & sys.modules.keys())"
     )

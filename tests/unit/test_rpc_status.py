@@ -1,8 +1,8 @@
-"""providers/rpc_status.py"""
+"""providers/http/upstream_errors.py"""
 
 import pytest
 
-from providers.rpc_status import meant_status, wait_headers
+from providers.http.upstream_errors import meant_status, wait_headers
 from translation.representation.json_types import Json
 
 KEY = {"details": [{"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "API_KEY_INVALID"}]}

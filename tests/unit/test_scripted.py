@@ -1,4 +1,4 @@
-"""providers/scripted.py: what the demo model replies, and how it is streamed."""
+"""providers/scripted/provider.py: what the demo model replies, and how it is streamed."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ import pytest
 from providers.base import Capabilities
 from providers.config import ProviderConfig
 from providers.profiles import PROFILES
-from providers.scripted import ScriptedProvider
+from providers.scripted.provider import ScriptedProvider
 from translation.errors import Unrepresentable
 from translation.representation.events import Delta, Event, Finished, ItemEnded, ItemStarted, Started, Usage
 from translation.representation.grammar import Grammar

@@ -3,7 +3,7 @@
 import pytest
 
 from gateway.errors import StoreUnavailable
-from gateway.sealing import MARK, Sealer, Unreadable, is_sealed, new_key
+from gateway.sealing.sealer import MARK, Sealer, Unreadable, is_sealed, new_key
 
 OLD, NEW = b"o" * 32, b"n" * 32
 HELD = b'{"a":"\xc3\xa4"}'

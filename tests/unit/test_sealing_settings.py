@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from gateway.config_file import ConfigError
-from gateway.settings import parse
+from gateway.config.settings import parse
+from gateway.config.yaml_file import ConfigError
 
 KEY, OTHER = "k" * 32, "o" * 44
 

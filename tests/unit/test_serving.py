@@ -11,8 +11,8 @@ from fastapi import APIRouter
 from fastapi.testclient import TestClient
 
 from bench.start import unwanted
+from gateway.process.serving import lean_imports
 from gateway.routes.request_docs import Documented, json_request
-from gateway.serving import lean_imports
 
 DATABASES = {"aiosqlite", "alembic", "asyncpg", "sqlalchemy", "sqlite3"}
 SHOWING = {"pygments", "rich"}
@@ -22,7 +22,8 @@ SERVING = {"fastapi", "translation.responses", "uvicorn"}
 def loaded(what: str, settings: dict[str, Any]) -> set[str]:
     """The modules that a process has once it has imported `what` of the gateway and done it with these settings."""
     source = (
-        "import json, sys; from gateway.serving import lean_imports; from gateway.settings import parse\n"
+        "import json, sys; from gateway.process.serving import lean_imports\n"
+        "from gateway.config.settings import parse\n"
         f"settings = parse({settings!r})\n"
         f"{what}\n"
         "print(json.dumps(list(sys.modules)))"
@@ -31,12 +32,12 @@ def loaded(what: str, settings: dict[str, Any]) -> set[str]:
     return set(json.loads(done.stdout))
 
 
-MAKE = "with lean_imports():\n    from gateway.server import make_server\nmake_server(settings, print)"
+MAKE = "with lean_imports():\n    from gateway.process.server import make_server\nmake_server(settings, print)"
 OPEN = """
 import asyncio
 with lean_imports():
-    from gateway.state.migrate import refuse_mismatch
-    from gateway.state.sql import SqlStore
+    from gateway.state.database.migrate import refuse_mismatch
+    from gateway.state.sql.store import SqlStore
 asyncio.run(refuse_mismatch(settings.store.url, deadline_s=5))
 async def open_and_close():
     store = SqlStore(settings.store, settings.background)
@@ -63,7 +64,7 @@ def test_a_store_whose_tables_are_right_loads_neither_migrations_nor_the_other_d
 
 
 def test_whoever_watches_over_workers_does_not_load_what_they_need() -> None:
-    modules = loaded("with lean_imports():\n    import gateway.serving, gateway.workers, gateway.logs", {})
+    modules = loaded("with lean_imports():\n    import gateway.process.serving, gateway.process.workers", {})
     assert modules & (SERVING | DATABASES | SHOWING) == set()
 
 

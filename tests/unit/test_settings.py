@@ -1,4 +1,4 @@
-"""gateway/settings.py, config_check.py, config_file.py: what an operator may write, and what is said when they err."""
+"""gateway/config/settings.py, checks.py, yaml_file.py: what an operator may write, and how mistakes are reported."""
 
 from dataclasses import fields
 from pathlib import Path
@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from gateway.config_file import ConfigError
-from gateway.model_config import ModelConfig
-from gateway.settings import Server, Settings, load, parse
+from gateway.config.model_config import ModelConfig
+from gateway.config.settings import Server, Settings, load, parse
+from gateway.config.yaml_file import ConfigError
 from providers.base import Capabilities
 from translation.representation.profile import Profile
 

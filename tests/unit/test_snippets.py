@@ -14,8 +14,8 @@ from typing import NamedTuple
 import pytest
 import yaml
 
-from gateway.discovery import discover
-from gateway.settings import Settings, parse
+from gateway.config.discovery import discover
+from gateway.config.settings import Settings, parse
 from tests.serving import Gateway, serving
 
 ROOT = Path(__file__).parents[2]
@@ -84,7 +84,7 @@ def _store(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 @written_in("yaml", "yml")
 def test_yaml_is_read_and_configuration_is_valid(snippet: Snippet, monkeypatch: pytest.MonkeyPatch) -> None:
     # Libraries and files of embedded engines are the reader's.
-    monkeypatch.setattr("providers.engines.checks.complaints", lambda config: ())
+    monkeypatch.setattr("providers.engine_checks.complaints", lambda config: ())
     tree = yaml.safe_load(snippet.text)
     if isinstance(tree, dict) and tree.keys() <= Settings.model_fields.keys():
         names = {name for pair in _VARIABLES.findall(snippet.text) for name in pair if name}

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from gateway.edge import Sending
+from dataplane.http_protocol import CLIENT
+from dataplane.source import Alike, Incoming, Sink
 from gateway.errors import ShuttingDown, StoreUnavailable
-from gateway.guard import Drain
-from gateway.http_protocol import CLIENT
-from gateway.streaming import EventStream
+from gateway.http.guard import Drain
+from gateway.http.middleware import Sending
+from gateway.replies.event_stream import EventStream
 from providers.errors import UpstreamBroken, UpstreamRateLimited
-from providers.incoming import Alike, Incoming, Sink
 
 Step = bytes | Exception | asyncio.Event
 

@@ -1,4 +1,4 @@
-"""gateway/sweeper.py"""
+"""gateway/service/sweeper.py"""
 
 import asyncio
 import time
@@ -6,9 +6,9 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
+from gateway.config.settings import Store
 from gateway.errors import StoreUnavailable
-from gateway.settings import Store
-from gateway.sweeper import sweeping
+from gateway.service.sweeper import sweeping
 from translation.representation.json_types import Json
 
 WAIT_S = 10.0

@@ -1,7 +1,7 @@
-"""providers/http.py: paths that hold names of models, which clients write."""
+"""providers/http/upstream.py: paths that hold names of models, which clients write."""
 
 from providers.config import ProviderConfig
-from providers.http import Upstream
+from providers.http.upstream import Upstream
 from tests.upstream import ScriptedUpstream, json_reply
 
 MORE_THAN_ARE_REMEMBERED = 300

@@ -8,7 +8,7 @@ import pytest
 from openai.types.responses import ResponseOutputItem
 from pydantic import TypeAdapter
 
-from providers.instances import minimal_instance
+from providers.scripted.instances import minimal_instance
 from tests.unit.driving import counting_ids, decode
 from tests.unit.responses_order import check_stream
 from translation.chat.decode import ChatDecoder

@@ -7,12 +7,12 @@ from contextlib import asynccontextmanager
 import httpx
 import pytest
 
-from providers.coalescing import Coalescing
+from dataplane.coalescing import Coalescing
+from dataplane.connection import Connection
+from dataplane.transport import Body, PooledTransport
 from providers.config import ProviderConfig
-from providers.connection import Connection
 from providers.errors import UpstreamOverloaded
-from providers.http import Upstream
-from providers.transport import Body, PooledTransport
+from providers.http.upstream import Upstream
 from tests.unit.sinks import FakeSink
 from tests.upstream.builders import json_reply
 from tests.upstream.script import (

@@ -1,13 +1,13 @@
-"""providers/transports.py: what carries requests is one setting, and every promise above it holds with either."""
+"""providers/http/transports.py: what carries requests is one setting, and every promise above it holds with either."""
 
 from typing import Literal
 
 import pytest
 
+from dataplane.source import Incoming
 from providers.config import ProviderConfig
 from providers.errors import UpstreamTimeout, UpstreamUnreachable
-from providers.http import Upstream
-from providers.incoming import Incoming
+from providers.http.upstream import Upstream
 from tests.upstream import ScriptedUpstream, chat_text, closed_port, json_reply, silence
 
 TRANSPORTS: tuple[Literal["pooled", "httpx"], ...] = ("pooled", "httpx")

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from providers.engines.asked import Asked, asked_of
 from providers.engines.base import Guide
 from providers.engines.budget import budget_of, fitted, thinks
+from providers.engines.generation_request import Asked, asked_of
 from providers.engines.guides import structural_tag
 from tests.unit.asking_engines import WEATHER
 from tests.unit.fake_engine import message

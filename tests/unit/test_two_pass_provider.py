@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from providers.config import CONTINUING, KINDS, ProviderConfig
-from providers.engines.provider import ContinuingProvider
+from providers.engines.servers.provider import ContinuingProvider
+from providers.http.exchange import WireExchange
 from providers.profiles import profile_for
 from providers.registry import build
-from providers.wire import WireExchange
 from tests.unit.asking_engines import WEATHER
 from tests.unit.fake_engine import message
 from tests.upstream import ScriptedUpstream

@@ -8,11 +8,11 @@ import pytest
 
 from providers.config import ProviderConfig
 from providers.engines.base import Generation, Guide, Piece, Prompt
-from providers.engines.llama_server import LlamaServerEngine
-from providers.engines.remote import Memory, RemoteEngine
-from providers.engines.vllm_server import VllmServerEngine
+from providers.engines.servers.llama_server import LlamaServerEngine
+from providers.engines.servers.remote import Memory, RemoteEngine
+from providers.engines.servers.vllm_server import VllmServerEngine
 from providers.errors import UpstreamBroken, UpstreamGarbled, UpstreamRejected
-from providers.http import Upstream
+from providers.http.upstream import Upstream
 from tests.upstream import Hang, ScriptedUpstream
 from tests.upstream.builders import DONE, data_frame, error_reply, json_reply, sse_reply
 from translation.errors import Unrepresentable

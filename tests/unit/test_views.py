@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from gateway.continuation import Continuation
-from gateway.resolve import Route
-from gateway.views import Keeping, asked, keeping, shown
+from gateway.planning.body_views import Keeping, asked, keeping, shown
+from gateway.planning.continuation import Continuation
+from gateway.planning.resolver import Route
 from providers.base import Capabilities
 from translation.errors import InvalidRequest
 from translation.representation.profile import Profile

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from gateway import settings as settings_of
-from gateway.config_file import ConfigError
+from gateway.config import settings as settings_of
+from gateway.config.yaml_file import ConfigError
 from providers.config import ProviderConfig
 from providers.errors import EngineUnavailable
 from providers.vllm_inprocess.arguments import engine_args
@@ -123,7 +123,8 @@ def test_without_vllm_the_extra_to_install_is_named(monkeypatch: pytest.MonkeyPa
 
 def test_nothing_of_vllm_is_imported_by_a_server_without_it() -> None:
     program = (
-        "import sys; from gateway.app import create_app; from gateway.guard import Drain; from gateway import settings;"
+        "import sys; from gateway.process.app import create_app; from gateway.http.guard import Drain;"
+        "from gateway.config import settings;"
         "create_app(settings.parse({'store': {'url': None}}, environ={}), Drain());"
         "print({'vllm', 'torch', 'transformers', 'providers.vllm_inprocess', 'done'} & {*sys.modules, 'done'})"
     )

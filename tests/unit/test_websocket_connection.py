@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from gateway.auth import ANONYMOUS
+from gateway.config.settings import parse
 from gateway.errors import StoreUnavailable
-from gateway.guard import Drain
-from gateway.opened import Opened
-from gateway.service import Service
-from gateway.settings import parse
+from gateway.http.auth import ANONYMOUS
+from gateway.http.guard import Drain
+from gateway.service.accepted_request import Opened
+from gateway.service.service import Service
 from gateway.websocket.connection import Connection, Limits
 from providers.config import ProviderConfig
-from providers.scripted import ScriptedProvider
+from providers.scripted.provider import ScriptedProvider
 
 Json = dict[str, Any]
 

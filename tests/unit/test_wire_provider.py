@@ -8,10 +8,10 @@ import pytest
 
 from providers import errors
 from providers.base import Capabilities, Dialect
+from providers.capabilities import CAPABILITIES
 from providers.config import ProviderConfig
-from providers.http import Upstream
-from providers.registry import CAPABILITIES
-from providers.wire import WireProvider
+from providers.http.exchange import WireProvider
+from providers.http.upstream import Upstream
 from tests.unit.driving import collect
 from tests.upstream.builders import CHAT_USAGE, DONE, chat_chunk, data_frame, dump, text_chunks, whole_chat
 from tests.upstream.faults import CHAT, RESPONSES, TEXT

@@ -6,7 +6,7 @@ from contextlib import aclosing
 import pytest
 
 from gateway.errors import TurnFailed
-from gateway.wires import RelayedWire, TranslatedWire, has_content, relay_whole
+from gateway.replies.reply_streams import RelayedWire, TranslatedWire, has_content, relay_whole
 from providers.base import Batch
 from providers.errors import UpstreamBroken
 from tests.unit.chat_replies import text

@@ -7,16 +7,16 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from gateway import settings as settings_of
-from gateway.endpoints import CHAT, RESPONSES, Endpoint
-from gateway.plan import make_plan
-from gateway.resolve import Resolver
+from gateway.config import settings as settings_of
+from gateway.planning.plan import make_plan
+from gateway.planning.resolver import Resolver
+from gateway.replies.endpoints import CHAT, RESPONSES, Endpoint
 from providers.base import Capabilities, Dialect
+from providers.capabilities import CAPABILITIES
 from providers.config import ProviderType
-from providers.engines import asked as engines
-from providers.engines.vllm_server import VllmServerEngine
-from providers.registry import CAPABILITIES
-from providers.spoken import SPOKEN
+from providers.engines import generation_request as engines
+from providers.engines.servers.vllm_server import VllmServerEngine
+from providers.http.dialects import SPOKEN
 from tests.unit.harmony import lower_to_harmony, real
 from tests.unit.routing import Recorder
 from translation.representation.json_types import Json

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
-from translation.hygiene.past_calls import OUTPUTS
+from translation.representation.items import OUTPUT_TYPES
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
 
@@ -25,7 +25,7 @@ def cut_outputs(items: Sequence[Item], limit: int, losses: list[Loss]) -> Sequen
     """The items with no output of a call longer than `limit` bytes; the same object where none is."""
     cut: dict[int, Item] = {}
     for place, item in enumerate(items):
-        if item.get("type") in OUTPUTS:
+        if item.get("type") in OUTPUT_TYPES:
             output = cut_output(item["output"], limit, f"input[{place}].output", losses)
             if output is not item["output"]:
                 cut[place] = {**item, "output": output}

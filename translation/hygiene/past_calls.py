@@ -5,12 +5,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from translation.errors import InvalidRequest
+from translation.representation.items import CALL_TYPES, OUTPUT_TYPES
 from translation.representation.json_types import Item, Json
 from translation.tools.call_ids import CallIds
-
-CALLS: Final = frozenset({"function_call", "custom_tool_call"})
-
-OUTPUTS: Final = frozenset({"function_call_output", "custom_tool_call_output"})
 
 _UNSEEN: Final = frozenset({"compaction", "item_reference"})
 """Items that stand for others, which may be calls or outputs."""
@@ -21,7 +18,7 @@ _ELSEWHERE: Final = frozenset({"previous_response_id", "conversation", "prompt"}
 
 def ids_in(items: Iterable[Item]) -> Iterator[str]:
     """The ids of the calls."""
-    return (item["call_id"] for item in items if item.get("type") in CALLS)
+    return (item["call_id"] for item in items if item.get("type") in CALL_TYPES)
 
 
 def check_relayed(body: Json, items: Sequence[Item]) -> frozenset[str]:
@@ -57,7 +54,7 @@ def _under(new_ids: dict[int, str], items: Sequence[Item]) -> Sequence[Item]:
     latest: dict[str, str] = {}
     for place in range(len(items) - 1, -1, -1):
         item = items[place]
-        if item.get("type") in CALLS:
+        if item.get("type") in CALL_TYPES:
             latest[item["call_id"]] = new_ids[place] if place in new_ids else item["call_id"]
         if place in new_ids:
             renamed[place] = {**item, "call_id": new_ids[place]}
@@ -87,7 +84,7 @@ def _new_ids(items: Sequence[Item], *, checks: bool = True) -> dict[int, str]:
         kind = item.get("type")
         if kind in _UNSEEN or item.get("async"):
             return {}
-        if kind in CALLS or kind in OUTPUTS:
+        if kind in CALL_TYPES or kind in OUTPUT_TYPES:
             places.append(place)
     if not places:
         return {}
@@ -99,7 +96,7 @@ def _new_ids(items: Sequence[Item], *, checks: bool = True) -> dict[int, str]:
         kind = item["type"]
         said = item["call_id"]
         own: str = said
-        if kind in CALLS:
+        if kind in CALL_TYPES:
             own = ids.take(said)
             waiting[said].append((place, own))
         elif waiting[said]:

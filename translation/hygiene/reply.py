@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
-from translation.hygiene.past_calls import CALLS, ids_in, with_ids_in_details
+from translation.hygiene.past_calls import ids_in, with_ids_in_details
 from translation.parsers.text_calls import WARNINGS
 from translation.representation import items
 from translation.representation.events import (
@@ -21,7 +21,7 @@ from translation.representation.events import (
     PartStarted,
     Progressed,
 )
-from translation.representation.items import NewId
+from translation.representation.items import CALL_TYPES, NewId
 from translation.representation.json_types import Item
 from translation.representation.profile import Profile
 from translation.representation.turn import Turn
@@ -124,7 +124,7 @@ class ReplyTidier:
 
     def _start(self, event: ItemStarted, out: list[Event]) -> None:
         item = event.item
-        is_call = item["type"] in CALLS
+        is_call = item["type"] in CALL_TYPES
         if is_call and self._calls == self._most:
             self._left_out = self._changed = True
             why = f"the turn may have {self._most} calls, and this is one more"

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from translation.hygiene.past_calls import CALLS, OUTPUTS
+from translation.representation.items import CALL_TYPES, OUTPUT_TYPES
 from translation.representation.json_types import Item
 from translation.representation.loss import Loss
 
@@ -28,9 +28,9 @@ def unsaid_of_messages(items: Sequence[Item]) -> list[Loss]:
                 if part.get("annotations"):
                     unsaid.append(Loss("input", "annotations dropped"))
                     break
-        elif kind in CALLS:
+        elif kind in CALL_TYPES:
             unanswered.add(item["call_id"])
-        elif kind in OUTPUTS:
+        elif kind in OUTPUT_TYPES:
             unanswered.discard(item["call_id"])
     return unsaid
 

@@ -1,6 +1,6 @@
 """Constructors for the items and parts the gateway makes itself, as plain JSON in the Responses API's shape."""
 
-from typing import Protocol
+from typing import Final, Protocol
 
 from translation.representation.json_types import Item, Json
 
@@ -23,6 +23,12 @@ ID_PREFIXES = {
     "computer_call": "cu",
 }
 """Item type -> prefix of its id, as OpenAI writes them."""
+
+CALL_TYPES: Final = frozenset({"function_call", "custom_tool_call"})
+"""Items that are calls of tools the client runs."""
+
+OUTPUT_TYPES: Final = frozenset({"function_call_output", "custom_tool_call_output"})
+"""Items that are the outputs of such calls."""
 
 
 def message(item_id: str) -> Item:

@@ -6,8 +6,8 @@ from typing import Any, Final
 import jsonschema_rs
 import orjson
 
-from translation.parsers.tools.declared import declared
 from translation.representation.json_types import Json
+from translation.tools.declared import declared
 from translation.tools.schema_cost import Endless, places
 
 _MOST_STEPS: Final = 2_000_000

@@ -2,7 +2,7 @@
 
 from alembic import context
 
-from gateway.state.tables import metadata
+from gateway.state.database.tables import metadata
 
 context.configure(connection=context.config.attributes["connection"], target_metadata=metadata)
 with context.begin_transaction():

@@ -7,10 +7,10 @@ from typing import Final
 from translation.chat.lowering.parts import lower_parts, shortest
 from translation.chat.reasoning import is_ours
 from translation.errors import InvalidRequest, Unrepresentable
-from translation.hygiene.past_calls import OUTPUTS
 from translation.lowering.past_reasoning import is_mark, text_of
 from translation.lowering.text_parts import Growing, texts_of_parts
 from translation.lowering.unsupported import unsaid_of_messages, unsaid_of_output
+from translation.representation.items import OUTPUT_TYPES
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile
@@ -235,7 +235,7 @@ class _Messages:
 def _places_of_outputs(items: Sequence[Item]) -> dict[str, deque[int]]:
     places: dict[str, deque[int]] = defaultdict(deque)
     for index, item in enumerate(items):
-        if item.get("type") in OUTPUTS:
+        if item.get("type") in OUTPUT_TYPES:
             places[item.get("call_id") or ""].append(index)
     return places
 

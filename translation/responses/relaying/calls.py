@@ -5,8 +5,8 @@ from collections import defaultdict, deque
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeGuard
 
-from translation.hygiene.past_calls import CALLS
 from translation.hygiene.relayed import CallRules
+from translation.representation.items import CALL_TYPES
 from translation.representation.json_types import Item, Json
 from translation.tools.arguments import unfenced
 
@@ -15,7 +15,7 @@ ARGUMENTS: Final = frozenset({"response.function_call_arguments.delta", "respons
 
 ITEM_DONE: Final = "response.output_item.done"
 
-_NAMED: Final = tuple(f'"{kind}"'.encode() for kind in sorted(CALLS))
+_NAMED: Final = tuple(f'"{kind}"'.encode() for kind in sorted(CALL_TYPES))
 
 
 @dataclass(slots=True, eq=False)
@@ -150,7 +150,7 @@ class RelayedCalls:
 
 
 def _is_call(item: Any) -> TypeGuard[Item]:
-    if not (isinstance(item, dict) and isinstance(item.get("type"), str) and item["type"] in CALLS):
+    if not (isinstance(item, dict) and isinstance(item.get("type"), str) and item["type"] in CALL_TYPES):
         return False
     return isinstance(item.get("call_id"), str | None)
 

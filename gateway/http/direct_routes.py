@@ -1,0 +1,61 @@
+"""The hot routes, taken before FastAPI's own dispatch, which costs more than translating a short reply does."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TypeAlias
+
+import structlog
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from gateway.errors import GatewayError, NotFound
+from gateway.http.guard import ClientLeft
+from gateway.http.json_reply import JsonAnswer, error_answer
+from providers.errors import ProviderError
+from translation.errors import TranslationError
+
+Handler: TypeAlias = Callable[[Scope, Receive], Awaitable[Response]]
+
+_log = structlog.get_logger(__name__)
+
+
+class Direct:
+    """ASGI middleware. `POST` to a path in `handlers` goes there, a WebSocket to its path in `sockets`, everything else
+    to `app`.
+
+    The paths of `handlers` are routes of `app` too, which is what documents them in /openapi.json.
+    """
+
+    def __init__(self, app: ASGIApp, handlers: Mapping[str, Handler], sockets: Mapping[str, ASGIApp]) -> None:
+        self._app = app
+        self._handlers = handlers
+        self._sockets = sockets
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            await self._open_socket(scope, receive, send)
+            return
+        handler = None
+        if scope["type"] == "http" and scope["method"] == "POST":
+            handler = self._handlers.get(scope["path"])
+        if handler is None:
+            await self._app(scope, receive, send)
+            return
+        try:
+            response = await handler(scope, receive)
+            if not (isinstance(response, JsonAnswer) and response.sent_at_once(send)):
+                await response(scope, receive, send)
+        except ClientLeft:
+            return
+        except (GatewayError, ProviderError, TranslationError) as error:
+            await error_answer(error)(scope, receive, send)
+        except Exception as error:
+            _log.exception("request_failed")
+            await error_answer(error)(scope, receive, send)
+
+    async def _open_socket(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            if (open_socket := self._sockets.get(scope["path"])) is None:
+                raise NotFound(f"there is no WebSocket at {scope['path']}")
+            await open_socket(scope, receive, send)
+        except (GatewayError, TranslationError) as error:
+            await error_answer(error)(scope, receive, send)

@@ -1,0 +1,77 @@
+"""`truncation: auto`: an input that does not fit is sent again without its beginning."""
+
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from contextlib import aclosing
+from dataclasses import replace
+from typing import Final, TypeAlias
+
+import structlog
+
+from gateway.errors import TurnFailed
+from gateway.replies.reply_streams import has_content
+from providers.base import Batch, Exchange
+from providers.errors import ContextLengthExceeded
+from translation.hygiene.rounds import trimmed
+from translation.representation.loss import Loss
+from translation.representation.turn import Turn
+
+Say: TypeAlias = Callable[[Turn], Exchange]
+"""A turn in the client's terms to an exchange whose events are in the client's terms too. Raises InvalidRequest."""
+
+_log = structlog.get_logger(__name__)
+
+_SHARES = (0.75, 0.5, 0.25, 0.125, 0.0)
+"""How much of what can be left out is sent in each further try. No upstream says how much too long an input is in a way
+that could be relied on."""
+
+TRUNCATED = Loss("input", "truncated")
+
+
+class TrimmingExchange:
+    """Sends the turn; while the upstream finds it too long before it has said anything, again with less of it.
+
+    `report` is told when something was left out, before the first batch. What has to stay (see
+    `translation.hygiene.rounds.trimmed`) and still does not fit is the upstream's refusal.
+    """
+
+    def __init__(self, turn: Turn, say: Say, report: Callable[[Loss], None]) -> None:
+        self.losses: Final[Sequence[Loss]] = ()
+        self._turn = turn
+        self._say = say
+        self._report = report
+
+    async def batches(self) -> AsyncGenerator[Batch, None]:
+        shorter = self._shorter()
+        turn = self._turn
+        while True:
+            held: list[Batch] = []
+            begun = False
+            try:
+                async with aclosing(self._say(turn).batches()) as batches:
+                    async for batch in batches:
+                        if not begun:
+                            held.append(batch)
+                            if not has_content(batch):
+                                continue
+                            begun = True
+                            if turn is not self._turn:
+                                _log.info("input_truncated", items=len(self._turn.items), sent=len(turn.items))
+                                self._report(TRUNCATED)
+                            batch = [event for each in held for event in each]
+                        yield batch
+                return
+            except (ContextLengthExceeded, TurnFailed) as failure:
+                if begun or (isinstance(failure, TurnFailed) and failure.failed.code != "context_length_exceeded"):
+                    raise
+                less = next(shorter, None)
+                if less is None:
+                    raise
+                turn = less
+
+    def _shorter(self) -> Iterator[Turn]:
+        length = len(self._turn.items)
+        for share in _SHARES:
+            items = trimmed(self._turn.items, share)
+            if len(items) < length:
+                length = len(items)
+                yield replace(self._turn, items=items)

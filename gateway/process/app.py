@@ -1,0 +1,158 @@
+"""Assembly: settings and providers in, ASGI application out. No globals."""
+
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
+
+from fastapi import APIRouter, FastAPI
+from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Match, Route
+from starlette.types import ASGIApp
+
+from gateway import errors
+from gateway.config.settings import Settings
+from gateway.http.direct_routes import Direct
+from gateway.http.guard import ClientLeft, Drain
+from gateway.http.json_reply import error_answer
+from gateway.http.middleware import Edge
+from gateway.replies.endpoints import CHAT, RESPONSES
+from gateway.routes.cancel import cancel_routes
+from gateway.routes.chat import chat_routes
+from gateway.routes.completions import completions_routes
+from gateway.routes.contexts import contexts_routes
+from gateway.routes.conversations import conversations_routes
+from gateway.routes.generate import generate_routes
+from gateway.routes.health import health_routes
+from gateway.routes.models import models_routes
+from gateway.routes.owner_data import owner_data_routes
+from gateway.routes.request_docs import FAILURE_RESPONSES, Documented
+from gateway.routes.responses import responses_routes
+from gateway.service.service import Service
+from gateway.service.sweeper import sweeping
+from gateway.state.store import Store
+from gateway.websocket.handshake import WebSockets
+from providers.base import Provider
+from providers.egress import Egress
+from providers.errors import ProviderError
+from providers.registry import build
+from translation.errors import TranslationError
+
+ROUTES: Sequence[Callable[[Service], APIRouter]] = (
+    responses_routes,
+    cancel_routes,
+    contexts_routes,
+    conversations_routes,
+    chat_routes,
+    completions_routes,
+    generate_routes,
+    models_routes,
+    owner_data_routes,
+    health_routes,
+)
+
+
+_MB = 1024 * 1024
+
+
+def create_app(settings: Settings, drain: Drain, providers: Mapping[str, Provider] | None = None) -> ASGIApp:
+    """The application. `providers` replaces the configured ones by name; all are closed when the application stops."""
+    built = build_providers(settings, providers)
+    store = _store(settings)
+    service = Service(settings, built, drain, store)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncGenerator[None, None]:
+        async with AsyncExitStack() as closing:
+            for provider in built.values():
+                closing.push_async_callback(provider.aclose)
+            if store is not None:
+                await store.open()
+                closing.push_async_callback(store.aclose)
+                await closing.enter_async_context(sweeping(store, settings.store))
+            await closing.enter_async_context(service.engines.running())
+            await closing.enter_async_context(service.running())
+            yield
+
+    routers = [routes(service) for routes in ROUTES]
+    app = Documented(
+        routers,
+        title="responses-gateway",
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        responses=FAILURE_RESPONSES,
+    )
+    for kind in (errors.GatewayError, ProviderError, TranslationError, ClientLeft, Exception):
+        app.add_exception_handler(kind, _answer_failure)
+    known = [route for router in routers for route in router.routes if isinstance(route, Route)]
+    app.add_exception_handler(HTTPException, partial(_answer_routing_failure, known))
+    direct = Direct(
+        app,
+        {
+            "/v1/responses": partial(service.answer, RESPONSES),
+            "/v1/chat/completions": partial(service.answer, CHAT),
+        },
+        {"/v1/responses": WebSockets(service, settings, drain)},
+    )
+    if settings.server.cors is None:
+        return Edge(direct)
+    return Edge(
+        CORSMiddleware(
+            direct,
+            allow_origins=list(settings.server.cors.origins),
+            allow_methods=["*"],
+            allow_headers=["*"],
+            expose_headers=["x-request-id", "x-gateway-loss"],
+        )
+    )
+
+
+def build_providers(settings: Settings, instead: Mapping[str, Provider] | None = None) -> dict[str, Provider]:
+    """The configured providers, with `instead` in the place of those of its names. Nothing is started or connected."""
+    given = dict(instead or {})
+    granted = settings.egress
+    egress = Egress(allow=granted.allow, max_bytes=int(granted.max_mb * _MB), deadline_s=granted.deadline_s)
+    configured = settings.providers.items()
+    return {name: build(name, config, egress) for name, config in configured if name not in given} | given
+
+
+def _store(settings: Settings) -> Store | None:
+    if settings.store.url is None:
+        return None
+    from gateway.state.sql.store import SqlStore  # brings SQLAlchemy along: a quarter of the memory at rest
+
+    return SqlStore(settings.store, settings.background)
+
+
+async def _answer_failure(request: Request, error: Exception) -> Response:
+    if isinstance(error, ClientLeft):
+        return Response(status_code=499)
+    return error_answer(error)
+
+
+async def _answer_routing_failure(known: Sequence[Route], request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    where = f"{request.method} {request.url.path}"
+    if error.status_code == 404:
+        return error_answer(errors.NotFound(f"there is no {where}"))
+    if error.status_code == 405:
+        allowed = {"allow": ", ".join(sorted(_methods(known, request)))}
+        return error_answer(errors.MethodNotAllowed(f"there is no {where}", headers=allowed))
+    return error_answer(errors.NotJson(str(error.detail)))
+
+
+def _methods(known: Sequence[Route], request: Request) -> set[str]:
+    """What the path can be asked with; the framework only names the methods of the first route that has it.
+
+    The routes are the routers' own: where an application keeps what it includes differs between versions of FastAPI,
+    and vLLM holds its users to an old one.
+    """
+    found: set[str] = set()
+    for route in known:
+        if route.matches(request.scope)[0] is not Match.NONE:
+            found |= route.methods or set()
+    return found

@@ -1,0 +1,39 @@
+"""What `serve` says once it listens: the models there are, and one call that works."""
+
+import json
+
+from gateway.config.settings import Settings
+from gateway.text_table import table
+from providers.config import EMBEDDED
+
+_SHOWN = 20
+
+
+def banner(settings: Settings, url: str) -> str:
+    """Some lines for a person. `url` is where the server listens, without a path."""
+    rows = [(name, model.provider) for name, model in settings.models.items()]
+    lines = ["", *table([("MODEL", "PROVIDER"), *rows[:_SHOWN]])]
+    if len(rows) > _SHOWN:
+        lines.append(f"and {len(rows) - _SHOWN} more: responses-gateway models")
+    return "\n".join([*lines, "", *_call(settings, url), ""])
+
+
+def _call(settings: Settings, url: str) -> list[str]:
+    headers = f' -H "Authorization: Bearer ${_key_variable(settings)}"' if settings.auth else ""
+    model = _model_to_try(settings)
+    if model is None:
+        return [f"curl {url}/v1/models{headers}"]
+    body = json.dumps({"model": model, "input": "Hello"})
+    return [f"curl {url}/v1/responses{headers} -H 'Content-Type: application/json' \\", f"  -d '{body}'"]
+
+
+def _key_variable(settings: Settings) -> str:
+    keys = settings.auth.keys if settings.auth else ()
+    return next((key.key_env for key in keys if key.key_env), "KEY")
+
+
+def _model_to_try(settings: Settings) -> str | None:
+    """A name that is no pattern: of a model inside the gateway, which always answers, or else the first."""
+    names = [name for name in settings.models if not set("*?['") & set(name)]
+    inside = (name for name in names if settings.providers[settings.models[name].provider].type in EMBEDDED)
+    return next(inside, next(iter(names), None))

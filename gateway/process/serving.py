@@ -1,0 +1,93 @@
+"""Listens, and has the server run in this process or in several. What only the server needs is imported there: the
+process that watches over workers does without it."""
+
+import gc
+import resource
+import secrets
+import socket
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Final
+
+from pydantic import SecretStr
+
+from gateway.config.settings import Sealing, Settings
+from gateway.process.banner import banner
+
+_FOR_TERMINALS: Final = ("pygments", "rich")
+"""httpx and structlog load these where they find them, 7 MiB in every process, to print what a server never does."""
+
+
+def serve(settings: Settings, *, host: str, port: int, workers: int) -> None:
+    """Serve until SIGTERM or SIGINT; prints `listening on http://H:P` once requests are answered and engines are up."""
+    with lean_imports():
+        from gateway.logs import configure_logs
+        from gateway.process.workers import WorkerPool
+    _allow_open_files()
+    listener = _bind(host, port)
+    bound_host, bound_port = listener.getsockname()[:2]
+    url = f"http://[{bound_host}]:{bound_port}" if ":" in bound_host else f"http://{bound_host}:{bound_port}"
+
+    def announce() -> None:
+        sys.stdout.write(f"listening on {url}\n{banner(settings, url)}\n")
+        sys.stdout.flush()
+
+    settings = _with_sealing_key(settings)
+    configure_logs()  # the process that only watches over workers has things to say too
+    if workers == 1:
+        run_worker(settings, listener, announce)
+    elif not WorkerPool(partial(run_worker, settings), listener, workers).run(announce):
+        sys.exit(1)
+
+
+def run_worker(settings: Settings, listener: socket.socket, on_ready: Callable[[], None]) -> None:
+    """One server process, until it is told to stop."""
+    with lean_imports():
+        from gateway.process.server import run
+    run(settings, listener, on_ready)
+
+
+@contextmanager
+def lean_imports() -> Iterator[None]:
+    """What is imported in the block does without `_FOR_TERMINALS`. Nor is garbage looked for: there is none."""
+    absent = [name for name in _FOR_TERMINALS if name not in sys.modules]
+    for name in absent:
+        sys.modules[name] = None  # type: ignore[assignment]
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+        for name in absent:
+            del sys.modules[name]
+
+
+def _with_sealing_key(settings: Settings) -> Settings:
+    """A key that the workers share where no store gives them one."""
+    if settings.store.url is not None or settings.sealing.keys:
+        return settings
+    sealing = Sealing(keys=(SecretStr(secrets.token_hex()),))
+    return settings.model_copy(update={"sealing": sealing})
+
+
+def _allow_open_files() -> None:
+    """Each stream is two sockets: take as many as the system allows, where the shell that started us asks for fewer."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+    except OSError as error:
+        listener.close()
+        sys.stderr.write(f"cannot listen on {host}:{port}: {error.strerror}; --host and --port name another address\n")
+        sys.exit(1)
+    listener.set_inheritable(True)
+    return listener

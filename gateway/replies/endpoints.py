@@ -1,0 +1,237 @@
+"""The two APIs as data: what validates, lifts, encodes, collects and relays each."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from gateway.errors import TurnFailed
+from gateway.replies.reply_streams import Encoder, Relay, relay_whole
+from gateway.replies.stored_chat import KeptEncoder, KeptRelay
+from providers.base import Batch, Dialect
+from translation.chat.completion import CompletionCollector
+from translation.chat.encode import ChatEncoder
+from translation.chat.forms import completion_of
+from translation.chat.lift import lift as lift_chat
+from translation.chat.relaying import answer as chat_answer
+from translation.chat.relaying.relay import ChatRelay
+from translation.chat.relaying.request import relay_body as chat_relay_body
+from translation.chat.schema import validate as validate_chat
+from translation.hygiene.relayed import DEFAULT_RULES, CallRules
+from translation.representation.events import Failed
+from translation.representation.json_types import Json
+from translation.representation.profile import Profile
+from translation.representation.turn import Lowered, Turn
+from translation.responses.encode import ResponsesEncoder
+from translation.responses.lift import lift as lift_responses
+from translation.responses.relaying import relay as responses_relay
+from translation.responses.relaying.request import relay_body as responses_relay_body
+from translation.responses.resource import new_response
+from translation.responses.schema.request import validate as validate_responses
+from translation.responses.snapshot import ItemSeal, Snapshot
+
+
+@dataclass(slots=True)
+class Identity:
+    """What one reply says of itself: its id, its time in epoch seconds, the model name the client asked for."""
+
+    id: str
+    created: int
+    model: str
+
+
+@dataclass(slots=True)
+class Presentation:
+    """How replies look, from the settings. `relay_model`: the name a relay reports; None leaves the upstream's."""
+
+    reasoning_fields: frozenset[str]
+    max_frame_bytes: int
+    clock: Callable[[], int]
+    relay_model: str | None = None
+    kept: bool = False
+    """Whether the reply is kept here, so that the gateway's id and time are the ones it has."""
+    scrub: Callable[[str], str] = str
+    """What an upstream says of a failure -> what a client may read of it."""
+    seal: ItemSeal | None = None
+    """What seals items of the Responses API on their way out; None: they leave as they are."""
+    calls: CallRules = DEFAULT_RULES
+    """How the calls of a relayed reply are to be."""
+
+
+class Lift(Protocol):
+    """A valid body to the turn it asks for, of `model` where that is another name than the body has; `relayed`: the
+    turn only serves to check a body that goes out itself."""
+
+    def __call__(self, body: Json, /, *, relayed: bool = False, model: str | None = None) -> Turn: ...
+
+
+class RelayBody(Protocol):
+    """A client's body to what an upstream of the same dialect gets."""
+
+    def __call__(self, body: Json, profile: Profile, /, *, model: str) -> Lowered: ...
+
+
+class Collector(Protocol):
+    """Events to one finished JSON reply."""
+
+    @property
+    def failed(self) -> Failed | None: ...
+    def feed(self, batch: Batch, /) -> None: ...
+    def result(self) -> Json: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    """One API. The callables take the client's body first."""
+
+    dialect: Dialect
+    id_prefix: str
+    validate: Callable[[Json], None]
+    lift: Lift
+    relay_body: RelayBody
+    encoder: Callable[[Json, Identity, Presentation], Encoder]
+    collector: Callable[[Json, Identity, Presentation], Collector]
+    relay: Callable[[Json, Identity, Presentation], Relay]
+    relay_answer: Callable[[Json, Json, Identity, Presentation], Json]
+    """(the client's body, the upstream's answer, identity, presentation) -> the client's answer. Raises TurnFailed."""
+    collect_relay: Callable[[Json, bytes, Identity, Presentation], Json]
+    """(the client's body, the stream an upstream sent where it was asked for an answer, identity, presentation) -> that
+    answer. Raises TurnFailed."""
+    relays: bool = True
+    """Whether replies of its dialect may leave as they came."""
+
+
+def _include_usage(body: Json) -> bool:
+    return bool((body.get("stream_options") or {}).get("include_usage"))
+
+
+def legacy_functions(body: Json) -> bool:
+    """Whether the client speaks of `functions`, and so expects `function_call` back."""
+    return bool(body.get("functions")) and not body.get("tools")
+
+
+def _head(body: Json, identity: Identity) -> Json:
+    return new_response(body, response_id=identity.id, created_at=identity.created, model=identity.model)
+
+
+def _responses_encoder(body: Json, identity: Identity, presentation: Presentation) -> ResponsesEncoder:
+    return ResponsesEncoder(_head(body, identity), presentation.clock, presentation.seal)
+
+
+def _responses_collector(body: Json, identity: Identity, presentation: Presentation) -> Snapshot:
+    return Snapshot(_head(body, identity), presentation.clock, presentation.seal)
+
+
+def _chat_encoder(body: Json, identity: Identity, presentation: Presentation) -> Encoder:
+    encoder = ChatEncoder(
+        completion_id=identity.id,
+        created=identity.created,
+        model=identity.model,
+        reasoning_fields=presentation.reasoning_fields,
+        include_usage=_include_usage(body),
+        legacy_functions=legacy_functions(body),
+    )
+    return KeptEncoder(encoder) if presentation.kept else encoder
+
+
+def _chat_collector(body: Json, identity: Identity, presentation: Presentation) -> CompletionCollector:
+    return CompletionCollector(
+        completion_id=identity.id,
+        created=identity.created,
+        model=identity.model,
+        reasoning_fields=presentation.reasoning_fields,
+        extensions=bool(body.get("extensions")),
+        legacy_functions=legacy_functions(body),
+    )
+
+
+def _chat_relay(body: Json, identity: Identity, presentation: Presentation) -> Relay:
+    relay = ChatRelay(
+        model=presentation.relay_model,
+        identity={"id": identity.id, "created": identity.created, "model": identity.model},
+        kept=presentation.kept,
+        reasoning_fields=presentation.reasoning_fields,
+        include_usage=_include_usage(body),
+        max_line_bytes=presentation.max_frame_bytes,
+        choices=body.get("n") or 1,
+        calls=presentation.calls,
+        legacy_functions=legacy_functions(body),
+        scrub=presentation.scrub,
+    )
+    return KeptRelay(relay) if presentation.kept else relay
+
+
+def _collect_chat_relay(body: Json, stream: bytes, identity: Identity, presentation: Presentation) -> Json:
+    with_usage = {**body, "stream_options": {"include_usage": True}}
+    return completion_of(relay_whole(_chat_relay(with_usage, identity, presentation), stream))
+
+
+def _chat_relay_answer(body: Json, answer: Json, identity: Identity, presentation: Presentation) -> Json:
+    if (failed := chat_answer.failure_of(answer)) is not None:
+        failed.message = presentation.scrub(failed.message)
+        raise TurnFailed(failed)
+    completion = chat_answer.relay_completion(
+        answer,
+        model=presentation.relay_model,
+        reasoning_fields=presentation.reasoning_fields,
+        calls=presentation.calls,
+        legacy_functions=legacy_functions(body),
+    )
+    return completion | {"id": identity.id, "created": identity.created} if presentation.kept else completion
+
+
+def _responses_relay(body: Json, identity: Identity, presentation: Presentation) -> responses_relay.ResponsesRelay:
+    return responses_relay.ResponsesRelay(
+        model=presentation.relay_model,
+        head=_head(body, identity),
+        kept=presentation.kept,
+        max_line_bytes=presentation.max_frame_bytes,
+        scrub=presentation.scrub,
+        seal=presentation.seal,
+        calls=presentation.calls,
+    )
+
+
+def _responses_relay_answer(body: Json, answer: Json, identity: Identity, presentation: Presentation) -> Json:
+    if (failed := responses_relay.failure_of(answer)) is not None:
+        failed.message = presentation.scrub(failed.message)
+        raise TurnFailed(failed)
+    head = _head(body, identity) if presentation.kept else None
+    return responses_relay.relay_response(
+        answer, model=presentation.relay_model, head=head, seal=presentation.seal, calls=presentation.calls
+    )
+
+
+def _collect_responses_relay(body: Json, stream: bytes, identity: Identity, presentation: Presentation) -> Json:
+    relay = _responses_relay(body, identity, presentation)
+    relay_whole(relay, stream)
+    assert relay.response is not None  # a stream that did not fail has ended in one
+    return relay.response
+
+
+CHAT = Endpoint(
+    dialect="chat",
+    id_prefix="chatcmpl",
+    validate=validate_chat,
+    lift=lift_chat,
+    relay_body=chat_relay_body,
+    encoder=_chat_encoder,
+    collector=_chat_collector,
+    relay=_chat_relay,
+    relay_answer=_chat_relay_answer,
+    collect_relay=_collect_chat_relay,
+)
+
+RESPONSES = Endpoint(
+    dialect="responses",
+    id_prefix="resp",
+    validate=validate_responses,
+    lift=lift_responses,
+    relay_body=responses_relay_body,
+    encoder=_responses_encoder,
+    collector=_responses_collector,
+    relay=_responses_relay,
+    relay_answer=_responses_relay_answer,
+    collect_relay=_collect_responses_relay,
+)
+
+ENDPOINTS: dict[Dialect, Endpoint] = {endpoint.dialect: endpoint for endpoint in (CHAT, RESPONSES)}

@@ -1,0 +1,61 @@
+"""The list of models: configured names, and behind patterns what their upstreams say they serve."""
+
+import asyncio
+import time
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+
+import structlog
+
+from gateway.planning.resolver import Resolver
+from providers.base import Provider
+from providers.errors import ProviderError
+from translation.representation.json_types import Json
+
+_log = structlog.get_logger(__name__)
+
+_FRESH_S = 60.0
+
+
+class Catalogue:
+    """Asks each upstream at most once a minute; one that cannot answer keeps in the list what it last told."""
+
+    def __init__(self, resolver: Resolver) -> None:
+        self._resolver = resolver
+        self._created = int(time.time())
+        self._served: dict[str, tuple[float, Sequence[str]]] = {}
+
+    async def models(self, allowed: Sequence[str]) -> list[Json]:
+        """Model objects, in the order of the config."""
+        rows = self._resolver.rows()
+        patterned = {row.provider.name: row.provider for row in rows if not row.is_exact}
+        await asyncio.gather(*(self._ask(provider) for provider in patterned.values()))
+        names: dict[str, str] = {}
+        for row in rows:
+            owner = row.provider.name
+            served = [row.pattern] if row.is_exact else self._served[owner][1]
+            for name in served:
+                if row.is_exact or fnmatchcase(name, row.pattern):
+                    names.setdefault(name, owner)
+        return [
+            {"id": name, "object": "model", "created": self._created, "owned_by": owner}
+            for name, owner in names.items()
+            if any(fnmatchcase(name, pattern) for pattern in allowed)
+        ]
+
+    def model(self, name: str, allowed: Sequence[str]) -> Json:
+        """One model object. Raises UnknownModel."""
+        route = self._resolver.resolve(name, allowed)
+        return {"id": name, "object": "model", "created": self._created, "owned_by": route.provider.name}
+
+    async def _ask(self, provider: Provider) -> None:
+        asked_at, _ = self._served.get(provider.name, (float("-inf"), ()))
+        if time.monotonic() - asked_at < _FRESH_S:
+            return
+        try:
+            served = await provider.models()
+        except ProviderError as error:
+            _log.warning("models_unknown", provider=provider.name, error=error.message)
+            # Another call may have been told in the meantime.
+            _, served = self._served.get(provider.name, (0.0, ()))
+        self._served[provider.name] = (time.monotonic(), served)

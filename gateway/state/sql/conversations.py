@@ -1,0 +1,196 @@
+"""Conversations and their items in SQL."""
+
+import time
+from collections.abc import Sequence
+from typing import Final
+
+from sqlalchemy import Row, and_, delete, insert, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from gateway.state.database.database import Database
+from gateway.state.database.tables import conversation_items, conversations
+from gateway.state.ids import possible
+from gateway.state.sql.bodies import findable, pack, unpack
+from gateway.state.store import Page, PageRequest, UnknownCursor
+from providers.new_id import new_id
+from translation.representation.json_types import Item, Json
+
+_MAX_PREFIX_CHARS: Final = 16
+
+
+class SqlConversations:
+    """The `Conversations` of a store."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def create_conversation(self, owner: str, conversation: Json, items: Sequence[Item]) -> None:
+        now = time.time_ns() // 1000
+        row = {"owner": owner, "id": conversation["id"], "created_us": now, "used_us": now, "next_position": 0}
+        async with self._database.write() as connection:
+            await connection.execute(insert(conversations).values(**row, body=pack(conversation)))
+            await append_items(connection, owner, conversation["id"], items)
+
+    async def conversation(self, owner: str, conversation_id: str) -> Json | None:
+        async with self._database.read() as connection:
+            return await _body(connection, owner, conversation_id)
+
+    async def update_conversation(self, owner: str, conversation_id: str, metadata: Json) -> Json | None:
+        async with self._database.write() as connection:
+            before = await _body(connection, owner, conversation_id)
+            if before is None:
+                return None
+            after = before | {"metadata": metadata}
+            written = await connection.execute(
+                update(conversations)
+                .where(conversations.c.owner == owner, conversations.c.id == conversation_id)
+                .values(body=pack(after))
+            )
+            return after if written.rowcount else None
+
+    async def delete_conversation(self, owner: str, conversation_id: str) -> bool:
+        if not possible(conversation_id):
+            return False
+        async with self._database.write() as connection:
+            return bool(await delete_conversations(connection, [(owner, conversation_id)]))
+
+    async def add_items(self, owner: str, conversation_id: str, items: Sequence[Item]) -> bool:
+        if not possible(conversation_id):
+            return False
+        async with self._database.write() as connection:
+            return await append_items(connection, owner, conversation_id, items)
+
+    async def conversation_items(self, owner: str, conversation_id: str, page: PageRequest) -> Page | None:
+        async with self._database.read() as connection:
+            if await _body(connection, owner, conversation_id) is None:
+                return None
+            return await _page(connection, owner, conversation_id, page)
+
+    async def conversation_history(self, owner: str, conversation_id: str) -> Sequence[Item] | None:
+        if not possible(conversation_id):
+            return None
+        query = (
+            select(conversation_items.c.body)
+            .select_from(conversations)
+            .outerjoin(
+                conversation_items,
+                and_(
+                    conversation_items.c.owner == conversations.c.owner,
+                    conversation_items.c.conversation_id == conversations.c.id,
+                ),
+            )
+            .where(conversations.c.owner == owner, conversations.c.id == conversation_id)
+            .order_by(conversation_items.c.position)
+        )
+        async with self._database.read() as connection:
+            bodies = (await connection.scalars(query)).all()
+        # One without items is one row of nothing.
+        return [unpack(body) for body in bodies if body is not None] if bodies else None
+
+    async def conversation_item(self, owner: str, conversation_id: str, item_id: str) -> Item | None:
+        async with self._database.read() as connection:
+            row = await _item(connection, owner, conversation_id, item_id)
+        return None if row is None else unpack(row.body)
+
+    async def delete_item(self, owner: str, conversation_id: str, item_id: str) -> bool:
+        async with self._database.write() as connection:
+            row = await _item(connection, owner, conversation_id, item_id)
+            if row is None:
+                return False
+            gone = await connection.execute(
+                delete(conversation_items).where(
+                    conversation_items.c.owner == owner,
+                    conversation_items.c.conversation_id == conversation_id,
+                    conversation_items.c.position == row.position,
+                )
+            )
+            return bool(gone.rowcount)
+
+
+async def append_items(connection: AsyncConnection, owner: str, conversation_id: str, items: Sequence[Item]) -> bool:
+    """Add items at the end, within a transaction; whether there is such a conversation. They stay together: the row is
+    locked until the transaction ends. An item whose id the conversation has already gets another: ids are cursors."""
+    taken = await connection.scalar(
+        update(conversations)
+        .where(conversations.c.owner == owner, conversations.c.id == conversation_id)
+        .values(next_position=conversations.c.next_position + len(items), used_us=time.time_ns() // 1000)
+        .returning(conversations.c.next_position)
+    )
+    if taken is None:
+        return False
+    if not items:
+        return True
+    in_conversation = (conversation_items.c.owner == owner, conversation_items.c.conversation_id == conversation_id)
+    given = {findable(item) for item in items}
+    known = set(
+        await connection.scalars(
+            select(conversation_items.c.id).where(*in_conversation, conversation_items.c.id.in_(given))
+        )
+    )
+    rows = []
+    for position, item in enumerate(items, taken - len(items)):
+        key = findable(item)
+        if not key or key in known:
+            key = new_id(key.partition("_")[0][:_MAX_PREFIX_CHARS] or "item")
+            item = {**item, "id": key}
+        known.add(key)
+        place = {"owner": owner, "conversation_id": conversation_id, "position": position}
+        rows.append(place | {"id": key, "body": pack(item)})
+    await connection.execute(insert(conversation_items), rows)
+    return True
+
+
+async def delete_conversations(connection: AsyncConnection, keys: Sequence[tuple[str, str]]) -> int:
+    """Forget conversations of (owner, id) with their items, within a transaction; how many there were."""
+    gone = 0
+    for owner, conversation_id in keys:
+        # The conversation first: whoever appends to it waits for its row, and then finds none.
+        found = await connection.execute(
+            delete(conversations).where(conversations.c.owner == owner, conversations.c.id == conversation_id)
+        )
+        await connection.execute(
+            delete(conversation_items).where(
+                conversation_items.c.owner == owner, conversation_items.c.conversation_id == conversation_id
+            )
+        )
+        gone += found.rowcount
+    return gone
+
+
+async def _body(connection: AsyncConnection, owner: str, conversation_id: str) -> Json | None:
+    if not possible(conversation_id):
+        return None
+    body = await connection.scalar(
+        select(conversations.c.body).where(conversations.c.owner == owner, conversations.c.id == conversation_id)
+    )
+    return None if body is None else unpack(body)
+
+
+async def _item(connection: AsyncConnection, owner: str, conversation_id: str, item_id: str) -> Row[int, str] | None:
+    if not (possible(conversation_id) and possible(item_id)):
+        return None
+    found = await connection.execute(
+        select(conversation_items.c.position, conversation_items.c.body)
+        .where(
+            conversation_items.c.owner == owner,
+            conversation_items.c.conversation_id == conversation_id,
+            conversation_items.c.id == item_id,
+        )
+        .limit(1)
+    )
+    return found.one_or_none()
+
+
+async def _page(connection: AsyncConnection, owner: str, conversation_id: str, page: PageRequest) -> Page:
+    position = conversation_items.c.position
+    query = select(conversation_items.c.body).where(
+        conversation_items.c.owner == owner, conversation_items.c.conversation_id == conversation_id
+    )
+    if page.after is not None:
+        cursor = await _item(connection, owner, conversation_id, page.after)
+        if cursor is None:
+            raise UnknownCursor
+        query = query.where(position > cursor.position if page.order == "asc" else position < cursor.position)
+    query = query.order_by(position.asc() if page.order == "asc" else position.desc()).limit(page.limit + 1)
+    bodies = (await connection.scalars(query)).all()
+    return Page([unpack(body) for body in bodies[: page.limit]], has_more=len(bodies) > page.limit)

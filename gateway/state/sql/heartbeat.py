@@ -1,0 +1,18 @@
+"""A replica's word that it lives."""
+
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from gateway.state.database.database import Database
+from gateway.state.database.tables import workers
+
+
+async def beat(connection: AsyncConnection, database: Database, worker: str, *, lease_s: float) -> None:
+    """The worker lives for another `lease_s` by the database's clock."""
+    insert = sqlite.insert if database.is_sqlite else postgresql.insert
+    alive_until = {"alive_until_us": database.now_us() + int(lease_s * 1_000_000)}
+    await connection.execute(
+        insert(workers)
+        .values(id=worker, **alive_until)
+        .on_conflict_do_update(index_elements=[workers.c.id], set_=alive_until)
+    )

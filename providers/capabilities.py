@@ -1,0 +1,77 @@
+"""The capabilities of every kind of upstream, as they are unless the configuration sets others."""
+
+from dataclasses import replace
+
+from providers.base import Capabilities
+from providers.config import ProviderType
+
+_CHAT = Capabilities(
+    streaming=True,
+    tools=True,
+    parallel_tools=True,
+    images=True,
+    audio=True,
+    files=True,
+    reasoning=True,
+    json_schema=True,
+    logprobs=True,
+    choices=True,
+    models=True,
+    counting="turn",
+)
+"""What a chat server is trusted to answer for itself: it refuses in its own words what it cannot do."""
+
+CLIENT_RUN_TOOLS = frozenset({"custom", "namespace", "shell", "local_shell", "apply_patch", "tool_search", "computer"})
+_SEARCHES = frozenset({"web_search", "web_search_2025_08_26", "web_search_preview", "web_search_preview_2025_03_11"})
+HOSTED_TOOLS = _SEARCHES | frozenset(
+    {
+        "file_search",
+        "code_interpreter",
+        "image_generation",
+        "mcp",
+        "computer_use_preview",
+        "programmatic_tool_calling",
+    }
+)
+
+CAPABILITIES: dict[ProviderType, Capabilities] = {
+    "openai": replace(
+        _CHAT,
+        tool_kinds=frozenset({"function", "custom"}),
+        sealed_reasoning=True,
+        manages_context=True,
+        counting="responses",
+    ),
+    "openrouter": _CHAT,
+    "anthropic": Capabilities(
+        streaming=True,
+        tools=True,
+        parallel_tools=True,
+        hosted_tools=_SEARCHES,
+        images=True,
+        files=True,
+        reasoning=True,
+        json_schema=True,
+        models=True,
+        counting="own",
+    ),
+    "gemini": Capabilities(
+        streaming=True,
+        tools=True,
+        parallel_tools=True,
+        hosted_tools=_SEARCHES,
+        images=True,
+        audio=True,
+        files=True,
+        reasoning=True,
+        json_schema=True,
+        logprobs=True,
+        models=True,
+        counting="own",
+    ),
+    "ollama": replace(_CHAT, audio=False, choices=False),
+    "vllm": replace(_CHAT, counting="tokenize", two_pass=True),
+    "llama_server": replace(_CHAT, counting="chat", two_pass=True, choices=False),
+    "harmony": Capabilities(streaming=True, tools=True, reasoning=True, json_schema=True, models=True, counting="own"),
+    "openai_compatible": _CHAT,
+}

@@ -1,0 +1,251 @@
+"""The smallest value a JSON schema admits, for a model that has to fill one in without thinking."""
+
+import math
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from typing import Any, TypeAlias
+
+from providers.scripted.texts import LONGEST, Unfillable, fill_text
+from translation.representation.json_types import Json
+
+Schema: TypeAlias = Json | bool
+
+
+def minimal_instance(schema: Schema) -> Any:
+    """A value the schema admits: required properties only, lists as short as they may be, the first of alternatives.
+
+    Follows `$ref` within the schema. Raises Unfillable for a schema that admits nothing, or that uses a keyword this
+    does not know how to honour.
+    """
+    try:
+        return _Filling(schema).fill(schema, ())
+    except RecursionError:
+        raise Unfillable("the schema is nested too deep") from None
+    except (TypeError, AttributeError, ArithmeticError):
+        raise Unfillable("it is not a JSON schema") from None
+
+
+class _Filling:
+    """One schema being filled. Steps are counted, because a short schema can describe an enormous value."""
+
+    def __init__(self, root: Schema) -> None:
+        self._root = root
+        self._steps = 0
+
+    def fill(self, schema: Schema, refs: tuple[str, ...]) -> Any:
+        """`refs` are the references being followed; the smallest value meets none of them again on its way down."""
+        self._steps += 1
+        if self._steps > LONGEST:
+            raise Unfillable("the schema asks for too much")
+        if isinstance(schema, bool):
+            if not schema:
+                raise Unfillable("false admits nothing")
+            return {}
+        if (reference := schema.get("$ref")) is not None:
+            if reference in refs:
+                raise Unfillable(f"{reference} contains itself")
+            return self.fill(_merge(_resolve(reference, self._root), _without(schema, "$ref")), (*refs, reference))
+        if "allOf" in schema:
+            merged: Schema = _without(schema, "allOf")
+            for part in schema["allOf"]:
+                merged = _merge(merged, part)
+            return self.fill(merged, refs)
+        for key in ("anyOf", "oneOf"):
+            if key in schema:
+                options = [_merge(_without(schema, key), option) for option in schema[key]]
+                return _first(options, lambda option: self.fill(option, refs))
+        if unknown := _UNKNOWN & schema.keys():
+            raise Unfillable(f"{min(unknown)} is not understood")
+        if "const" in schema:
+            return _admitted(schema["const"], schema)
+        if "enum" in schema:
+            return _first(schema["enum"], lambda option: _admitted(option, schema))
+        return _first(_types(schema), lambda kind: self._fill_type(kind, schema, refs))
+
+    def _fill_type(self, kind: str, schema: Json, refs: tuple[str, ...]) -> Any:
+        match kind:
+            case "object":
+                return self._object(schema, refs)
+            case "array":
+                return self._array(schema, refs)
+        return _FILLERS[kind](schema)
+
+    def _object(self, schema: Json, refs: tuple[str, ...]) -> Json:
+        properties: Mapping[str, Schema] = schema.get("properties") or {}
+        others: Schema = schema.get("additionalProperties", True)
+        value = {name: self.fill(properties.get(name, others), refs) for name in schema.get("required") or ()}
+        spare = (name for name in properties if name not in value)
+        while len(value) < schema.get("minProperties", 0):
+            name = next(spare, f"property_{len(value)}")
+            value[name] = self.fill(properties.get(name, others), refs)
+        if len(value) > schema.get("maxProperties", math.inf):
+            raise Unfillable("maxProperties is smaller than what is required")
+        return value
+
+    def _array(self, schema: Json, refs: tuple[str, ...]) -> list[Any]:
+        leading: list[Schema] = schema.get("prefixItems") or []
+        items: Schema = schema.get("items", True)
+        shortest = schema.get("minItems", 0)
+        if shortest > schema.get("maxItems", math.inf):
+            raise Unfillable("minItems is larger than maxItems")
+        value = [self.fill(leading[index] if index < len(leading) else items, refs) for index in range(shortest)]
+        if schema.get("uniqueItems") and any(entry in value[:index] for index, entry in enumerate(value)):
+            raise Unfillable("uniqueItems is not understood for more than one item")
+        return value
+
+
+_UNKNOWN = {"not", "if", "contains", "dependentRequired", "dependentSchemas", "propertyNames", "$dynamicRef"}
+
+
+def _first(options: list[Any], fill: Callable[[Any], Any]) -> Any:
+    failure = Unfillable("there is nothing to choose from")
+    for option in options:
+        try:
+            return fill(option)
+        except Unfillable as error:
+            failure = error
+    raise failure
+
+
+def _without(schema: Json, key: str) -> Json:
+    return {name: value for name, value in schema.items() if name != key}
+
+
+def _resolve(reference: str, root: Schema) -> Schema:
+    """A JSON pointer into the schema itself; nothing is ever fetched."""
+    if not reference.startswith("#"):
+        raise Unfillable(f"{reference} is outside the schema")
+    target: Any = root
+    for step in reference[1:].split("/")[1:]:
+        step = step.replace("~1", "/").replace("~0", "~")
+        try:
+            target = target[int(step)] if isinstance(target, list) else target[step]
+        except (KeyError, IndexError, ValueError, TypeError):
+            raise Unfillable(f"{reference} leads nowhere") from None
+    if not isinstance(target, dict | bool):
+        raise Unfillable(f"{reference} is not a schema")
+    return target
+
+
+def _merge(one: Schema, other: Schema) -> Schema:
+    """A schema that admits what both admit."""
+    if isinstance(one, bool):
+        return other if one else False
+    if isinstance(other, bool):
+        return one if other else False
+    merged = dict(one)
+    for key, value in other.items():
+        merged[key] = _MERGERS.get(key, _latter)(merged[key], value) if key in merged else value
+    return merged
+
+
+def _latter(_: Any, other: Any) -> Any:
+    return other
+
+
+def _shared_types(one: Any, other: Any) -> list[str]:
+    """The types both allow; an integer is a number too."""
+    ones, others = (_with_integers(value if isinstance(value, list) else [value]) for value in (one, other))
+    return [value for value in ones if value in others]
+
+
+def _with_integers(kinds: list[str]) -> list[str]:
+    return [*kinds, "integer"] if "number" in kinds else kinds
+
+
+def _merge_properties(one: Json, other: Json) -> Json:
+    return {
+        **one,
+        **{name: {"allOf": [one[name], schema]} if name in one else schema for name, schema in other.items()},
+    }
+
+
+_MERGERS: dict[str, Callable[[Any, Any], Any]] = {
+    "type": _shared_types,
+    "enum": lambda one, other: [value for value in one if value in other],
+    "required": lambda one, other: [*one, *(name for name in other if name not in one)],
+    "properties": _merge_properties,
+    "allOf": lambda one, other: [*one, *other],
+    "items": lambda one, other: {"allOf": [one, other]},
+    "additionalProperties": _merge,
+    **dict.fromkeys(("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties"), max),
+    **dict.fromkeys(("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties"), min),
+}
+
+
+def _types(schema: Json) -> list[str]:
+    """The type it names, or else the one its keywords speak of; an object where they speak of none."""
+    named = schema.get("type", next((kind for keyword, kind in _KEYWORDS.items() if keyword in schema), "object"))
+    kinds: list[str] = named if isinstance(named, list) else [named]
+    if not kinds or any(kind not in _MATCHES for kind in kinds):
+        raise Unfillable(f"type {named!r} admits nothing")
+    return kinds
+
+
+_KEYWORDS = {
+    **dict.fromkeys(("properties", "required", "minProperties"), "object"),
+    **dict.fromkeys(("items", "prefixItems", "minItems", "maxItems"), "array"),
+    **dict.fromkeys(("pattern", "format", "minLength", "maxLength"), "string"),
+    **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"), "number"),
+}
+
+
+def _admitted(value: Any, schema: Json) -> Any:
+    """The value, if its type and its enum allow it."""
+    kinds = _types(schema) if "type" in schema else list(_MATCHES)
+    if not any(_MATCHES[kind](value) for kind in kinds) or value not in schema.get("enum", [value]):
+        raise Unfillable("no value is of its own type")
+    return value
+
+
+_MATCHES: dict[str, Callable[[Any], bool]] = {
+    "object": lambda value: isinstance(value, dict),
+    "array": lambda value: isinstance(value, list),
+    "string": lambda value: isinstance(value, str),
+    "boolean": lambda value: isinstance(value, bool),
+    "null": lambda value: value is None,
+    "integer": lambda value: isinstance(value, int) and not isinstance(value, bool),
+    "number": lambda value: isinstance(value, int | float) and not isinstance(value, bool),
+}
+
+
+def _string(schema: Json) -> str:
+    return fill_text(
+        shortest=schema.get("minLength", 0),
+        longest=schema.get("maxLength", LONGEST),
+        text_format=schema.get("format"),
+        pattern=schema.get("pattern"),
+    )
+
+
+def _number(schema: Json) -> float:
+    low = max(schema.get("minimum", -math.inf), schema.get("exclusiveMinimum", -math.inf))
+    high = min(schema.get("maximum", math.inf), schema.get("exclusiveMaximum", math.inf))
+    step = schema.get("multipleOf", 1)
+    candidates: list[float] = [0]
+    if math.isfinite(low):
+        candidates += (math.ceil(low / step) * step + further * step for further in range(2))
+    if math.isfinite(high):
+        candidates += (math.floor(high / step) * step - further * step for further in range(2))
+    if "multipleOf" not in schema and math.isfinite(low) and math.isfinite(high):
+        candidates += (low, (low + high) / 2)
+    for value in candidates:
+        above = low < value if low == schema.get("exclusiveMinimum") else low <= value
+        below = value < high if high == schema.get("exclusiveMaximum") else value <= high
+        if above and below:
+            return value
+    raise Unfillable("no number is known within the bounds")
+
+
+def _integer(schema: Json) -> int:
+    # The whole multiples of a/b, in lowest terms, are the multiples of a.
+    return int(_number({**schema, "multipleOf": Fraction(str(schema.get("multipleOf", 1))).numerator}))
+
+
+_FILLERS: dict[str, Callable[[Json], Any]] = {
+    "string": _string,
+    "number": _number,
+    "integer": _integer,
+    "boolean": lambda _: False,
+    "null": lambda _: None,
+}
