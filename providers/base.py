@@ -21,7 +21,7 @@ WireDialect: TypeAlias = Dialect | Literal["anthropic", "gemini", "harmony", "ol
 """What turns can be said in."""
 
 Counting: TypeAlias = Literal["none", "responses", "chat", "tokenize", "template", "own", "turn"]
-"""How an upstream counts the tokens of an input; `providers/http/counting.py` has what each means."""
+"""How an upstream counts the tokens of an input; `providers/http/token_counting.py` has what each means."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -132,7 +132,7 @@ def doctor(
 
     from gateway.doctor.checks.subjects import NothingToExamine
     from gateway.doctor.command import run
-    from gateway.doctor.hosting import NotStarted
+    from gateway.doctor.local_gateway import NotStarted
 
     if html is not None:
         _refuse_unwritable(html)

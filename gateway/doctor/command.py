@@ -10,11 +10,11 @@ from typing import Final
 import typer
 
 from gateway.config.settings import Settings
+from gateway.doctor.html_report import as_page
 from gateway.doctor.interrupts import heard
-from gateway.doctor.page import as_page
-from gateway.doctor.report import as_json as rendered_json
-from gateway.doctor.report import as_text
 from gateway.doctor.runner import diagnose, steps_of
+from gateway.doctor.text_report import as_json as rendered_json
+from gateway.doctor.text_report import as_text
 from gateway.logs import configure_logs
 
 _COLOURS: Final = {"pass": "green", "fail": "red", "refused": "cyan", "skipped": "yellow"}

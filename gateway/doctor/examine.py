@@ -8,6 +8,7 @@ from typing import NamedTuple
 import httpx
 
 from gateway.doctor.advice import MISREAD, TOO_SLOW, advice
+from gateway.doctor.checks.check_session import Visit
 from gateway.doctor.checks.responses import CHECKS, Check
 from gateway.doctor.checks.subjects import Subject
 from gateway.doctor.checks.verdicts import (
@@ -22,7 +23,6 @@ from gateway.doctor.checks.verdicts import (
     Verdict,
     Wrong,
 )
-from gateway.doctor.checks.visit import Visit
 
 
 def examine(

@@ -10,7 +10,7 @@ from gateway.doctor.checks.responses import CHECKS, Check
 from gateway.doctor.checks.subjects import chosen, practice
 from gateway.doctor.checks.verdicts import Diagnosis
 from gateway.doctor.examine import examine
-from gateway.doctor.hosting import hosted
+from gateway.doctor.local_gateway import hosted
 from gateway.process.app import build_providers
 
 _START_S: Final = 600.0

@@ -5,7 +5,7 @@ from typing import Final
 
 from starlette.datastructures import QueryParams
 
-from gateway.http import query as query_of
+from gateway.http import query_params as query_of
 from gateway.state.store import Order, Page, PageRequest
 from translation.errors import InvalidRequest
 from translation.representation.json_types import Json

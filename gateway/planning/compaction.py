@@ -10,7 +10,7 @@ from gateway.planning.truncation import Say
 from providers.base import Batch
 from providers.new_id import new_id
 from translation.errors import InvalidRequest
-from translation.hygiene.rounds import Parts, parted
+from translation.hygiene.item_groups import Parts, parted
 from translation.representation.collector import Collector
 from translation.representation.events import (
     Annotated,

@@ -10,7 +10,7 @@ from providers.new_id import new_id
 from translation.errors import InvalidRequest
 from translation.representation.json_types import Item, Json
 from translation.responses.compaction import just_compacted
-from translation.responses.input_items import own_items
+from translation.responses.storable_items import own_items
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,9 +5,9 @@ from functools import partial
 from typing import NamedTuple
 
 from gateway.planning.compaction import CompactingExchange, SummaryExchange, compactable, summary_turn
-from gateway.planning.counting import is_over
 from gateway.planning.prepare_turn import said, saying
 from gateway.planning.resolver import Route
+from gateway.planning.token_counting import is_over
 from gateway.planning.truncation import TrimmingExchange
 from providers.base import Describing, Exchange
 from translation.errors import Unrepresentable

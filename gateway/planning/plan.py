@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from gateway.planning.capabilities import LOGPROBS, fit
+from gateway.planning.capability_check import LOGPROBS, fit
 from gateway.planning.logprobs import AskedLogprobs
 from gateway.planning.managed_context import managed, needs_management
 from gateway.planning.prepare_turn import lifted, said
@@ -14,8 +14,8 @@ from gateway.replies.reply_streams import CallMapping
 from providers.base import Capabilities, Exchange, RelayExchange
 from translation.chat.relaying.request import asks_plainly
 from translation.errors import InvalidRequest, Unrepresentable
+from translation.hygiene.call_rules import DEFAULT_RULES, CallRules
 from translation.hygiene.past_calls import check_relayed
-from translation.hygiene.relayed import DEFAULT_RULES, CallRules
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile

@@ -5,7 +5,7 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import Final
 
-from gateway.planning.capabilities import fit
+from gateway.planning.capability_check import fit
 from gateway.planning.resolver import Route
 from gateway.replies.client_params import ClientParams
 from gateway.replies.endpoints import Endpoint

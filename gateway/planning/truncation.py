@@ -11,7 +11,7 @@ from gateway.errors import TurnFailed
 from gateway.replies.reply_streams import has_content
 from providers.base import Batch, Exchange
 from providers.errors import ContextLengthExceeded
-from translation.hygiene.rounds import trimmed
+from translation.hygiene.item_groups import trimmed
 from translation.representation.loss import Loss
 from translation.representation.turn import Turn
 
@@ -31,7 +31,7 @@ class TrimmingExchange:
     """Sends the turn; while the upstream finds it too long before it has said anything, again with less of it.
 
     `report` is told when something was left out, before the first batch. What has to stay (see
-    `translation.hygiene.rounds.trimmed`) and still does not fit is the upstream's refusal.
+    `translation.hygiene.item_groups.trimmed`) and still does not fit is the upstream's refusal.
     """
 
     def __init__(self, turn: Turn, say: Say, report: Callable[[Loss], None]) -> None:

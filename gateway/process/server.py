@@ -15,7 +15,7 @@ from gateway.http.guard import Drain
 from gateway.logs import configure_logs
 from gateway.process.app import build_providers, create_app
 from gateway.process.huge_pages import use_huge_pages
-from gateway.service.engines import Engines
+from gateway.service.embedded_engines import Engines
 from gateway.websocket.protocol import WebSocketProtocol
 from providers.base import Provider
 

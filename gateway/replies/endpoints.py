@@ -16,16 +16,16 @@ from translation.chat.relaying import answer as chat_answer
 from translation.chat.relaying.relay import ChatRelay
 from translation.chat.relaying.request import relay_body as chat_relay_body
 from translation.chat.schema import validate as validate_chat
-from translation.hygiene.relayed import DEFAULT_RULES, CallRules
+from translation.hygiene.call_rules import DEFAULT_RULES, CallRules
 from translation.representation.events import Failed
 from translation.representation.json_types import Json
 from translation.representation.profile import Profile
 from translation.representation.turn import Lowered, Turn
 from translation.responses.encode import ResponsesEncoder
+from translation.responses.initial_response import new_response
 from translation.responses.lift import lift as lift_responses
 from translation.responses.relaying import relay as responses_relay
 from translation.responses.relaying.request import relay_body as responses_relay_body
-from translation.responses.resource import new_response
 from translation.responses.schema.request import validate as validate_responses
 from translation.responses.snapshot import ItemSeal, Snapshot
 

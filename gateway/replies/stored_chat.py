@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from providers.base import Batch
-from translation.chat import reply
+from translation.chat import reply_objects
 from translation.chat.encode import ChatEncoder
 from translation.chat.forms import completion_of
 from translation.chat.relaying.relay import ChatRelay
@@ -95,6 +95,6 @@ class KeptRelay:
 def _completion(said: list[bytes], usage: Usage | None) -> Json:
     completion = completion_of(b"".join(said))
     # Told even to a client that did not ask for it in its stream.
-    if (counted := reply.usage(usage)) is not None:
+    if (counted := reply_objects.usage(usage)) is not None:
         completion["usage"] = counted
     return completion

@@ -4,10 +4,10 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from gateway.http import query as query_of
+from gateway.http import query_params as query_of
 from gateway.http.json_reply import json_answer
 from gateway.replies.loss_header import said_again
-from gateway.routes.kept import not_found
+from gateway.routes.stored_objects import not_found
 from gateway.service.service import Service
 from translation.errors import InvalidRequest
 

@@ -7,11 +7,11 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from gateway.http import query as query_of
+from gateway.http import query_params as query_of
 from gateway.http.json_reply import json_answer
 from gateway.http.paging import list_object, page_request
-from gateway.routes.kept import list_answer, listing, not_found
 from gateway.routes.request_docs import json_request
+from gateway.routes.stored_objects import list_answer, listing, not_found
 from gateway.service import conversations
 from gateway.service.service import Service
 from gateway.state.store import Page

@@ -4,7 +4,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from gateway.http import query as query_of
+from gateway.http import query_params as query_of
 from gateway.http.json_reply import json_answer
 from gateway.service.service import Service
 

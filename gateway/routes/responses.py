@@ -6,13 +6,13 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from gateway.http import query as query_of
+from gateway.http import query_params as query_of
 from gateway.http.json_reply import json_answer
 from gateway.http.paging import page_request
 from gateway.replies.endpoints import RESPONSES
 from gateway.replies.loss_header import said_again
-from gateway.routes.kept import list_answer, listing, not_found
 from gateway.routes.request_docs import json_request
+from gateway.routes.stored_objects import list_answer, listing, not_found
 from gateway.service.service import Service
 from translation.errors import InvalidRequest
 from translation.responses.schema.request import REQUEST_SCHEMA

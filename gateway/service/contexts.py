@@ -8,25 +8,25 @@ from gateway.http.auth import Principal
 from gateway.logs import note
 from gateway.planning.compaction import compactable, summarise, summary_turn
 from gateway.planning.continuation import continuation
-from gateway.planning.counting import count_tokens
 from gateway.planning.plan import check_strict, may_relay
 from gateway.planning.prepare_turn import lifted, said, saying
 from gateway.planning.request_defaults import with_defaults
 from gateway.planning.resolver import Resolver, Route
+from gateway.planning.token_counting import count_tokens
 from gateway.replies.client_params import ClientParams
 from gateway.replies.endpoints import RESPONSES
 from gateway.sealing.sealer import Sealer
 from gateway.state.store import Store
 from providers.new_id import new_id
 from translation.errors import InvalidRequest, Unrepresentable
-from translation.hygiene.rounds import is_users
+from translation.hygiene.item_groups import is_users
 from translation.representation.events import Usage
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 from translation.representation.turn import Turn
 from translation.responses import usage as usage_object
 from translation.responses.compaction import Sealed, compaction_item
-from translation.responses.input_items import own_items
+from translation.responses.storable_items import own_items
 
 _MAX_LOGGED_CHARS = 200
 

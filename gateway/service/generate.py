@@ -22,7 +22,7 @@ from providers.new_id import new_id
 from translation.chat.schema import validate as validate_chat
 from translation.errors import InvalidRequest, Unrepresentable
 from translation.framing.sse import DEFAULT_MAX_FRAME_BYTES
-from translation.generate.as_chat import as_chat, with_budget
+from translation.generate.chat_body import as_chat, with_budget
 from translation.generate.encode import GenerateCollector, GenerateEncoder
 from translation.generate.schema import validate
 from translation.representation.json_types import Json

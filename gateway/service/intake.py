@@ -25,8 +25,8 @@ from providers.new_id import new_id
 from translation.errors import InvalidRequest
 from translation.framing.sse import DEFAULT_MAX_FRAME_BYTES
 from translation.representation.json_types import Item, Json
-from translation.responses.input_items import distinct
-from translation.responses.resource import new_response
+from translation.responses.initial_response import new_response
+from translation.responses.storable_items import distinct
 
 _MB = 1024 * 1024
 _MAX_LOGGED_CHARS = 200

@@ -26,7 +26,7 @@ from gateway.sealing.sealer import Sealer, new_key
 from gateway.service.accepted_request import Opened
 from gateway.service.catalogue import Catalogue
 from gateway.service.contexts import Contexts
-from gateway.service.engines import Engines
+from gateway.service.embedded_engines import Engines
 from gateway.service.generate import Generating
 from gateway.service.intake import Opening
 from gateway.state.store import NewResponse, Store

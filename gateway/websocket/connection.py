@@ -15,8 +15,8 @@ from gateway.http.body import parse
 from gateway.http.guard import ClientLeft, Drain
 from gateway.service.service import Service
 from gateway.websocket.events import Lane, create_of, error_event, lane_of, steer_refused, type_of
-from gateway.websocket.lanes import Lanes, Memory
 from gateway.websocket.turn import Turns
+from gateway.websocket.turn_queue import Lanes, Memory
 from translation.errors import InvalidRequest
 from translation.representation.json_types import Json
 

@@ -20,7 +20,7 @@ from gateway.replies.endpoints import RESPONSES
 from gateway.service.accepted_request import Opened
 from gateway.service.service import Service
 from gateway.websocket.events import Create, Lane, error_event, messages, with_headers
-from gateway.websocket.lanes import Kept, Memory
+from gateway.websocket.turn_queue import Kept, Memory
 from providers.base import Batch
 from providers.errors import ProviderError
 from translation.errors import TranslationError

@@ -7,14 +7,14 @@ from typing import Final
 
 from providers.base import Batch, Exchange
 from providers.engines.base import Engine, Generation, Guide, Piece, Prompt
-from providers.engines.budget import fitted
 from providers.engines.generation_request import BUDGET, Asked, Parsers, asked_of
+from providers.engines.thinking_budget import fitted
 from providers.engines.two_pass import Thinking
 from providers.errors import ContextLengthExceeded, UpstreamBroken
 from providers.new_id import new_id
 from translation.chat.lowering.text_tools import as_text
 from translation.parsers.generated_text import Generated
-from translation.parsers.thought import CLOSING, open_tag
+from translation.parsers.thought_reader import CLOSING, open_tag
 from translation.parsers.tools import PARSERS
 from translation.parsers.tools.json_value import JsonValue
 from translation.representation.events import Event, Failed, Started, Usage

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from providers.engines.base import Guide
-from providers.engines.budget import budget_of, thinks
-from providers.engines.guides import NAMES, guide_of
+from providers.engines.output_constraints import NAMES, guide_of
+from providers.engines.thinking_budget import budget_of, thinks
 from translation.chat.lowering.lower import lower
 from translation.errors import Unrepresentable
 from translation.parsers.tools import PARSERS, Forced, ToolParser, forced, opening, stop

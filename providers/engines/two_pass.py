@@ -7,7 +7,7 @@ from typing import Any, Final
 from providers.engines.base import Engine, Generation, Piece, Prompt
 from providers.errors import UpstreamBroken
 from translation.parsers.generated_text import Generated
-from translation.parsers.thought import CLOSING, ThoughtReader, after_first, after_last, open_tag
+from translation.parsers.thought_reader import CLOSING, ThoughtReader, after_first, after_last, open_tag
 from translation.representation.events import Event
 from translation.representation.profile import Profile
 

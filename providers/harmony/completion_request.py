@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from providers.engines.budget import thinks
 from providers.engines.servers.llama_server import NAMES
+from providers.engines.thinking_budget import thinks
 from providers.harmony.encoding import Encoding
 from providers.harmony.grammar import Grammar
 from providers.harmony.prompt import Effort, opened, render, text_in, thought_of_nothing

@@ -6,9 +6,9 @@ https://github.com/ggml-org/llama.cpp/tree/master/tools/server
 from typing import Any
 
 from providers.harmony.encoding import Encoding
-from providers.harmony.reply import HarmonyReply
+from providers.harmony.token_decoder import HarmonyReply
 from translation.chat.failures import failure_in
-from translation.decoding.chunks import ChunkDecoder
+from translation.decoding.chunk_decoder import ChunkDecoder
 from translation.decoding.usage_counts import read_count
 from translation.errors import ProtocolViolation
 from translation.representation.events import Event, Failed, Finished, FinishReason, Started, Usage

@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final, NamedTuple
 
-from providers.harmony.runs import pieces
+from providers.harmony.text_splitting import pieces
 
 _VOCABULARY: Final = Path(__file__).with_name("o200k_base.tiktoken.xz")
 """OpenAI's, out of tiktoken (MIT). The library checks its digest."""

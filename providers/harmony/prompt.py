@@ -7,7 +7,7 @@ from typing import Any, Final, Literal
 import orjson
 
 from providers.harmony.encoding import Encoding
-from providers.harmony.runs import longest_run, pieces
+from providers.harmony.text_splitting import longest_run, pieces
 from translation.errors import InvalidRequest, Unrepresentable
 from translation.representation.json_types import Json
 

@@ -4,7 +4,7 @@ from providers.base import Capabilities, Counting, Exchange
 from providers.harmony.completion_request import asked_of
 from providers.harmony.decode import HarmonyDecoder
 from providers.harmony.encoding import encoding
-from providers.harmony.reply import HarmonyReply
+from providers.harmony.token_decoder import HarmonyReply
 from providers.http.dialects import SSE
 from providers.http.exchange import WireExchange, WireProvider
 from providers.http.upstream import Upstream

@@ -11,8 +11,8 @@ import orjson
 from dataplane.source import Incoming, Sink
 from providers.base import Batch, Capabilities, Counting, Dialect, Exchange, WireDialect
 from providers.errors import ProviderError, UpstreamGarbled
-from providers.http.counting import Counter
 from providers.http.dialects import RELAYED, SPOKEN, SSE, Closing, Decoder, Frames, Framing, Relayed, Run, closing
+from providers.http.token_counting import Counter
 from providers.http.upstream import AFTER_END_S, Reply, Upstream
 from translation.errors import ProtocolViolation
 from translation.framing.sse import DONE_PAYLOAD

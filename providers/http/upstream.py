@@ -31,7 +31,7 @@ from providers.errors import (
 )
 from providers.http.transports import transport_of
 from providers.http.upstream_errors import is_template_error, meant_status, wait_headers
-from translation.decoding.overflow import is_context_overflow
+from translation.decoding.context_overflow import is_context_overflow
 from translation.representation.json_types import Json
 
 _MAX_ERROR_BYTES = 64 * 1024

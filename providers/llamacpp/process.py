@@ -16,7 +16,7 @@ import structlog
 
 from providers.config import ProviderConfig
 from providers.engines.supervisor import Progress
-from providers.engines.watch import Watch, answered, died_or_hung, processor_s
+from providers.engines.watchdog import Watch, answered, died_or_hung, processor_s
 from providers.errors import EngineUnavailable
 from providers.llamacpp.check import CHILD, is_installed
 

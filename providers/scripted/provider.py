@@ -12,11 +12,11 @@ from providers.config import ProviderConfig
 from providers.new_id import new_id
 from providers.scripted.reply import Reply, reply_to, words_of
 from translation.representation.events import Event, Finished, FinishReason, Started, Usage
+from translation.representation.item_writer import ItemWriter
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile
 from translation.representation.turn import Turn
-from translation.representation.writer import ItemWriter
 
 _CAPABILITIES = Capabilities(
     streaming=True,

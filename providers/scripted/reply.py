@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from providers.scripted.instances import minimal_instance
-from providers.scripted.texts import Unfillable
+from providers.scripted.schema_instances import minimal_instance
+from providers.scripted.schema_strings import Unfillable
 from translation.errors import Unrepresentable
 from translation.representation.json_types import Item, Json
 from translation.representation.turn import Turn

@@ -11,9 +11,9 @@ from providers.engines.base import Generation, Piece, Prompt
 from providers.errors import ContextLengthExceeded, UpstreamRejected, UpstreamTimeout
 from providers.new_id import new_id
 from providers.vllm_inprocess import rendering
+from providers.vllm_inprocess.engine_deltas import piece
 from providers.vllm_inprocess.failures import named
 from providers.vllm_inprocess.images import inlined
-from providers.vllm_inprocess.pieces import piece
 from providers.vllm_inprocess.sampling import PARAMETERS, sampling_params
 from translation.representation.json_types import Json
 

@@ -11,7 +11,7 @@ from providers.config import ProviderConfig
 from providers.egress import Egress
 from providers.engines.exchange import counted, generated
 from providers.engines.supervisor import Progress, Supervisor
-from providers.vllm_inprocess.starting import Started, started
+from providers.vllm_inprocess.lifecycle import Started, started
 from translation.errors import Unrepresentable
 from translation.representation.json_types import Json
 from translation.representation.profile import Profile

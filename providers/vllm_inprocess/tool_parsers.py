@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from providers.errors import UpstreamRejected
 from translation.parsers.tools import Arguments, CallEnded, CallStarted, Said, Text, Unreadable
-from translation.parsers.tools.blanks import Blanks
+from translation.parsers.tools.blank_filter import Blanks
 from translation.representation.json_types import Json
 
 PREFIX: Final = "vllm:"

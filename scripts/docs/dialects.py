@@ -8,12 +8,12 @@ from providers.profiles import PROFILES
 from scripts.docs.markdown import code, page, table
 from scripts.docs.parameters import chat_parameters, responses_parameters
 from translation.anthropic.decode import STOP_REASONS
-from translation.chat.reply import FINISH_REASONS, NOUNS
+from translation.chat.reply_objects import FINISH_REASONS, NOUNS
 from translation.gemini.decode import REASONS as GEMINI_REASONS
 from translation.ollama.decode import FINISH_REASONS as OLLAMA_REASONS
-from translation.representation.channels import CHANNELS
 from translation.representation.events import FinishReason
 from translation.representation.profile import Profile
+from translation.representation.text_fields import CHANNELS
 from translation.tools.kinds import KINDS as TOOL_KINDS
 
 _INTRODUCTION = """\

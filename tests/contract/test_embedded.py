@@ -10,7 +10,7 @@ from providers import errors
 from providers.base import Host, Provider
 from providers.config import ProviderConfig, ProviderType
 from providers.registry import BUILDERS, build
-from providers.vllm_inprocess import starting
+from providers.vllm_inprocess import lifecycle
 from tests.contract.conftest import ELSEWHERE, KINDS, QUESTION, STREAMED, events_of, text_of
 from tests.unit.vllm_fakes import AsyncLLM, EngineDeadError, GracefulHTTPError, library, said
 from translation.representation.events import Finished
@@ -39,7 +39,7 @@ class Loading:
 @pytest.fixture
 def vllm(monkeypatch: pytest.MonkeyPatch) -> AsyncLLM:
     loading = Loading()
-    monkeypatch.setattr(starting, "import_module", lambda _: library(AsyncLLM=loading))
+    monkeypatch.setattr(lifecycle, "import_module", lambda _: library(AsyncLLM=loading))
     return loading.llm
 
 

@@ -15,8 +15,8 @@ from translation.parsers.text_calls import TextCalls
 from translation.parsers.tools import PARSERS, Arguments, Said, Text
 from translation.representation.events import Event, Failed, Finished, Started
 from translation.representation.grammar import Grammar
+from translation.representation.item_writer import ItemWriter
 from translation.representation.json_types import Json
-from translation.representation.writer import ItemWriter
 
 PIECES = [
     *("<tool_call>", "</tool_call>", "<function=f>", "</function>", "[TOOL_CALLS]", "[ARGS]", "[CALL_ID]", "```json\n"),

@@ -2,7 +2,7 @@
 
 from providers.harmony.completion_request import asked_of
 from providers.harmony.encoding import Encoding, encoding
-from providers.harmony.reply import HarmonyReply
+from providers.harmony.token_decoder import HarmonyReply
 from tests.unit.driving import counting_ids
 from translation.representation.events import Event
 from translation.representation.profile import DEFAULT_PROFILE, Profile

@@ -20,7 +20,7 @@ from providers.capabilities import CAPABILITIES
 from providers.config import EMBEDDED, KINDS, ProviderConfig
 from providers.engines.exchange import generated
 from providers.harmony.decode import HarmonyDecoder
-from providers.harmony.reply import HarmonyReply
+from providers.harmony.token_decoder import HarmonyReply
 from providers.http.dialects import SPOKEN
 from providers.http.exchange import WireExchange, WireRelay
 from providers.profiles import PROFILES

@@ -23,7 +23,7 @@ from translation.chat.relaying.relay import ChatRelay
 from translation.framing import sse
 from translation.representation.json_types import Json
 from translation.responses.encode import ResponsesEncoder
-from translation.responses.resource import new_response
+from translation.responses.initial_response import new_response
 
 HEAD = new_response({"model": "m", "input": "hi"}, response_id="resp_1", created_at=100, model="m")
 ROLE, STOP = chunk({"role": "assistant", "content": ""}), chunk(finish="stop")

@@ -11,7 +11,7 @@ from tests.unit.responses_order import check_response, check_stream
 from translation.anthropic.decode import AnthropicDecoder
 from translation.framing.sse import FrameDecoder
 from translation.responses.encode import ResponsesEncoder
-from translation.responses.resource import new_response
+from translation.responses.initial_response import new_response
 from translation.responses.snapshot import Snapshot
 
 STREAMS = recordings("anthropic")

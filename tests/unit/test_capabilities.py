@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gateway.planning.capabilities import fit
+from gateway.planning.capability_check import fit
 from providers.base import Capabilities, Dialect
 from translation.errors import Unrepresentable
 from translation.representation.loss import Loss

@@ -11,7 +11,7 @@ from tests.unit.test_chat_relay_calls import added_up, delta, entry, relayed
 from translation.chat.relaying.answer import relay_completion
 from translation.chat.relaying.relay import ChatRelay
 from translation.framing import sse
-from translation.hygiene.relayed import CallRules
+from translation.hygiene.call_rules import CallRules
 from translation.representation.events import Failed
 from translation.representation.json_types import Json
 

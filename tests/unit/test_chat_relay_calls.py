@@ -10,7 +10,7 @@ from tests.unit.golden import chunks_of
 from translation.chat.relaying.answer import relay_completion
 from translation.chat.relaying.relay import ChatRelay
 from translation.framing import sse
-from translation.hygiene.relayed import DEFAULT_RULES, CallRules
+from translation.hygiene.call_rules import DEFAULT_RULES, CallRules
 from translation.representation.json_types import Json
 
 

@@ -8,7 +8,7 @@ import pytest
 from providers.new_id import new_id
 from tests.upstream import anthropic, gemini, ollama
 from translation.anthropic.decode import AnthropicDecoder
-from translation.decoding.chunks import ChunkDecoder
+from translation.decoding.chunk_decoder import ChunkDecoder
 from translation.gemini.decode import GeminiDecoder
 from translation.ollama.decode import OllamaDecoder
 from translation.representation.events import Failed, Finished

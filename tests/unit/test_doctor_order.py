@@ -13,7 +13,7 @@ from tests.unit.responses_order import read_stream
 from tests.unit.responses_streams import STREAMS, Stream
 from tests.upstream.builders import message_item, response_snapshot, text_events
 from translation.responses.encode import ResponsesEncoder
-from translation.responses.resource import new_response
+from translation.responses.initial_response import new_response
 
 Json = dict[str, Any]
 

@@ -11,8 +11,8 @@ from gateway.config.settings import Settings, parse
 from gateway.doctor.checks.responses import CHECKS
 from gateway.doctor.checks.subjects import NothingToExamine, chosen, practice
 from gateway.doctor.checks.verdicts import Diagnosis, Finding, Verdict
-from gateway.doctor.page import as_page
-from gateway.doctor.report import as_json, as_text, counted, duration
+from gateway.doctor.html_report import as_page
+from gateway.doctor.text_report import as_json, as_text, counted, duration
 from providers.registry import build
 
 VERDICTS: tuple[Verdict, ...] = ("pass", "fail", "refused", "skipped")

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from providers.engines.servers.contradictions import refuse_contradictions
+from providers.engines.servers.schema_bounds import refuse_contradictions
 from translation.errors import InvalidRequest
 
 

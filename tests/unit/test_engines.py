@@ -1,4 +1,4 @@
-"""gateway/service/engines.py: the server does not say that it listens before its engines have settled."""
+"""gateway/service/embedded_engines.py: the server does not say that it listens before its engines have settled."""
 
 import asyncio
 import socket
@@ -12,7 +12,7 @@ import pytest
 
 from gateway.config.settings import parse
 from gateway.process.server import GatewayServer, make_server
-from gateway.service.engines import Engines
+from gateway.service.embedded_engines import Engines
 from providers.base import Condition
 from providers.config import ProviderConfig
 from providers.scripted.provider import ScriptedProvider

@@ -6,7 +6,7 @@ import pytest
 
 from translation.chat.schema import validate as validate_chat
 from translation.errors import InvalidRequest
-from translation.generate.as_chat import as_chat, with_budget
+from translation.generate.chat_body import as_chat, with_budget
 from translation.generate.schema import REQUEST_SCHEMA, validate
 
 Json = dict[str, Any]

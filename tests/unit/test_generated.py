@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.driving import collect, counting_ids
 from translation.parsers.generated_text import Generated
-from translation.parsers.thought import CLOSING, ThoughtReader, after_first, after_last, open_tag
+from translation.parsers.thought_reader import CLOSING, ThoughtReader, after_first, after_last, open_tag
 from translation.parsers.tools import PARSERS
 from translation.representation.events import Event, Failed, Finished, FinishReason, ItemEnded, Started, Usage
 from translation.representation.grammar import Grammar

@@ -6,7 +6,7 @@ import orjson
 import pytest
 
 from providers.harmony.decode import HarmonyDecoder
-from providers.harmony.reply import HarmonyReply
+from providers.harmony.token_decoder import HarmonyReply
 from tests.unit.driving import collect, counting_ids, decode
 from tests.unit.golden import check_events, chunks_of, recordings
 from tests.unit.harmony import real

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from providers.harmony.reply import HarmonyReply, Stops
+from providers.harmony.token_decoder import HarmonyReply, Stops
 from tests.unit.driving import collect, counting_ids
 from tests.unit.harmony import events_of, marked, real
 from translation.representation.events import Finished, Started, Usage

@@ -6,7 +6,7 @@ from typing import Final
 import pytest
 
 from providers.harmony.prompt import render
-from providers.harmony.runs import pieces
+from providers.harmony.text_splitting import pieces
 from tests.unit.harmony import marked, real
 from translation.errors import InvalidRequest
 from translation.representation.json_types import Json

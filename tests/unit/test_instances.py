@@ -1,4 +1,4 @@
-"""providers/scripted/instances.py and providers/scripted/texts.py: the smallest value a schema admits."""
+"""providers/scripted/schema_instances.py, schema_strings.py: the smallest value that a schema admits."""
 
 import re
 from types import GenericAlias
@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field, TypeAdapter, create_model
 
-from providers.scripted.instances import minimal_instance
-from providers.scripted.texts import Unfillable
+from providers.scripted.schema_instances import minimal_instance
+from providers.scripted.schema_strings import Unfillable
 
 
 class Leaf(BaseModel):

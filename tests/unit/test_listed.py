@@ -7,8 +7,8 @@ from openai.types.conversations import ConversationItem
 from openai.types.responses import ResponseItem
 from pydantic import TypeAdapter
 
-from translation.responses.input_items import own_items
 from translation.responses.item_lists import listed
+from translation.responses.storable_items import own_items
 
 Json = dict[str, Any]
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from translation.decoding.overflow import is_context_overflow
+from translation.decoding.context_overflow import is_context_overflow
 
 OVERFLOWS = {
     "OpenAI": "This model's maximum context length is 128000 tokens. However, your messages resulted in 130001 tokens.",

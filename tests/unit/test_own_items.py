@@ -2,7 +2,7 @@
 
 import pytest
 
-from translation.responses.input_items import distinct, own_items
+from translation.responses.storable_items import distinct, own_items
 
 
 def counting():

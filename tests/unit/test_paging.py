@@ -3,7 +3,7 @@
 import pytest
 from starlette.datastructures import QueryParams
 
-from gateway.http import query as query_of
+from gateway.http import query_params as query_of
 from gateway.http.paging import list_object, page_request
 from gateway.state.store import Page, PageRequest
 from translation.errors import InvalidRequest

@@ -22,7 +22,7 @@ from translation.framing import sse
 from translation.representation.events import Delta, ItemStarted, PartStarted, Started
 from translation.responses.delta_template import Retelling
 from translation.responses.encode import ResponsesEncoder
-from translation.responses.resource import new_response
+from translation.responses.initial_response import new_response
 
 WAYS = [
     pytest.param(python_fast_path, id="python"),

@@ -13,7 +13,7 @@ from providers.capabilities import CAPABILITIES
 from tests.unit.routing import Recorder, resolver
 from translation.chat.relaying.request import asks_plainly
 from translation.errors import InvalidRequest
-from translation.hygiene.relayed import CallRules
+from translation.hygiene.call_rules import CallRules
 from translation.representation.turn import SHARED
 
 Json = dict[str, Any]

@@ -29,7 +29,7 @@ from translation.representation.events import (
 from translation.representation.json_types import Item, Json
 from translation.responses.decode import ResponsesDecoder
 from translation.responses.encode import ResponsesEncoder
-from translation.responses.resource import new_response
+from translation.responses.initial_response import new_response
 
 HEAD = new_response({"model": "m", "input": "hi"}, response_id="resp_1", created_at=100, model="m")
 

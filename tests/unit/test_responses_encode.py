@@ -25,7 +25,7 @@ from translation.representation.events import (
 )
 from translation.representation.grammar import Grammar
 from translation.responses.encode import _WRITERS, ResponsesEncoder
-from translation.responses.resource import new_response
+from translation.responses.initial_response import new_response
 from translation.responses.snapshot import Snapshot
 
 Json = dict[str, Any]

@@ -12,7 +12,7 @@ from translation.chat.decode import ChatDecoder
 from translation.representation.profile import DEFAULT_PROFILE
 from translation.responses.decode import ResponsesDecoder
 from translation.responses.encode import ResponsesEncoder
-from translation.responses.resource import new_response
+from translation.responses.initial_response import new_response
 from translation.responses.snapshot import Snapshot
 
 HEAD = new_response({"model": "m", "input": "a"}, response_id="resp_1", created_at=100, model="m")

@@ -12,8 +12,8 @@ from translation.errors import ProtocolViolation
 from translation.framing import sse
 from translation.representation.events import Failed, Usage
 from translation.representation.json_types import Json
+from translation.responses.initial_response import new_response
 from translation.responses.relaying.relay import ResponsesRelay, failure_of, relay_response
-from translation.responses.resource import new_response
 
 HEAD = new_response({"model": "up", "input": "hi"}, response_id="resp_up", created_at=100, model="up")
 OURS = new_response({"model": "m", "input": "hi"}, response_id="resp_ours", created_at=200, model="m")

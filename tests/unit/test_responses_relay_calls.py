@@ -8,11 +8,11 @@ import pytest
 from tests.unit.responses_order import check_stream
 from tests.upstream.builders import named_frame, response_snapshot
 from translation.framing import sse
-from translation.hygiene.relayed import CallRules
+from translation.hygiene.call_rules import CallRules
 from translation.representation.events import Failed
 from translation.representation.json_types import Item, Json
+from translation.responses.initial_response import new_response
 from translation.responses.relaying.relay import ResponsesRelay, relay_response
-from translation.responses.resource import new_response
 
 HEAD = new_response({"model": "m", "input": "hi"}, response_id="resp_ours", created_at=200, model="m")
 NOT_JSON = "the arguments are not valid JSON"

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.unit.responses_order import check_response
-from translation.responses.resource import new_response
+from translation.responses.initial_response import new_response
 
 Json = dict[str, Any]
 

@@ -11,8 +11,8 @@ from translation.representation import items
 from translation.representation.events import Event, Failed, Finished, ItemEnded, ItemStarted, Started
 from translation.representation.json_types import Item, Json
 from translation.responses.encode import ResponsesEncoder
+from translation.responses.initial_response import new_response
 from translation.responses.relaying.relay import ResponsesRelay, relay_response
-from translation.responses.resource import new_response
 from translation.responses.snapshot import Snapshot
 
 HEAD = new_response({"input": "Hi"}, response_id="resp_1", created_at=100, model="m")

@@ -21,7 +21,7 @@ from translation.representation.events import (
     Usage,
 )
 from translation.responses import snapshot
-from translation.responses.resource import new_response
+from translation.responses.initial_response import new_response
 
 Json = dict[str, Any]
 

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from translation.hygiene.rounds import is_summary, is_users, parted, rounds, trimmed
+from translation.hygiene.item_groups import is_summary, is_users, parted, rounds, trimmed
 from translation.representation.json_types import Item
 
 

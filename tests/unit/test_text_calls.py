@@ -13,8 +13,8 @@ from translation.parsers.text_calls import Dropped, TextCalls
 from translation.parsers.tools import PARSERS, Said, Text
 from translation.representation.events import Delta, Event, Failed, Finished, ItemStarted, Noted, Started
 from translation.representation.grammar import Grammar
+from translation.representation.item_writer import ItemWriter
 from translation.representation.json_types import Json
-from translation.representation.writer import ItemWriter
 
 FLAT: Json = {
     "type": "function",

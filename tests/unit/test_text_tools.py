@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from tests.unit.tool_texts import told
+from translation.chat.lowering.call_formats import FORMATS
 from translation.chat.lowering.lower import lower
-from translation.chat.lowering.text_formats import FORMATS
 from translation.chat.lowering.text_tools import as_text
 from translation.errors import Unrepresentable
 from translation.parsers.tools import PARSERS

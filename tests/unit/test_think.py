@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from translation.parsers.think import ThinkParser
+from translation.parsers.think_tags import ThinkParser
 
 Runs = list[tuple[str, str]]
 

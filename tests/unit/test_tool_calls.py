@@ -8,7 +8,7 @@ import pytest
 from openai.types.responses import ResponseOutputItem
 from pydantic import TypeAdapter
 
-from providers.scripted.instances import minimal_instance
+from providers.scripted.schema_instances import minimal_instance
 from tests.unit.driving import counting_ids, decode
 from tests.unit.responses_order import check_stream
 from translation.chat.decode import ChatDecoder
@@ -31,9 +31,9 @@ from translation.representation.items import function_call
 from translation.representation.json_types import Item, Json
 from translation.representation.turn import Turn
 from translation.responses.encode import ResponsesEncoder
-from translation.responses.resource import new_response
+from translation.responses.initial_response import new_response
 from translation.tools.bridge import bridge
-from translation.tools.calls import Calls
+from translation.tools.call_mapper import Calls
 from translation.tools.kinds import KINDS
 
 TOOLS: list[Json] = [

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from translation.representation.json_types import Json
-from translation.tools.judge import Judge
+from translation.tools.call_validator import Judge
 from translation.tools.schema_cost import Endless, places
 
 

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from providers.engines.base import Guide
-from providers.engines.budget import budget_of, fitted, thinks
 from providers.engines.generation_request import Asked, asked_of
-from providers.engines.guides import structural_tag
+from providers.engines.output_constraints import structural_tag
+from providers.engines.thinking_budget import budget_of, fitted, thinks
 from tests.unit.asking_engines import WEATHER
 from tests.unit.fake_engine import message
 from translation.errors import InvalidRequest, Unrepresentable

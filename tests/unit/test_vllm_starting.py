@@ -13,9 +13,9 @@ import pytest
 from providers.config import ProviderConfig
 from providers.egress import Egress
 from providers.errors import EngineUnavailable
-from providers.vllm_inprocess import starting
+from providers.vllm_inprocess import lifecycle
+from providers.vllm_inprocess.lifecycle import started
 from providers.vllm_inprocess.provider import VllmProvider
-from providers.vllm_inprocess.starting import started
 from tests.unit.vllm_fakes import AsyncLLM, VLLMClientError, library
 from translation.errors import Unrepresentable
 from translation.representation.profile import DEFAULT_PROFILE
@@ -68,7 +68,7 @@ class Loading:
 @pytest.fixture
 def loading(monkeypatch: pytest.MonkeyPatch) -> Loading:
     found = Loading()
-    monkeypatch.setattr(starting, "import_module", lambda _: library(AsyncLLM=found))
+    monkeypatch.setattr(lifecycle, "import_module", lambda _: library(AsyncLLM=found))
     monkeypatch.setattr(multiprocessing, "active_children", lambda: list(found.processes))
     return found
 
@@ -131,7 +131,7 @@ async def test_leaving_in_the_middle_of_a_load_ends_it(loading: Loading) -> None
 
 async def test_a_start_has_an_end(loading: Loading, monkeypatch: pytest.MonkeyPatch) -> None:
     loading.may_go_on.clear()
-    monkeypatch.setattr(starting, "_START_S", 0.05)
+    monkeypatch.setattr(lifecycle, "_START_S", 0.05)
     with pytest.raises(EngineUnavailable, match=r"not ready within 0\.05 s"):
         async with started("local", CONFIG, Egress(), print):
             pass
@@ -174,7 +174,7 @@ async def test_without_vllm_the_start_names_the_extra(monkeypatch: pytest.Monkey
     def missing(name: str) -> Any:
         raise ModuleNotFoundError("No module named 'vllm'", name="vllm")
 
-    monkeypatch.setattr(starting, "import_module", missing)
+    monkeypatch.setattr(lifecycle, "import_module", missing)
     with pytest.raises(EngineUnavailable, match=r"responses-gateway\[vllm\]"):
         async with started("local", CONFIG, Egress(), print):
             pass

@@ -1,4 +1,4 @@
-"""providers/engines/watch.py: an engine that hangs is noticed, and one that is only slow or busy is let alone."""
+"""providers/engines/watchdog.py: an engine that hangs is noticed, and one that is only slow or busy is let alone."""
 
 import asyncio
 import os
@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from providers.engines import watch as watching
-from providers.engines.watch import Watch, answered, died_or_hung, processor_s
+from providers.engines import watchdog as watching
+from providers.engines.watchdog import Watch, answered, died_or_hung, processor_s
 
 pytestmark = pytest.mark.anyio
 

@@ -4,7 +4,7 @@ import pytest
 
 from gateway.errors import TooManyQueued
 from gateway.websocket.events import Create, Lane
-from gateway.websocket.lanes import MAX_NAMED, MAX_QUEUED, MAX_RUNNING, Kept, Lanes, Memory
+from gateway.websocket.turn_queue import MAX_NAMED, MAX_QUEUED, MAX_RUNNING, Kept, Lanes, Memory
 from translation.errors import InvalidRequest
 
 MAX_BYTES = 1000

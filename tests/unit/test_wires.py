@@ -17,8 +17,8 @@ from translation.framing import sse
 from translation.representation.events import Event, Failed, Finished, Noted, Opaque, Started
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
+from translation.responses.initial_response import new_response
 from translation.responses.relaying.relay import ResponsesRelay
-from translation.responses.resource import new_response
 
 BOTH = frozenset({"reasoning", "reasoning_content"})
 STARTED = Started("m")

@@ -11,13 +11,13 @@ from translation.anthropic.failures import failure_in
 from translation.anthropic.searches import NAME as SEARCH
 from translation.anthropic.searches import SearchReader
 from translation.anthropic.usage import read_usage
-from translation.decoding.chunks import ChunkDecoder
+from translation.decoding.chunk_decoder import ChunkDecoder
 from translation.errors import ProtocolViolation
 from translation.representation.events import Event, Failed, FinishReason, ItemStatus, Noted, Opaque, Started, Usage
+from translation.representation.item_writer import ItemWriter
 from translation.representation.items import NewId, reasoning, reasoning_text, summary_text
 from translation.representation.json_types import Item, Json
 from translation.representation.profile import DEFAULT_PROFILE, Profile
-from translation.representation.writer import ItemWriter
 from translation.tools.arguments import arguments_text
 from translation.tools.call_ids import CallIds
 

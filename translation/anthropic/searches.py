@@ -6,9 +6,9 @@ import orjson
 
 from translation.anthropic.details import detail_of
 from translation.representation.events import Event, ItemEnded, Progressed
+from translation.representation.item_writer import ItemWriter
 from translation.representation.items import NewId
 from translation.representation.json_types import Item, Json
-from translation.representation.writer import ItemWriter
 
 NAME: Final = "web_search"
 

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 import orjson
 
 from translation.representation.events import Event
+from translation.representation.item_writer import ItemWriter
 from translation.representation.json_types import Json
-from translation.representation.writer import ItemWriter
 from translation.tools.call_ids import CallIds
 
 

@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
-from translation.chat import reply
+from translation.chat import reply_objects
 from translation.representation.collector import Collector
 from translation.representation.events import Delta, Event, Failed, ItemStarted, Usage
 from translation.representation.json_types import Item, Json
 
-_KEYS: dict[reply.Noun, str] = {"arguments": "function", "input": "custom"}
+_KEYS: dict[reply_objects.Noun, str] = {"arguments": "function", "input": "custom"}
 
 
 class CompletionCollector:
@@ -62,12 +62,12 @@ class CompletionCollector:
             "index": 0,
             "message": message,
             "logprobs": _logprobs(items),
-            **reply.ending(finished, called=called, legacy=self._legacy),
+            **reply_objects.ending(finished, called=called, legacy=self._legacy),
         }
-        completion = {**self._identity, **reply.marks(self._collector.facts), "choices": [choice]}
-        if (usage := reply.usage(self.usage)) is not None:
+        completion = {**self._identity, **reply_objects.marks(self._collector.facts), "choices": [choice]}
+        if (usage := reply_objects.usage(self.usage)) is not None:
             completion["usage"] = usage
-        completion |= reply.warned(self._collector.facts)
+        completion |= reply_objects.warned(self._collector.facts)
         if self._chunks is not None:
             completion["extensions"] = {
                 "reasoning_chunks": self._chunks.reasoning,
@@ -81,16 +81,16 @@ class CompletionCollector:
         annotations: list[Json] = []
         details: list[Json] = []
         for index, item in enumerate(items):
-            own = reply.NOUNS.get((item["type"], None))
+            own = reply_objects.NOUNS.get((item["type"], None))
             if own is not None:
-                calls.append(reply.call(item, item.get(own) or ""))
+                calls.append(reply_objects.call(item, item.get(own) or ""))
                 continue
-            for part_index, part_type, text in reply.texts(item):
-                noun = reply.NOUNS[item["type"], part_type]
-                if noun == "reasoning" and said[noun] and reply.stands_apart((index, part_index), part_type):
-                    said[noun].append(reply.GAP)
+            for part_index, part_type, text in reply_objects.texts(item):
+                noun = reply_objects.NOUNS[item["type"], part_type]
+                if noun == "reasoning" and said[noun] and reply_objects.stands_apart((index, part_index), part_type):
+                    said[noun].append(reply_objects.GAP)
                 said[noun].append(text)
-            annotations += reply.citations(item)
+            annotations += reply_objects.citations(item)
             details += item.get("details") or ()
         texts = {noun: "".join(parts) if parts else None for noun, parts in said.items()}
         message: Json = {"role": "assistant", "content": texts["content"], "refusal": texts["refusal"]}
@@ -124,16 +124,18 @@ class _Chunks:
                 self._delta(event)
             elif isinstance(event, ItemStarted):
                 self._types.append(event.item["type"])
-                if (noun := reply.NOUNS.get((event.item["type"], None))) is not None:
+                if (noun := reply_objects.NOUNS.get((event.item["type"], None))) is not None:
                     number = self._numbers[event.index] = len(self._numbers)
-                    self.tool_calls.append({"index": number, **reply.call(event.item, event.item.get(noun) or "")})
+                    self.tool_calls.append(
+                        {"index": number, **reply_objects.call(event.item, event.item.get(noun) or "")}
+                    )
 
     def _delta(self, event: Delta) -> None:
         item_type = self._types[event.index]
         if item_type == "reasoning":
             self.reasoning.append(event.text)
         elif event.index in self._numbers:
-            noun = reply.NOUNS[item_type, None]
+            noun = reply_objects.NOUNS[item_type, None]
             self.tool_calls.append({"index": self._numbers[event.index], _KEYS[noun]: {noun: event.text}})
 
 
@@ -141,6 +143,6 @@ def _logprobs(items: Sequence[Item]) -> Json | None:
     tokens: dict[str, list[Json]] = {"content": [], "refusal": []}
     for item in items:
         for part in item.get("content") or ():
-            if (noun := reply.NOUNS.get((item["type"], part.get("type")))) in tokens:
+            if (noun := reply_objects.NOUNS.get((item["type"], part.get("type")))) in tokens:
                 tokens[noun] += part.get("logprobs") or ()
     return {noun: said or None for noun, said in tokens.items()} if any(tokens.values()) else None

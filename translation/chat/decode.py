@@ -10,12 +10,12 @@ from translation.chat.calls import CallReader
 from translation.chat.delta_run import TextRun
 from translation.chat.failures import BROKEN, failure_in
 from translation.chat.reasoning import FIELDS, SOURCES, ReasoningReader, whole_reasoning
-from translation.chat.reply import FINISH_REASONS, text_of
+from translation.chat.reply_objects import FINISH_REASONS, text_of
 from translation.chat.usage import read_logprobs, read_usage
 from translation.errors import ProtocolViolation
 from translation.parsers.edges import EdgeTrimmer
 from translation.parsers.text_calls import TextCalls
-from translation.parsers.think import ThinkParser
+from translation.parsers.think_tags import ThinkParser
 from translation.parsers.tools import PARSERS
 from translation.representation.events import (
     Delta,
@@ -28,10 +28,10 @@ from translation.representation.events import (
     Started,
     Usage,
 )
+from translation.representation.item_writer import ItemWriter
 from translation.representation.items import NewId, reasoning
 from translation.representation.json_types import Json
 from translation.representation.profile import DEFAULT_PROFILE, Profile
-from translation.representation.writer import ItemWriter
 
 FACTS: Final = ("service_tier", "system_fingerprint")
 """Keys of a chunk that are noted as facts."""

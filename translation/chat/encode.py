@@ -5,7 +5,7 @@ from typing import TypeAlias, assert_never
 
 import orjson
 
-from translation.chat import reply
+from translation.chat import reply_objects
 from translation.framing import sse
 from translation.representation.events import (
     Annotated,
@@ -99,12 +99,12 @@ class ChatEncoder:
                 case ItemEnded():
                     self._end_item(event, frames)
                 case Annotated():
-                    if (cited := reply.citation(event.annotation)) is not None:
+                    if (cited := reply_objects.citation(event.annotation)) is not None:
                         self._say({"annotations": [cited]}, frames)
                 case Noted():
                     self.usage = event.usage or self.usage
-                    self._warned |= reply.warned(event.facts or {})
-                    marks = reply.marks(event.facts or {})
+                    self._warned |= reply_objects.warned(event.facts or {})
+                    marks = reply_objects.marks(event.facts or {})
                     if not marks.items() <= self._identity.items():
                         self._identity |= marks
                         runs.clear()
@@ -126,7 +126,7 @@ class ChatEncoder:
     def _start_item(self, event: ItemStarted, frames: list[bytes]) -> None:
         item = event.item
         self._item_types.append(item["type"])
-        noun = reply.NOUNS.get((item["type"], None))
+        noun = reply_objects.NOUNS.get((item["type"], None))
         if noun is None:
             return
         if self._legacy and not self._called and noun == "arguments":
@@ -137,13 +137,13 @@ class ChatEncoder:
         text = item.get(noun) or ""
         if text:
             self._begun.add((event.index, None))
-        self._say(self._call(event.index, reply.call(item, text)), frames)
+        self._say(self._call(event.index, reply_objects.call(item, text)), frames)
 
     def _end_item(self, event: ItemEnded, frames: list[bytes]) -> None:
         if event.item is None:
             return
         if not any(index == event.index for index, _ in self._begun):
-            for part_index, part_type, text in reply.texts(event.item):
+            for part_index, part_type, text in reply_objects.texts(event.item):
                 self._parts[event.index, part_index] = part_type
                 self._delta(Delta(event.index, part_index, text), frames)
         if self._reasoning_fields and event.item.get("details"):
@@ -153,14 +153,14 @@ class ChatEncoder:
         """A delta that begins a run, carries logprobs, or has no place in chat."""
         key = (event.index, event.part_index)
         part_type = None if event.part_index is None else self._parts[key]
-        noun = reply.NOUNS.get((self._item_types[event.index], part_type))
+        noun = reply_objects.NOUNS.get((self._item_types[event.index], part_type))
         if noun is None or (noun == "reasoning" and not self._reasoning_fields):
             self._runs[key] = ()
             return
         text = event.text
         if noun == "reasoning":
-            if key not in self._begun and self._reasoned and reply.stands_apart(key, part_type):
-                text = reply.GAP + text
+            if key not in self._begun and self._reasoned and reply_objects.stands_apart(key, part_type):
+                text = reply_objects.GAP + text
             self._reasoned = True
         self._begun.add(key)
         self._open(frames, "" if noun == "content" else None)
@@ -171,7 +171,7 @@ class ChatEncoder:
         run = self._runs[key] = self._prepare(self._fragment(noun, event.index))
         frames.append(orjson.dumps(text).join(run))
 
-    def _fragment(self, noun: reply.Noun, index: int) -> Json:
+    def _fragment(self, noun: reply_objects.Noun, index: int) -> Json:
         """The delta of one noun, with a hole for its text."""
         match noun:
             case "content" | "refusal":
@@ -214,9 +214,9 @@ class ChatEncoder:
     def _finish(self, event: Finished, frames: list[bytes]) -> None:
         self.usage = event.usage or self.usage
         self._open(frames, "")
-        ending = reply.ending(event, called=self._called, legacy=self._legacy)
+        ending = reply_objects.ending(event, called=self._called, legacy=self._legacy)
         end = self._chunk({}, ending=ending, **self._warned)
-        usage = reply.usage(self.usage)
+        usage = reply_objects.usage(self.usage)
         if self._include_usage and usage is not None:
             end += sse.data(orjson.dumps({**self._identity, "choices": [], "usage": usage}))
         self._end(end, frames)
@@ -224,7 +224,7 @@ class ChatEncoder:
     def _fail(self, event: Failed, frames: list[bytes]) -> None:
         self.failed = event
         self.usage = event.usage or self.usage
-        end = self._chunk({}, ending={"finish_reason": "error"}, error=reply.error(event), **self._warned)
+        end = self._chunk({}, ending={"finish_reason": "error"}, error=reply_objects.error(event), **self._warned)
         self._end(end, frames)
 
     def _end(self, end: bytes, frames: list[bytes]) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from translation.decoding.overflow import is_context_overflow
+from translation.decoding.context_overflow import is_context_overflow
 from translation.representation.events import Failed
 from translation.representation.json_types import Json
 

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from translation.decoding.chunks import ChunkDecoder
+from translation.decoding.chunk_decoder import ChunkDecoder
 from translation.errors import ProtocolViolation
 from translation.gemini import details
 from translation.gemini.failures import BROKEN, blocked, broken_off, failure_in
@@ -10,10 +10,10 @@ from translation.gemini.grounding import citations
 from translation.gemini.logprobs import read_logprobs
 from translation.gemini.usage import read_usage
 from translation.representation.events import Event, Failed, FinishReason, ItemStatus, Noted, Opaque, Started, Usage
+from translation.representation.item_writer import ItemWriter
 from translation.representation.items import NewId, reasoning, summary_text
 from translation.representation.json_types import Json
 from translation.representation.profile import DEFAULT_PROFILE, Profile
-from translation.representation.writer import ItemWriter
 from translation.tools.arguments import arguments_text
 from translation.tools.call_ids import CallIds
 

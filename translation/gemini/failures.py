@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from translation.decoding.overflow import is_context_overflow
+from translation.decoding.context_overflow import is_context_overflow
 from translation.representation.events import Failed
 from translation.representation.json_types import Json
 

@@ -6,7 +6,6 @@ from typing import Any, Literal, TypeAlias
 import orjson
 
 from translation.parsers.text_calls import PARSE_ERROR, WARNINGS
-from translation.representation.channels import CHANNELS
 from translation.representation.events import (
     Delta,
     Event,
@@ -20,6 +19,7 @@ from translation.representation.events import (
     Usage,
 )
 from translation.representation.json_types import Item, Json
+from translation.representation.text_fields import CHANNELS
 
 _Noun: TypeAlias = Literal["thinking", "response"]
 

@@ -2,18 +2,18 @@
 
 from typing import Any, Final
 
-from translation.decoding.chunks import ChunkDecoder
+from translation.decoding.chunk_decoder import ChunkDecoder
 from translation.decoding.logprobs import read_logprobs
 from translation.decoding.usage_counts import read_count
 from translation.errors import ProtocolViolation
 from translation.ollama.failures import failure_of
 from translation.parsers.edges import EdgeTrimmer
-from translation.parsers.think import ThinkParser
+from translation.parsers.think_tags import ThinkParser
 from translation.representation.events import Event, Failed, FinishReason, Started, Usage
+from translation.representation.item_writer import ItemWriter
 from translation.representation.items import NewId
 from translation.representation.json_types import Json
 from translation.representation.profile import DEFAULT_PROFILE, Profile
-from translation.representation.writer import ItemWriter
 from translation.tools.arguments import arguments_text
 from translation.tools.call_ids import CallIds
 

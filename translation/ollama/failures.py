@@ -3,7 +3,7 @@
 import re
 from typing import Any, Final
 
-from translation.decoding.overflow import is_context_overflow
+from translation.decoding.context_overflow import is_context_overflow
 from translation.representation.events import Failed
 
 _UNAUTHORIZED: Final = re.compile(r"\bunauthorized\b|\bsign ?in\b", re.IGNORECASE)

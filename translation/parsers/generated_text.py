@@ -4,13 +4,13 @@ from collections.abc import Sequence
 
 from translation.parsers.edges import EdgeTrimmer
 from translation.parsers.text_calls import TextCalls
-from translation.parsers.think import ThinkParser
+from translation.parsers.think_tags import ThinkParser
 from translation.parsers.tools import ToolParser
 from translation.representation.events import Event, Failed, Finished, FinishReason, Usage
+from translation.representation.item_writer import ItemWriter
 from translation.representation.items import NewId
 from translation.representation.json_types import Json
 from translation.representation.profile import Profile
-from translation.representation.writer import ItemWriter
 
 
 class Generated:

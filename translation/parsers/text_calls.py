@@ -4,13 +4,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple, assert_never
 
-from translation.parsers.tools.blanks import Blanks
-from translation.parsers.tools.pieces import Arguments, CallEnded, CallStarted, Said, Text, ToolParser, Unreadable
+from translation.parsers.tools.blank_filter import Blanks
+from translation.parsers.tools.parser_output import (
+    Arguments,
+    CallEnded,
+    CallStarted,
+    Said,
+    Text,
+    ToolParser,
+    Unreadable,
+)
 from translation.representation.events import Event, Failed, Noted
+from translation.representation.item_writer import ItemWriter
 from translation.representation.items import NewId
 from translation.representation.json_types import Json
-from translation.representation.writer import ItemWriter
-from translation.tools.judge import Judge
+from translation.tools.call_validator import Judge
 
 PARSE_ERROR: Final = "tool_call_parse_error"
 """The code of the failure that ends a turn whose call turned out to be none after its beginning had been said."""

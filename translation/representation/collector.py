@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Sequence
 from typing import assert_never
 
-from translation.representation.channels import channel_of
 from translation.representation.events import (
     Annotated,
     Delta,
@@ -22,6 +21,7 @@ from translation.representation.events import (
     Usage,
 )
 from translation.representation.json_types import Item, Json
+from translation.representation.text_fields import channel_of
 
 _LISTS = {"summary_text": "summary"}
 """Part type -> the item's key for the list such parts are in; every other type is in `content`."""

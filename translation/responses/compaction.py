@@ -12,10 +12,10 @@ from pydantic import TypeAdapter
 from typing_extensions import TypedDict
 
 from translation.errors import InvalidRequest
-from translation.hygiene.rounds import SUMMARY_ID, is_summary, is_users
+from translation.hygiene.item_groups import SUMMARY_ID, is_summary, is_users
 from translation.representation.json_types import Item, Json
 from translation.representation.turn import Turn
-from translation.responses.history import full_form, read
+from translation.responses.input_items import full_form, read
 from translation.responses.schema.items import Item as ItemSchema
 from translation.validation import check
 

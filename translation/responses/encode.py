@@ -7,7 +7,6 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from translation.framing import sse
-from translation.representation.channels import CHANNELS, Channel
 from translation.representation.collector import PartState
 from translation.representation.events import (
     Annotated,
@@ -25,6 +24,7 @@ from translation.representation.events import (
     Started,
 )
 from translation.representation.json_types import Json
+from translation.representation.text_fields import CHANNELS, Channel
 from translation.responses.delta_template import Retelling, Run
 from translation.responses.snapshot import ItemSeal, Snapshot
 

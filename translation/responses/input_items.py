@@ -1,75 +1,82 @@
-"""What a request said, as items that can be kept: each in full form, each with an id."""
+"""The input of a request as items in full form, with the tools found in it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
-from translation.representation.items import NewId
+from translation.errors import Unrepresentable
 from translation.representation.json_types import Item, Json
-from translation.responses.history import full_form
 
-_MAX_ID_CHARS = 128
-
-_PREFIXES = {
-    "message": "msg",
-    "reasoning": "rs",
-    "function_call": "fc",
-    "function_call_output": "fco",
-    "custom_tool_call": "ctc",
-    "custom_tool_call_output": "ctco",
-    "web_search_call": "ws",
-    "file_search_call": "fs",
-    "code_interpreter_call": "ci",
-    "image_generation_call": "ig",
-    "computer_call": "cu",
-    "computer_call_output": "cuo",
-    "local_shell_call": "lsh",
-    "local_shell_call_output": "lsho",
-    "shell_call": "sh",
-    "shell_call_output": "sho",
-    "apply_patch_call": "apc",
-    "apply_patch_call_output": "apco",
-    "tool_search_call": "tsc",
-    "tool_search_output": "tso",
-    "mcp_call": "mcp",
-    "mcp_list_tools": "mcpl",
-    "mcp_approval_request": "mcpr",
-    "mcp_approval_response": "mcpa",
-    "compaction": "cmp",
-}
-"""Item type -> how its ids begin. Source: ids seen in OpenAI's traffic; outputs of calls follow their naming habit."""
-
-_WITH_STATUS = frozenset({"message", "function_call", "function_call_output", "custom_tool_call_output"})
-"""Items that lists show with a status, which requests leave out."""
+_TOOL_HOLDERS = frozenset({"additional_tools", "tool_search_output"})
+"""Items that bring tools, callable from then on. Source: Codex sends all its tools this way to some models."""
 
 
-def own_items(given: str | Sequence[Json] | None, new_id: NewId) -> list[Item]:
-    """A validated request's `input` as items; one whose id can be used keeps it, others get one.
-
-    An id of another type than text, empty, longer than 128 characters or with characters that do not print is replaced.
-    """
-    if given is None:
-        return []
+def read(
+    given: str | Sequence[Json], tools: Sequence[Json], *, references: bool = False
+) -> tuple[Sequence[Item], Sequence[Json]]:
+    """A validated request's `input` in full form, and its `tools`, then those the items brought. Raises Unrepresentable
+    for a reference to an item, unless whoever gets the request knows what `references` mean."""
     if isinstance(given, str):
-        given = [{"role": "user", "content": given}]
-    return [_kept(full_form(item), new_id) for item in given]
+        said = [{"type": "input_text", "text": given}]
+        return [{"type": "message", "role": "user", "content": said}], tools
+    items: list[Item] = []
+    found: list[Json] = []
+    for position, item in enumerate(given):
+        kind = _kind_of(item)
+        if kind == "item_reference" and not references:
+            raise Unrepresentable(
+                f"Item '{item['id']:.80}' is only referred to, and no items are stored here: send the item itself.",
+                param=f"input[{position}]",
+            )
+        if kind in _TOOL_HOLDERS:
+            found += item["tools"]
+        if kind == "additional_tools":
+            continue
+        items.append(_in_full(item, kind))
+    return items, _merge([*tools], found) if found else tools
 
 
-def distinct(items: Sequence[Item], new_id: NewId) -> list[Item]:
-    """The same items, each with an id that none before it has: whoever pages through them goes on from an id."""
-    taken: set[str] = set()
-    each: list[Item] = []
-    for item in items:
-        if not item.get("id") or item["id"] in taken:
-            item = {**item, "id": new_id(_PREFIXES.get(item["type"], "item"))}
-        taken.add(item["id"])
-        each.append(item)
-    return each
+def full_form(item: Json) -> Item:
+    """One item with its type, and a message's content as parts."""
+    return _in_full(item, _kind_of(item))
 
 
-def _kept(item: Item, new_id: NewId) -> Item:
-    kind = item["type"]
-    given = item.get("id")
-    usable = isinstance(given, str) and 0 < len(given) <= _MAX_ID_CHARS and given.isprintable()
-    kept: Item = {"type": kind, "id": given if usable else new_id(_PREFIXES.get(kind, "item"))}
-    if kind in _WITH_STATUS:
-        kept["status"] = item.get("status") or "completed"
-    return kept | {key: value for key, value in item.items() if key not in kept}
+def _kind_of(item: Json) -> str:
+    return item.get("type") or ("message" if "role" in item else "item_reference")
+
+
+def _in_full(item: Json, kind: str) -> Item:
+    if kind == "message":
+        return {**item, "type": "message", "content": _parts(item["role"], item["content"])}
+    return item if item.get("type") else {**item, "type": kind}
+
+
+def _parts(role: str, content: str | list[Json]) -> list[Json]:
+    if role == "assistant":
+        given = [{"type": "output_text", "text": content}] if isinstance(content, str) else content
+        return [_said(part) for part in given]
+    return [{"type": "input_text", "text": content}] if isinstance(content, str) else content
+
+
+def _said(part: Json) -> Json:
+    """A part of an assistant's message. Clients write `input_text` there too, and leave out empty annotations."""
+    if part["type"] == "refusal":
+        return part
+    return {**part, "type": "output_text", "annotations": part.get("annotations") or []}
+
+
+def _merge(tools: list[Json], found: Iterable[Json]) -> list[Json]:
+    """Add the tools found: one found again replaces its earlier self, a namespace gains what is new in it."""
+    places: dict[tuple[Any, Any], int] = {_identity(tool): place for place, tool in enumerate(tools)}
+    for tool in found:
+        place = places.setdefault(_identity(tool), len(tools))
+        if place == len(tools):
+            tools.append(tool)
+        elif tool.get("type") == "namespace":
+            tools[place] = {**tool, "tools": _merge([*tools[place]["tools"]], tool["tools"])}
+        else:
+            tools[place] = tool
+    return tools
+
+
+def _identity(tool: Json) -> tuple[Any, Any]:
+    return tool.get("type"), tool.get("name") or tool.get("server_label")

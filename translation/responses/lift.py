@@ -7,7 +7,7 @@ from translation.errors import InvalidRequest, Unrepresentable
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 from translation.representation.turn import SHARED, Turn
-from translation.responses import history
+from translation.responses import input_items
 from translation.responses.schema.request import FIELDS
 
 _LOGPROBS = "message.output_text.logprobs"
@@ -57,7 +57,7 @@ def lift(body: Json, *, relayed: bool = False, model: str | None = None) -> Turn
             _refuse_state(body)
     elif body.get("background") and not body.get("stream"):
         raise Unrepresentable(_STATEFUL["background"], param="background")
-    items, tools = history.read(body.get("input") or [], body.get("tools") or (), references=relayed)
+    items, tools = input_items.read(body.get("input") or [], body.get("tools") or (), references=relayed)
     # Sixteen keywords would take a third of lifting a plain request.
     turn = Turn(body["model"] if model is None else model, items)
     turn.tools = tools

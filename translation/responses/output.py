@@ -6,7 +6,6 @@ from types import NoneType
 from typing import Any, Final, NamedTuple
 
 from translation.representation import items
-from translation.representation.channels import CHANNELS
 from translation.representation.events import (
     Annotated,
     Delta,
@@ -19,6 +18,7 @@ from translation.representation.events import (
 )
 from translation.representation.items import NewId
 from translation.representation.json_types import Item, Json
+from translation.representation.text_fields import CHANNELS
 
 _NEVER_NULL = ("content", "encrypted_content", "logprobs", "phase")
 """Keys that strict readers want absent rather than null. vLLM sends them null."""

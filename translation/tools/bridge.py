@@ -9,7 +9,7 @@ from translation.errors import InvalidRequest
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 from translation.representation.turn import Turn
-from translation.tools.calls import Calls
+from translation.tools.call_mapper import Calls
 from translation.tools.choice import choose
 from translation.tools.history import SPEECH, rewrite
 from translation.tools.kinds import KINDS, client_runs

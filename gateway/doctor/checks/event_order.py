@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from gateway.doctor.checks.verdicts import Wrong, hold
-from translation.representation.channels import CHANNELS
 from translation.representation.json_types import Json
+from translation.representation.text_fields import CHANNELS
 
 _BEGINNINGS: Final = ("response.created", "response.queued", "response.in_progress")
 _ENDS: Final = frozenset({"response.completed", "response.incomplete", "response.failed"})

@@ -1,6 +1,6 @@
 """What a model is examined for: one row a feature, in the order of the report.
 
-What is asked over chat completions is in `gateway.doctor.checks.chat`; all else is asked over responses.
+What is asked over chat completions is in `gateway.doctor.checks.chat_probes`; all else is asked over responses.
 
 A check judges the protocol and not the wit: an answer may be wrong, but not without an end, a usage or an id.
 """
@@ -8,10 +8,10 @@ A check judges the protocol and not the wit: an answer may be wrong, but not wit
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from gateway.doctor.checks import chat, tools
+from gateway.doctor.checks import chat_probes, tool_probes
+from gateway.doctor.checks.check_session import Visit
 from gateway.doctor.checks.event_order import check_order
-from gateway.doctor.checks.picture import PICTURE
-from gateway.doctor.checks.promises import (
+from gateway.doctor.checks.expectations import (
     COUNT,
     COUNT_FURTHER,
     COUNT_TO_STOP,
@@ -25,8 +25,8 @@ from gateway.doctor.checks.promises import (
     held_to_sum,
 )
 from gateway.doctor.checks.response_shape import answer_of, check_response, check_usage, items, text_of
+from gateway.doctor.checks.sample_image import PICTURE
 from gateway.doctor.checks.verdicts import Refusal, Untold, Wrong, hold
-from gateway.doctor.checks.visit import Visit
 from translation.representation.json_types import Json
 
 _LONGEST_WINDOW: Final = 300_000
@@ -110,15 +110,15 @@ def reasoning(visit: Visit) -> str:
 
 def replay(visit: Visit) -> str:
     """What it thought is taken back in the next turn, between a call and its result where it has tools."""
-    asked = [{"role": "user", "content": tools.QUESTION}]
+    asked = [{"role": "user", "content": tool_probes.QUESTION}]
     request: Json = {"reasoning": {"effort": "low"}, "include": ["reasoning.encrypted_content"]}
     if visit.subject.capabilities.tools:
-        request["tools"] = [tools.WEATHER]
+        request["tools"] = [tool_probes.WEATHER]
     first = _whole(visit, input=asked, **request)
     thoughts = items(first, "reasoning")
     if not thoughts:
         raise Untold("it did not think, so that there is nothing to take back")
-    followed = tools.answered(first)
+    followed = tool_probes.answered(first)
     if not items(first, "function_call"):
         followed = [*followed, {"role": "user", "content": GREETING}]
     _whole(visit, input=[*asked, *followed], **request)
@@ -176,16 +176,16 @@ CHECKS: Final = (
     Check("usage", "Usage", usage),
     Check("length", "Length", length),
     Check("stop", "Stop sequences", stop, lost="stop", may_lack=True),
-    Check("tools", "Tools: call and result", tools.call_and_result, ("tools",)),
+    Check("tools", "Tools: call and result", tool_probes.call_and_result, ("tools",)),
     Check(
         "tools_parallel",
         "Tools: several at once",
-        tools.several_calls,
+        tool_probes.several_calls,
         ("tools", "parallel_tools"),
         "parallel_tool_calls",
     ),
-    Check("tools_streamed", "Tools: streamed", tools.streamed_call, ("tools", "streaming")),
-    Check("tools_forced", "Tools: forced", tools.forced_call, ("tools",), "tool_choice", may_lack=True),
+    Check("tools_streamed", "Tools: streamed", tool_probes.streamed_call, ("tools", "streaming")),
+    Check("tools_forced", "Tools: forced", tool_probes.forced_call, ("tools",), "tool_choice", may_lack=True),
     Check("json_schema", "JSON schema", json_schema, ("json_schema",)),
     Check("images", "Images", images, ("images",)),
     Check("reasoning", "Reasoning", reasoning, ("reasoning",), "reasoning"),
@@ -193,13 +193,13 @@ CHECKS: Final = (
     Check("errors", "Errors", errors),
     Check("cancel", "Cancel", cancel, ("streaming",)),
     Check("overflow", "Context overflow", overflow),
-    Check("chat_text", "Chat: text", chat.text),
-    Check("chat_streaming", "Chat: streaming, in order", chat.streaming, ("streaming",)),
-    Check("chat_usage", "Chat: usage", chat.usage),
-    Check("chat_length", "Chat: length", chat.length),
-    Check("chat_stop", "Chat: stop sequences", chat.stop, lost="stop", may_lack=True),
-    Check("chat_tools", "Chat: call and result", chat.call_and_result, ("tools",)),
-    Check("chat_tools_forced", "Chat: forced tool", chat.forced_call, ("tools",), "tool_choice", may_lack=True),
-    Check("chat_json_schema", "Chat: JSON schema", chat.json_schema, ("json_schema",)),
+    Check("chat_text", "Chat: text", chat_probes.text),
+    Check("chat_streaming", "Chat: streaming, in order", chat_probes.streaming, ("streaming",)),
+    Check("chat_usage", "Chat: usage", chat_probes.usage),
+    Check("chat_length", "Chat: length", chat_probes.length),
+    Check("chat_stop", "Chat: stop sequences", chat_probes.stop, lost="stop", may_lack=True),
+    Check("chat_tools", "Chat: call and result", chat_probes.call_and_result, ("tools",)),
+    Check("chat_tools_forced", "Chat: forced tool", chat_probes.forced_call, ("tools",), "tool_choice", may_lack=True),
+    Check("chat_json_schema", "Chat: JSON schema", chat_probes.json_schema, ("json_schema",)),
 )
 """The first one comes first: where it cannot be answered at all, the others are not asked."""

@@ -18,7 +18,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from gateway.errors import StoreUnavailable
 from gateway.state.database.engines import Use, begin_sqlite, driver_of, make_engines, may_be_in_transaction
-from gateway.state.database.symptoms import TOO_SLOW, is_refused, symptom
+from gateway.state.database.failures import TOO_SLOW, is_refused, symptom
 from gateway.state.database.tables import workers
 from gateway.state.store import SchemaMismatch
 

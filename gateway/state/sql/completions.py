@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from gateway.state.database.database import Database
 from gateway.state.database.tables import completion_metadata, completions
 from gateway.state.ids import possible
-from gateway.state.sql.bodies import pack, unpack
+from gateway.state.sql.json_columns import pack, unpack
 from gateway.state.store import Page, PageRequest, StoredCompletion, UnknownCursor
 from translation.representation.json_types import Json
 

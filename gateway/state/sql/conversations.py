@@ -10,7 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from gateway.state.database.database import Database
 from gateway.state.database.tables import conversation_items, conversations
 from gateway.state.ids import possible
-from gateway.state.sql.bodies import findable, pack, unpack
+from gateway.state.sql.json_columns import findable, pack, unpack
 from gateway.state.store import Page, PageRequest, UnknownCursor
 from providers.new_id import new_id
 from translation.representation.json_types import Item, Json

@@ -11,8 +11,8 @@ from sqlalchemy import and_, bindparam, select, tuple_
 from sqlalchemy.dialects import postgresql, sqlite
 
 from gateway.errors import StoreUnavailable
+from gateway.state.database.change_notifier import Signals, SignalWatch
 from gateway.state.database.database import Database
-from gateway.state.database.signals import Signals, SignalWatch
 from gateway.state.database.tables import events, responses
 from gateway.state.ids import possible
 from gateway.state.store import ACTIVE, LogEntry, LogPage, NotHeld, Watch

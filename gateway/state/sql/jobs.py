@@ -10,11 +10,11 @@ from typing import Any
 from sqlalchemy import Row, delete, func, or_, select, tuple_, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from gateway.state.database.change_notifier import JOBS, Signals
 from gateway.state.database.database import Database
-from gateway.state.database.signals import JOBS, Signals
 from gateway.state.database.tables import events, jobs, responses, workers
-from gateway.state.sql.bodies import pack, unpack
 from gateway.state.sql.heartbeat import beat
+from gateway.state.sql.json_columns import pack, unpack
 from gateway.state.store import ACTIVE, Job, NotHeld, Watch
 
 

@@ -8,8 +8,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from gateway.state import endings
 from gateway.state.database.tables import INPUT, OUTPUT, events, items, jobs, responses
-from gateway.state.sql.bodies import findable, pack, unpack, without_output
 from gateway.state.sql.conversations import append_items
+from gateway.state.sql.json_columns import findable, pack, unpack, without_output
 from gateway.state.sql.statements import ADD_EVENTS, ADD_ITEMS
 from gateway.state.store import LogEntry
 from providers.new_id import new_id

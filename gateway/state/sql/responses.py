@@ -9,8 +9,8 @@ from sqlalchemy import ColumnElement, and_, delete, insert, literal, null, selec
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from gateway.state import endings
+from gateway.state.database.change_notifier import JOBS, Signals
 from gateway.state.database.database import Database
-from gateway.state.database.signals import JOBS, Signals
 from gateway.state.database.tables import (
     INPUT,
     OUTPUT,
@@ -21,9 +21,9 @@ from gateway.state.database.tables import (
     workers,
 )
 from gateway.state.ids import possible
-from gateway.state.sql.bodies import pack, unpack, with_output, without_output
 from gateway.state.sql.deletion import forget
 from gateway.state.sql.heartbeat import beat
+from gateway.state.sql.json_columns import pack, unpack, with_output, without_output
 from gateway.state.sql.keyset import beyond, ordered, place_of
 from gateway.state.sql.lineage import ancestors, items_of
 from gateway.state.sql.response_rows import (

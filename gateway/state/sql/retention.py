@@ -22,10 +22,10 @@ from gateway.state.database.tables import (
     responses,
     workers,
 )
-from gateway.state.sql.bodies import unpack, with_output
 from gateway.state.sql.completions import delete_completions
 from gateway.state.sql.conversations import delete_conversations
 from gateway.state.sql.deletion import forget
+from gateway.state.sql.json_columns import unpack, with_output
 from gateway.state.store import ACTIVE
 from translation.representation.json_types import Json
 

@@ -6,9 +6,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from gateway.config.settings import Background, Store
 from gateway.errors import StoreUnavailable
+from gateway.state.database.change_notifier import Signals
 from gateway.state.database.database import Database
 from gateway.state.database.migrate import check, migrate_within
-from gateway.state.database.signals import Signals
 from gateway.state.database.sqlite_file import Users, make_file, sqlite_file
 from gateway.state.sql.completions import SqlCompletions
 from gateway.state.sql.conversations import SqlConversations

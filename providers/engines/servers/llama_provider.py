@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from providers.base import Capabilities, Dialect, Exchange, WireDialect
-from providers.engines.budget import thinks
-from providers.engines.servers.contradictions import refuse_contradictions
 from providers.engines.servers.llama_schemas import left_out
 from providers.engines.servers.llama_server import LlamaServerEngine
 from providers.engines.servers.provider import ContinuingProvider
+from providers.engines.servers.schema_bounds import refuse_contradictions
+from providers.engines.thinking_budget import thinks
 from providers.http.dialects import RELAYED
 from providers.http.exchange import WireRelay
 from providers.http.upstream import Upstream

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from providers.engines.servers.schema_parts import schema_parts
+from providers.engines.servers.subschemas import schema_parts
 from translation.representation.json_types import mapping_in
 
 _NOBODYS: Final = (

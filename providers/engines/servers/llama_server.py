@@ -12,7 +12,7 @@ from providers.engines.servers.remote import Memory, RemoteEngine, refuse_media
 from providers.errors import UpstreamRejected
 from providers.http.upstream import Upstream
 from translation.errors import Unrepresentable
-from translation.parsers.thought import CLOSING
+from translation.parsers.thought_reader import CLOSING
 from translation.representation.json_types import Json
 
 NAMES: Final[Mapping[str, str]] = {

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 from providers.base import Capabilities, Counting, Exchange, WireDialect
 from providers.engines.base import Engine
-from providers.engines.budget import budget_of, thinks
 from providers.engines.exchange import counted, generated
 from providers.engines.generation_request import BUDGET
 from providers.engines.servers.remote import Memory
+from providers.engines.thinking_budget import budget_of, thinks
 from providers.http.exchange import WireProvider
 from providers.http.upstream import Upstream
 from translation.errors import Unrepresentable

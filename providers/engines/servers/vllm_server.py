@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from providers.engines.base import Finish, Generation, Guide, Piece, Prompt
-from providers.engines.guides import structural_tag
+from providers.engines.output_constraints import structural_tag
 from providers.engines.servers.remote import Memory, RemoteEngine, refuse_media
 from providers.http.upstream import Upstream
 from translation.representation.json_types import Json

@@ -5,11 +5,11 @@ from typing import Any, Final
 
 import orjson
 
-from translation.chat.lowering.text_formats import FORMATS, Call, Format, dump
+from translation.chat.lowering.call_formats import FORMATS, Call, Format, dump
 from translation.errors import Unrepresentable
 from translation.parsers.tools import stop
 from translation.representation.json_types import Json
-from translation.tools.declared import declared
+from translation.tools.declared_functions import declared
 
 _MOST_STOPS: Final = 4
 """What OpenAI takes, and so do most others."""

@@ -2,12 +2,12 @@
 
 from typing import Any, Final
 
-from translation.chat import reply
+from translation.chat import reply_objects
 from translation.chat.failures import BROKEN, failure_in
 from translation.chat.reasoning import FIELDS
 from translation.chat.relaying.calls import CallMender
 from translation.errors import ProtocolViolation
-from translation.hygiene.relayed import DEFAULT_RULES, CallRules
+from translation.hygiene.call_rules import DEFAULT_RULES, CallRules
 from translation.parsers.text_calls import WARNINGS
 from translation.representation.events import Failed
 from translation.representation.json_types import Json
@@ -46,7 +46,7 @@ def relay_completion(
         mender.mend_whole(choice["message"], cut=choice.get("finish_reason") in CUTS)
         warnings += mender.warnings
         called = bool(choice["message"].get("tool_calls") or choice["message"].get("function_call"))
-        reply.mend_ending(choice, called=called, legacy=legacy_functions)
+        reply_objects.mend_ending(choice, called=called, legacy=legacy_functions)
     if model is not None:
         relayed["model"] = model
     if warnings:
@@ -91,9 +91,9 @@ def say_content(message: Json) -> bool:
     if not isinstance(parts, list):
         return False
     thoughts = [part["thinking"] for part in parts if isinstance(part, dict) and "thinking" in part]
-    message["content"] = reply.text_of(parts)
+    message["content"] = reply_objects.text_of(parts)
     if thoughts and not any(message.get(field) for field in FIELDS):
-        message["reasoning"] = reply.text_of(thoughts)
+        message["reasoning"] = reply_objects.text_of(thoughts)
     return True
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import orjson
 
 from translation.chat.calls import is_whole
-from translation.hygiene.relayed import DEFAULT_RULES, CallRules
+from translation.hygiene.call_rules import DEFAULT_RULES, CallRules
 from translation.representation.json_types import Json
 from translation.tools.arguments import unfenced
 

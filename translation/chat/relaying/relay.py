@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import orjson
 
-from translation.chat import reply
+from translation.chat import reply_objects
 from translation.chat.failures import failure_in
 from translation.chat.reasoning import SOURCES
 from translation.chat.relay_template import Passing
@@ -15,7 +15,7 @@ from translation.chat.relaying.calls import CallMender
 from translation.chat.usage import read_usage
 from translation.errors import ProtocolViolation
 from translation.framing import sse
-from translation.hygiene.relayed import DEFAULT_RULES, CallRules
+from translation.hygiene.call_rules import DEFAULT_RULES, CallRules
 from translation.parsers.text_calls import WARNINGS
 from translation.representation.events import Failed, Usage
 from translation.representation.json_types import Json
@@ -164,7 +164,7 @@ class ChatRelay:
         chunk = {
             **self._identity,
             "choices": [{"index": 0, "delta": self._unsaid(), "finish_reason": "error"}],
-            "error": reply.error(self.failed),
+            "error": reply_objects.error(self.failed),
         }
         return self._close(sse.data(orjson.dumps(chunk)) + sse.DONE)
 
@@ -270,7 +270,7 @@ class ChatRelay:
                 self.has_content = True
                 if index in self._calls:
                     changed |= self._complete_calls(index, choice)
-            changed |= reply.mend_ending(choice, called=index in self._calls, legacy=self._legacy)
+            changed |= reply_objects.mend_ending(choice, called=index in self._calls, legacy=self._legacy)
         return changed
 
     def _mend_calls(self, index: int, delta: Json) -> bool:

@@ -1,7 +1,7 @@
 """Tool calls out of plain model text, one parser per format."""
 
 from translation.parsers.tools.forcing import Forced, forced, opening, stop
-from translation.parsers.tools.pieces import (
+from translation.parsers.tools.parser_output import (
     Arguments,
     CallEnded,
     CallStarted,
@@ -11,7 +11,7 @@ from translation.parsers.tools.pieces import (
     ToolParserName,
     Unreadable,
 )
-from translation.parsers.tools.table import PARSERS
+from translation.parsers.tools.registry import PARSERS
 
 __all__ = [
     "PARSERS",

@@ -5,7 +5,7 @@ from abc import abstractmethod
 from typing import Final
 
 from translation.parsers.tools.call_json import CallReader
-from translation.parsers.tools.pieces import Said, Text, Unreadable
+from translation.parsers.tools.parser_output import Said, Text, Unreadable
 from translation.parsers.tools.steps import CUT, StepParser, may_become
 
 _LAYOUT: Final = re.compile(r"[\s`}\],;]*")

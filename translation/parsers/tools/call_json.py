@@ -6,7 +6,7 @@ from typing import Final, Protocol, TypeAlias
 import orjson
 
 from translation.parsers.tools.json_value import JsonValue
-from translation.parsers.tools.pieces import Arguments, CallEnded, CallStarted, Said
+from translation.parsers.tools.parser_output import Arguments, CallEnded, CallStarted, Said
 
 NOT_JSON: Final = "a call is not valid JSON"
 

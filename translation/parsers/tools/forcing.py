@@ -5,7 +5,7 @@ from typing import Any, Final, NamedTuple
 
 from translation.parsers.tools import hermes, llama, mistral
 from translation.representation.json_types import Json
-from translation.tools.declared import Declared, declared
+from translation.tools.declared_functions import Declared, declared
 
 _OPENINGS: Final = {"hermes": hermes.OPENING, "llama": llama.OPENING, "mistral": mistral.MARKER}
 _STOPS: Final = {"hermes": hermes.CLOSING, "llama": llama.CLOSING}

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from translation.parsers.tools.call_json import CallJson, CallReader
-from translation.parsers.tools.pieces import Said, Text, Unreadable
+from translation.parsers.tools.parser_output import Said, Text, Unreadable
 from translation.parsers.tools.steps import CUT, StepParser, may_become
 
 _FENCE: Final = "```"

@@ -5,7 +5,7 @@ from typing import Final
 
 from translation.parsers.tools.blocks import BlockParser
 from translation.parsers.tools.call_json import NamedArguments
-from translation.parsers.tools.pieces import Arguments, CallEnded, CallStarted, Said
+from translation.parsers.tools.parser_output import Arguments, CallEnded, CallStarted, Said
 
 OPENING: Final = "<function="
 CLOSING: Final = "</function>"

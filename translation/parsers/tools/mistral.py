@@ -4,7 +4,7 @@ import re
 from typing import Final
 
 from translation.parsers.tools.call_json import CallJson, CallReader, NamedArguments
-from translation.parsers.tools.pieces import Said, Text, Unreadable
+from translation.parsers.tools.parser_output import Said, Text, Unreadable
 from translation.parsers.tools.steps import CUT, StepParser, may_become
 
 MARKER: Final = "[TOOL_CALLS]"

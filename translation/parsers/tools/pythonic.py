@@ -7,7 +7,7 @@ from typing import Final, TypeAlias
 import orjson
 
 from translation.parsers.tools.leading import LeadingParser
-from translation.parsers.tools.pieces import Arguments, CallEnded, CallStarted, Said, Unreadable
+from translation.parsers.tools.parser_output import Arguments, CallEnded, CallStarted, Said, Unreadable
 from translation.parsers.tools.python_literals import read_arguments
 
 _SPACES: Final = re.compile(r"\s*")

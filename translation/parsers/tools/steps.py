@@ -4,8 +4,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
-from translation.parsers.tools.blanks import Blanks
-from translation.parsers.tools.pieces import Said
+from translation.parsers.tools.blank_filter import Blanks
+from translation.parsers.tools.parser_output import Said
 
 CUT: Final = "the text ends in the middle of a call"
 

@@ -5,7 +5,7 @@ from collections import defaultdict, deque
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeGuard
 
-from translation.hygiene.relayed import CallRules
+from translation.hygiene.call_rules import CallRules
 from translation.representation.items import CALL_TYPES
 from translation.representation.json_types import Item, Json
 from translation.tools.arguments import unfenced

@@ -8,7 +8,7 @@ import orjson
 from translation.errors import ProtocolViolation
 from translation.framing import sse
 from translation.framing.sse import DEFAULT_MAX_FRAME_BYTES, DONE_PAYLOAD, Frame, FrameDecoder
-from translation.hygiene.relayed import DEFAULT_RULES, CallRules
+from translation.hygiene.call_rules import DEFAULT_RULES, CallRules
 from translation.parsers.text_calls import WARNINGS
 from translation.representation.events import Failed, Usage
 from translation.representation.json_types import Item, Json

@@ -10,8 +10,8 @@ import httpx
 import orjson
 
 from gateway.doctor.checks.subjects import Subject
+from gateway.doctor.checks.transcript import Witness
 from gateway.doctor.checks.verdicts import Refusal, TooSlow, Wrong
-from gateway.doctor.checks.witness import Witness
 from gateway.replies.loss_header import LOSS_HEADER
 from translation.errors import ProtocolViolation
 from translation.framing.sse import DONE_PAYLOAD, FrameDecoder

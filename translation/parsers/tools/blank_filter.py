@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from translation.parsers.tools.pieces import Said, Text
+from translation.parsers.tools.parser_output import Said, Text
 
 
 class Blanks:

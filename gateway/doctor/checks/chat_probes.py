@@ -5,9 +5,10 @@ A completion is read as the response it would be, so that both are judged by the
 
 from typing import Any, Final
 
-from gateway.doctor.checks import tools
+from gateway.doctor.checks import tool_probes
+from gateway.doctor.checks.check_session import Visit
 from gateway.doctor.checks.completions import check_chunks, check_completion, check_counts
-from gateway.doctor.checks.promises import (
+from gateway.doctor.checks.expectations import (
     COUNT,
     COUNT_FURTHER,
     COUNT_TO_STOP,
@@ -21,7 +22,6 @@ from gateway.doctor.checks.promises import (
     held_to_sum,
 )
 from gateway.doctor.checks.response_shape import answer_of
-from gateway.doctor.checks.visit import Visit
 from translation.representation.json_types import Json
 
 
@@ -62,27 +62,29 @@ def call_and_result(visit: Visit) -> str:
 
     def ask(**body: Any) -> Json:
         if not visit.subject.capabilities.streaming:
-            return _whole(visit, tools.QUESTION, **body)
-        heard = visit.chat_stream(messages=_said(tools.QUESTION), **body)
+            return _whole(visit, tool_probes.QUESTION, **body)
+        heard = visit.chat_stream(messages=_said(tool_probes.QUESTION), **body)
         return check_chunks(heard.events, done=heard.done)
 
     offered = [_TOOLS["get_weather"]]
-    first, detail = tools.called(visit, ask, {"get_weather"}, tools=offered)
+    first, detail = tool_probes.called(visit, ask, {"get_weather"}, tools=offered)
     calls = [
         {"id": call["call_id"], "type": "function", "function": {key: call[key] for key in ("name", "arguments")}}
         for call in first["output"]
         if call["type"] == "function_call"
     ]
-    results = [{"role": "tool", "tool_call_id": call["id"], "content": tools.RESULT} for call in calls]
+    results = [{"role": "tool", "tool_call_id": call["id"], "content": tool_probes.RESULT} for call in calls]
     followed = [{"role": "assistant", "content": None, "tool_calls": calls}, *results]
-    tools.hold_continued(_whole(visit, tools.QUESTION, followed, tools=offered))
+    tool_probes.hold_continued(_whole(visit, tool_probes.QUESTION, followed, tools=offered))
     return detail
 
 
 def forced_call(visit: Visit) -> str:
     """The tool that is asked for is called, though another one would fit better."""
     choice = {"type": "function", "function": {"name": "search"}}
-    return tools.held_to_choice(_whole(visit, tools.QUESTION, tools=list(_TOOLS.values()), tool_choice=choice))
+    return tool_probes.held_to_choice(
+        _whole(visit, tool_probes.QUESTION, tools=list(_TOOLS.values()), tool_choice=choice)
+    )
 
 
 def json_schema(visit: Visit) -> str:
@@ -94,7 +96,7 @@ def json_schema(visit: Visit) -> str:
 
 _TOOLS: Final = {
     tool["name"]: {"type": "function", "function": {key: value for key, value in tool.items() if key != "type"}}
-    for tool in (tools.WEATHER, tools.SEARCH)
+    for tool in (tool_probes.WEATHER, tool_probes.SEARCH)
 }
 
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from gateway.doctor.checks.responses import CHECKS
 from gateway.doctor.checks.verdicts import Diagnosis, Finding
-from gateway.doctor.report import duration, summary
+from gateway.doctor.text_report import duration, summary
 
 _MARKS: Final = {"pass": "✓", "fail": "✗", "refused": "⊘", "skipped": "…"}
 """Beside the word, for those who do not tell the colours apart."""

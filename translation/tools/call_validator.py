@@ -7,7 +7,7 @@ import jsonschema_rs
 import orjson
 
 from translation.representation.json_types import Json
-from translation.tools.declared import declared
+from translation.tools.declared_functions import declared
 from translation.tools.schema_cost import Endless, places
 
 _MOST_STEPS: Final = 2_000_000

@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from typing import Any, Final
 
+from gateway.doctor.checks.check_session import Visit
 from gateway.doctor.checks.event_order import check_order
 from gateway.doctor.checks.response_shape import calls_of, check_response, cut, text_of
 from gateway.doctor.checks.verdicts import REFUSED_BY_NAME, Refusal, Untold, Wrong, hold
-from gateway.doctor.checks.visit import Visit
 from translation.representation.json_types import Json
 
 WEATHER: Final = {

@@ -23,7 +23,7 @@ from providers.egress import Egress
 from providers.engines.base import Generation, Guide, Prompt
 from providers.engines.generation_request import Parsers
 from providers.engines.supervisor import Progress
-from providers.engines.watch import Watch, died_or_hung, processor_s
+from providers.engines.watchdog import Watch, died_or_hung, processor_s
 from providers.errors import EngineUnavailable, UpstreamRejected
 from providers.vllm_inprocess.arguments import engine_args
 from providers.vllm_inprocess.check import INSTALL

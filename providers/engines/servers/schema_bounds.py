@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from itertools import product
 from typing import Any, Final
 
-from providers.engines.servers.schema_parts import schema_parts
+from providers.engines.servers.subschemas import schema_parts
 from translation.errors import InvalidRequest
 
 _PAIRS: Final = (("minLength", "maxLength"), ("minItems", "maxItems"), ("minProperties", "maxProperties"))

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import Any, TypeAlias
 
-from providers.scripted.texts import LONGEST, Unfillable, fill_text
+from providers.scripted.schema_strings import LONGEST, Unfillable, fill_text
 from translation.representation.json_types import Json
 
 Schema: TypeAlias = Json | bool

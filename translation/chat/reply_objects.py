@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Literal, TypeAlias
 
 from translation.parsers.text_calls import WARNINGS
-from translation.representation.channels import CHANNELS
 from translation.representation.events import Failed, Finished, FinishReason, Usage
 from translation.representation.json_types import Item, Json
+from translation.representation.text_fields import CHANNELS
 
 Noun: TypeAlias = Literal["content", "refusal", "reasoning", "arguments", "input"]
 

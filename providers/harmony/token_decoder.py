@@ -6,9 +6,9 @@ from typing import Any, Final
 from providers.harmony.encoding import Encoding
 from providers.harmony.token_repair import Mender
 from translation.representation.events import Event, ItemStatus
+from translation.representation.item_writer import ItemWriter
 from translation.representation.items import NewId
 from translation.representation.profile import Profile
-from translation.representation.writer import ItemWriter
 
 _FUNCTIONS: Final = "functions."
 

@@ -7,7 +7,7 @@ from translation.parsers.tools.hermes import HermesParser
 from translation.parsers.tools.leading import GenericJsonParser, Llama3JsonParser
 from translation.parsers.tools.llama import LlamaParser
 from translation.parsers.tools.mistral import MistralParser
-from translation.parsers.tools.pieces import ToolParser
+from translation.parsers.tools.parser_output import ToolParser
 from translation.parsers.tools.pythonic import PythonicParser
 
 PARSERS: Final[Mapping[str, Callable[[], ToolParser]]] = {
