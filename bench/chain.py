@@ -14,8 +14,8 @@ from sqlalchemy.ext.asyncio import create_async_engine
 from bench.databases import Databases
 from bench.measure import WrongAnswers
 from bench.state_report import StateRow
-from gateway.config.settings import Background, Store
-from gateway.planning.continuation import Continuation, continuation
+from gateway.config.settings import BackgroundSettings, StoreSettings
+from gateway.planning.continuation import Continuation, resolve_continuation
 from gateway.state.sql.store import SqlStore
 from gateway.state.store import NewResponse
 from providers.new_id import new_id
@@ -37,7 +37,7 @@ def chain_rows(databases: Databases) -> list[StateRow]:
 
 
 async def _figures(database: str, url: str) -> list[StateRow]:
-    store = SqlStore(Store(url=url, deadline_s=30), Background())
+    store = SqlStore(StoreSettings(url=url, deadline_s=30), BackgroundSettings())
     await store.open()
     try:
         empty = await _bytes(url)
@@ -97,8 +97,10 @@ async def _turn(store: SqlStore, turn: int, parent_id: str | None) -> str:
     }
     usage = {"input_tokens": turn * 200, "output_tokens": 120, "total_tokens": turn * 200 + 120}
     ended: Json = begun | {"status": "completed", "output": [answer], "usage": usage}
-    await store.begin(NewResponse(owner=_OWNER, response=begun, items=[question], parent_id=parent_id, worker=_WORKER))
-    await store.finish(_OWNER, ended, worker=_WORKER)
+    await store.create_response(
+        NewResponse(owner=_OWNER, response=begun, input_items=[question], parent_id=parent_id, worker=_WORKER)
+    )
+    await store.finish_response(_OWNER, ended, worker=_WORKER)
     return str(begun["id"])
 
 
@@ -113,7 +115,7 @@ async def _reading_ms(store: SqlStore, last: str, turns: int) -> float:
 
 
 async def _continue(store: SqlStore, response_id: str) -> Continuation:
-    return await continuation(store, _OWNER, {"input": "And now?", "previous_response_id": response_id})
+    return await resolve_continuation(store, _OWNER, {"input": "And now?", "previous_response_id": response_id})
 
 
 def _check(read: Continuation, turns: int) -> None:

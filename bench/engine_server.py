@@ -16,9 +16,9 @@ from gateway.config import settings as settings_of
 from gateway.logs import configure_logs
 from gateway.process.server import make_server
 from providers.base import Exchange
-from providers.egress import Egress
-from providers.engines.base import Engine, Generation, Piece, Prompt
-from providers.engines.exchange import generated
+from providers.egress import EgressClient
+from providers.engines.base import Engine, EngineDelta, GenerationRequest, TokenPrompt
+from providers.engines.exchange import prepare_engine_exchange
 from providers.vllm_inprocess.provider import VllmProvider
 from translation.representation.json_types import Json
 from translation.representation.profile import Profile
@@ -32,8 +32,8 @@ class Noting(VllmProvider):
     turns = count()
 
     def prepare(self, turn: Turn, profile: Profile) -> Exchange:
-        engine, parsers = self._supervisor.engine.serving(turn, profile)
-        return generated(_Noted(engine, self.notes, next(self.turns)), turn, profile, parsers)
+        engine, parsers = self._supervisor.engine.engine_for_turn(turn, profile)
+        return prepare_engine_exchange(_Noted(engine, self.notes, next(self.turns)), turn, profile, parsers)
 
 
 class _Noted:
@@ -43,14 +43,14 @@ class _Noted:
         self._turn = turn
 
     @property
-    def window(self) -> int | None:
-        return self._engine.window
+    def context_window(self) -> int | None:
+        return self._engine.context_window
 
     @property
-    def parameters(self) -> frozenset[str]:
-        return self._engine.parameters
+    def supported_parameters(self) -> frozenset[str]:
+        return self._engine.supported_parameters
 
-    async def render(self, chat: Json) -> Prompt:
+    async def render(self, chat: Json) -> TokenPrompt:
         return await self._engine.render(chat)
 
     async def renders_tools(self) -> bool:
@@ -62,11 +62,11 @@ class _Noted:
     async def decode(self, tokens: Sequence[int]) -> str:
         return await self._engine.decode(tokens)
 
-    async def generate(self, prompt: Prompt, asked: Generation) -> AsyncGenerator[Piece, None]:
+    async def generate(self, prompt: TokenPrompt, request: GenerationRequest) -> AsyncGenerator[EngineDelta, None]:
         first = True
-        async for piece in self._engine.generate(prompt, asked):
+        async for piece in self._engine.generate(prompt, request):
             if first:
-                note = {"turn": self._turn, "prompt": len(prompt.tokens), "cached": piece.cached}
+                note = {"turn": self._turn, "prompt": len(prompt.tokens), "cached": piece.cached_tokens}
                 self._notes.write(json.dumps(note) + "\n")
                 self._notes.flush()
                 first = False
@@ -75,11 +75,11 @@ class _Noted:
 
 def main() -> None:
     config, notes = map(Path, sys.argv[1:])
-    settings = settings_of.parse(json.loads(config.read_text()), environ={})
+    settings = settings_of.parse_settings(json.loads(config.read_text()), environ={})
     listener = socket.create_server(("127.0.0.1", 0))
     configure_logs()
     with notes.open("w") as Noting.notes:
-        provider = Noting("local", settings.providers["local"], Egress())
+        provider = Noting("local", settings.providers["local"], EgressClient())
         make_server(settings, lambda: announce(listener.getsockname()[1]), {"local": provider}).run(sockets=[listener])
 
 

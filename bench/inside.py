@@ -23,7 +23,7 @@ from gateway.logs import configure_logs
 from gateway.process.app import build_providers, create_app
 from gateway.replies.endpoints import CHAT, RESPONSES
 from gateway.service.service import Service
-from providers.base import Batch, Capabilities, Counting, Dialect, Exchange, Provider, RelayExchange
+from providers.base import Batch, Capabilities, CountMethod, Dialect, Exchange, Provider, RelayExchange
 from providers.new_id import new_id
 from translation.chat.decode import ChatDecoder
 from translation.chat.lowering.lower import lower
@@ -56,16 +56,16 @@ class _AtOnce:
     def prepare(self, turn: Turn, profile: Profile) -> Exchange:
         return _Asked(turn, profile)
 
-    def relay(self, dialect: Dialect, body: Json) -> RelayExchange:
+    def prepare_relay(self, dialect: Dialect, body: Json) -> RelayExchange:
         raise NotImplementedError
 
-    async def count(self, turn: Turn, profile: Profile, way: Counting) -> int:
+    async def count_tokens(self, turn: Turn, profile: Profile, method: CountMethod) -> int:
         raise NotImplementedError
 
-    async def models(self) -> Sequence[str]:
+    async def list_models(self) -> Sequence[str]:
         return []
 
-    def scrub(self, message: str) -> str:
+    def redact(self, message: str) -> str:
         return message
 
     async def aclose(self) -> None:
@@ -129,14 +129,14 @@ async def measured(times: int = _TIMES) -> dict[str, float]:
         replies.append(message)
 
     async def opened() -> None:
-        await service.open(RESPONSES, ANONYMOUS, dict(_BODY), strict=False)
+        await service.accept(RESPONSES, ANONYMOUS, dict(_BODY), strict=False)
 
     async def opened_chat() -> None:
-        await service.open(CHAT, ANONYMOUS, dict(_CHAT_BODY), strict=False)
+        await service.accept(CHAT, ANONYMOUS, dict(_CHAT_BODY), strict=False)
 
     async def answered() -> None:
-        reply = await service.open(RESPONSES, ANONYMOUS, dict(_BODY), strict=False)
-        orjson.dumps(await reply.result())
+        reply = await service.accept(RESPONSES, ANONYMOUS, dict(_BODY), strict=False)
+        orjson.dumps(await reply.produce_reply())
 
     async def served() -> None:
         replies.clear()

@@ -17,7 +17,7 @@ from sse_starlette import EventSourceResponse
 from starlette.types import Message
 
 from gateway.http.guard import Drain
-from gateway.replies.event_stream import EventStream
+from gateway.replies.event_stream import EventStreamReply
 
 _FRAME = b'event: response.output_text.delta\ndata: {"type":"response.output_text.delta","delta":" word"}\n\n'
 _SCOPE = {"type": "http", "method": "POST", "asgi": {"spec_version": "2.4"}}
@@ -54,7 +54,7 @@ Make: TypeAlias = Callable[[Frames], Any]
 
 MAKES: dict[str, Make] = {
     "EventSourceResponse": lambda wire: EventSourceResponse(wire.frames(), sep="\n"),
-    "EventStream": lambda wire: EventStream(wire, Drain(), keepalive_s=15.0, headers={}),
+    "EventStream": lambda wire: EventStreamReply(wire, Drain(), keepalive_s=15.0, headers={}),
 }
 
 

@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from clients.http import Frame, Json
+from clients.http import Json, JsonFrame
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ask:
+class GatewayRequest:
     """One request. None is left to the model's configuration."""
 
     messages: Sequence[Json]
@@ -27,11 +27,11 @@ class Ask:
     """`auto`, `none`, `required` or `{name}`."""
     response_format: Json | None = None
     """In chat's shape."""
-    more: Mapping[str, Any] = field(default_factory=dict)
+    extra_fields: Mapping[str, Any] = field(default_factory=dict)
     """Further fields of the request, as they are."""
 
 
-class Reader(Protocol):
+class ReplyReader(Protocol):
     """The frames of one stream."""
 
     @property
@@ -39,7 +39,7 @@ class Reader(Protocol):
         """The whole reply in the shape of `/generate`, once the stream has ended well."""
         ...
 
-    def feed(self, frame: Frame) -> list[Json]:
+    def feed(self, frame: JsonFrame) -> list[Json]:
         """Take a frame; the pieces in it: `{"thinking"}`, `{"response"}`, `{"tool_call"}`. Raises GatewayError."""
         ...
 
@@ -49,14 +49,14 @@ class Api(Protocol):
 
     @property
     def path(self) -> str: ...
-    def body(self, ask: Ask, *, stream: bool) -> Json: ...
-    def reply(self, answer: Json) -> Json:
+    def build_body(self, request: GatewayRequest, *, stream: bool) -> Json: ...
+    def parse_reply(self, answer: Json) -> Json:
         """An answer in the shape of `/generate`. Raises GatewayError."""
         ...
 
-    def reader(self) -> Reader: ...
+    def create_reader(self) -> ReplyReader: ...
 
 
-def given(fields: Mapping[str, Any]) -> Json:
+def drop_none(fields: Mapping[str, Any]) -> Json:
     """The fields that say something."""
     return {name: value for name, value in fields.items() if value is not None}

@@ -1,7 +1,7 @@
 """`POST /generate`, the contract that the others are read in."""
 
-from clients.contract import Ask, Reader, given
-from clients.http import Frame, Json, failure_of
+from clients.contract import GatewayRequest, ReplyReader, drop_none
+from clients.http import Json, JsonFrame, gateway_error_of
 
 
 class GenerateApi:
@@ -9,39 +9,39 @@ class GenerateApi:
 
     path = "/generate"
 
-    def body(self, ask: Ask, *, stream: bool) -> Json:
-        body = given(
+    def build_body(self, request: GatewayRequest, *, stream: bool) -> Json:
+        body = drop_none(
             {
-                "messages": list(ask.messages),
-                "model": ask.model,
-                "temperature": ask.temperature,
-                "stop": list(ask.stop) if ask.stop else None,
-                "two_pass": ask.two_pass,
-                "think_tag": ask.think_tag,
-                "tool_parser": ask.tool_parser,
-                "max_thinking_tokens": ask.max_thinking_tokens,
-                "max_response_tokens": ask.max_response_tokens,
-                "tools": list(ask.tools) or None,
-                "tool_choice": ask.tool_choice,
-                "response_format": ask.response_format,
+                "messages": list(request.messages),
+                "model": request.model,
+                "temperature": request.temperature,
+                "stop": list(request.stop) if request.stop else None,
+                "two_pass": request.two_pass,
+                "think_tag": request.think_tag,
+                "tool_parser": request.tool_parser,
+                "max_thinking_tokens": request.max_thinking_tokens,
+                "max_response_tokens": request.max_response_tokens,
+                "tools": list(request.tools) or None,
+                "tool_choice": request.tool_choice,
+                "response_format": request.response_format,
             }
         )
-        return {**body, "stream": stream, **ask.more}
+        return {**body, "stream": stream, **request.extra_fields}
 
-    def reply(self, answer: Json) -> Json:
+    def parse_reply(self, answer: Json) -> Json:
         return answer
 
-    def reader(self) -> Reader:
-        return _Frames()
+    def create_reader(self) -> ReplyReader:
+        return _GenerateReader()
 
 
-class _Frames:
+class _GenerateReader:
     def __init__(self) -> None:
         self.reply: Json | None = None
 
-    def feed(self, frame: Frame) -> list[Json]:
+    def feed(self, frame: JsonFrame) -> list[Json]:
         if frame.event == "error":
-            raise failure_of(frame.payload.get("error") or {})
+            raise gateway_error_of(frame.payload.get("error") or {})
         if frame.event == "done":
             self.reply = frame.payload
             return []

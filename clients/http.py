@@ -14,9 +14,9 @@ import httpx
 
 Json: TypeAlias = dict[str, Any]
 
-_RETRYABLE = frozenset({408, 409, 429})
+_RETRYABLE_STATUSES = frozenset({408, 409, 429})
 _FIRST_WAIT_S = 0.5
-_LONGEST_WAIT_S = 30.0
+_MAX_WAIT_S = 30.0
 
 
 class GatewayError(Exception):
@@ -30,7 +30,7 @@ class GatewayError(Exception):
         self.param = param
 
 
-class Frame(NamedTuple):
+class JsonFrame(NamedTuple):
     """One server-sent event: its name, if it has one, and its data as JSON."""
 
     event: str | None
@@ -41,16 +41,16 @@ class FrameReader:
     """Bytes in, whole frames out. The gateway ends lines with LF; text may hold any other line break there is."""
 
     def __init__(self) -> None:
-        self._held = b""
+        self._buffer = b""
 
-    def feed(self, read: bytes) -> list[Frame]:
+    def feed(self, read: bytes) -> list[JsonFrame]:
         """Take what was read; comments and `[DONE]` are no frames."""
-        *blocks, self._held = (self._held + read).split(b"\n\n")
-        return [frame for block in blocks if (frame := _frame(block)) is not None]
+        *blocks, self._buffer = (self._buffer + read).split(b"\n\n")
+        return [frame for block in blocks if (frame := _parse_frame(block)) is not None]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Gateway:
+class GatewayClient:
     """Where requests go, and how long and how often they are tried."""
 
     base_url: str
@@ -62,47 +62,47 @@ class Gateway:
     def post(self, path: str, body: Json) -> Json:
         """The answer to a request. Raises GatewayError."""
         with self._client() as client:
-            for wait_s in self._tries():
+            for wait_s in self._retry_waits():
                 try:
-                    reply = client.post(path, content=_dumped(body))
+                    reply = client.post(path, content=_encode_json(body))
                 except httpx.TransportError as error:
-                    failure = _unreachable(error)
+                    failure = _transport_failure(error)
                 else:
                     if reply.is_success:
-                        return _parsed(reply.content)
-                    failure = _refusal(reply)
-                    wait_s = _asked_wait_s(reply, wait_s)
-                _give_up_or_go_on(failure, wait_s)
+                        return _parse_json(reply.content)
+                    failure = _error_of_reply(reply)
+                    wait_s = _next_wait_s(reply, wait_s)
+                _raise_if_last_try(failure, wait_s)
                 time.sleep(wait_s or 0)
         raise AssertionError("the last try returns or raises")
 
     async def apost(self, path: str, body: Json) -> Json:
         """The answer to a request. Raises GatewayError."""
         async with self._async_client() as client:
-            for wait_s in self._tries():
+            for wait_s in self._retry_waits():
                 try:
-                    reply = await client.post(path, content=_dumped(body))
+                    reply = await client.post(path, content=_encode_json(body))
                 except httpx.TransportError as error:
-                    failure = _unreachable(error)
+                    failure = _transport_failure(error)
                 else:
                     if reply.is_success:
-                        return _parsed(reply.content)
-                    failure = _refusal(reply)
-                    wait_s = _asked_wait_s(reply, wait_s)
-                _give_up_or_go_on(failure, wait_s)
+                        return _parse_json(reply.content)
+                    failure = _error_of_reply(reply)
+                    wait_s = _next_wait_s(reply, wait_s)
+                _raise_if_last_try(failure, wait_s)
                 await asyncio.sleep(wait_s or 0)
         raise AssertionError("the last try returns or raises")
 
-    def stream(self, path: str, body: Json) -> Generator[Frame, None, None]:
+    def stream(self, path: str, body: Json) -> Generator[JsonFrame, None, None]:
         """The frames of a streamed answer; closing it hangs up. Asked again only before the first of them.
 
         Raises GatewayError.
         """
         with self._client() as client:
-            for wait_s in self._tries():
+            for wait_s in self._retry_waits():
                 begun = False
                 try:
-                    with client.stream("POST", path, content=_dumped(body)) as reply:
+                    with client.stream("POST", path, content=_encode_json(body)) as reply:
                         if reply.is_success:
                             reader = FrameReader()
                             for read in reply.iter_bytes():
@@ -111,72 +111,72 @@ class Gateway:
                                     yield frame
                             return
                         reply.read()
-                        failure = _refusal(reply)
-                        wait_s = _asked_wait_s(reply, wait_s)
+                        failure = _error_of_reply(reply)
+                        wait_s = _next_wait_s(reply, wait_s)
                 except httpx.TransportError as error:
-                    failure = _unreachable(error)
+                    failure = _transport_failure(error)
                     wait_s = None if begun else wait_s
-                _give_up_or_go_on(failure, wait_s)
+                _raise_if_last_try(failure, wait_s)
                 time.sleep(wait_s or 0)
 
-    async def astream(self, path: str, body: Json) -> AsyncGenerator[Frame, None]:
+    async def astream(self, path: str, body: Json) -> AsyncGenerator[JsonFrame, None]:
         """The frames of a streamed answer; closing it hangs up. Asked again only before the first of them.
 
         Raises GatewayError.
         """
         async with self._async_client() as client:
-            for wait_s in self._tries():
+            for wait_s in self._retry_waits():
                 begun = False
                 try:
-                    async with client.stream("POST", path, content=_dumped(body)) as reply:
+                    async with client.stream("POST", path, content=_encode_json(body)) as reply:
                         if reply.is_success:
                             reader = FrameReader()
-                            async with aclosing(_reads(reply)) as reads:
+                            async with aclosing(_iter_reads(reply)) as reads:
                                 async for read in reads:
                                     for frame in reader.feed(read):
                                         begun = True
                                         yield frame
                             return
                         await reply.aread()
-                        failure = _refusal(reply)
-                        wait_s = _asked_wait_s(reply, wait_s)
+                        failure = _error_of_reply(reply)
+                        wait_s = _next_wait_s(reply, wait_s)
                 except httpx.TransportError as error:
-                    failure = _unreachable(error)
+                    failure = _transport_failure(error)
                     wait_s = None if begun else wait_s
-                _give_up_or_go_on(failure, wait_s)
+                _raise_if_last_try(failure, wait_s)
                 await asyncio.sleep(wait_s or 0)
 
-    def _tries(self) -> Generator[float | None, None, None]:
+    def _retry_waits(self) -> Generator[float | None, None, None]:
         """For each try the seconds to wait after it, None after the last."""
-        yield from (min(_FIRST_WAIT_S * 2**number, _LONGEST_WAIT_S) for number in range(self.max_retries))
+        yield from (min(_FIRST_WAIT_S * 2**number, _MAX_WAIT_S) for number in range(self.max_retries))
         yield None
 
     def _client(self) -> httpx.Client:
-        return httpx.Client(**self._options())
+        return httpx.Client(**self._client_options())
 
     def _async_client(self) -> httpx.AsyncClient:
         # One for each request: kept connections belong to the event loop that opened them.
-        return httpx.AsyncClient(**self._options())
+        return httpx.AsyncClient(**self._client_options())
 
-    def _options(self) -> Json:
+    def _client_options(self) -> Json:
         headers = {"content-type": "application/json", **self.headers}
         if self.api_key:
             headers["authorization"] = f"Bearer {self.api_key}"
-        return {"base_url": self.base_url, "headers": headers, "timeout": self.timeout_s, "verify": _tls()}
+        return {"base_url": self.base_url, "headers": headers, "timeout": self.timeout_s, "verify": _tls_context()}
 
 
-def failure_of(error: Json, status: int | None = None) -> GatewayError:
+def gateway_error_of(error: Json, status: int | None = None) -> GatewayError:
     """An error object of the gateway's as what is raised."""
     message = str(error.get("message") or "the gateway did not say what went wrong")
     return GatewayError(message, status=status, code=error.get("code"), param=error.get("param"))
 
 
-async def _reads(reply: httpx.Response) -> AsyncGenerator[bytes, None]:
+async def _iter_reads(reply: httpx.Response) -> AsyncGenerator[bytes, None]:
     async for read in reply.aiter_bytes():
         yield read
 
 
-def _frame(block: bytes) -> Frame | None:
+def _parse_frame(block: bytes) -> JsonFrame | None:
     event: str | None = None
     payload: bytes | None = None
     for line in block.split(b"\n"):
@@ -187,10 +187,10 @@ def _frame(block: bytes) -> Frame | None:
             payload = value.strip()
     if payload is None or payload == b"[DONE]":
         return None
-    return Frame(event, _parsed(payload))
+    return JsonFrame(event, _parse_json(payload))
 
 
-def _parsed(content: bytes) -> Json:
+def _parse_json(content: bytes) -> Json:
     try:
         parsed = json.loads(content)
     except ValueError:
@@ -200,41 +200,41 @@ def _parsed(content: bytes) -> Json:
     return parsed
 
 
-def _dumped(body: Json) -> bytes:
+def _encode_json(body: Json) -> bytes:
     return json.dumps(body).encode()
 
 
-def _refusal(reply: httpx.Response) -> GatewayError:
+def _error_of_reply(reply: httpx.Response) -> GatewayError:
     try:
         error = reply.json()["error"]
         assert isinstance(error, dict)
     except (ValueError, KeyError, TypeError, AssertionError):
         error = {"message": f"the server answered with status {reply.status_code} and no reason"}
-    return failure_of(error, reply.status_code)
+    return gateway_error_of(error, reply.status_code)
 
 
-def _unreachable(error: httpx.TransportError) -> GatewayError:
+def _transport_failure(error: httpx.TransportError) -> GatewayError:
     if isinstance(error, httpx.TimeoutException):
         return GatewayError("the gateway did not answer in time", code="timeout")
     return GatewayError(f"the gateway cannot be reached: {error or type(error).__name__}", code="unreachable")
 
 
-def _asked_wait_s(reply: httpx.Response, wait_s: float | None) -> float | None:
+def _next_wait_s(reply: httpx.Response, wait_s: float | None) -> float | None:
     """How long to wait before the next try: what the gateway asks for, if it does; None where there is none."""
-    if wait_s is None or not (reply.status_code in _RETRYABLE or reply.status_code >= 500):
+    if wait_s is None or not (reply.status_code in _RETRYABLE_STATUSES or reply.status_code >= 500):
         return None
     try:
-        return min(max(float(reply.headers.get("retry-after", wait_s)), 0.0), _LONGEST_WAIT_S)
+        return min(max(float(reply.headers.get("retry-after", wait_s)), 0.0), _MAX_WAIT_S)
     except ValueError:
         return wait_s
 
 
-def _give_up_or_go_on(failure: GatewayError, wait_s: float | None) -> None:
+def _raise_if_last_try(failure: GatewayError, wait_s: float | None) -> None:
     if wait_s is None:
         raise failure
 
 
 @cache
-def _tls() -> ssl.SSLContext:
+def _tls_context() -> ssl.SSLContext:
     """One for all: making it takes longer than many a request."""
     return httpx.create_ssl_context()

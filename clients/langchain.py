@@ -17,10 +17,10 @@ from langchain_core.utils import secret_from_env
 from langchain_core.utils.function_calling import convert_to_openai_function
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
-from clients.contract import Api, Ask
+from clients.contract import Api, GatewayRequest
 from clients.generate_api import GenerateApi
-from clients.http import Gateway, GatewayError, Json
-from clients.messages import THINKING, answer, as_chat, metadata, usage
+from clients.http import GatewayClient, GatewayError, Json
+from clients.messages import THINKING_KEY, ai_message_of, chat_messages_of, response_metadata_of, usage_metadata_of
 from clients.parsing import parse_response
 from clients.responses_api import ResponsesApi
 
@@ -31,7 +31,7 @@ _Method: TypeAlias = Literal["function_calling", "json_schema", "json_mode"]
 
 _APIS: Mapping[str, Api] = {"generate": GenerateApi(), "responses": ResponsesApi()}
 
-_PER_CALL = frozenset(
+_CALL_FIELDS = frozenset(
     {
         *("model", "temperature", "two_pass", "think_tag", "tool_parser", "max_thinking_tokens", "max_response_tokens"),
         *("tools", "tool_choice", "response_format"),
@@ -39,7 +39,7 @@ _PER_CALL = frozenset(
 )
 """What may be given with one call or bound, beside the fields of the request that have no field here."""
 
-_DEFAULT_TAG: Literal["think", "thinking"] = "think"
+_DEFAULT_THINK_TAG: Literal["think", "thinking"] = "think"
 
 
 class ChatVllm(BaseChatModel):
@@ -75,7 +75,7 @@ class ChatVllm(BaseChatModel):
     """Stream also where the whole message is asked for."""
 
     @model_validator(mode="after")
-    def _refuse_what_the_api_cannot_say(self) -> Self:
+    def _refuse_unsupported_fields(self) -> Self:
         if self.api == "responses":
             for name in ("two_pass", "tool_parser"):
                 if getattr(self, name) is not None:
@@ -106,8 +106,12 @@ class ChatVllm(BaseChatModel):
     ) -> Runnable[LanguageModelInput, AIMessage]:
         """The model with tools to call. `tool_choice`: a tool's name, `auto`, `none`, or `any` to force some call."""
         strict = kwargs.pop("strict", None)
-        said = [_said(tool, strict) for tool in tools]
-        return self.bind(tools=said, tool_choice=_choice(tool_choice, [tool["name"] for tool in said]), **kwargs)
+        definitions = [_tool_definition(tool, strict) for tool in tools]
+        return self.bind(
+            tools=definitions,
+            tool_choice=_normalize_tool_choice(tool_choice, [tool["name"] for tool in definitions]),
+            **kwargs,
+        )
 
     def with_structured_output(
         self,
@@ -123,8 +127,8 @@ class ChatVllm(BaseChatModel):
             return super().with_structured_output(schema, include_raw=include_raw, strict=strict, **kwargs)
         if method not in ("json_schema", "json_mode"):
             raise ValueError(f"there is no method {method!r}: write function_calling, json_schema or json_mode")
-        asked = self.bind(
-            response_format=_response_format(schema, method, strict=strict),
+        bound = self.bind(
+            response_format=_build_response_format(schema, method, strict=strict),
             split_thinking=True,
             ls_structured_output_format={"kwargs": {"method": method}, "schema": schema},
             **kwargs,
@@ -132,10 +136,10 @@ class ChatVllm(BaseChatModel):
         is_model = isinstance(schema, type) and issubclass(schema, BaseModel)
         parser: Runnable[Any, Any] = PydanticOutputParser(pydantic_object=schema) if is_model else JsonOutputParser()
         if not include_raw:
-            return asked | parser
+            return bound | parser
         parsed = RunnablePassthrough.assign(parsed=itemgetter("raw") | parser, parsing_error=lambda _: None)
         unparsed = RunnablePassthrough.assign(parsed=lambda _: None)
-        return RunnableMap(raw=asked) | parsed.with_fallbacks([unparsed], exception_key="parsing_error")
+        return RunnableMap(raw=bound) | parsed.with_fallbacks([unparsed], exception_key="parsing_error")
 
     def _generate(
         self,
@@ -145,7 +149,7 @@ class ChatVllm(BaseChatModel):
         **kwargs: Any,
     ) -> ChatResult:
         call = _Call(self, messages, stop, kwargs, stream=False)
-        return call.result(call.gateway.post(call.api.path, call.body))
+        return call.build_result(call.gateway.post(call.api.path, call.body))
 
     async def _agenerate(
         self,
@@ -155,7 +159,7 @@ class ChatVllm(BaseChatModel):
         **kwargs: Any,
     ) -> ChatResult:
         call = _Call(self, messages, stop, kwargs, stream=False)
-        return call.result(await call.gateway.apost(call.api.path, call.body))
+        return call.build_result(await call.gateway.apost(call.api.path, call.body))
 
     def _stream(
         self,
@@ -168,11 +172,11 @@ class ChatVllm(BaseChatModel):
         with closing(call.gateway.stream(call.api.path, call.body)) as frames:
             for frame in frames:
                 for piece in call.reader.feed(frame):
-                    chunk = call.chunk(piece)
+                    chunk = call.build_chunk(piece)
                     if run_manager is not None:
                         run_manager.on_llm_new_token(chunk.text, chunk=chunk)
                     yield chunk
-        yield call.last()
+        yield call.build_last_chunk()
 
     async def _astream(
         self,
@@ -185,11 +189,11 @@ class ChatVllm(BaseChatModel):
         async with aclosing(call.gateway.astream(call.api.path, call.body)) as frames:
             async for frame in frames:
                 for piece in call.reader.feed(frame):
-                    chunk = call.chunk(piece)
+                    chunk = call.build_chunk(piece)
                     if run_manager is not None:
                         await run_manager.on_llm_new_token(chunk.text, chunk=chunk)
                     yield chunk
-        yield call.last()
+        yield call.build_last_chunk()
 
 
 class _Call:
@@ -198,19 +202,25 @@ class _Call:
     def __init__(
         self, model: ChatVllm, messages: Sequence[BaseMessage], stop: list[str] | None, kwargs: Json, *, stream: bool
     ) -> None:
-        fields = {name: getattr(model, name) for name in _PER_CALL if hasattr(model, name)}
+        fields = {name: getattr(model, name) for name in _CALL_FIELDS if hasattr(model, name)}
         given = {"max_response_tokens" if name == "max_tokens" else name: kwargs[name] for name in kwargs}
-        self._split = given.pop("split_thinking", model.split_thinking)
+        self._split_thinking = given.pop("split_thinking", model.split_thinking)
         given.pop("stream", None)
-        chosen = {**fields, **{name: given.pop(name) for name in _PER_CALL & given.keys()}}
-        self._tag = chosen["think_tag"] or _DEFAULT_TAG
-        self._is_open = False
+        chosen = {**fields, **{name: given.pop(name) for name in _CALL_FIELDS & given.keys()}}
+        self._think_tag = chosen["think_tag"] or _DEFAULT_THINK_TAG
+        self._is_thinking_open = False
         self.api = _APIS[model.api]
-        self.reader = self.api.reader()
-        self.body = self.api.body(
-            Ask(messages=as_chat(messages, self._tag), stop=stop or model.stop, more=given, **chosen), stream=stream
+        self.reader = self.api.create_reader()
+        self.body = self.api.build_body(
+            GatewayRequest(
+                messages=chat_messages_of(messages, self._think_tag),
+                stop=stop or model.stop,
+                extra_fields=given,
+                **chosen,
+            ),
+            stream=stream,
         )
-        self.gateway = Gateway(
+        self.gateway = GatewayClient(
             base_url=model.base_url.rstrip("/").removesuffix("/v1"),
             api_key=model.api_key.get_secret_value() if model.api_key else None,
             timeout_s=model.timeout,
@@ -218,53 +228,55 @@ class _Call:
             headers=model.headers,
         )
 
-    def result(self, reply: Json) -> ChatResult:
+    def build_result(self, reply: Json) -> ChatResult:
         """A whole reply."""
-        message = answer(self.api.reply(reply), self._tag, split_thinking=self._split)
+        message = ai_message_of(self.api.parse_reply(reply), self._think_tag, split_thinking=self._split_thinking)
         return ChatResult(generations=[ChatGeneration(message=message)])
 
-    def chunk(self, piece: Json) -> ChatGenerationChunk:
+    def build_chunk(self, piece: Json) -> ChatGenerationChunk:
         """A piece of a reply."""
         if (thought := piece.get("thinking")) is not None:
-            text = "" if self._split else thought if self._is_open else f"<{self._tag}>{thought}"
-            self._is_open = not self._split
-            return _chunk(AIMessageChunk(content=text, additional_kwargs={THINKING: thought}))
-        closing_tag = self._closing_tag()
-        if (said := piece.get("tool_call")) is not None:
-            part = tool_call_chunk(
-                name=said.get("name"), args=said["arguments"], id=said.get("id"), index=said["index"]
+            text = (
+                "" if self._split_thinking else thought if self._is_thinking_open else f"<{self._think_tag}>{thought}"
             )
-            return _chunk(AIMessageChunk(content=closing_tag, tool_call_chunks=[part]))
-        return _chunk(AIMessageChunk(content=closing_tag + piece.get("response", "")))
+            self._is_thinking_open = not self._split_thinking
+            return _generation_chunk(AIMessageChunk(content=text, additional_kwargs={THINKING_KEY: thought}))
+        closing_tag = self._close_thinking()
+        if (call := piece.get("tool_call")) is not None:
+            part = tool_call_chunk(
+                name=call.get("name"), args=call["arguments"], id=call.get("id"), index=call["index"]
+            )
+            return _generation_chunk(AIMessageChunk(content=closing_tag, tool_call_chunks=[part]))
+        return _generation_chunk(AIMessageChunk(content=closing_tag + piece.get("response", "")))
 
-    def last(self) -> ChatGenerationChunk:
+    def build_last_chunk(self) -> ChatGenerationChunk:
         """The end of a stream. Raises GatewayError where it has none."""
         reply = self.reader.reply
         if reply is None:
             raise GatewayError("the stream broke off before its end", code="stream_broken")
         message = AIMessageChunk(
-            content=self._closing_tag(),
-            response_metadata=metadata(reply),
-            usage_metadata=usage(reply),
+            content=self._close_thinking(),
+            response_metadata=response_metadata_of(reply),
+            usage_metadata=usage_metadata_of(reply),
             chunk_position="last",
         )
-        return _chunk(message)
+        return _generation_chunk(message)
 
-    def _closing_tag(self) -> str:
-        was_open, self._is_open = self._is_open, False
-        return f"</{self._tag}>" if was_open else ""
+    def _close_thinking(self) -> str:
+        was_open, self._is_thinking_open = self._is_thinking_open, False
+        return f"</{self._think_tag}>" if was_open else ""
 
 
-def _chunk(message: AIMessageChunk) -> ChatGenerationChunk:
+def _generation_chunk(message: AIMessageChunk) -> ChatGenerationChunk:
     return ChatGenerationChunk(message=message)
 
 
-def _said(tool: _Tool, strict: bool | None) -> Json:
+def _tool_definition(tool: _Tool, strict: bool | None) -> Json:
     function = convert_to_openai_function(tool, strict=strict)
     return {"parameters": {"type": "object", "properties": {}}, **function}
 
 
-def _choice(choice: str | bool | Json | None, names: Sequence[str]) -> str | Json | None:
+def _normalize_tool_choice(choice: str | bool | Json | None, names: Sequence[str]) -> str | Json | None:
     match choice:
         case None | False | "auto":
             return None if choice != "auto" else "auto"
@@ -277,7 +289,7 @@ def _choice(choice: str | bool | Json | None, names: Sequence[str]) -> str | Jso
         case {"type": "auto" | "none" as kind}:
             return str(kind)
         case {"type": "any"}:
-            return _choice("any", names)
+            return _normalize_tool_choice("any", names)
         case str(name):
             pass
         case _:
@@ -287,9 +299,9 @@ def _choice(choice: str | bool | Json | None, names: Sequence[str]) -> str | Jso
     return {"name": name}
 
 
-def _response_format(schema: Json | type, method: _Method, *, strict: bool | None) -> Json:
+def _build_response_format(schema: Json | type, method: _Method, *, strict: bool | None) -> Json:
     if method == "json_mode":
         return {"type": "json_object"}
     function = convert_to_openai_function(schema, strict=strict)
-    said = {"name": function["name"], "schema": function["parameters"]}
-    return {"type": "json_schema", "json_schema": said if strict is None else {**said, "strict": strict}}
+    json_schema = {"name": function["name"], "schema": function["parameters"]}
+    return {"type": "json_schema", "json_schema": json_schema if strict is None else {**json_schema, "strict": strict}}

@@ -11,86 +11,86 @@ from langchain_core.messages.tool import tool_call
 from clients.http import Json
 from clients.parsing import parse_response
 
-THINKING: Final = "thinking"
+THINKING_KEY: Final = "thinking"
 """The key of `additional_kwargs` that thinking is in."""
 
 
-def as_chat(messages: Sequence[BaseMessage], think_tag: str) -> list[Json]:
+def chat_messages_of(messages: Sequence[BaseMessage], think_tag: str) -> list[Json]:
     """Messages in chat's shape. Thinking is taken out of past answers and goes beside them, in `reasoning_content`."""
-    said: list[Json] = []
+    chat_messages: list[Json] = []
     for message in messages:
         if isinstance(message, AIMessage):
-            said.append(_answer(message, think_tag))
+            chat_messages.append(_assistant_message_of(message, think_tag))
         else:
-            said += convert_to_openai_messages([message])
-    return said
+            chat_messages += convert_to_openai_messages([message])
+    return chat_messages
 
 
-def raw_text(thinking: str, response: str, think_tag: str) -> str:
+def join_thinking(thinking: str, response: str, think_tag: str) -> str:
     """Thinking and answer in one text: the block, closed, and what follows it."""
     return f"<{think_tag}>{thinking}</{think_tag}>{response}" if thinking else response
 
 
-def answer(reply: Mapping[str, Any], think_tag: str, *, split_thinking: bool) -> AIMessage:
+def ai_message_of(reply: Mapping[str, Any], think_tag: str, *, split_thinking: bool) -> AIMessage:
     """A reply of `/generate` as a message."""
     thinking, response = reply["thinking"], reply["response"]
     return AIMessage(
-        content=response if split_thinking else raw_text(thinking, response, think_tag),
-        additional_kwargs={THINKING: thinking} if thinking else {},
+        content=response if split_thinking else join_thinking(thinking, response, think_tag),
+        additional_kwargs={THINKING_KEY: thinking} if thinking else {},
         tool_calls=[
             tool_call(name=call["name"], args=call["arguments"], id=call["id"]) for call in reply["tool_calls"]
         ],
-        response_metadata=metadata(reply),
-        usage_metadata=usage(reply),
+        response_metadata=response_metadata_of(reply),
+        usage_metadata=usage_metadata_of(reply),
     )
 
 
-def metadata(reply: Mapping[str, Any]) -> Json:
+def response_metadata_of(reply: Mapping[str, Any]) -> Json:
     """What is known of how a reply was made."""
     return {"model_name": reply["model"], "finish_reason": reply["finish_reason"]}
 
 
-def usage(reply: Mapping[str, Any]) -> UsageMetadata | None:
+def usage_metadata_of(reply: Mapping[str, Any]) -> UsageMetadata | None:
     """The counts of a reply; None where the upstream did not report both directions."""
     counts = reply["usage"]
     if counts is None or counts["total_tokens"] is None:
         return None
-    told = UsageMetadata(
+    metadata_counts = UsageMetadata(
         input_tokens=counts["prompt_tokens"],
         output_tokens=counts["total_tokens"] - counts["prompt_tokens"],
         total_tokens=counts["total_tokens"],
     )
     if counts["cached_tokens"] is not None:
-        told["input_token_details"] = {"cache_read": counts["cached_tokens"]}
+        metadata_counts["input_token_details"] = {"cache_read": counts["cached_tokens"]}
     if counts["thinking_tokens"] is not None:
-        told["output_token_details"] = {"reasoning": counts["thinking_tokens"]}
-    return told
+        metadata_counts["output_token_details"] = {"reasoning": counts["thinking_tokens"]}
+    return metadata_counts
 
 
-def _answer(message: AIMessage, think_tag: str) -> Json:
-    text, thinking = str(message.text), message.additional_kwargs.get(THINKING) or ""
+def _assistant_message_of(message: AIMessage, think_tag: str) -> Json:
+    text, thinking = str(message.text), message.additional_kwargs.get(THINKING_KEY) or ""
     if thinking:
         # What was streamed may be cut off in the middle of its thoughts.
-        text = text.removeprefix(raw_text(thinking, "", think_tag)).removeprefix(f"<{think_tag}>{thinking}")
+        text = text.removeprefix(join_thinking(thinking, "", think_tag)).removeprefix(f"<{think_tag}>{thinking}")
     elif text.lstrip().startswith("<think"):
         parsed = parse_response(text, "think_tags", think_tag)
         text, thinking = parsed["response"], parsed["thinking"]
-    said: Json = {"role": "assistant", "content": text}
+    chat_message: Json = {"role": "assistant", "content": text}
     if thinking:
-        said["reasoning_content"] = thinking
+        chat_message["reasoning_content"] = thinking
     if message.name:
-        said["name"] = message.name
-    if calls := list(_calls(message)):
-        said["tool_calls"] = calls
-    return said
+        chat_message["name"] = message.name
+    if calls := list(_tool_calls_of(message)):
+        chat_message["tool_calls"] = calls
+    return chat_message
 
 
-def _calls(message: AIMessage) -> Iterator[Json]:
+def _tool_calls_of(message: AIMessage) -> Iterator[Json]:
     for call in message.tool_calls:
-        yield _call(call["id"], call["name"], json.dumps(call["args"], ensure_ascii=False))
+        yield _build_tool_call(call["id"], call["name"], json.dumps(call["args"], ensure_ascii=False))
     for broken in message.invalid_tool_calls:
-        yield _call(broken["id"], broken["name"], broken["args"] or "")
+        yield _build_tool_call(broken["id"], broken["name"], broken["args"] or "")
 
 
-def _call(call_id: str | None, name: str | None, arguments: str) -> Json:
+def _build_tool_call(call_id: str | None, name: str | None, arguments: str) -> Json:
     return {"id": call_id or "", "type": "function", "function": {"name": name or "", "arguments": arguments}}

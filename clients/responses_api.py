@@ -4,12 +4,12 @@ import json
 from collections.abc import Iterator
 from typing import Any, Final
 
-from clients.contract import Ask, Reader, given
-from clients.http import Frame, GatewayError, Json, failure_of
+from clients.contract import GatewayRequest, ReplyReader, drop_none
+from clients.http import GatewayError, Json, JsonFrame, gateway_error_of
 
-_TEXTS: Final = {"output_text": "text", "refusal": "refusal"}
+_TEXT_KEYS: Final = {"output_text": "text", "refusal": "refusal"}
 
-_PIECES: Final = {
+_DELTA_KEYS: Final = {
     "response.output_text.delta": "response",
     "response.refusal.delta": "response",
     "response.reasoning_text.delta": "thinking",
@@ -22,46 +22,50 @@ class ResponsesApi:
 
     path = "/v1/responses"
 
-    def body(self, ask: Ask, *, stream: bool) -> Json:
-        tools = [{"type": "function", "strict": False, **tool} for tool in ask.tools]
-        choice = {"type": "function", **ask.tool_choice} if isinstance(ask.tool_choice, dict) else ask.tool_choice
-        thinking, answer = ask.max_thinking_tokens, ask.max_response_tokens
-        body = given(
+    def build_body(self, request: GatewayRequest, *, stream: bool) -> Json:
+        tools = [{"type": "function", "strict": False, **tool} for tool in request.tools]
+        choice = (
+            {"type": "function", **request.tool_choice}
+            if isinstance(request.tool_choice, dict)
+            else request.tool_choice
+        )
+        thinking, answer = request.max_thinking_tokens, request.max_response_tokens
+        body = drop_none(
             {
-                "input": [item for message in ask.messages for item in _items(message)],
-                "model": ask.model,
-                "temperature": ask.temperature,
-                "stop": list(ask.stop) if ask.stop else None,
+                "input": [item for message in request.messages for item in _items_of(message)],
+                "model": request.model,
+                "temperature": request.temperature,
+                "stop": list(request.stop) if request.stop else None,
                 "reasoning": {"max_tokens": thinking} if thinking else None,
                 "thinking": False if thinking == 0 else None,
                 # This API has one limit for both.
                 "max_output_tokens": None if answer is None else answer + (thinking or 0),
                 "tools": tools or None,
                 "tool_choice": choice,
-                "text": {"format": _text_format(ask.response_format)} if ask.response_format else None,
+                "text": {"format": _text_format(request.response_format)} if request.response_format else None,
             }
         )
-        return {**body, "store": False, "stream": stream, **ask.more}
+        return {**body, "store": False, "stream": stream, **request.extra_fields}
 
-    def reply(self, answer: Json) -> Json:
+    def parse_reply(self, answer: Json) -> Json:
         if answer.get("status") == "failed":
-            raise failure_of(answer.get("error") or {})
-        return _reply(answer)
+            raise gateway_error_of(answer.get("error") or {})
+        return _parse_response(answer)
 
-    def reader(self) -> Reader:
-        return _Events()
+    def create_reader(self) -> ReplyReader:
+        return _ResponsesReader()
 
 
-class _Events:
+class _ResponsesReader:
     def __init__(self) -> None:
         self.reply: Json | None = None
         self._calls: dict[int, int] = {}
         """Output index -> how manieth call it is."""
 
-    def feed(self, frame: Frame) -> list[Json]:
+    def feed(self, frame: JsonFrame) -> list[Json]:
         event = frame.payload
         kind = event.get("type", "")
-        if (noun := _PIECES.get(kind)) is not None:
+        if (noun := _DELTA_KEYS.get(kind)) is not None:
             return [{noun: event["delta"]}]
         match kind:
             case "response.output_item.added" if event["item"]["type"] == "function_call":
@@ -73,15 +77,15 @@ class _Events:
                 number = self._calls[event["output_index"]]
                 return [{"tool_call": {"index": number, "arguments": event["delta"]}}]
             case "response.completed" | "response.incomplete":
-                self.reply = _reply(event["response"])
+                self.reply = _parse_response(event["response"])
             case "response.failed":
-                raise failure_of(event["response"].get("error") or {})
+                raise gateway_error_of(event["response"].get("error") or {})
             case "error":
-                raise failure_of(event)
+                raise gateway_error_of(event)
         return []
 
 
-def _reply(response: Json) -> Json:
+def _parse_response(response: Json) -> Json:
     thinking: list[str] = []
     texts: list[str] = []
     calls: list[Json] = []
@@ -93,10 +97,10 @@ def _reply(response: Json) -> Json:
                 parts = [*(item.get("summary") or ()), *(item.get("content") or ())]
                 thinking += [part.get("text") or "" for part in parts]
             case "message":
-                texts += [part[_TEXTS[part["type"]]] for part in item["content"] if part["type"] in _TEXTS]
+                texts += [part[_TEXT_KEYS[part["type"]]] for part in item["content"] if part["type"] in _TEXT_KEYS]
             case "function_call":
                 before = "".join(texts) if before is None else before
-                calls += _call(item, cut=reason is not None)
+                calls += _parse_call(item, cut=reason is not None)
     return {
         "thinking": "".join(thinking),
         "response": "".join(texts),
@@ -104,11 +108,11 @@ def _reply(response: Json) -> Json:
         "pre_tool_text": (before or "") if calls else "",
         "finish_reason": _finish_reason(reason, calls),
         "model": response.get("model"),
-        "usage": _usage(response.get("usage")),
+        "usage": _parse_usage(response.get("usage")),
     }
 
 
-def _call(item: Json, *, cut: bool) -> Iterator[Json]:
+def _parse_call(item: Json, *, cut: bool) -> Iterator[Json]:
     try:
         arguments: Any = json.loads(item["arguments"] or ("null" if cut else "{}"))
     except ValueError:
@@ -116,8 +120,8 @@ def _call(item: Json, *, cut: bool) -> Iterator[Json]:
     if isinstance(arguments, dict):
         yield {"id": item["call_id"], "name": item["name"], "arguments": arguments}
     elif not cut:
-        told = f"the model called '{item['name']}' with arguments that are no JSON object"
-        raise GatewayError(told, code="tool_call_parse_error")
+        message = f"the model called '{item['name']}' with arguments that are no JSON object"
+        raise GatewayError(message, code="tool_call_parse_error")
 
 
 def _finish_reason(incomplete: str | None, calls: list[Json]) -> str:
@@ -126,7 +130,7 @@ def _finish_reason(incomplete: str | None, calls: list[Json]) -> str:
     return "tool_calls" if calls else "stop"
 
 
-def _usage(usage: Json | None) -> Json | None:
+def _parse_usage(usage: Json | None) -> Json | None:
     if usage is None:
         return None
     thinking = (usage.get("output_tokens_details") or {}).get("reasoning_tokens")
@@ -145,30 +149,30 @@ def _text_format(response_format: Json) -> Json:
     return {"type": "json_schema", **response_format["json_schema"]}
 
 
-def _items(message: Json) -> Iterator[Json]:
+def _items_of(message: Json) -> Iterator[Json]:
     """One message of chat's as items."""
     content = message.get("content") or ""
     match message["role"]:
         case "tool":
-            yield {"type": "function_call_output", "call_id": message["tool_call_id"], "output": _content(content)}
+            yield {"type": "function_call_output", "call_id": message["tool_call_id"], "output": _content_of(content)}
         case "assistant":
             if thinking := message.get("reasoning_content"):
-                said = [{"type": "reasoning_text", "text": thinking}]
-                yield {"type": "reasoning", "summary": [], "content": said}
+                content_parts = [{"type": "reasoning_text", "text": thinking}]
+                yield {"type": "reasoning", "summary": [], "content": content_parts}
             calls = message.get("tool_calls") or ()
             if content or not calls:
                 yield {"type": "message", "role": "assistant", "content": content}
             for call in calls:
                 yield {"type": "function_call", "call_id": call["id"], **call["function"]}
         case role:
-            yield {"type": "message", "role": role, "content": _content(content)}
+            yield {"type": "message", "role": role, "content": _content_of(content)}
 
 
-def _content(content: str | list[Json]) -> str | list[Json]:
-    return content if isinstance(content, str) else [_part(part) for part in content]
+def _content_of(content: str | list[Json]) -> str | list[Json]:
+    return content if isinstance(content, str) else [_part_of(part) for part in content]
 
 
-def _part(part: Json) -> Json:
+def _part_of(part: Json) -> Json:
     match part["type"]:
         case "text":
             return {"type": "input_text", "text": part["text"]}

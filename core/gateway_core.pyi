@@ -1,40 +1,40 @@
 from asyncio import Transport
 from collections.abc import Callable
 
-from dataplane.read_waiter import Arrival
-from dataplane.source import Passage
-from translation.chat.relay_template import Passing
-from translation.responses.delta_template import Retelling
+from dataplane.read_waiter import ReadWaiter
+from dataplane.source import FastPath
+from translation.chat.relay_template import RelayTemplate
+from translation.responses.delta_template import DeltaTemplate
 
 VERSION: int
 
 class Receiver:
-    passage: Passage | None
-    waiter: Arrival | None
-    passed_at: float
+    fast_path: FastPath | None
+    waiter: ReadWaiter | None
+    forwarded_at: float
     reads: int
     is_coalesced: bool
     between_chunks: bool
-    more_is_here: bool
+    has_more: bool
 
-    def received(self, data: bytes) -> None: ...
-    def flows(self) -> None: ...
+    def process_read(self, data: bytes) -> None: ...
+    def on_steady_flow(self) -> None: ...
     def data_received(self, data: bytes) -> None: ...
-    def note_passed(self) -> None: ...
+    def note_forwarded(self) -> None: ...
     def on_chunk_header(self) -> None: ...
     def on_chunk_complete(self) -> None: ...
 
-class Outlet:
+class ChunkWriter:
     ready: bool
     write_chunk: Callable[[bytes], None]
     sent_at: float
     transport: Transport
     socket: int
 
-class Retold:
-    def __init__(self, retelling: Retelling, client: Outlet) -> None: ...
-    def pass_chunks(self, data: bytes, /) -> int: ...
+class TemplateFastPath:
+    def __init__(self, template: DeltaTemplate, client: ChunkWriter) -> None: ...
+    def forward_chunks(self, data: bytes, /) -> int: ...
 
-class Passed:
-    def __init__(self, passing: Passing, client: Outlet) -> None: ...
-    def pass_chunks(self, data: bytes, /) -> int: ...
+class RelayFastPath:
+    def __init__(self, template: RelayTemplate, client: ChunkWriter) -> None: ...
+    def forward_chunks(self, data: bytes, /) -> int: ...

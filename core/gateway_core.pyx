@@ -12,7 +12,7 @@ from time import monotonic
 
 from orjson import dumps, loads
 
-VERSION = 8  # another one with any change of what is promised here: see dataplane/core.py
+VERSION = 9  # another one with any change of what is promised here: see dataplane/core.py
 
 cdef enum:
     _MOST_DIGITS = 7  # of a chunk's size: no read has 256 MiB
@@ -95,55 +95,55 @@ cdef bint may_be_string(const char *data, Span *text) noexcept nogil:
 
 
 cdef class Receiver:
-    """Gives what comes to a passage for as long as there is one that takes it, then to `received`."""
+    """Gives what comes to a fast_path for as long as there is one that takes it, then to `process_read`."""
 
-    cdef public object passage, waiter
-    cdef public bint between_chunks, more_is_here, is_coalesced
-    cdef public double passed_at
+    cdef public object fast_path, waiter
+    cdef public bint between_chunks, has_more, is_coalesced
+    cdef public double forwarded_at
     cdef public int reads
 
     def __init__(self):
-        self.passed_at = -INFINITY
+        self.forwarded_at = -INFINITY
 
     def data_received(self, bytes data not None):
-        """A long read is given to `received` in two parts: behind the first of its chunks there may be a passage."""
+        """A long read is given to `process_read` in two parts: behind the first of its chunks there may be a fast_path."""
         cdef Py_ssize_t passed = self.pass_on(data), length = PyBytes_GET_SIZE(data), begun
         if passed == length:
             return
         begun = self.first_chunks(data, passed)
         if begun:
-            self.more_is_here = True
+            self.has_more = True
             try:
-                self.received(data[passed:begun])
+                self.process_read(data[passed:begun])
             finally:
-                self.more_is_here = False
+                self.has_more = False
             data = data[begun:]
             passed = self.pass_on(data)
             if passed == PyBytes_GET_SIZE(data):
                 return
-        self.received(data[passed:] if passed else data)
+        self.process_read(data[passed:] if passed else data)
 
     cdef Py_ssize_t pass_on(self, bytes data) except -1:
         cdef Py_ssize_t passed = 0
-        passage = self.passage  # held, whatever becomes of it meanwhile
-        if passage is None:
+        fast_path = self.fast_path  # held, whatever becomes of it meanwhile
+        if fast_path is None:
             return 0
         if self.waiter is not None and not self.waiter.done:
-            if isinstance(passage, _Frames):
-                passed = (<_Frames>passage).pass_chunks(data)
+            if isinstance(fast_path, _Frames):
+                passed = (<_Frames>fast_path).forward_chunks(data)
                 if passed == PyBytes_GET_SIZE(data):
-                    self.note_passed_at((<_Frames>passage).passed_at)
+                    self.note_forwarded_at((<_Frames>fast_path).forwarded_at)
                     return passed
             else:
-                passed = passage.pass_chunks(data)
+                passed = fast_path.forward_chunks(data)
                 if passed == PyBytes_GET_SIZE(data):
-                    self.note_passed()
+                    self.note_forwarded()
                     return passed
-        self.passage = None
+        self.fast_path = None
         return passed
 
     cdef Py_ssize_t first_chunks(self, bytes data, Py_ssize_t at):
-        """Where they end, if there is so much more that it pays; else 0. Wherever it is, `received` may be told."""
+        """Where they end, if there is so much more that it pays; else 0. Wherever it is, `process_read` may be told."""
         cdef Py_ssize_t length = PyBytes_GET_SIZE(data)
         cdef const char *start = PyBytes_AS_STRING(data)
         cdef Span body
@@ -160,16 +160,16 @@ cdef class Receiver:
                 return 0
         return at if at < length else 0
 
-    cpdef note_passed(self):
-        self.note_passed_at(monotonic())
+    cpdef note_forwarded(self):
+        self.note_forwarded_at(monotonic())
 
-    cdef int note_passed_at(self, double now) except -1:
-        self.passed_at = now
+    cdef int note_forwarded_at(self, double now) except -1:
+        self.forwarded_at = now
         if not self.is_coalesced:
             self.reads += 1
             if self.reads == _READS:
                 self.reads = 0
-                self.flows()
+                self.on_steady_flow()
         return 0
 
     def on_chunk_header(self):
@@ -179,8 +179,8 @@ cdef class Receiver:
         self.between_chunks = True
 
 
-cdef class Outlet:
-    """What a passage needs of who is written to."""
+cdef class ChunkWriter:
+    """What a fast_path needs of who is written to."""
 
     cdef public bint ready
     cdef public object write_chunk, transport
@@ -207,16 +207,16 @@ cdef class Outlet:
 cdef class _Frames:
     """What comes begins with whole chunks, each a frame of one run."""
 
-    cdef Outlet client
+    cdef ChunkWriter client
     cdef bytes head, tail
     cdef Span *strings  # of the last read, without their quotes
     cdef Py_ssize_t room, count
-    cdef double passed_at
+    cdef double forwarded_at
 
     def __dealloc__(self):
         PyMem_Free(self.strings)
 
-    cpdef Py_ssize_t pass_chunks(self, bytes data) except -1:
+    cpdef Py_ssize_t forward_chunks(self, bytes data) except -1:
         """How many bytes were passed on."""
         if data is None or not self.client.ready or not self.find(data):
             return 0
@@ -224,7 +224,7 @@ cdef class _Frames:
         if not self.count:
             return 0
         self.client.send_chunk(made)
-        self.client.sent_at = self.passed_at = monotonic()
+        self.client.sent_at = self.forwarded_at = monotonic()
         return self.strings[self.count - 1].chunk_end
 
     cdef bytes made_of(self, bytes data):
@@ -266,19 +266,19 @@ cdef class _Frames:
         return 0
 
 
-cdef class Retold(_Frames):
+cdef class TemplateFastPath(_Frames):
     """From deltas of an upstream to deltas of ours."""
 
     cdef object encoder, append
     cdef bytes before, between, after  # of an event: up to its number, from there to its text, and behind
 
-    def __init__(self, retelling, Outlet client not None):
+    def __init__(self, template, ChunkWriter client not None):
         self.client = client
-        self.encoder = retelling.encoder
-        self.append = retelling.append
-        self.head, self.tail = retelling.run.frame_head, retelling.run.frame_tail
+        self.encoder = template.encoder
+        self.append = template.append
+        self.head, self.tail = template.run.frame_head, template.run.frame_tail
         # JSON has no bare zeros, so they may stand for what is no place of a number or a text.
-        before, rest = retelling.template.replace(b"%%", b"\0").split(b"%d")
+        before, rest = template.frame_format.replace(b"%%", b"\0").split(b"%d")
         between, after = rest.split(b"%b")
         self.before, self.between, self.after = (part.replace(b"\0", b"%") for part in (before, between, after))
 
@@ -343,15 +343,15 @@ cdef class Retold(_Frames):
         return made
 
 
-cdef class Passed(_Frames):
+cdef class RelayFastPath(_Frames):
     """As they came, but for names."""
 
     cdef object renamed
 
-    def __init__(self, passing, Outlet client not None):
+    def __init__(self, template, ChunkWriter client not None):
         self.client = client
-        self.head, self.tail = passing.run.frame_head, passing.run.frame_tail
-        self.renamed = passing.renamed if passing.renaming else None
+        self.head, self.tail = template.run.frame_head, template.run.frame_tail
+        self.renamed = template.rename_frames if template.renames else None
 
     cdef bytes made_of(self, bytes data):
         cdef Py_ssize_t i, end

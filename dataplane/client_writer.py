@@ -8,7 +8,7 @@ from dataplane.core import CORE
 
 if TYPE_CHECKING or CORE is None:
 
-    class Outlet:
+    class ChunkWriter:
         """The receiving end of a body in chunks."""
 
         __slots__ = ("ready", "sent_at", "socket", "transport", "write_chunk")
@@ -24,6 +24,6 @@ if TYPE_CHECKING or CORE is None:
         """When the last piece was sent, on the monotonic clock."""
 
 else:
-    Outlet = CORE.Outlet
+    ChunkWriter = CORE.ChunkWriter
 
-__all__ = ["Outlet"]
+__all__ = ["ChunkWriter"]

@@ -10,8 +10,8 @@ from typing import NamedTuple, cast
 import httptools
 import httpx
 
-from dataplane.coalescing import Coalescing
-from dataplane.read_waiter import Arrival
+from dataplane.coalescing import ReadCoalescer
+from dataplane.read_waiter import ReadWaiter
 from dataplane.receiver import Receiver
 from dataplane.source import Sink
 
@@ -67,10 +67,10 @@ class Connection(Receiver, asyncio.Protocol):  # the compiled one is no Protocol
         "whole",
     )
 
-    def __init__(self, coalescing: Coalescing) -> None:
+    def __init__(self, coalescing: ReadCoalescer) -> None:
         super().__init__()
         self._coalescing = coalescing
-        self._before_asking = coalescing.before_asking()
+        self._before_asking = coalescing.next_stagger()
         self._socket = -1
         self.idle_since = 0.0
         self.closed = False
@@ -103,7 +103,7 @@ class Connection(Receiver, asyncio.Protocol):  # the compiled one is no Protocol
         self._failure: Exception | None = None
         self.between_chunks = False
         self._may_pass_chunks = False
-        self.passed_at = -inf
+        self.forwarded_at = -inf
         self.reads = -self._before_asking
 
     async def send(self, request: bytes, read_timeout: float | None) -> None:
@@ -119,7 +119,7 @@ class Connection(Receiver, asyncio.Protocol):  # the compiled one is no Protocol
         while not self._head_whole:
             if self._failure is not None:
                 raise self._failure
-            await self.arrival()
+            await self.wait_for_read()
 
     def take(self) -> bytes:
         """What has come of the body since the last take, possibly nothing: then wait for `arrival`, if it is not
@@ -141,31 +141,31 @@ class Connection(Receiver, asyncio.Protocol):  # the compiled one is no Protocol
         """Nobody has anything more to do with its reply. Whether another request may be sent: the reply is read to its
         end, and the server keeps the connection open."""
         self.idle_since = monotonic()
-        self.read_as_it_comes()
+        self.leave_coalescing()
         self.waiter = None
         self._sink = None
-        self.passage = None
+        self.fast_path = None
         return self.whole and not self._pieces and not self.closed and self._failure is None and self._keeps_alive
 
     def close(self) -> None:
         """Hang up now, whatever is still on its way."""
         self._stop_timer()
-        self.read_as_it_comes()
+        self.leave_coalescing()
         self._sink = None
-        self.passage = None
+        self.fast_path = None
         if not self.closed:
             self.closed = True
             self._transport.abort()
 
-    def arrival(self, sink: Sink | None = None) -> Arrival:
+    def wait_for_read(self, sink: Sink | None = None) -> ReadWaiter:
         """Done when `sink` has had enough of what comes, or without one, something has; or nothing more will come. One
         at a time."""
         self._sink = sink
-        self.passage = sink.passage if sink is not None and self._may_pass_chunks and not self._pieces else None
-        self.waiter = Arrival(self._loop)
+        self.fast_path = sink.fast_path if sink is not None and self._may_pass_chunks and not self._pieces else None
+        self.waiter = ReadWaiter(self._loop)
         if self._failure is not None:
             # Of which nobody will be told again: what came before it may have been taken since.
-            self.waiter.arrive()
+            self.waiter.notify()
         elif self._read_timeout is not None:
             self._waiting_since = monotonic()
             latest = self._waiting_since + self._read_timeout
@@ -184,7 +184,7 @@ class Connection(Receiver, asyncio.Protocol):  # the compiled one is no Protocol
         self._timer = None
         if not self._is_awaited or self._read_timeout is None:
             return
-        left = max(self._waiting_since, self.passed_at) + self._read_timeout - monotonic()
+        left = max(self._waiting_since, self.forwarded_at) + self._read_timeout - monotonic()
         if left > 0.001:  # what a timer can tell
             self._check_silence_in(left)
         else:
@@ -203,7 +203,7 @@ class Connection(Receiver, asyncio.Protocol):  # the compiled one is no Protocol
     def _wake(self) -> None:
         """The last thing a callback does: whoever waits goes on in here, and may close it or send again."""
         if self.waiter is not None:
-            self.waiter.arrive()
+            self.waiter.notify()
 
     def _fail(self, failure: Exception) -> None:
         if self._failure is None:
@@ -216,7 +216,7 @@ class Connection(Receiver, asyncio.Protocol):  # the compiled one is no Protocol
             socket = transport.get_extra_info("socket")
             self._socket = -1 if socket is None else socket.fileno()
 
-    def received(self, data: bytes) -> None:
+    def process_read(self, data: bytes) -> None:
         if not self._in_use:
             # Nobody asked: what comes next could be taken for the answer to another request.
             self.close()
@@ -227,7 +227,7 @@ class Connection(Receiver, asyncio.Protocol):  # the compiled one is no Protocol
             if not self.whole:
                 self._fail(NotHttp(str(error)))
             self._keeps_alive = False
-            self.read_as_it_comes()
+            self.leave_coalescing()
             self.closed = True
             self._transport.abort()
         self._held += len(data)
@@ -240,9 +240,9 @@ class Connection(Receiver, asyncio.Protocol):  # the compiled one is no Protocol
         waiter = self.waiter
         sink = self._sink
         if waiter is None or waiter.done or sink is None:
-            self.read_as_it_comes()
+            self.leave_coalescing()
             if waiter is not None:
-                waiter.arrive()
+                waiter.notify()
             return
         read, pieces = b"", self._pieces
         if pieces and more_may_follow:
@@ -251,33 +251,33 @@ class Connection(Receiver, asyncio.Protocol):  # the compiled one is no Protocol
             self._held = 0
         if sink.push(read):
             if self._may_pass_chunks:
-                self.passage = sink.passage
-            if not self.more_is_here:  # which may be the end
-                self.note_passed()
+                self.fast_path = sink.fast_path
+            if not self.has_more:  # which may be the end
+                self.note_forwarded()
         else:
-            self.read_as_it_comes()
-            waiter.arrive()
+            self.leave_coalescing()
+            waiter.notify()
 
     def _hold_back(self) -> None:
         if self._paused or self.closed:
             return
         if self._head_whole:
-            self.read_as_it_comes()
+            self.leave_coalescing()
             self._paused = True
             self._transport.pause_reading()
         else:
             self._fail(NotHttp("the head of the reply is too long"))
             self.close()
 
-    def flows(self) -> None:
-        if self._socket < 0 or self._paused or self.closed or not self._coalescing.pays(self._loop):
+    def on_steady_flow(self) -> None:
+        if self._socket < 0 or self._paused or self.closed or not self._coalescing.should_join(self._loop):
             return
         with suppress(OSError):  # where the system has no room for it, it is read as it comes
             self._coalescing.join(self._socket, self, self._loop)
             self.is_coalesced = True
             self._transport.pause_reading()
 
-    def read_as_it_comes(self) -> None:
+    def leave_coalescing(self) -> None:
         if self.is_coalesced:
             self.is_coalesced = False
             self._coalescing.leave(self._socket, self)
@@ -295,7 +295,7 @@ class Connection(Receiver, asyncio.Protocol):  # the compiled one is no Protocol
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.read_as_it_comes()
+        self.leave_coalescing()
         self.closed = True
         self._stop_timer()
         if self._head_whole and not self.whole and self._until_close and exc is None and self._failure is None:
@@ -326,4 +326,4 @@ class Connection(Receiver, asyncio.Protocol):  # the compiled one is no Protocol
             return
         self.whole = True
         self._in_use = False
-        self._keeps_alive = self._parser.should_keep_alive() and not (self._until_close or self.more_is_here)
+        self._keeps_alive = self._parser.should_keep_alive() and not (self._until_close or self.has_more)

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-_VERSION: Final = 8
+_VERSION: Final = 9
 """Of what `core/` promises; another one was built for another gateway."""
 
 try:

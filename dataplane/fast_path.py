@@ -1,20 +1,20 @@
 """The short way of deltas through the gateway: compiled where `core/` is installed, else in Python."""
 
 from dataplane import python_fast_path
-from dataplane.client_writer import Outlet
+from dataplane.client_writer import ChunkWriter
 from dataplane.core import CORE
-from dataplane.source import Alike, Passage
-from translation.chat.relay_template import Passing
-from translation.responses.delta_template import Retelling
+from dataplane.source import FastPath, ReadTemplate
+from translation.chat.relay_template import RelayTemplate
+from translation.responses.delta_template import DeltaTemplate
 
-_Retold = python_fast_path.Retold if CORE is None else CORE.Retold
-_Passed = python_fast_path.Passed if CORE is None else CORE.Passed
+_Retold = python_fast_path.TemplateFastPath if CORE is None else CORE.TemplateFastPath
+_Passed = python_fast_path.RelayFastPath if CORE is None else CORE.RelayFastPath
 
 
-def passage(alike: Alike[bytes] | None, client: Outlet) -> Passage | None:
+def make_fast_path(alike: ReadTemplate[bytes] | None, client: ChunkWriter) -> FastPath | None:
     """One for what is alike; None where there is none."""
-    if isinstance(alike, Retelling):
+    if isinstance(alike, DeltaTemplate):
         return _Retold(alike, client)
-    if isinstance(alike, Passing):
+    if isinstance(alike, RelayTemplate):
         return _Passed(alike, client)
     return None

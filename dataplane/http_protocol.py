@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
-from dataplane.client_writer import Outlet
+from dataplane.client_writer import ChunkWriter
 
 CLIENT: Final = "gateway.client"
 """Scope key of a request's `Client`; other servers have none."""
@@ -28,16 +28,16 @@ _END = b"0\r\n\r\n"
 """Of a body in chunks."""
 
 
-class Client(Outlet):
+class ClientWriter(ChunkWriter):
     """Who sent one request, as near as this server can be to them.
 
     What it says no to, it has left as it was: it then goes through the server's own `receive` and `send`.
     """
 
-    __slots__ = ("_cycle", "_left", "loop", "tell")
+    __slots__ = ("_cycle", "_has_left", "loop", "on_leave")
 
     def __init__(self, cycle: RequestResponseCycle, loop: asyncio.AbstractEventLoop, socket: int) -> None:
-        """`socket`: as an Outlet has it."""
+        """`socket`: as a ChunkWriter has it."""
         self.loop = loop
         self._cycle = cycle
         self.ready = not cycle.flow.write_paused
@@ -46,41 +46,41 @@ class Client(Outlet):
         self.write_chunk = cycle.transport.write
         self.sent_at = 0.0
         # Not the cycle's own word: the server gives it only to the last of requests that were sent in a row.
-        self._left = False
-        self.tell: Callable[[], None] | None = None
+        self._has_left = False
+        self.on_leave: Callable[[], None] | None = None
         """Called when the client hangs up; `watch` sets it, and whoever did takes it back."""
 
-    def body(self) -> bytes | None:
+    def take_body(self) -> bytes | None:
         """The body of the request; None where it is empty, more of it is to come, or it has been read."""
         cycle = self._cycle
-        if cycle.more_body or not cycle.body or self._left or cycle.waiting_for_100_continue:
+        if cycle.more_body or not cycle.body or self._has_left or cycle.waiting_for_100_continue:
             return None
         body = bytes(cycle.body)
         cycle.body = bytearray()
         cycle.message_event.clear()
         return body
 
-    def answer(self, headers: Sequence[tuple[bytes, bytes]], body: bytes) -> bool:
+    def send_reply(self, headers: Sequence[tuple[bytes, bytes]], body: bytes) -> bool:
         """Send a whole reply of status 200. `headers` tell its length."""
-        if (head := self._head(headers)) is None:
+        if (head := self._build_head(headers)) is None:
             return False
         self._cycle.chunked_encoding = False
         self.write_chunk(b"%b\r\n\r\n%b" % (head, body))
-        self._complete()
+        self._complete_reply()
         return True
 
-    def begin(self, headers: Sequence[tuple[bytes, bytes]], piece: bytes, *, last: bool) -> bool:
+    def begin_stream(self, headers: Sequence[tuple[bytes, bytes]], piece: bytes, *, last: bool) -> bool:
         """Send the head of a reply of status 200 and the first piece of its body, if any; `last`: it is all of it."""
-        if (head := self._head(headers)) is None:
+        if (head := self._build_head(headers)) is None:
             return False
         self._cycle.chunked_encoding = True
         end = _END if last else b""
-        self.write_chunk(b"%b\r\ntransfer-encoding: chunked\r\n\r\n%b%b" % (head, _chunk(piece), end))
+        self.write_chunk(b"%b\r\ntransfer-encoding: chunked\r\n\r\n%b%b" % (head, _encode_chunk(piece), end))
         if last:
-            self._complete()
+            self._complete_reply()
         return True
 
-    def write(self, piece: bytes) -> bool:
+    def write_piece(self, piece: bytes) -> bool:
         """Send a piece, which is not empty, now. False where its reader is not ready: then it has to be sent.
 
         The reply has begun, without a length, and its end has not been sent.
@@ -91,36 +91,36 @@ class Client(Outlet):
         self.sent_at = monotonic()
         return True
 
-    def end(self, piece: bytes) -> bool:
+    def end_stream(self, piece: bytes) -> bool:
         """The same with the last piece, which may be empty, and the end."""
         if not self.ready or self._cycle.response_complete:
             return False
-        self.write_chunk(_chunk(piece) + _END)
-        self._complete()
+        self.write_chunk(_encode_chunk(piece) + _END)
+        self._complete_reply()
         return True
 
     def watch(self, tell: Callable[[], None]) -> None:
         """Call `tell` when the client hangs up, now if it has."""
-        self.tell = tell
+        self.on_leave = tell
         # What was read of a large body may have paused it, and who does not read does not hear of an end.
         flow = self._cycle.flow
         if flow.read_paused:
             flow.resume_reading()
-        if self._left:
+        if self._has_left:
             tell()
 
-    def reads(self, ready: bool) -> None:
+    def set_ready(self, ready: bool) -> None:
         """The client has fallen behind in reading, or has caught up."""
-        self.ready = ready and not self._left
+        self.ready = ready and not self._has_left
 
-    def left(self) -> None:
+    def on_disconnect(self) -> None:
         """The client has hung up."""
-        self._left = True
+        self._has_left = True
         self.ready = False
-        if self.tell is not None:
-            self.tell()
+        if self.on_leave is not None:
+            self.on_leave()
 
-    def _head(self, headers: Sequence[tuple[bytes, bytes]]) -> bytes | None:
+    def _build_head(self, headers: Sequence[tuple[bytes, bytes]]) -> bytes | None:
         """All but the last line of a reply's head, which is then sent; None where it cannot be, or has to wait."""
         cycle = self._cycle
         if cycle.response_started or not self.ready or cycle.scope["method"] == "HEAD":
@@ -134,7 +134,7 @@ class Client(Outlet):
             lines.append(b"connection: close")
         return STATUS_LINE[_OK] + b"\r\n".join(lines)
 
-    def _complete(self) -> None:
+    def _complete_reply(self) -> None:
         cycle = self._cycle
         cycle.response_complete = True
         cycle.message_event.set()
@@ -143,12 +143,12 @@ class Client(Outlet):
         cycle.on_response()
 
 
-def loop_of(client: Client | None) -> asyncio.AbstractEventLoop:
+def running_loop(client: ClientWriter | None) -> asyncio.AbstractEventLoop:
     """The running one. This Python asks the system for its process id whenever it is asked for it."""
     return asyncio.get_running_loop() if client is None else client.loop
 
 
-def _chunk(piece: bytes) -> bytes:
+def _encode_chunk(piece: bytes) -> bytes:
     return b"%x\r\n%b\r\n" % (len(piece), piece) if piece else b""
 
 
@@ -159,7 +159,7 @@ class HttpProtocol(HttpToolsProtocol):
     sets itself again: one that is set and cancelled around each request costs more than all that is done with it.
     """
 
-    _client: Client | None = None
+    _client: ClientWriter | None = None
     _idle_since: float | None = None
     """When the last reply ended, if nothing has come since."""
     _idle_timer: asyncio.TimerHandle | None = None
@@ -247,7 +247,7 @@ class HttpProtocol(HttpToolsProtocol):
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         scope: dict[str, Any] = cycle.scope  # type: ignore[assignment]
-        self._client = scope[CLIENT] = Client(cycle, self.loop, self._socket)
+        self._client = scope[CLIENT] = ClientWriter(cycle, self.loop, self._socket)
         task = self.loop.create_task(cycle.run_asgi(app))
         task.add_done_callback(self.tasks.discard)
         self.tasks.add(task)
@@ -255,19 +255,19 @@ class HttpProtocol(HttpToolsProtocol):
     def pause_writing(self) -> None:
         super().pause_writing()
         if self._client is not None:
-            self._client.reads(False)
+            self._client.set_ready(False)
 
     def resume_writing(self) -> None:
         super().resume_writing()
         if self._client is not None:
-            self._client.reads(True)
+            self._client.set_ready(True)
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
         if self._idle_timer is not None:
             self._idle_timer.cancel()
         if self._client is not None:
-            self._client.left()
+            self._client.on_disconnect()
 
 
 class GatheringHttpProtocol(HttpProtocol):

@@ -11,9 +11,9 @@ from typing import Final
 
 from orjson import dumps, loads
 
-from dataplane.client_writer import Outlet
-from translation.chat.relay_template import Passing
-from translation.responses.delta_template import Retelling
+from dataplane.client_writer import ChunkWriter
+from translation.chat.relay_template import RelayTemplate
+from translation.responses.delta_template import DeltaTemplate
 
 _BACKSLASH: Final = ord("\\")
 _CRLF: Final = b"\r\n"
@@ -33,7 +33,7 @@ _SIZE_LINES: Final[Mapping[int, tuple[bytes, bytes]]] = _size_lines()
 Larger ones than deltas are left out, and so are lengths that no chunk has without needless zeros."""
 
 
-class Retold:
+class TemplateFastPath:
     """From deltas of an upstream to deltas of ours."""
 
     __slots__ = (
@@ -49,7 +49,7 @@ class Retold:
         "_wider_at",
     )
 
-    def __init__(self, retelling: Retelling, client: Outlet) -> None:
+    def __init__(self, retelling: DeltaTemplate, client: ChunkWriter) -> None:
         run = retelling.run
         self._client = client
         self._encoder = retelling.encoder
@@ -57,12 +57,12 @@ class Retold:
         self._head, self._tail = run.frame_head, run.frame_tail + _CRLF
         # With the quotes around the text.
         self._start, self._end = len(run.frame_head) - 1, 1 - len(self._tail)
-        self._template = b"%x\r\n" + retelling.template + _CRLF
-        self._size = len(retelling.template % (0, b"")) - 1
+        self._template = b"%x\r\n" + retelling.frame_format + _CRLF
+        self._size = len(retelling.frame_format % (0, b"")) - 1
         self._wider_at = 0
         """From this number on `_size`, the bytes of a frame without its text, is a digit short."""
 
-    def pass_chunks(self, chunk: bytes, /) -> int:
+    def forward_chunks(self, chunk: bytes, /) -> int:
         client = self._client
         lines = _SIZE_LINES.get(len(chunk))
         if lines is None or not (client.ready and chunk.startswith(lines) and chunk.endswith(self._tail)):
@@ -93,16 +93,16 @@ class Retold:
         return len(chunk)
 
 
-class Passed:
+class RelayFastPath:
     """As they came, but for names."""
 
     __slots__ = ("_client", "_piece_of")
 
-    def __init__(self, passing: Passing, client: Outlet) -> None:
+    def __init__(self, passing: RelayTemplate, client: ChunkWriter) -> None:
         self._client = client
-        self._piece_of = passing.piece_of
+        self._piece_of = passing.encode_read
 
-    def pass_chunks(self, chunk: bytes, /) -> int:
+    def forward_chunks(self, chunk: bytes, /) -> int:
         client = self._client
         lines = _SIZE_LINES.get(len(chunk))
         if lines is None or not (client.ready and chunk.startswith(lines) and chunk.endswith(_CRLF)):

@@ -5,9 +5,9 @@ from abc import abstractmethod
 from math import inf
 from time import monotonic
 
-from dataplane.coalescing import READS
-from dataplane.read_waiter import Arrival
-from dataplane.source import Passage
+from dataplane.coalescing import READS_BEFORE_ASKING
+from dataplane.read_waiter import ReadWaiter
+from dataplane.source import FastPath
 
 
 class Receiver(asyncio.Protocol):
@@ -18,20 +18,20 @@ class Receiver(asyncio.Protocol):
 
     __slots__ = (
         "between_chunks",
+        "fast_path",
+        "forwarded_at",
+        "has_more",
         "is_coalesced",
-        "more_is_here",
-        "passage",
-        "passed_at",
         "reads",
         "waiter",
     )
 
     def __init__(self) -> None:
-        self.passage: Passage | None = None
+        self.fast_path: FastPath | None = None
         """Set only while `received` stands between two chunks: it still does if it never hears of one."""
-        self.waiter: Arrival | None = None
+        self.waiter: ReadWaiter | None = None
         """Who is told when `received` leaves something, if it has been given leave to pass."""
-        self.passed_at = -inf
+        self.forwarded_at = -inf
         """When the last read was passed whole, on the monotonic clock."""
         self.reads = 0
         """How many have been passed on since `flows` was called."""
@@ -41,37 +41,37 @@ class Receiver(asyncio.Protocol):
         """Whether the end of a chunk is the last of which the parser has told: part of a next one's first line may
         have come."""
 
-        self.more_is_here = False
+        self.has_more = False
         """Whether the read of which `received` has been given a part goes on. Compiled, a long one is given in two, so
         that its first chunks may show what the others are."""
 
     @abstractmethod
-    def received(self, data: bytes) -> None:
+    def process_read(self, data: bytes) -> None:
         """Read it in full."""
 
     @abstractmethod
-    def flows(self) -> None:
+    def on_steady_flow(self) -> None:
         """`READS` reads have been passed on, and it is not read together with others."""
 
     def data_received(self, data: bytes) -> None:
-        if self.passage is not None:
+        if self.fast_path is not None:
             may_pass = self.waiter is not None and not self.waiter.done
-            passed = self.passage.pass_chunks(data) if may_pass else 0
+            passed = self.fast_path.forward_chunks(data) if may_pass else 0
             if passed == len(data):
-                self.note_passed()
+                self.note_forwarded()
                 return
-            self.passage = None
+            self.fast_path = None
             data = data[passed:]
-        self.received(data)
+        self.process_read(data)
 
-    def note_passed(self) -> None:
+    def note_forwarded(self) -> None:
         """A read was dealt with in full, at once."""
-        self.passed_at = monotonic()
+        self.forwarded_at = monotonic()
         if not self.is_coalesced:
             self.reads += 1
-            if self.reads == READS:
+            if self.reads == READS_BEFORE_ASKING:
                 self.reads = 0
-                self.flows()
+                self.on_steady_flow()
 
     def on_chunk_header(self) -> None:
         self.between_chunks = False

@@ -6,7 +6,7 @@ from contextvars import Context
 from typing import Any
 
 
-class Arrival:
+class ReadWaiter:
     """One wait of one task. Unlike a Future's, its waiter goes on inside `arrive`, not in the next turn of the loop.
 
     Where deltas come one by one that turn, and the poll it costs, is a tenth of their CPU. So `arrive` must be the last
@@ -23,7 +23,7 @@ class Arrival:
         self._step: Callable[[Any], object] | None = None
         self._context: Context | None = None
 
-    def arrive(self) -> None:
+    def notify(self) -> None:
         """Let the waiter go on, now. Once; later calls do nothing."""
         if self.done:
             return
@@ -31,7 +31,7 @@ class Arrival:
         if self._step is not None and self._context is not None:
             self._context.run(self._step, self)
 
-    def __await__(self) -> Generator["Arrival", None, None]:
+    def __await__(self) -> Generator["ReadWaiter", None, None]:
         if not self.done:
             self._asyncio_future_blocking = True
             yield self  # whose task asks for the `result` before it goes on

@@ -8,10 +8,10 @@ T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 
-class Passage(Protocol):
+class FastPath(Protocol):
     """Deals with whole chunks of a body (RFC 9112, section 7.1) as they came, framing and all."""
 
-    def pass_chunks(self, read: bytes, /) -> int:
+    def forward_chunks(self, read: bytes, /) -> int:
         """How many bytes of the read were dealt with, from the first, which begins a chunk, to the end of one; possibly
         none. Never waits, and what it raises ends the connection."""
         ...
@@ -24,7 +24,7 @@ class Sink(Protocol):
     Waking a task for a piece costs more than all that is done with it, where pieces come one by one.
     """
 
-    passage: Passage | None
+    fast_path: FastPath | None
     """A shorter way for what has come; whatever it leaves is for `push`."""
 
     def push(self, read: bytes) -> bool:
@@ -36,24 +36,24 @@ class Sink(Protocol):
         ...
 
 
-class Alike(Protocol[T_co]):
+class ReadTemplate(Protocol[T_co]):
     """A short way for what is more of the same, as of the last take. It leaves out all that a take looks at that cannot
     have changed."""
 
-    def piece_of(self, read: bytes) -> T_co | None:
+    def encode_read(self, read: bytes) -> T_co | None:
         """What a sink was given, as a piece; None where it is something else, which is to be taken."""
         ...
 
 
-class Incoming(Generic[T]):
+class Source(Generic[T]):
     """A reply of which a part may be here and the rest on its way. `each` is how it is read; who has to be cheaper does
     as `each` does, and gives `arrival` a sink.
 
     No ABC: every request asks whether something is one, and ABCs are asked by a call.
     """
 
-    alike: Alike[T] | None = None
-    is_late = False
+    template: ReadTemplate[T] | None = None
+    is_draining = False
     """Whether what may still follow is waited for only a moment longer: then each wait has to be begun anew."""
 
     @property
@@ -72,11 +72,11 @@ class Incoming(Generic[T]):
         """
 
     @abstractmethod
-    def taken(self, read: bytes) -> T:
+    def take_read(self, read: bytes) -> T:
         """`take` for bytes that a sink was given, which are not empty and not the last."""
 
     @abstractmethod
-    def arrival(self, sink: Sink | None = None) -> Awaitable[None]:
+    def wait_for_read(self, sink: Sink | None = None) -> Awaitable[None]:
         """Wait until there is something to take, or nothing will come any more.
 
         While it is awaited, `sink` is given what comes; the wait goes on for as long as that deals with it.
@@ -90,7 +90,7 @@ class Incoming(Generic[T]):
         connection can be used again.
         """
 
-    async def each(self) -> AsyncGenerator[T, None]:
+    async def iterate(self) -> AsyncGenerator[T, None]:
         """The pieces, from asking to the end. Closing the generator closes what it reads."""
         try:
             await self.open()
@@ -98,7 +98,7 @@ class Incoming(Generic[T]):
                 if piece := self.take():
                     yield piece
                 elif not self.ended:
-                    await self.arrival()
+                    await self.wait_for_read()
         finally:
             await self.close()
 
@@ -111,12 +111,12 @@ class Incoming(Generic[T]):
                 if piece := self.take():
                     take(piece)
                 elif not self.ended:
-                    await self.arrival()
+                    await self.wait_for_read()
         finally:
             await self.close()
 
 
-class Iterated(Incoming[T]):
+class IteratedSource(Source[T]):
     """The pieces of an async generator."""
 
     ended = False
@@ -133,10 +133,10 @@ class Iterated(Incoming[T]):
         piece, self._piece = self._piece, self._nothing
         return piece
 
-    def taken(self, read: bytes) -> T:
+    def take_read(self, read: bytes) -> T:
         raise AssertionError("a generator gives no bytes to sinks")
 
-    async def arrival(self, sink: Sink | None = None) -> None:
+    async def wait_for_read(self, sink: Sink | None = None) -> None:
         going_on = True
         while going_on:
             try:

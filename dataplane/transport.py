@@ -17,10 +17,10 @@ from typing import NamedTuple, Self
 
 import httpx
 
-from dataplane.coalescing import Coalescing
+from dataplane.coalescing import ReadCoalescer
 from dataplane.connection import Connection, Origin
-from dataplane.read_waiter import Arrival
-from dataplane.source import Incoming, Sink
+from dataplane.read_waiter import ReadWaiter
+from dataplane.source import Sink, Source
 
 _IDLE_S = 30.0
 """How long a connection may wait for its next request; below what servers and load balancers commonly allow."""
@@ -59,7 +59,7 @@ class PooledTransport(httpx.AsyncBaseTransport):
 
     def __init__(self, *, max_connections: int = 0, coalesce_ms: float = 0) -> None:
         self._max = max_connections
-        self._coalescing = Coalescing(coalesce_ms / 1000)
+        self._coalescing = ReadCoalescer(coalesce_ms / 1000)
         self._open = 0
         self._idle: dict[Origin, deque[Connection]] = {}
         self._line: deque[asyncio.Future[None]] = deque()
@@ -194,7 +194,7 @@ class PooledTransport(httpx.AsyncBaseTransport):
         self._let_next_in()
 
 
-class Body(httpx.AsyncByteStream, Incoming[bytes]):
+class Body(httpx.AsyncByteStream, Source[bytes]):
     """A reply's body, with the head it had. Its connection goes back to the pool at the end of the body, or is closed
     before it."""
 
@@ -222,11 +222,11 @@ class Body(httpx.AsyncByteStream, Incoming[bytes]):
             self._transport.give_back(self._origin, self._connection)
         return piece
 
-    def taken(self, read: bytes) -> bytes:
+    def take_read(self, read: bytes) -> bytes:
         return read
 
-    def arrival(self, sink: Sink | None = None) -> Arrival:
-        return self._connection.arrival(sink)
+    def wait_for_read(self, sink: Sink | None = None) -> ReadWaiter:
+        return self._connection.wait_for_read(sink)
 
     def __aiter__(self) -> "Body":
         return self
@@ -236,7 +236,7 @@ class Body(httpx.AsyncByteStream, Incoming[bytes]):
             if piece := self.take():
                 return piece
             if not self.ended:
-                await self.arrival()
+                await self.wait_for_read()
         raise StopAsyncIteration
 
     async def aclose(self) -> None:

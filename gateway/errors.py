@@ -104,116 +104,116 @@ class TurnFailed(GatewayError):
         self.failed = failed
 
 
-class Answer(NamedTuple):
+class ErrorReply(NamedTuple):
     """How a failure is answered. Where `tell` is set, it replaces the failure's own message."""
 
     status: int
     type: str
     code: str | None
-    tell: str | None = None
+    fixed_message: str | None = None
 
 
-_INVALID = "invalid_request_error"
-_SERVER = "server_error"
+_INVALID_TYPE = "invalid_request_error"
+_SERVER_TYPE = "server_error"
 
-ANSWERS: dict[type[Exception], Answer] = {
-    NotAuthenticated: Answer(401, _INVALID, "invalid_api_key"),
-    UnknownModel: Answer(404, _INVALID, "model_not_found"),
-    NotJson: Answer(400, _INVALID, None),
-    BodyTooLarge: Answer(413, _INVALID, "request_too_large"),
-    BodyTooSlow: Answer(408, _INVALID, "request_timeout"),
-    UnsupportedEncoding: Answer(415, _INVALID, "unsupported_content_encoding"),
-    NotFound: Answer(404, _INVALID, None),
-    MethodNotAllowed: Answer(405, _INVALID, "method_not_allowed"),
-    OriginRefused: Answer(403, _INVALID, "origin_not_allowed"),
-    TooManyConnections: Answer(503, _SERVER, "too_many_connections"),
-    TooManyQueued: Answer(429, "rate_limit_error", "websocket_queue_full"),
-    ShuttingDown: Answer(503, _SERVER, "server_shutting_down"),
-    StoreUnavailable: Answer(503, _SERVER, "store_unavailable"),
-    CompactionFailed: Answer(502, _SERVER, "compaction_failed"),
-    InvalidRequest: Answer(400, _INVALID, "invalid_value"),
-    Unrepresentable: Answer(400, _INVALID, "unsupported_parameter"),
-    ProtocolViolation: Answer(502, _SERVER, "upstream_garbled"),
-    upstream.UpstreamUnreachable: Answer(502, _SERVER, "upstream_unreachable"),
-    upstream.UpstreamTimeout: Answer(504, _SERVER, "upstream_timeout"),
-    upstream.UpstreamBroken: Answer(502, _SERVER, "upstream_disconnected"),
-    upstream.UpstreamGarbled: Answer(502, _SERVER, "upstream_garbled"),
-    upstream.EngineUnavailable: Answer(503, _SERVER, "engine_unavailable"),
-    upstream.UpstreamRejected: Answer(502, _SERVER, "upstream_error"),
-    upstream.UpstreamRateLimited: Answer(429, "rate_limit_error", "rate_limit_exceeded"),
-    upstream.UpstreamOverloaded: Answer(503, _SERVER, "upstream_overloaded"),
-    upstream.UpstreamUnauthorized: Answer(
-        502, _SERVER, "upstream_unauthorized", tell="the upstream refused the gateway's own credentials"
+ERROR_REPLIES: dict[type[Exception], ErrorReply] = {
+    NotAuthenticated: ErrorReply(401, _INVALID_TYPE, "invalid_api_key"),
+    UnknownModel: ErrorReply(404, _INVALID_TYPE, "model_not_found"),
+    NotJson: ErrorReply(400, _INVALID_TYPE, None),
+    BodyTooLarge: ErrorReply(413, _INVALID_TYPE, "request_too_large"),
+    BodyTooSlow: ErrorReply(408, _INVALID_TYPE, "request_timeout"),
+    UnsupportedEncoding: ErrorReply(415, _INVALID_TYPE, "unsupported_content_encoding"),
+    NotFound: ErrorReply(404, _INVALID_TYPE, None),
+    MethodNotAllowed: ErrorReply(405, _INVALID_TYPE, "method_not_allowed"),
+    OriginRefused: ErrorReply(403, _INVALID_TYPE, "origin_not_allowed"),
+    TooManyConnections: ErrorReply(503, _SERVER_TYPE, "too_many_connections"),
+    TooManyQueued: ErrorReply(429, "rate_limit_error", "websocket_queue_full"),
+    ShuttingDown: ErrorReply(503, _SERVER_TYPE, "server_shutting_down"),
+    StoreUnavailable: ErrorReply(503, _SERVER_TYPE, "store_unavailable"),
+    CompactionFailed: ErrorReply(502, _SERVER_TYPE, "compaction_failed"),
+    InvalidRequest: ErrorReply(400, _INVALID_TYPE, "invalid_value"),
+    Unrepresentable: ErrorReply(400, _INVALID_TYPE, "unsupported_parameter"),
+    ProtocolViolation: ErrorReply(502, _SERVER_TYPE, "upstream_garbled"),
+    upstream.UpstreamUnreachable: ErrorReply(502, _SERVER_TYPE, "upstream_unreachable"),
+    upstream.UpstreamTimeout: ErrorReply(504, _SERVER_TYPE, "upstream_timeout"),
+    upstream.UpstreamBroken: ErrorReply(502, _SERVER_TYPE, "upstream_disconnected"),
+    upstream.UpstreamGarbled: ErrorReply(502, _SERVER_TYPE, "upstream_garbled"),
+    upstream.EngineUnavailable: ErrorReply(503, _SERVER_TYPE, "engine_unavailable"),
+    upstream.UpstreamRejected: ErrorReply(502, _SERVER_TYPE, "upstream_error"),
+    upstream.UpstreamRateLimited: ErrorReply(429, "rate_limit_error", "rate_limit_exceeded"),
+    upstream.UpstreamOverloaded: ErrorReply(503, _SERVER_TYPE, "upstream_overloaded"),
+    upstream.UpstreamUnauthorized: ErrorReply(
+        502, _SERVER_TYPE, "upstream_unauthorized", fixed_message="the upstream refused the gateway's own credentials"
     ),
-    upstream.ContextLengthExceeded: Answer(400, _INVALID, "context_length_exceeded"),
-    upstream.UpstreamModelNotFound: Answer(404, _INVALID, "model_not_found"),
-    Exception: Answer(500, _SERVER, "internal_error", tell="the gateway failed; its log says why"),
+    upstream.ContextLengthExceeded: ErrorReply(400, _INVALID_TYPE, "context_length_exceeded"),
+    upstream.UpstreamModelNotFound: ErrorReply(404, _INVALID_TYPE, "model_not_found"),
+    Exception: ErrorReply(500, _SERVER_TYPE, "internal_error", fixed_message="the gateway failed; its log says why"),
 }
 
-REJECTED: dict[int, Answer] = {
-    400: Answer(400, _INVALID, "upstream_rejected"),
-    402: Answer(429, "insufficient_quota", "insufficient_quota"),
-    405: Answer(502, _SERVER, "upstream_error"),
-    408: Answer(504, _SERVER, "upstream_timeout"),
-    409: Answer(409, _INVALID, "conflict"),
-    413: Answer(413, _INVALID, "request_too_large"),
-    415: Answer(502, _SERVER, "upstream_error"),
-    422: Answer(400, _INVALID, "upstream_rejected"),
-    504: Answer(504, _SERVER, "upstream_timeout"),
+REJECTION_REPLIES: dict[int, ErrorReply] = {
+    400: ErrorReply(400, _INVALID_TYPE, "upstream_rejected"),
+    402: ErrorReply(429, "insufficient_quota", "insufficient_quota"),
+    405: ErrorReply(502, _SERVER_TYPE, "upstream_error"),
+    408: ErrorReply(504, _SERVER_TYPE, "upstream_timeout"),
+    409: ErrorReply(409, _INVALID_TYPE, "conflict"),
+    413: ErrorReply(413, _INVALID_TYPE, "request_too_large"),
+    415: ErrorReply(502, _SERVER_TYPE, "upstream_error"),
+    422: ErrorReply(400, _INVALID_TYPE, "upstream_rejected"),
+    504: ErrorReply(504, _SERVER_TYPE, "upstream_timeout"),
 }
 """An upstream's error status -> ours. Other 4xx are the client's 400, everything else is a 502."""
 
-_QUOTA = REJECTED[402]
+_QUOTA_REPLY = REJECTION_REPLIES[402]
 """Quotas and rate limits share the status 429; official clients and Codex tell them apart by the code."""
 
-FAILURES: dict[str, Answer] = {
-    "insufficient_quota": _QUOTA,
-    "rate_limited": Answer(429, "rate_limit_error", "rate_limit_exceeded"),
-    "rate_limit_exceeded": Answer(429, "rate_limit_error", "rate_limit_exceeded"),
-    "context_length_exceeded": Answer(400, _INVALID, "context_length_exceeded"),
-    "invalid_prompt": Answer(400, _INVALID, "invalid_prompt"),
-    "upstream_timeout": Answer(504, _SERVER, "upstream_timeout"),
-    "upstream_overloaded": Answer(503, _SERVER, "upstream_overloaded"),
-    "tool_call_parse_error": Answer(502, "tool_call_parse_error", "tool_call_parse_error"),
+FAILURE_REPLIES: dict[str, ErrorReply] = {
+    "insufficient_quota": _QUOTA_REPLY,
+    "rate_limited": ErrorReply(429, "rate_limit_error", "rate_limit_exceeded"),
+    "rate_limit_exceeded": ErrorReply(429, "rate_limit_error", "rate_limit_exceeded"),
+    "context_length_exceeded": ErrorReply(400, _INVALID_TYPE, "context_length_exceeded"),
+    "invalid_prompt": ErrorReply(400, _INVALID_TYPE, "invalid_prompt"),
+    "upstream_timeout": ErrorReply(504, _SERVER_TYPE, "upstream_timeout"),
+    "upstream_overloaded": ErrorReply(503, _SERVER_TYPE, "upstream_overloaded"),
+    "tool_call_parse_error": ErrorReply(502, "tool_call_parse_error", "tool_call_parse_error"),
 }
 """Codes of Failed events that are more than a plain 502."""
 
 
-def answer(error: Exception) -> Answer:
+def resolve_error_reply(error: Exception) -> ErrorReply:
     """The most specific row; subclasses need not be listed."""
     if isinstance(error, TurnFailed):
         code = error.failed.code
-        return FAILURES.get(code, Answer(502, _SERVER, code))
-    row = next(ANSWERS[kind] for kind in type(error).__mro__ if kind in ANSWERS)
+        return FAILURE_REPLIES.get(code, ErrorReply(502, _SERVER_TYPE, code))
+    row = next(ERROR_REPLIES[kind] for kind in type(error).__mro__ if kind in ERROR_REPLIES)
     if isinstance(error, InvalidRequest):
         return row._replace(code=error.code)
-    if isinstance(error, upstream.UpstreamRateLimited) and _QUOTA.code in (error.code, error.kind):
-        return _QUOTA
+    if isinstance(error, upstream.UpstreamRateLimited) and _QUOTA_REPLY.code in (error.code, error.kind):
+        return _QUOTA_REPLY
     if type(error) is upstream.UpstreamRejected:
-        default = REJECTED[400] if 400 <= error.status < 500 else row
-        return REJECTED.get(error.status, default)
+        default = REJECTION_REPLIES[400] if 400 <= error.status < 500 else row
+        return REJECTION_REPLIES.get(error.status, default)
     return row
 
 
-def message(error: Exception) -> str:
+def client_message(error: Exception) -> str:
     """What the client may read."""
-    row = answer(error)
-    return row.tell or str(error) or "unknown error"
+    row = resolve_error_reply(error)
+    return row.fixed_message or str(error) or "unknown error"
 
 
-def as_body(error: Exception) -> Json:
+def error_body(error: Exception) -> Json:
     """The error object of an HTTP answer: all four keys, as both APIs have them."""
-    row = answer(error)
+    row = resolve_error_reply(error)
     param = getattr(error, "param", None)
-    return {"error": {"message": message(error), "type": row.type, "param": param, "code": row.code}}
+    return {"error": {"message": client_message(error), "type": row.type, "param": param, "code": row.code}}
 
 
-def as_event(error: Exception) -> Failed:
+def failed_event(error: Exception) -> Failed:
     """The last event of a stream that had begun; the same words as the HTTP answer."""
-    row = answer(error)
-    return Failed(row.code or row.type, message(error), getattr(error, "param", None))
+    row = resolve_error_reply(error)
+    return Failed(row.code or row.type, client_message(error), getattr(error, "param", None))
 
 
-def headers(error: Exception) -> dict[str, str]:
+def error_headers(error: Exception) -> dict[str, str]:
     """Headers that help the client wait or choose another way."""
     return dict(getattr(error, "headers", {}))

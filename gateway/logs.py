@@ -19,31 +19,31 @@ from translation.representation.json_types import Json
 
 _MAX_CAUSE_CHARS = 200
 
-_NOTHING: Mapping[str, object] = MappingProxyType({})
+_NO_FIELDS: Mapping[str, object] = MappingProxyType({})
 
-_NOTED: ContextVar[Mapping[str, object]] = ContextVar("noted", default=_NOTHING)
+_BOUND_FIELDS: ContextVar[Mapping[str, object]] = ContextVar("noted", default=_NO_FIELDS)
 """One variable for all that is noted: structlog has one for each name, and looks through all of a context's for them
 with every line and at both ends of a request."""
 
 
-_requests = structlog.get_logger("gateway.access")
+_access_log = structlog.get_logger("gateway.access")
 
-_written_to: BinaryIO | None = None
+_access_stream: BinaryIO | None = None
 """By `log_request` itself, which halves what a line costs: one is written with each request."""
 
 
 def configure_logs(level: int = logging.INFO) -> None:
     """Once per process, before the first request."""
     global _written_to
-    _written_to = sys.stderr.buffer if level <= logging.INFO else None
+    _access_stream = sys.stderr.buffer if level <= logging.INFO else None
     shared: list[structlog.typing.Processor] = [
-        _add_noted,
+        _add_bound_fields,
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.processors.format_exc_info,
     ]
     structlog.configure(
-        processors=[_line],
+        processors=[_render_line],
         wrapper_class=structlog.make_filtering_bound_logger(level),
         logger_factory=structlog.BytesLoggerFactory(sys.stderr.buffer),
         cache_logger_on_first_use=True,
@@ -64,11 +64,11 @@ def configure_logs(level: int = logging.INFO) -> None:
 
 def log_request(method: str, path: str, status: int, ms: float) -> None:
     """The line of a request that is over: nothing is noted any more."""
-    if _written_to is None:
-        _requests.info("request", method=method, path=path, status=status, ms=ms)
+    if _access_stream is None:
+        _access_log.info("request", method=method, path=path, status=status, ms=ms)
     else:
         line = {
-            **_NOTED.get(),
+            **_BOUND_FIELDS.get(),
             "method": method,
             "path": path,
             "status": status,
@@ -77,21 +77,23 @@ def log_request(method: str, path: str, status: int, ms: float) -> None:
             "timestamp": datetime.now(UTC),
             "message": "request",
         }
-        _written_to.write(_written(line) + b"\n")
-        _written_to.flush()
-    _NOTED.set(_NOTHING)
+        _access_stream.write(_encode_line(line) + b"\n")
+        _access_stream.flush()
+    _BOUND_FIELDS.set(_NO_FIELDS)
 
 
-def _line(_logger: object, method: str, fields: structlog.typing.EventDict) -> bytes:
+def _render_line(_logger: object, method: str, fields: structlog.typing.EventDict) -> bytes:
     """One line of JSON; structlog's own processors for it cost three times as much, once per request."""
     if fields.get("exc_info"):
         fields = dict(structlog.processors.format_exc_info(None, method, fields))
     message = fields.pop("event")
     level = "error" if method == "exception" else method
-    return _written({**_NOTED.get(), **fields, "level": level, "timestamp": datetime.now(UTC), "message": message})
+    return _encode_line(
+        {**_BOUND_FIELDS.get(), **fields, "level": level, "timestamp": datetime.now(UTC), "message": message}
+    )
 
 
-def _written(line: dict[str, Any]) -> bytes:
+def _encode_line(line: dict[str, Any]) -> bytes:
     try:
         return orjson.dumps(line, default=repr, option=orjson.OPT_UTC_Z)
     except TypeError:  # half a surrogate, or a number or a key that it does not write: no reason to fail a request
@@ -99,45 +101,45 @@ def _written(line: dict[str, Any]) -> bytes:
         return json.dumps(line, default=repr, skipkeys=True).encode()
 
 
-def _add_noted(_logger: object, _method: str, fields: structlog.typing.EventDict) -> structlog.typing.EventDict:
-    return {**_NOTED.get(), **fields}
+def _add_bound_fields(_logger: object, _method: str, fields: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    return {**_BOUND_FIELDS.get(), **fields}
 
 
-def noted() -> Mapping[str, object]:
+def bound_fields() -> Mapping[str, object]:
     """What every line of this context says besides its own."""
-    return _NOTED.get()
+    return _BOUND_FIELDS.get()
 
 
-def note(**fields: object) -> None:
+def bind_fields(**fields: object) -> None:
     """Say these in every further line of this context and of those that are copied from it: a request's, as it is."""
-    _NOTED.set({**_NOTED.get(), **fields})
+    _BOUND_FIELDS.set({**_BOUND_FIELDS.get(), **fields})
 
 
-def note_only(**fields: object) -> None:
+def reset_fields(**fields: object) -> None:
     """The same, and nothing that was noted before."""
-    _NOTED.set(fields)
+    _BOUND_FIELDS.set(fields)
 
 
-def note_warnings(warnings: Sequence[Json]) -> None:
+def bind_tool_warnings(warnings: Sequence[Json]) -> None:
     """Put on a request's log line how many of the model's calls have a warning, where some have."""
     if warnings:
-        note(tool_warnings=len(warnings))
+        bind_fields(tool_warnings=len(warnings))
 
 
-def note_unreported(param: str | None) -> None:
+def bind_unreported(param: str | None) -> None:
     """Put on a request's log line the parameter that its reply has nothing for, where there is one."""
     if param is not None:
-        note(unreported=param)
+        bind_fields(unreported=param)
 
 
-def note_failure(error: Exception) -> None:
+def bind_failure(error: Exception) -> None:
     """Put why a request failed on its log line: the code its client reads, and what the network said of the upstream.
 
     The message stays out of the log, since it may quote the request.
     """
-    row = errors.answer(error)
+    row = errors.resolve_error_reply(error)
     cause = error.__cause__
-    is_told = isinstance(error, UpstreamUnreachable | UpstreamTimeout | UpstreamBroken)
-    note(error=row.code or row.type)
-    if cause is not None and (is_told or isinstance(cause, httpx.TransportError)):
-        note(cause=f"{type(cause).__name__}: {cause}"[:_MAX_CAUSE_CHARS])
+    is_network_failure = isinstance(error, UpstreamUnreachable | UpstreamTimeout | UpstreamBroken)
+    bind_fields(error=row.code or row.type)
+    if cause is not None and (is_network_failure or isinstance(cause, httpx.TransportError)):
+        bind_fields(cause=f"{type(cause).__name__}: {cause}"[:_MAX_CAUSE_CHARS])

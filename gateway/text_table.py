@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 
-def table(rows: Sequence[Sequence[str]]) -> list[str]:
+def format_table(rows: Sequence[Sequence[str]]) -> list[str]:
     """One line per row, with every column but the last padded to its widest cell."""
     if not rows:
         return []

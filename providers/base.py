@@ -20,7 +20,7 @@ Dialect: TypeAlias = Literal["chat", "responses"]
 WireDialect: TypeAlias = Dialect | Literal["anthropic", "gemini", "harmony", "ollama"]
 """What turns can be said in."""
 
-Counting: TypeAlias = Literal["none", "responses", "chat", "tokenize", "template", "own", "turn"]
+CountMethod: TypeAlias = Literal["none", "responses", "chat", "tokenize", "template", "own", "turn"]
 """How an upstream counts the tokens of an input; `providers/http/token_counting.py` has what each means."""
 
 
@@ -54,7 +54,7 @@ class Capabilities:
     """Tokens, where known."""
     manages_context: bool = False
     """On a relay it compacts and truncates by itself: `context_management`, `truncation`, compaction items."""
-    counting: Counting = "none"
+    counting: CountMethod = "none"
     """How it counts the tokens of an input."""
     two_pass: bool = False
     """It can go on from a prompt as tokens, so that thinking and answer can be two runs."""
@@ -93,7 +93,7 @@ class RelayExchange(Protocol):
         """Send it as a stream; raw reads of the SSE reply. Raises ProviderError, also in the middle."""
         ...
 
-    async def answer(self) -> Json | bytes:
+    async def fetch_body(self) -> Json | bytes:
         """Send it as a plain request; the answer, or the bytes of the stream the upstream sent all the same.
 
         Raises ProviderError.
@@ -116,19 +116,19 @@ class Provider(Protocol):
         """Lower the turn; no I/O. Raises Unrepresentable for what the upstream cannot honour."""
         ...
 
-    def relay(self, dialect: Dialect, body: Json) -> RelayExchange:
+    def prepare_relay(self, dialect: Dialect, body: Json) -> RelayExchange:
         """Forward a body the upstream understands as it is; no I/O. `dialect` must be in `capabilities.dialects`."""
         ...
 
-    async def count(self, turn: Turn, profile: Profile, way: Counting) -> int:
+    async def count_tokens(self, turn: Turn, profile: Profile, method: CountMethod) -> int:
         """The tokens of a turn's input, exactly. Raises Unrepresentable where this way cannot tell, ProviderError."""
         ...
 
-    async def models(self) -> Sequence[str]:
+    async def list_models(self) -> Sequence[str]:
         """Names the upstream serves; empty when it cannot list them. Raises ProviderError."""
         ...
 
-    def scrub(self, message: str) -> str:
+    def redact(self, message: str) -> str:
         """The upstream's words without its key and its address."""
         ...
 
@@ -138,7 +138,7 @@ class Provider(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class EngineStatus:
     """How an embedded engine is. `detail` is for people: what it is doing, or why it is down."""
 
     state: Literal["starting", "ready", "down"]
@@ -148,10 +148,10 @@ class Condition:
 
 
 @runtime_checkable
-class Describing(Protocol):
+class ModelInspector(Protocol):
     """A provider whose upstream tells what each of its models can do."""
 
-    async def described(self, model: str, asked: Mapping[str, Any]) -> Mapping[str, bool | int]:
+    async def fetch_model_capabilities(self, model: str, request_fields: Mapping[str, Any]) -> Mapping[str, bool | int]:
         """Names of `Capabilities` and what they are for this model, as far as that is told. Never raises.
 
         `asked`: fields of requests, some of which may say how the model is to run.
@@ -160,19 +160,19 @@ class Describing(Protocol):
 
 
 @runtime_checkable
-class Host(Protocol):
+class EngineHost(Protocol):
     """A provider that has an engine of its own to keep alive."""
 
     @property
     def name(self) -> str: ...
 
     @property
-    def condition(self) -> Condition: ...
+    def engine_status(self) -> EngineStatus: ...
 
-    def running(self) -> AbstractAsyncContextManager[None]:
+    def run_engine(self) -> AbstractAsyncContextManager[None]:
         """Start the engine, and again whenever it dies, until the block ends; entering does not wait for it."""
         ...
 
-    async def settled(self) -> None:
+    async def wait_until_settled(self) -> None:
         """Wait until it is ready or down for the first time."""
         ...

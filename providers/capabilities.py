@@ -5,7 +5,7 @@ from dataclasses import replace
 from providers.base import Capabilities
 from providers.config import ProviderType
 
-_CHAT = Capabilities(
+_CHAT_CAPABILITIES = Capabilities(
     streaming=True,
     tools=True,
     parallel_tools=True,
@@ -21,9 +21,13 @@ _CHAT = Capabilities(
 )
 """What a chat server is trusted to answer for itself: it refuses in its own words what it cannot do."""
 
-CLIENT_RUN_TOOLS = frozenset({"custom", "namespace", "shell", "local_shell", "apply_patch", "tool_search", "computer"})
-_SEARCHES = frozenset({"web_search", "web_search_2025_08_26", "web_search_preview", "web_search_preview_2025_03_11"})
-HOSTED_TOOLS = _SEARCHES | frozenset(
+_CLIENT_TOOL_KINDS = frozenset(
+    {"custom", "namespace", "shell", "local_shell", "apply_patch", "tool_search", "computer"}
+)
+_WEB_SEARCH_KINDS = frozenset(
+    {"web_search", "web_search_2025_08_26", "web_search_preview", "web_search_preview_2025_03_11"}
+)
+_HOSTED_TOOL_KINDS = _WEB_SEARCH_KINDS | frozenset(
     {
         "file_search",
         "code_interpreter",
@@ -36,18 +40,18 @@ HOSTED_TOOLS = _SEARCHES | frozenset(
 
 CAPABILITIES: dict[ProviderType, Capabilities] = {
     "openai": replace(
-        _CHAT,
+        _CHAT_CAPABILITIES,
         tool_kinds=frozenset({"function", "custom"}),
         sealed_reasoning=True,
         manages_context=True,
         counting="responses",
     ),
-    "openrouter": _CHAT,
+    "openrouter": _CHAT_CAPABILITIES,
     "anthropic": Capabilities(
         streaming=True,
         tools=True,
         parallel_tools=True,
-        hosted_tools=_SEARCHES,
+        hosted_tools=_WEB_SEARCH_KINDS,
         images=True,
         files=True,
         reasoning=True,
@@ -59,7 +63,7 @@ CAPABILITIES: dict[ProviderType, Capabilities] = {
         streaming=True,
         tools=True,
         parallel_tools=True,
-        hosted_tools=_SEARCHES,
+        hosted_tools=_WEB_SEARCH_KINDS,
         images=True,
         audio=True,
         files=True,
@@ -69,9 +73,9 @@ CAPABILITIES: dict[ProviderType, Capabilities] = {
         models=True,
         counting="own",
     ),
-    "ollama": replace(_CHAT, audio=False, choices=False),
-    "vllm": replace(_CHAT, counting="tokenize", two_pass=True),
-    "llama_server": replace(_CHAT, counting="chat", two_pass=True, choices=False),
+    "ollama": replace(_CHAT_CAPABILITIES, audio=False, choices=False),
+    "vllm": replace(_CHAT_CAPABILITIES, counting="tokenize", two_pass=True),
+    "llama_server": replace(_CHAT_CAPABILITIES, counting="chat", two_pass=True, choices=False),
     "harmony": Capabilities(streaming=True, tools=True, reasoning=True, json_schema=True, models=True, counting="own"),
-    "openai_compatible": _CHAT,
+    "openai_compatible": _CHAT_CAPABILITIES,
 }

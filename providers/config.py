@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
-from providers.base import Counting, Dialect, WireDialect
+from providers.base import CountMethod, Dialect, WireDialect
 
 ProviderType: TypeAlias = Literal[
     "openai_compatible",
@@ -28,7 +28,7 @@ ProviderType: TypeAlias = Literal[
 ]
 
 
-class Kind(NamedTuple):
+class ProviderDefaults(NamedTuple):
     """What is known of a type of upstream before the operator says anything."""
 
     base_url: str | None
@@ -39,48 +39,48 @@ class Kind(NamedTuple):
     """The header its key goes in; as a bearer token in this one, bare in any other."""
     headers: Mapping[str, str] = MappingProxyType({})
     """Headers it wants in every request."""
-    own: WireDialect | None = None
+    own_dialect: WireDialect | None = None
     """Its own API, where turns are said in none that clients speak."""
 
 
-KINDS: dict[ProviderType, Kind] = {
-    "openai_compatible": Kind(None, ("chat",)),
-    "openai": Kind("https://api.openai.com/v1", ("chat", "responses"), "OPENAI_API_KEY"),
-    "openrouter": Kind("https://openrouter.ai/api/v1", ("chat",), "OPENROUTER_API_KEY"),
-    "anthropic": Kind(
+PROVIDER_DEFAULTS: dict[ProviderType, ProviderDefaults] = {
+    "openai_compatible": ProviderDefaults(None, ("chat",)),
+    "openai": ProviderDefaults("https://api.openai.com/v1", ("chat", "responses"), "OPENAI_API_KEY"),
+    "openrouter": ProviderDefaults("https://openrouter.ai/api/v1", ("chat",), "OPENROUTER_API_KEY"),
+    "anthropic": ProviderDefaults(
         "https://api.anthropic.com/v1",
         (),
         "ANTHROPIC_API_KEY",
         key_header="x-api-key",
         headers={"anthropic-version": "2023-06-01"},
-        own="anthropic",
+        own_dialect="anthropic",
     ),
-    "gemini": Kind(
+    "gemini": ProviderDefaults(
         "https://generativelanguage.googleapis.com/v1beta",
         (),
         "GEMINI_API_KEY",
         key_header="x-goog-api-key",
-        own="gemini",
+        own_dialect="gemini",
     ),
-    "ollama": Kind("http://localhost:11434", (), own="ollama"),
-    "vllm": Kind("http://localhost:8000/v1", ("chat",)),
-    "llama_server": Kind("http://127.0.0.1:8080/v1", ("chat",)),
-    "harmony": Kind("http://127.0.0.1:8080/v1", (), own="harmony"),
-    "vllm_inprocess": Kind(None, ()),
-    "llamacpp": Kind(None, ("chat",)),
-    "scripted": Kind(None, ()),
+    "ollama": ProviderDefaults("http://localhost:11434", (), own_dialect="ollama"),
+    "vllm": ProviderDefaults("http://localhost:8000/v1", ("chat",)),
+    "llama_server": ProviderDefaults("http://127.0.0.1:8080/v1", ("chat",)),
+    "harmony": ProviderDefaults("http://127.0.0.1:8080/v1", (), own_dialect="harmony"),
+    "vllm_inprocess": ProviderDefaults(None, ()),
+    "llamacpp": ProviderDefaults(None, ("chat",)),
+    "scripted": ProviderDefaults(None, ()),
 }
 
-EMBEDDED: frozenset[ProviderType] = frozenset({"vllm_inprocess", "llamacpp", "scripted"})
+EMBEDDED_TYPES: frozenset[ProviderType] = frozenset({"vllm_inprocess", "llamacpp", "scripted"})
 """Types without a server of someone else's behind them."""
 
-CONTINUING: frozenset[ProviderType] = frozenset({"vllm", "llama_server", "vllm_inprocess", "llamacpp"})
+TOKEN_PROMPT_TYPES: frozenset[ProviderType] = frozenset({"vllm", "llama_server", "vllm_inprocess", "llamacpp"})
 """Types that can go on from a prompt as token ids: what two passes need."""
 
-TOKENS_ONLY: frozenset[ProviderType] = frozenset({"vllm_inprocess"})
+TOKENS_ONLY_TYPES: frozenset[ProviderType] = frozenset({"vllm_inprocess"})
 """Types among them that are asked in tokens for one pass too."""
 
-KEEPING_BUDGETS: frozenset[ProviderType] = frozenset({"vllm", "vllm_inprocess"})
+BUDGET_ENFORCING_TYPES: frozenset[ProviderType] = frozenset({"vllm", "vllm_inprocess"})
 """Types that can keep a budget for thinking within one run."""
 
 
@@ -90,7 +90,7 @@ def _refuse_boolean(value: object) -> object:
     return value
 
 
-Whole: TypeAlias = Annotated[int, BeforeValidator(_refuse_boolean)]
+WholeNumber: TypeAlias = Annotated[int, BeforeValidator(_refuse_boolean)]
 """A whole number; unlike pydantic's `int` it is not `true`."""
 
 Number: TypeAlias = Annotated[float, BeforeValidator(_refuse_boolean)]
@@ -123,7 +123,7 @@ class CapabilityOverrides(BaseModel):
     choices: bool | None = Field(
         default=None, description="It can give several choices (`n`), where its reply is relayed."
     )
-    max_context_window: Annotated[Whole, Field(ge=1)] | None = Field(
+    max_context_window: Annotated[WholeNumber, Field(ge=1)] | None = Field(
         default=None, description="How many tokens fit, prompt and answer together."
     )
     manages_context: bool | None = Field(
@@ -131,7 +131,7 @@ class CapabilityOverrides(BaseModel):
         description="Where requests are relayed, it compacts and truncates by itself: it knows `context_management`, "
         "`truncation` and compaction items.",
     )
-    counting: Counting | None = Field(
+    counting: CountMethod | None = Field(
         default=None,
         description="How it counts the tokens of an input: `responses` and `chat` ask its "
         "`/responses/input_tokens` or `/chat/completions/input_tokens`, `tokenize` vLLM's `/tokenize`, `template` "
@@ -147,12 +147,12 @@ class CapabilityOverrides(BaseModel):
         default=None, description="Request fields outside the API that it understands."
     )
 
-    def given(self) -> dict[str, Any]:
+    def to_overrides(self) -> dict[str, Any]:
         """Only what the operator wrote, to go over `Capabilities` with `dataclasses.replace`."""
         return {name: value for name, value in self if value is not None}
 
 
-_HANG_S = 60.0
+_DEFAULT_HANG_S = 60.0
 
 
 class ProviderConfig(BaseModel):
@@ -188,7 +188,7 @@ class ProviderConfig(BaseModel):
         "`llamacpp` any of llama.cpp's common parameters. Unknown ones are refused.",
     )
     hang_s: Number = Field(
-        default=_HANG_S,
+        default=_DEFAULT_HANG_S,
         ge=0,
         description="Seconds after which an embedded engine that neither answers nor computes is ended, and started "
         "again; 0 is never.",
@@ -204,13 +204,13 @@ class ProviderConfig(BaseModel):
     connect_s: Number = Field(default=5.0, gt=0, description="Seconds to get a connection.")
     silence_s: Number = Field(default=120.0, gt=0, description="Seconds of silence after which a stream is given up.")
     answer_s: Number = Field(default=600.0, gt=0, description="Seconds to wait for an answer that is not a stream.")
-    retries: Whole = Field(
+    retries: WholeNumber = Field(
         default=2, ge=0, le=10, description="How often a connection that fails before the reply began is tried again."
     )
     max_line_mb: Number = Field(
         default=16.0, gt=0, description="The longest line of a stream, or the longest whole answer, in MiB."
     )
-    max_connections: Whole = Field(
+    max_connections: WholeNumber = Field(
         default=10_000,
         ge=0,
         description="Connections open at a time; 0 is no limit. Requests over it wait `connect_s`.",
@@ -235,26 +235,26 @@ class ProviderConfig(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _fill_in_the_kind(cls, given: Any) -> Any:
-        if not isinstance(given, dict) or given.get("type") not in KINDS:
+    def _apply_type_defaults(cls, given: Any) -> Any:
+        if not isinstance(given, dict) or given.get("type") not in PROVIDER_DEFAULTS:
             return given
-        kind = KINDS[given["type"]]
-        known = {"base_url": kind.base_url, "dialects": kind.dialects}
-        return {**given, **{name: value for name, value in known.items() if given.get(name) is None}}
+        kind = PROVIDER_DEFAULTS[given["type"]]
+        defaults = {"base_url": kind.base_url, "dialects": kind.dialects}
+        return {**given, **{name: value for name, value in defaults.items() if given.get(name) is None}}
 
     @field_validator("base_url")
     @classmethod
-    def _check_the_address(cls, url: str | None) -> str | None:
+    def _validate_base_url(cls, url: str | None) -> str | None:
         if url is None:
             return None
         url = url.rstrip("/")
-        if (wrong := _what_is_wrong_with(url)) is not None:
-            raise PydanticCustomError("base_url", "{wrong}", {"wrong": wrong})
+        if (problem := _base_url_problem(url)) is not None:
+            raise PydanticCustomError("base_url", "{wrong}", {"wrong": problem})
         return url
 
     @field_validator("headers")
     @classmethod
-    def _check_the_headers(cls, headers: dict[str, str]) -> dict[str, str]:
+    def _validate_headers(cls, headers: dict[str, str]) -> dict[str, str]:
         for name, value in headers.items():
             if not _HEADER_NAME.fullmatch(name):
                 raise PydanticCustomError("headers", "{name} is not a header's name", {"name": repr(name)})
@@ -263,25 +263,25 @@ class ProviderConfig(BaseModel):
         return headers
 
     @model_validator(mode="after")
-    def _check_against_the_kind(self) -> "ProviderConfig":
-        if self.type in EMBEDDED:
-            self._check_embedded()
+    def _validate_for_type(self) -> "ProviderConfig":
+        if self.type in EMBEDDED_TYPES:
+            self._validate_embedded()
             return self
         if self.model is not None:
             raise PydanticCustomError(
                 "model", "only embedded engines load a model: write it under models, as the model of a name"
             )
-        if self.hang_s != _HANG_S:
+        if self.hang_s != _DEFAULT_HANG_S:
             raise PydanticCustomError("hang_s", "only embedded engines are watched: leave hang_s out")
         if self.engine:
             raise PydanticCustomError("engine", "only embedded engines are started from here: leave engine out")
         if self.base_url is None:
             raise PydanticCustomError("base_url", "write base_url, the server's address up to and including /v1")
-        if (own := KINDS[self.type].own) is not None and self.dialects:
+        if (own := PROVIDER_DEFAULTS[self.type].own_dialect) is not None and self.dialects:
             raise PydanticCustomError("dialects", "{type} has an API of its own: leave dialects out", {"type": own})
         if not self.dialects and own is None:
             raise PydanticCustomError("dialects", "write dialects: [chat], [responses] or both")
-        key_env = KINDS[self.type].key_env
+        key_env = PROVIDER_DEFAULTS[self.type].key_env
         if key_env and not self.key and not is_loopback(urlsplit(self.base_url).hostname or ""):
             raise PydanticCustomError(
                 "key",
@@ -290,16 +290,16 @@ class ProviderConfig(BaseModel):
             )
         return self
 
-    def _check_embedded(self) -> None:
-        if self.base_url or self.dialects != KINDS[self.type].dialects:
+    def _validate_embedded(self) -> None:
+        if self.base_url or self.dialects != PROVIDER_DEFAULTS[self.type].dialects:
             raise PydanticCustomError(
                 "embedded", "{type} has no upstream: leave base_url and dialects out", {"type": self.type}
             )
         if self.transport != "pooled":
             raise PydanticCustomError("transport", "{type} has no upstream: leave transport out", {"type": self.type})
-        if self.type == "scripted" and (self.model is not None or self.engine or self.hang_s != _HANG_S):
-            told = "a scripted provider loads nothing: leave model, engine and hang_s out"
-            raise PydanticCustomError("scripted", told)
+        if self.type == "scripted" and (self.model is not None or self.engine or self.hang_s != _DEFAULT_HANG_S):
+            message = "a scripted provider loads nothing: leave model, engine and hang_s out"
+            raise PydanticCustomError("scripted", message)
         if self.type != "scripted" and self.model is None:
             raise PydanticCustomError("model", "write model, what {type} loads", {"type": self.type})
 
@@ -322,7 +322,7 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def _what_is_wrong_with(url: str) -> str | None:
+def _base_url_problem(url: str) -> str | None:
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port

@@ -16,7 +16,7 @@ import httpx
 
 from translation.errors import InvalidRequest
 
-Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
+HostResolver: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
 """(host, port) -> its addresses. Raises OSError, UnicodeError for what is no name."""
 
 _Address: TypeAlias = IPv4Address | IPv6Address
@@ -28,14 +28,14 @@ _MAX_ADDRESSES = 4
 
 _CONNECT_S = 5.0
 
-MAX_BYTES = 20 * 1024 * 1024
-DEADLINE_S = 30.0
+DEFAULT_MAX_BYTES = 20 * 1024 * 1024
+DEFAULT_DEADLINE_S = 30.0
 """Where the operator says nothing."""
 
 _HEADERS = {"accept": "*/*", "accept-encoding": "identity", "user-agent": "responses-gateway"}
 """Nothing compressed: what a few bytes unpack to has no limit."""
 
-_CLOSED: Sequence[IPv4Network | IPv6Network] = [
+_BLOCKED_NETWORKS: Sequence[IPv4Network | IPv6Network] = [
     ip_network(block)
     for block in (
         "0.0.0.0/8",
@@ -65,20 +65,20 @@ _SIX_TO_FOUR = IPv6Network("2002::/16")
 _NAT64 = IPv6Network("64:ff9b::/96")
 
 
-class Fetched(NamedTuple):
+class FetchResult(NamedTuple):
     """What a URL led to. `media_type` is in lower case and without parameters; empty where the server did not say."""
 
     media_type: str
     content: bytes
 
 
-async def resolve(host: str, port: int) -> Sequence[str]:
+async def resolve_host(host: str, port: int) -> Sequence[str]:
     """The addresses of a host by the system's resolver."""
-    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
+    entries = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(entry[4][0]) for entry in entries))
 
 
-class Egress:
+class EgressClient:
     """Fetches from the public internet. `allow`: hosts of the operator's own that may be anywhere.
 
     `max_bytes` and `deadline_s` are what the operator grants one URL, and all URLs of one request, for those who fetch.
@@ -88,16 +88,16 @@ class Egress:
         self,
         *,
         allow: Collection[str] = (),
-        max_bytes: int = MAX_BYTES,
-        deadline_s: float = DEADLINE_S,
-        resolve: Resolve = resolve,
+        max_bytes: int = DEFAULT_MAX_BYTES,
+        deadline_s: float = DEFAULT_DEADLINE_S,
+        resolver: HostResolver = resolve_host,
     ) -> None:
         self.max_bytes = max_bytes
         self.deadline_s = deadline_s
         self._allow = frozenset(host.lower() for host in allow)
-        self._resolve = resolve
+        self._resolver = resolver
 
-    async def fetch(self, url: str, *, max_bytes: int, deadline_s: float, param: str | None = None) -> Fetched:
+    async def fetch(self, url: str, *, max_bytes: int, deadline_s: float, param: str | None = None) -> FetchResult:
         """What is at `url`, redirects followed. `param` is where in the request it came from.
 
         Raises InvalidRequest for a URL that is not http(s) or leads to a private address, and where nothing is to be
@@ -105,28 +105,30 @@ class Egress:
         """
         try:
             async with asyncio.timeout(deadline_s):
-                return await self._follow(url, max_bytes)
+                return await self._fetch_with_redirects(url, max_bytes)
         except TimeoutError:
             raise InvalidRequest(f"the URL did not answer within {deadline_s:g} s", param=param) from None
-        except _Refused as refused:
+        except _FetchRefused as refused:
             raise InvalidRequest(str(refused), param=param) from refused.__cause__
 
-    async def _follow(self, url: str, max_bytes: int) -> Fetched:
+    async def _fetch_with_redirects(self, url: str, max_bytes: int) -> FetchResult:
         limits = httpx.Limits(max_keepalive_connections=0)
         # No environment: a proxy would resolve the name again, to whatever it likes.
-        async with httpx.AsyncHTTPTransport(verify=_tls(), trust_env=False, limits=limits) as transport:
-            target = _parsed(url)
+        async with httpx.AsyncHTTPTransport(verify=_tls_context(), trust_env=False, limits=limits) as transport:
+            target = _parse_url(url)
             for _ in range(_MAX_REDIRECTS + 1):
-                found = await self._get(transport, target, max_bytes)
-                if isinstance(found, Fetched):
-                    return found
-                target = _parsed(str(_joined(target, found)))
-        raise _Refused(f"the URL redirects more than {_MAX_REDIRECTS} times")
+                result = await self._fetch_once(transport, target, max_bytes)
+                if isinstance(result, FetchResult):
+                    return result
+                target = _parse_url(str(_resolve_redirect(target, result)))
+        raise _FetchRefused(f"the URL redirects more than {_MAX_REDIRECTS} times")
 
-    async def _get(self, transport: httpx.AsyncHTTPTransport, url: httpx.URL, max_bytes: int) -> "Fetched | str":
+    async def _fetch_once(
+        self, transport: httpx.AsyncHTTPTransport, url: httpx.URL, max_bytes: int
+    ) -> "FetchResult | str":
         """What is there, or where it says to look instead."""
         failure: Exception | None = None
-        for address in (await self._addresses(url))[:_MAX_ADDRESSES]:
+        for address in (await self._resolve_public(url))[:_MAX_ADDRESSES]:
             request = httpx.Request(
                 "GET",
                 url.copy_with(host=address),
@@ -142,25 +144,25 @@ class Egress:
                 failure = error
                 continue
             except httpx.HTTPError as error:
-                raise _Refused("the URL's server broke off") from error
+                raise _FetchRefused("the URL's server broke off") from error
             try:
-                return await _read(reply, max_bytes)
+                return await _read_result(reply, max_bytes)
             except httpx.HTTPError as error:
-                raise _Refused("the URL's server broke off") from error
+                raise _FetchRefused("the URL's server broke off") from error
             finally:
                 await reply.aclose()
-        raise _Refused("the URL cannot be reached") from failure
+        raise _FetchRefused("the URL cannot be reached") from failure
 
-    async def _addresses(self, url: httpx.URL) -> Sequence[str]:
+    async def _resolve_public(self, url: httpx.URL) -> Sequence[str]:
         """Where the host is; all of it must be public."""
         try:
-            found = await self._resolve(url.raw_host.decode("ascii"), url.port or _PORTS[url.scheme])
+            addresses = await self._resolver(url.raw_host.decode("ascii"), url.port or _DEFAULT_PORTS[url.scheme])
         except (OSError, UnicodeError) as error:
-            raise _Refused("the URL's host is not known") from error
-        if url.host.lower() not in self._allow and not all(map(is_public, found)):
+            raise _FetchRefused("the URL's host is not known") from error
+        if url.host.lower() not in self._allow and not all(map(is_public, addresses)):
             # Which address it is stays unsaid: names inside a network are not for clients to look up.
-            raise _Refused("the URL leads to an address that is not of the public internet")
-        return found
+            raise _FetchRefused("the URL leads to an address that is not of the public internet")
+        return addresses
 
 
 def is_public(text: str) -> bool:
@@ -172,21 +174,21 @@ def is_public(text: str) -> bool:
     if isinstance(address, IPv6Address):
         if address.scope_id is not None:
             return False
-        if (inner := _embedded(address)) is not None:
+        if (inner := _embedded_ipv4(address)) is not None:
             return is_public(str(inner))
         if address not in _GLOBAL_IPV6:
             return False
-    return not any(address in block for block in _CLOSED if block.version == address.version)
+    return not any(address in block for block in _BLOCKED_NETWORKS if block.version == address.version)
 
 
-class _Refused(Exception):
+class _FetchRefused(Exception):
     pass
 
 
-_PORTS = {"http": 80, "https": 443}
+_DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
-def _embedded(address: IPv6Address) -> IPv4Address | None:
+def _embedded_ipv4(address: IPv6Address) -> IPv4Address | None:
     if address.ipv4_mapped is not None:
         return address.ipv4_mapped
     if address in _SIX_TO_FOUR:
@@ -194,53 +196,53 @@ def _embedded(address: IPv6Address) -> IPv4Address | None:
     return IPv4Address(int(address) & 0xFFFFFFFF) if address in _NAT64 else None
 
 
-def _parsed(url: str) -> httpx.URL:
+def _parse_url(url: str) -> httpx.URL:
     if len(url) > _MAX_URL_CHARS:
-        raise _Refused(f"the URL is longer than {_MAX_URL_CHARS} characters")
+        raise _FetchRefused(f"the URL is longer than {_MAX_URL_CHARS} characters")
     try:
         parsed = httpx.URL(url)
     except (httpx.InvalidURL, ValueError) as error:
-        raise _Refused("the URL is not one") from error
-    if parsed.scheme not in _PORTS:
-        raise _Refused("the URL must begin with http:// or https://")
+        raise _FetchRefused("the URL is not one") from error
+    if parsed.scheme not in _DEFAULT_PORTS:
+        raise _FetchRefused("the URL must begin with http:// or https://")
     if not parsed.host or "%" in parsed.host:
-        raise _Refused("the URL has no host that can be looked up")
+        raise _FetchRefused("the URL has no host that can be looked up")
     if parsed.port is not None and not 0 < parsed.port < 65536:
-        raise _Refused("the URL's port is none")
+        raise _FetchRefused("the URL's port is none")
     if parsed.userinfo:
-        raise _Refused("the URL must not hold a user name or password")
+        raise _FetchRefused("the URL must not hold a user name or password")
     return parsed
 
 
-def _joined(url: httpx.URL, location: str) -> httpx.URL:
+def _resolve_redirect(url: httpx.URL, location: str) -> httpx.URL:
     try:
         return url.join(location)
     except (httpx.InvalidURL, ValueError) as error:
-        raise _Refused("the URL redirects to something that is no URL") from error
+        raise _FetchRefused("the URL redirects to something that is no URL") from error
 
 
-async def _read(reply: httpx.Response, max_bytes: int) -> "Fetched | str":
+async def _read_result(reply: httpx.Response, max_bytes: int) -> "FetchResult | str":
     headers = reply.headers
     if reply.has_redirect_location:
         return str(headers["location"])
     if reply.status_code != 200:
-        raise _Refused(f"the URL's server answered with status {reply.status_code}")
+        raise _FetchRefused(f"the URL's server answered with status {reply.status_code}")
     if headers.get("content-encoding", "identity").lower() != "identity":
-        raise _Refused("the URL's server answered compressed, which it was not asked for")
+        raise _FetchRefused("the URL's server answered compressed, which it was not asked for")
     too_large = f"what the URL leads to is larger than {max_bytes} bytes"
     if (declared := headers.get("content-length", "")).isdigit() and int(declared) > max_bytes:
-        raise _Refused(too_large)
+        raise _FetchRefused(too_large)
     pieces: list[bytes] = []
     size = 0
     async for piece in reply.aiter_raw():
         size += len(piece)
         if size > max_bytes:
-            raise _Refused(too_large)
+            raise _FetchRefused(too_large)
         pieces.append(piece)
     media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
-    return Fetched(media_type, b"".join(pieces))
+    return FetchResult(media_type, b"".join(pieces))
 
 
 @cache
-def _tls() -> ssl.SSLContext:
+def _tls_context() -> ssl.SSLContext:
     return httpx.create_ssl_context(trust_env=False)

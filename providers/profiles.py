@@ -5,12 +5,12 @@ from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from providers.config import ProviderType
-from translation.representation.profile import DEFAULT_PROFILE, Profile, in_two_passes
+from translation.representation.profile import DEFAULT_PROFILE, Profile, two_pass_profile
 
-_SAMPLING = frozenset({"top_k", "min_p", "repetition_penalty"})
+_COMMON_PARAMS = frozenset({"top_k", "min_p", "repetition_penalty"})
 """Outside OpenAI's APIs, and understood by every open server."""
 
-_OPENROUTER = _SAMPLING | {
+_OPENROUTER_PARAMS = _COMMON_PARAMS | {
     "provider",
     "models",
     "route",
@@ -25,13 +25,13 @@ _OPENROUTER = _SAMPLING | {
 }
 """https://openrouter.ai/docs/api-reference/parameters"""
 
-_ANTHROPIC = frozenset({"top_k", "cache_control", "container", "context_management", "inference_geo"})
+_ANTHROPIC_PARAMS = frozenset({"top_k", "cache_control", "container", "context_management", "inference_geo"})
 """https://docs.claude.com/en/api/messages"""
 
-_GEMINI = frozenset({"top_k", "cached_content", "cachedContent", "safety_settings", "safetySettings"})
+_GEMINI_PARAMS = frozenset({"top_k", "cached_content", "cachedContent", "safety_settings", "safetySettings"})
 """https://ai.google.dev/api/generate-content"""
 
-_OLLAMA = _SAMPLING | {
+_OLLAMA_PARAMS = _COMMON_PARAMS | {
     "keep_alive",
     "num_ctx",
     "num_keep",
@@ -43,7 +43,7 @@ _OLLAMA = _SAMPLING | {
 }
 """https://github.com/ollama/ollama/blob/main/docs/api.md and the parameters of a Modelfile"""
 
-_VLLM = _SAMPLING | {
+_VLLM_PARAMS = _COMMON_PARAMS | {
     "add_generation_prompt",
     "add_special_tokens",
     "allowed_token_ids",
@@ -79,7 +79,7 @@ _VLLM = _SAMPLING | {
 """vLLM's `ChatCompletionRequest`, without what asks for reply fields that a translated reply has no place for
 (`prompt_logprobs`, `return_token_ids`): those are reported as lost."""
 
-_VLLM_ENGINE = _VLLM - {
+_VLLM_ENGINE_PARAMS = _VLLM_PARAMS - {
     "add_generation_prompt",
     "add_special_tokens",
     "chat_template",
@@ -99,10 +99,11 @@ _VLLM_ENGINE = _VLLM - {
 }
 """What is its server's and not its engine's, or what the gateway itself sees to, is left out."""
 
-_LLAMA_SERVER = Profile(
+_LLAMA_SERVER_PROFILE = Profile(
     forced_tool="alone",
     thinking_switch="chat_template_kwargs",
-    extra_params=_SAMPLING | {"cache_prompt", "chat_template_kwargs", "grammar", "id_slot", "json_schema", "n_probs"},
+    extra_params=_COMMON_PARAMS
+    | {"cache_prompt", "chat_template_kwargs", "grammar", "id_slot", "json_schema", "n_probs"},
 )
 """llama.cpp's own server, https://github.com/ggml-org/llama.cpp/tree/master/tools/server"""
 
@@ -117,7 +118,7 @@ PROFILES: dict[ProviderType, Profile] = {
         replay_reasoning="reasoning_details",
         thinking_switch="reasoning_enabled",
         effort_field="reasoning",
-        extra_params=_OPENROUTER,
+        extra_params=_OPENROUTER_PARAMS,
     ),
     "anthropic": Profile(
         # What the API shows of the thinking is a summary of it.
@@ -125,57 +126,57 @@ PROFILES: dict[ProviderType, Profile] = {
         replay_reasoning="none",
         max_thinking_tokens=16_384,
         cite_documents=True,
-        extra_params=_ANTHROPIC,
+        extra_params=_ANTHROPIC_PARAMS,
     ),
     "gemini": Profile(
         # What the API shows of the thoughts is a summary of them.
         reasoning_part="summary_text",
-        extra_params=_GEMINI,
+        extra_params=_GEMINI_PARAMS,
     ),
-    "ollama": Profile(replay_reasoning="thinking", extra_params=_OLLAMA),
+    "ollama": Profile(replay_reasoning="thinking", extra_params=_OLLAMA_PARAMS),
     "vllm": Profile(
         replay_reasoning="reasoning",
         thinking_switch="chat_template_kwargs",
-        extra_params=_VLLM,
+        extra_params=_VLLM_PARAMS,
     ),
-    "openai_compatible": Profile(forced_tool="alone", extra_params=_SAMPLING | {"chat_template_kwargs"}),
-    "llama_server": _LLAMA_SERVER,
-    "harmony": Profile(extra_params=_SAMPLING | {"cache_prompt", "id_slot"}),
-    "llamacpp": _LLAMA_SERVER,
+    "openai_compatible": Profile(forced_tool="alone", extra_params=_COMMON_PARAMS | {"chat_template_kwargs"}),
+    "llama_server": _LLAMA_SERVER_PROFILE,
+    "harmony": Profile(extra_params=_COMMON_PARAMS | {"cache_prompt", "id_slot"}),
+    "llamacpp": _LLAMA_SERVER_PROFILE,
     "vllm_inprocess": Profile(
         replay_reasoning="reasoning",
         thinking_switch="chat_template_kwargs",
         parsing_format="think_tags",
         tool_parser="hermes",
-        extra_params=_VLLM_ENGINE,
+        extra_params=_VLLM_ENGINE_PARAMS,
     ),
     "scripted": DEFAULT_PROFILE,
 }
 
 
-class Family(NamedTuple):
+class ModelFamily(NamedTuple):
     """What one family of models wants said differently, on whichever type of upstream serves it."""
 
-    why: str
+    reason: str
     fields: Mapping[str, Any]
 
 
-_SHIMS: Final = frozenset({"no_empty_required", "no_schema_key", "signed_formats"})
+_GEMINI_SCHEMA_SHIMS: Final = frozenset({"no_empty_required", "no_schema_key", "signed_formats"})
 
-FAMILIES: Final[Mapping[str, Family]] = {
-    "deepseek": Family(
+MODEL_FAMILIES: Final[Mapping[str, ModelFamily]] = {
+    "deepseek": ModelFamily(
         "The API refuses a message with calls that has no `reasoning_content`, and reads back what there was.",
         {"replay_reasoning": "reasoning_content", "empty_reasoning": True},
     ),
-    "kimi": Family(
+    "kimi": ModelFamily(
         "As DeepSeek's.",
         {"replay_reasoning": "reasoning_content", "empty_reasoning": True},
     ),
-    "gemini_chat": Family(
+    "gemini_chat": ModelFamily(
         "Gemini behind a chat API: past calls need a signature, which chat does not carry, and schemas are a subset.",
-        {"call_signatures": "placeholder", "schema_shims": _SHIMS},
+        {"call_signatures": "placeholder", "schema_shims": _GEMINI_SCHEMA_SHIMS},
     ),
-    "stateless_responses": Family(
+    "stateless_responses": ModelFamily(
         "A Responses server that keeps nothing, knows no item by its id and refuses ids.",
         {"replay_ids": "drop"},
     ),
@@ -183,10 +184,10 @@ FAMILIES: Final[Mapping[str, Family]] = {
 """Name of a profile -> why, and the fields of `Profile` it sets. The operator's own fields go before them."""
 
 
-def profile_for(kind: ProviderType, overrides: Mapping[str, Any]) -> Profile:
+def profile_for(provider_type: ProviderType, overrides: Mapping[str, Any]) -> Profile:
     """The kind's profile with one model's own values. `extra_params` adds to the kind's; everything else replaces."""
-    profile = PROFILES[kind]
+    profile = PROFILES[provider_type]
     extra_params = profile.extra_params | frozenset(overrides.get("extra_params", ()))
     if overrides.get("two_pass") == "on":
-        profile = in_two_passes(profile)
+        profile = two_pass_profile(profile)
     return replace(profile, **{**overrides, "extra_params": extra_params})

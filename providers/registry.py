@@ -3,91 +3,93 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from providers.base import Counting, Dialect, Provider, WireDialect
-from providers.capabilities import CAPABILITIES, CLIENT_RUN_TOOLS, HOSTED_TOOLS
-from providers.config import KINDS, ProviderConfig, ProviderType
-from providers.egress import Egress
+from providers.base import CountMethod, Dialect, Provider, WireDialect
+from providers.capabilities import _CLIENT_TOOL_KINDS, _HOSTED_TOOL_KINDS, CAPABILITIES
+from providers.config import PROVIDER_DEFAULTS, ProviderConfig, ProviderType
+from providers.egress import EgressClient
 from providers.engines.servers.llama_provider import LlamaServerProvider
-from providers.engines.servers.provider import ContinuingProvider
+from providers.engines.servers.provider import TwoPassProvider
 from providers.engines.servers.vllm_server import VllmServerEngine
-from providers.http.exchange import WireProvider
+from providers.http.exchange import HttpProvider
 from providers.http.ollama import OllamaProvider
 from providers.http.upstream import Upstream
 from providers.scripted.provider import ScriptedProvider
 
 
-def _wire(name: str, config: ProviderConfig) -> Provider:
+def _build_http(name: str, config: ProviderConfig) -> Provider:
     assert config.base_url is not None
     dialects = frozenset(config.dialects)
     capabilities = CAPABILITIES[config.type]
     # Turns are said in chat where both are spoken: it is the one of the two that every parameter of a chat client fits.
-    spoken: Dialect = "chat" if "chat" in dialects else "responses"
-    dialect: WireDialect = KINDS[config.type].own or spoken
+    client_dialect: Dialect = "chat" if "chat" in dialects else "responses"
+    dialect: WireDialect = PROVIDER_DEFAULTS[config.type].own_dialect or client_dialect
     if "responses" not in dialects:
-        counting: Counting = "turn" if capabilities.counting == "responses" else capabilities.counting
+        counting: CountMethod = "turn" if capabilities.counting == "responses" else capabilities.counting
         capabilities = replace(capabilities, counting=counting, manages_context=False)
     if dialect == "responses":
-        kinds = capabilities.tool_kinds | CLIENT_RUN_TOOLS
-        capabilities = replace(capabilities, tool_kinds=kinds, hosted_tools=HOSTED_TOOLS, audio=False, choices=False)
-    capabilities = replace(capabilities, dialects=dialects, **config.capabilities.given())
+        kinds = capabilities.tool_kinds | _CLIENT_TOOL_KINDS
+        capabilities = replace(
+            capabilities, tool_kinds=kinds, hosted_tools=_HOSTED_TOOL_KINDS, audio=False, choices=False
+        )
+    capabilities = replace(capabilities, dialects=dialects, **config.capabilities.to_overrides())
     upstream = Upstream(name, config, config.base_url)
     if config.type == "llama_server":
-        return LlamaServerProvider(upstream, capabilities, dialect, guided=False)
+        return LlamaServerProvider(upstream, capabilities, dialect, has_llguidance=False)
     if config.type == "vllm":
-        return ContinuingProvider(upstream, capabilities, dialect, VllmServerEngine)
-    return WireProvider(upstream, capabilities, dialect)
+        return TwoPassProvider(upstream, capabilities, dialect, VllmServerEngine)
+    return HttpProvider(upstream, capabilities, dialect)
 
 
-def _ollama(name: str, config: ProviderConfig) -> Provider:
+def _build_ollama(name: str, config: ProviderConfig) -> Provider:
     assert config.base_url is not None
-    capabilities = replace(CAPABILITIES["ollama"], **config.capabilities.given())
+    capabilities = replace(CAPABILITIES["ollama"], **config.capabilities.to_overrides())
     # Its own API is beside the `/v1` that it has for clients of OpenAI's.
     base_url = config.base_url.removesuffix("/v1").removesuffix("/api")
     return OllamaProvider(Upstream(name, config, base_url), capabilities)
 
 
-def _harmony(name: str, config: ProviderConfig) -> Provider:
+def _build_harmony(name: str, config: ProviderConfig) -> Provider:
     from providers.harmony.provider import HarmonyProvider
 
     assert config.base_url is not None
-    capabilities = replace(CAPABILITIES["harmony"], **config.capabilities.given())
+    capabilities = replace(CAPABILITIES["harmony"], **config.capabilities.to_overrides())
     # Completions are beside the `/v1` that the server has for clients of OpenAI's.
     return HarmonyProvider(Upstream(name, config, config.base_url.removesuffix("/v1")), capabilities)
 
 
-def _llamacpp(name: str, config: ProviderConfig) -> Provider:
+def _build_llamacpp(name: str, config: ProviderConfig) -> Provider:
     from providers.llamacpp.provider import LlamacppProvider
 
     return LlamacppProvider(name, config)
 
 
-def _vllm_inprocess(name: str, config: ProviderConfig, egress: Egress | None = None) -> Provider:
+def _build_vllm_inprocess(name: str, config: ProviderConfig, egress: EgressClient | None = None) -> Provider:
     from providers.vllm_inprocess.provider import VllmProvider
 
-    return VllmProvider(name, config, egress or Egress())
+    return VllmProvider(name, config, egress or EgressClient())
 
 
 BUILDERS: dict[ProviderType, Callable[[str, ProviderConfig], Provider]] = {
-    "openai": _wire,
-    "openrouter": _wire,
-    "anthropic": _wire,
-    "gemini": _wire,
-    "ollama": _ollama,
-    "vllm": _wire,
-    "llama_server": _wire,
-    "harmony": _harmony,
-    "openai_compatible": _wire,
-    "llamacpp": _llamacpp,
-    "vllm_inprocess": _vllm_inprocess,
+    "openai": _build_http,
+    "openrouter": _build_http,
+    "anthropic": _build_http,
+    "gemini": _build_http,
+    "ollama": _build_ollama,
+    "vllm": _build_http,
+    "llama_server": _build_http,
+    "harmony": _build_harmony,
+    "openai_compatible": _build_http,
+    "llamacpp": _build_llamacpp,
+    "vllm_inprocess": _build_vllm_inprocess,
     "scripted": ScriptedProvider,
 }
 
 
-def build(name: str, config: ProviderConfig, egress: Egress | None = None) -> Provider:
+def build_provider(name: str, config: ProviderConfig, egress: EgressClient | None = None) -> Provider:
     """The adapter for one configured upstream. Opens no connection.
 
     `egress`: how adapters fetch what requests hold the URLs of, where they do that themselves.
     """
     if config.type == "vllm_inprocess":
-        return _vllm_inprocess(name, config, egress)
+        return _build_vllm_inprocess(name, config, egress)
     return BUILDERS[config.type](name, config)

@@ -10,7 +10,7 @@ from alembic import command
 from sqlalchemy import Connection
 
 from gateway.state.database.database import Database
-from gateway.state.database.migrate import config, head, migrate
+from gateway.state.database.migrate import latest_schema_version, make_alembic_config, migrate_database
 
 
 def main() -> None:
@@ -23,17 +23,17 @@ def main() -> None:
 
 
 async def _write(url: str, message: str) -> None:
-    await migrate(url)
+    await migrate_database(url)
     database = Database(url, deadline_s=60.0)
-    async with database.write() as connection:
+    async with database.write_transaction() as connection:
         await connection.run_sync(_generate, message)
     await database.aclose()
 
 
 def _generate(connection: Connection, message: str) -> None:
-    alembic = config()
+    alembic = make_alembic_config()
     alembic.attributes["connection"] = connection
-    next_version = f"{int(head()) + 1:04}"
+    next_version = f"{int(latest_schema_version()) + 1:04}"
     command.revision(alembic, message, autogenerate=True, rev_id=next_version)
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from sqlalchemy.engine import make_url
 
-from gateway.state.database.migrate import migrate
+from gateway.state.database.migrate import migrate_database
 
 with warnings.catch_warnings():
     # Importing it looks for a runtime folder and says so when there is none.
@@ -90,7 +90,7 @@ class Postgres:
 def migrated(url: str) -> str:
     """The URL again, its tables now those of this version. In a thread: here there may be an event loop."""
     with ThreadPoolExecutor(1) as thread:
-        thread.submit(lambda: asyncio.run(migrate(url))).result()
+        thread.submit(lambda: asyncio.run(migrate_database(url))).result()
     return url
 
 

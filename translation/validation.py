@@ -12,7 +12,7 @@ from pydantic_core import ErrorDetails
 
 from translation.errors import InvalidRequest
 
-_TYPES = {
+_EXPECTED_TYPES = {
     "bool_type": "a boolean",
     "dict_type": "an object",
     "float_type": "a number",
@@ -27,7 +27,7 @@ _TYPES = {
 }
 """pydantic's error type -> what was expected, in plain words."""
 
-_GOT = {
+_TYPE_NAMES = {
     bool: "a boolean",
     dict: "an object",
     float: "a decimal number",
@@ -37,7 +37,7 @@ _GOT = {
     type(None): "null",
 }
 
-_LIMITS = {
+_LIMIT_MESSAGES = {
     "greater_than_equal": "it must be at least {ge:g}",
     "less_than_equal": "it must be at most {le:g}",
     "string_too_long": "at most {max_length} characters are allowed",
@@ -47,10 +47,10 @@ _LIMITS = {
 }
 """pydantic's error type -> the rule in plain words; for types not listed pydantic's own words are used."""
 
-_LONGEST_QUOTE = 100
+_MAX_QUOTED_CHARS = 100
 
 
-def check(adapter: TypeAdapter[Any], body: object) -> None:
+def check_body(adapter: TypeAdapter[Any], body: object) -> None:
     """Raise InvalidRequest unless `body`, as parsed from JSON, satisfies the adapter's schema.
 
     Types are strict: a boolean is no integer, a number with a fraction is no integer, a string is no number. `param` is
@@ -60,10 +60,10 @@ def check(adapter: TypeAdapter[Any], body: object) -> None:
     try:
         adapter.validator.validate_python(body, strict=True)
     except ValidationError as invalid:
-        raise _choose(invalid.errors(include_url=False), body) from None
+        raise _choose_error(invalid.errors(include_url=False), body) from None
 
 
-def by_key(key: str, default: str | None = None) -> Discriminator:
+def discriminate_by(key: str, default: str | None = None) -> Discriminator:
     """Discriminate a union of `Annotated[X, Tag(value)]` by an object's `key`, which may be left out given a `default`.
 
     The default's tag must not be the name of a key whose value is not an object.
@@ -79,7 +79,7 @@ def by_key(key: str, default: str | None = None) -> Discriminator:
     return Discriminator(choose)
 
 
-def _choose(errors: Sequence[ErrorDetails], body: object) -> InvalidRequest:
+def _choose_error(errors: Sequence[ErrorDetails], body: object) -> InvalidRequest:
     """One error of many: the first field that has any; in it the deepest: the union member that fitted best."""
     if not isinstance(body, dict):
         return InvalidRequest("The request body must be a JSON object.", param=None, code="invalid_type")
@@ -88,14 +88,14 @@ def _choose(errors: Sequence[ErrorDetails], body: object) -> InvalidRequest:
     located = [pair for pair in located if pair[0][:1] == field]
     deepest = max(located, key=lambda pair: len(pair[0]))[0]
     rivals = [error for path, error in located if path == deepest]
-    param = dotted(deepest)
+    param = dotted_path(deepest)
     wrong_types = [error for error in rivals if _is_wrong_type(error)]
     if len(wrong_types) < len(rivals):
-        return _render(next(error for error in rivals if not _is_wrong_type(error)), param)
-    return _wrong_type(param, [_TYPES[error["type"]] for error in wrong_types], wrong_types[0]["input"])
+        return _render_error(next(error for error in rivals if not _is_wrong_type(error)), param)
+    return _wrong_type_error(param, [_EXPECTED_TYPES[error["type"]] for error in wrong_types], wrong_types[0]["input"])
 
 
-def dotted(path: Iterable[str | int]) -> str:
+def dotted_path(path: Iterable[str | int]) -> str:
     """`("messages", 1, "content")` as `messages[1].content`."""
     return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).removeprefix(".")
 
@@ -130,23 +130,23 @@ def _is_wrong_type(error: ErrorDetails) -> bool:
         case "union_tag_not_found":
             return not isinstance(error["input"], dict)
         case kind:
-            return kind in _TYPES
+            return kind in _EXPECTED_TYPES
 
 
-def _wrong_type(param: str, expected: Sequence[str], got: object) -> InvalidRequest:
+def _wrong_type_error(param: str, expected: Sequence[str], got: object) -> InvalidRequest:
     *most, last = dict.fromkeys(expected)
     choices = f"{', '.join(most)} or {last}" if most else last
     return InvalidRequest(
-        f"Invalid type for '{param}': expected {choices}, but got {_GOT.get(type(got), 'something else')} instead.",
+        f"Invalid type for '{param}': expected {choices}, but got {_TYPE_NAMES.get(type(got), 'something else')} instead.",
         param=param,
         code="invalid_type",
     )
 
 
-def _render(error: ErrorDetails, param: str) -> InvalidRequest:
+def _render_error(error: ErrorDetails, param: str) -> InvalidRequest:
     kind, given, ctx = error["type"], error["input"], error.get("ctx", {})
     if kind == "union_tag_not_found" and (tag := given.get(ctx["discriminator"].strip("'()"))) is not None:
-        return _wrong_type(param, ["a string"], tag)
+        return _wrong_type_error(param, ["a string"], tag)
     match kind:
         case "missing" | "union_tag_not_found":
             message, code = f"Missing required parameter: '{param}'.", "missing_required_parameter"
@@ -161,11 +161,11 @@ def _render(error: ErrorDetails, param: str) -> InvalidRequest:
             expected = " or ".join(ctx["expected_tags"].rsplit(", ", 1))
             message, code = f"Invalid value for '{param}': {_quote(ctx['tag'])}. Expected {expected}.", "invalid_value"
         case _:
-            reason = _LIMITS[kind].format(**ctx) if kind in _LIMITS else error["msg"]
+            reason = _LIMIT_MESSAGES[kind].format(**ctx) if kind in _LIMIT_MESSAGES else error["msg"]
             got = f", but got {given}" if isinstance(given, int | float) else ""
             message, code = f"Invalid value for '{param}': {reason}{got}.", "invalid_value"
     return InvalidRequest(message, param=param, code=code)
 
 
 def _quote(text: str) -> str:
-    return f"'{text}'" if len(text) <= _LONGEST_QUOTE else f"'{text[:_LONGEST_QUOTE]}…'"
+    return f"'{text}'" if len(text) <= _MAX_QUOTED_CHARS else f"'{text[:_MAX_QUOTED_CHARS]}…'"

@@ -6,48 +6,48 @@ from dataclasses import fields
 from itertools import zip_longest
 from typing import Final
 
-from gateway.text_table import table
+from gateway.text_table import format_table
 from providers.base import Capabilities
 
-_WIDTH: Final = 100
+_MAX_LINE_WIDTH: Final = 100
 """The widest line. Models that do not fit beside each other follow in a table of their own."""
 
-_LEAST: Final = 9
+_MIN_COLUMN_WIDTH: Final = 9
 """The narrowest column of a model: the longest value that is not a name fits in it."""
 
-_GAP: Final = 2
+_COLUMN_GAP: Final = 2
 
-_PIECES: Final = re.compile(r"[^-/_:.@]*[-/_:.@]?")
+_NAME_PIECES: Final = re.compile(r"[^-/_:.@]*[-/_:.@]?")
 """Where names of models may be broken."""
 
 
-def matrix(models: Mapping[str, Capabilities]) -> list[str]:
+def render_matrix(models: Mapping[str, Capabilities]) -> list[str]:
     """A line for each capability, in the order in which they are declared; a set has a line for each of its members
     below its own, and its members are those that any of the models has."""
-    titles, *columns = zip(*_rows(list(models.values())), strict=True)
-    room = _WIDTH - max(map(len, titles))
-    at_once = room // (_LEAST + _GAP)
+    titles, *columns = zip(*_capability_rows(list(models.values())), strict=True)
+    room = _MAX_LINE_WIDTH - max(map(len, titles))
+    at_once = room // (_MIN_COLUMN_WIDTH + _COLUMN_GAP)
     lines: list[str] = []
     for first in range(0, len(columns), at_once):
-        beside = columns[first : first + at_once]
-        width = room // len(beside) - _GAP
-        names = [_wrapped(name, width) for name in list(models)[first : first + at_once]]
+        group = columns[first : first + at_once]
+        width = room // len(group) - _COLUMN_GAP
+        names = [_wrap_name(name, width) for name in list(models)[first : first + at_once]]
         heads = zip_longest(["CAPABILITY"], *names, fillvalue="")
-        lines += ["", *table([*heads, *zip(titles, *beside, strict=True)])]
+        lines += ["", *format_table([*heads, *zip(titles, *group, strict=True)])]
     return lines[1:]
 
 
-def _rows(models: Sequence[Capabilities]) -> list[tuple[str, ...]]:
+def _capability_rows(models: Sequence[Capabilities]) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = []
     for field in fields(Capabilities):
-        values = [getattr(able, field.name) for able in models]
-        rows.append((field.name, *map(_words, values)))
+        values = [getattr(capabilities, field.name) for capabilities in models]
+        rows.append((field.name, *map(_render_value, values)))
         members = sorted(set().union(*(value for value in values if isinstance(value, frozenset))))
-        rows += [(f"  {member}", *(_words(member in value) for value in values)) for member in members]
+        rows += [(f"  {member}", *(_render_value(member in value) for value in values)) for member in members]
     return rows
 
 
-def _words(value: object) -> str:
+def _render_value(value: object) -> str:
     match value:
         case bool():
             return "yes" if value else "no"
@@ -59,10 +59,10 @@ def _words(value: object) -> str:
             return str(value)
 
 
-def _wrapped(name: str, width: int) -> list[str]:
+def _wrap_name(name: str, width: int) -> list[str]:
     """A name in lines of at most `width`."""
     lines = [""]
-    for piece in _PIECES.findall(name):
+    for piece in _NAME_PIECES.findall(name):
         for start in range(0, len(piece), width):
             part = piece[start : start + width]
             if len(lines[-1]) + len(part) > width:

@@ -37,7 +37,9 @@ def main() -> None:
 
 
 @app.callback(invoke_without_command=True)
-def _version(version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False) -> None:
+def _print_version(
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+) -> None:
     if version:
         typer.echo(f"responses-gateway {_installed_version()}")
         raise typer.Exit
@@ -53,17 +55,17 @@ def serve(
     workers: Annotated[int | None, typer.Option(help="Server processes, over server.workers.")] = None,
 ) -> None:
     """Serve until told to stop."""
-    given = {"host": host, "port": port, "workers": workers}
-    settings = _settings(config, {key: value for key, value in given.items() if value is not None})
+    server_options = {"host": host, "port": port, "workers": workers}
+    settings = _load_settings(config, {key: value for key, value in server_options.items() if value is not None})
 
     from gateway.process import serving
 
     if settings.store.url is not None:
         with serving.lean_imports():
-            from gateway.state.database.migrate import refuse_mismatch
-        _with_store(refuse_mismatch(settings.store.url, deadline_s=settings.store.deadline_s))
+            from gateway.state.database.migrate import validate_database_schema
+        _run_store_command(validate_database_schema(settings.store.url, deadline_s=settings.store.deadline_s))
     chosen = settings.server
-    serving.serve(settings, host=chosen.host, port=chosen.port, workers=chosen.workers)
+    serving.serve_gateway(settings, host=chosen.host, port=chosen.port, workers=chosen.workers)
 
 
 @app.command()
@@ -74,49 +76,49 @@ def models(
     ] = False,
 ) -> None:
     """List what clients may ask for, who serves it, and what it can do."""
-    settings = _settings(config, {})
+    settings = _load_settings(config, {})
 
-    from gateway.cli.capability_table import matrix
-    from gateway.text_table import table
-    from providers.registry import build
+    from gateway.cli.capability_table import render_matrix
+    from gateway.text_table import format_table
+    from providers.registry import build_provider
 
-    built = {name: build(name, provider) for name, provider in settings.providers.items()}
-    able = {
-        name: model.capabilities_over(built[model.provider].capabilities) for name, model in settings.models.items()
+    built = {name: build_provider(name, provider) for name, provider in settings.providers.items()}
+    effective = {
+        name: model.resolve_capabilities(built[model.provider].capabilities) for name, model in settings.models.items()
     }
     if capabilities:
-        typer.echo("\n".join(matrix(able)))
+        typer.echo("\n".join(render_matrix(effective)))
         return
     rows = [("MODEL", "PROVIDER", "UPSTREAM MODEL", "CAPABILITIES")]
     for name, model in settings.models.items():
-        flags = [field.name for field in fields(able[name]) if getattr(able[name], field.name) is True]
+        flags = [field.name for field in fields(effective[name]) if getattr(effective[name], field.name) is True]
         rows.append((name, model.provider, model.model or "the same", " ".join(flags)))
-    typer.echo("\n".join(table(rows)))
+    typer.echo("\n".join(format_table(rows)))
 
 
 @app.command(name="check-config")
 def check_config(file: Annotated[Path, typer.Argument(help="The configuration to check.")]) -> None:
     """Say whether a configuration can be used; if not, everything that is wrong with it."""
-    settings = _settings(file, {})
+    settings = _load_settings(file, {})
 
-    from gateway.config.own_address import pathless
+    from gateway.config.own_address import find_missing_paths
 
-    for hint in pathless(settings.providers):
+    for hint in find_missing_paths(settings.providers):
         typer.echo(f"{file}: warning: {hint}", err=True)
     keys = settings.auth.keys if settings.auth else ()
     counts = ((settings.providers, "provider"), (settings.models, "model"), (keys, "key"))
-    typer.echo(f"{file}: ok: {', '.join(_count(len(what), word) for what, word in counts)}")
+    typer.echo(f"{file}: ok: {', '.join(_format_count(len(what), word) for what, word in counts)}")
 
 
 @app.command()
 def migrate(config: ConfigOption = None) -> None:
     """Bring the database to this version. Serving refuses one that is not, except a SQLite file, which it brings."""
-    settings = _settings_with_store(config)
+    settings = _load_settings_with_store(config)
 
-    from gateway.state.database.migrate import migrate as run
+    from gateway.state.database.migrate import migrate_database as run
 
     assert settings.store.url is not None
-    typer.echo(f"the database is of version {_with_store(run(settings.store.url))}")
+    typer.echo(f"the database is of version {_run_store_command(run(settings.store.url))}")
 
 
 @app.command()
@@ -128,19 +130,19 @@ def doctor(
     timeout: Annotated[float, typer.Option(min=0.1, help="Seconds for each request.")] = 120.0,
 ) -> None:
     """Try what every model can do through the gateway. Exits with 1 when something that is declared fails."""
-    settings = _settings(config, {})
+    settings = _load_settings(config, {})
 
     from gateway.doctor.checks.subjects import NothingToExamine
-    from gateway.doctor.command import run
-    from gateway.doctor.local_gateway import NotStarted
+    from gateway.doctor.command import run_doctor
+    from gateway.doctor.local_gateway import GatewayNotStarted
 
     if html is not None:
-        _refuse_unwritable(html)
+        _require_writable(html)
     try:
-        healthy = run(settings, model or (), deadline_s=timeout, as_json=as_json, html=html)
+        healthy = run_doctor(settings, model or (), deadline_s=timeout, as_json=as_json, html=html)
     except NothingToExamine as nothing:
-        _refuse(str(nothing))
-    except NotStarted as failure:
+        _exit_with_error(str(nothing))
+    except GatewayNotStarted as failure:
         typer.echo(str(failure), err=True)
         healthy = False
     raise typer.Exit(0 if healthy else 1)
@@ -152,31 +154,31 @@ OwnerOption = Annotated[str, typer.Option("--owner", help="Whose: the name of a 
 @app.command()
 def erase(owner: OwnerOption, config: ConfigOption = None) -> None:
     """Delete everything that is stored for one owner, running or not."""
-    settings = _settings_with_store(config)
+    settings = _load_settings_with_store(config)
 
-    from gateway.cli.owner_data import erase as run
+    from gateway.cli.owner_data import erase_owner as run
 
-    typer.echo(f"erased {_count(_with_store(run(settings, owner)), 'object')} of {owner}")
+    typer.echo(f"erased {_format_count(_run_store_command(run(settings, owner)), 'object')} of {owner}")
 
 
 @app.command()
 def export(owner: OwnerOption, config: ConfigOption = None) -> None:
     """Print everything that is stored for one owner: one JSON object a line."""
-    settings = _settings_with_store(config)
+    settings = _load_settings_with_store(config)
 
-    from gateway.cli.owner_data import export as run
+    from gateway.cli.owner_data import export_owner as run
 
-    _with_store(run(settings, owner, sys.stdout.buffer))
+    _run_store_command(run(settings, owner, sys.stdout.buffer))
 
 
-def _settings_with_store(config: Path | None) -> Settings:
-    settings = _settings(config, {})
+def _load_settings_with_store(config: Path | None) -> Settings:
+    settings = _load_settings(config, {})
     if settings.store.url is None:
-        _refuse("nothing is stored: the config has no store.url")
+        _exit_with_error("nothing is stored: the config has no store.url")
     return settings
 
 
-def _with_store(work: Coroutine[Any, Any, _ResultT]) -> _ResultT:
+def _run_store_command(work: Coroutine[Any, Any, _ResultT]) -> _ResultT:
     """The result of `work`. Exits with 1 when the database cannot be used, with 2 when it is of another version."""
     from gateway.errors import StoreUnavailable
     from gateway.logs import configure_logs
@@ -189,31 +191,31 @@ def _with_store(work: Coroutine[Any, Any, _ResultT]) -> _ResultT:
         typer.echo(str(error), err=True)
         raise typer.Exit(1) from None
     except SchemaMismatch as error:
-        _refuse(str(error))
+        _exit_with_error(str(error))
 
 
-def _settings(config: Path | None, server: dict[str, Any]) -> Settings:
+def _load_settings(config: Path | None, server: dict[str, Any]) -> Settings:
     if config is None and DEFAULT_CONFIG.exists():
         config = DEFAULT_CONFIG
     try:
         if config is not None:
-            return settings_of.load(config, server=server)
-        return settings_of.find(server=server)
+            return settings_of.load_settings(config, server=server)
+        return settings_of.discover_settings(server=server)
     except ConfigError as error:
-        _refuse(str(error))
+        _exit_with_error(str(error))
 
 
-def _refuse_unwritable(file: Path) -> None:
+def _require_writable(file: Path) -> None:
     is_new = not file.exists()
     try:
         file.open("a").close()
         if is_new:
             file.unlink()
     except OSError as error:
-        _refuse(f"{file} cannot be written: {error.strerror}")
+        _exit_with_error(f"{file} cannot be written: {error.strerror}")
 
 
-def _refuse(why: str) -> NoReturn:
+def _exit_with_error(why: str) -> NoReturn:
     typer.echo(why, err=True)
     raise typer.Exit(2)
 
@@ -225,5 +227,5 @@ def _installed_version() -> str:
         return "(run from its source, not installed)"
 
 
-def _count(number: int, word: str) -> str:
+def _format_count(number: int, word: str) -> str:
     return f"{number} {word}{'' if number == 1 else 's'}"

@@ -10,21 +10,21 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from gateway.config.own_address import own_addresses
-from gateway.config.unused_keys import idle_keys
+from gateway.config.own_address import check_own_addresses
+from gateway.config.unused_keys import check_unused_keys
 from gateway.config.yaml_file import ConfigError, Document, Problem, ValuePath
 from providers import engine_checks
-from providers.config import CONTINUING, KEEPING_BUDGETS, ProviderConfig, is_loopback
-from translation.representation.json_types import mapping_in
+from providers.config import BUDGET_ENFORCING_TYPES, TOKEN_PROMPT_TYPES, ProviderConfig, is_loopback
+from translation.representation.json_types import mapping_or_empty
 
-Model = TypeVar("Model", bound=BaseModel)
+_SettingsT = TypeVar("_SettingsT", bound=BaseModel)
 
-_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_VARIABLE_PATTERN = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
-_READ_FROM_ENVIRONMENT = {"api_key_env": "api_key", "key_env": "key", "keys_env": "keys"}
+_ENVIRONMENT_KEYS = {"api_key_env": "api_key", "key_env": "key", "keys_env": "keys"}
 """Key that names a variable -> key that gets its value."""
 
-_ADVICE = {
+_ADVICE_BY_ERROR_TYPE = {
     "bool_type": "write true or false",
     "bool_parsing": "write true or false",
     "int_type": "write a whole number",
@@ -43,45 +43,49 @@ _ADVICE = {
 """Pydantic's error type -> what to write, where its own words would not help an operator."""
 
 
-def check(model: type[Model], document: Document, environ: Mapping[str, str], source: str) -> Model:
+def validate_settings(
+    model: type[_SettingsT], document: Document, environ: Mapping[str, str], source: str
+) -> _SettingsT:
     """The settings that `document` describes. Raises ConfigError with everything that is wrong with it."""
     problems: list[Problem] = []
-    tree = _fill_in(document.tree, (), environ, problems)
+    tree = _expand_environment(document.tree, (), environ, problems)
     try:
         settings = model.model_validate(tree)
     except ValidationError as error:
         # A value that could not be read was replaced by a stand-in; what is wrong with that is not worth a line.
         unread = {problem.path for problem in problems}
-        found = [_problem(model, details) for details in _own_errors(error)]
+        found = [_problem_of(model, details) for details in _drop_implied_errors(error)]
         problems += [problem for problem in found if problem.path not in unread]
-    problems += _models_without_provider(tree)
-    problems += _two_passes_nowhere(tree)
-    problems += idle_keys(tree)
-    problems += _engines_that_cannot_start(tree)
-    problems += own_addresses(tree)
-    problems += _open_to_the_network(tree)
+    problems += _check_model_providers(tree)
+    problems += _check_two_pass_and_parsers(tree)
+    problems += check_unused_keys(tree)
+    problems += _check_engines(tree)
+    problems += check_own_addresses(tree)
+    problems += _check_exposure(tree)
     if problems:
         raise ConfigError(source, problems, document.lines)
     return settings
 
 
-def _fill_in(value: Any, path: ValuePath, environ: Mapping[str, str], problems: list[Problem]) -> Any:
+def _expand_environment(value: Any, path: ValuePath, environ: Mapping[str, str], problems: list[Problem]) -> Any:
     """A copy of the tree with `${NAME}` and the `*_env` keys read."""
 
-    def read(name: str, at: ValuePath) -> str:
+    def read(name: str, path: ValuePath) -> str:
         if name not in environ:
-            problems.append(Problem(at, f"the environment variable {name} is not set; set it, or name another"))
+            problems.append(Problem(path, f"the environment variable {name} is not set; set it, or name another"))
             return f"unset {name}"
         return environ[name]
 
     match value:
         case str():
-            return _VARIABLE.sub(lambda found: read(found[1], path), value)
+            return _VARIABLE_PATTERN.sub(lambda found: read(found[1], path), value)
         case list():
-            return [_fill_in(entry, (*path, number), environ, problems) for number, entry in enumerate(value)]
+            return [
+                _expand_environment(entry, (*path, number), environ, problems) for number, entry in enumerate(value)
+            ]
         case dict():
-            filled = {key: _fill_in(entry, (*path, key), environ, problems) for key, entry in value.items()}
-            for key, target in _READ_FROM_ENVIRONMENT.items():
+            filled = {key: _expand_environment(entry, (*path, key), environ, problems) for key, entry in value.items()}
+            for key, target in _ENVIRONMENT_KEYS.items():
                 if not isinstance(name := filled.get(key), str):
                     continue
                 if filled.get(target) is not None:
@@ -91,86 +95,93 @@ def _fill_in(value: Any, path: ValuePath, environ: Mapping[str, str], problems: 
     return value
 
 
-def _models_without_provider(tree: Mapping[str, Any]) -> Iterator[Problem]:
-    providers, models = mapping_in(tree.get("providers")), mapping_in(tree.get("models"))
+def _check_model_providers(tree: Mapping[str, Any]) -> Iterator[Problem]:
+    providers, models = mapping_or_empty(tree.get("providers")), mapping_or_empty(tree.get("models"))
     for name, model in models.items():
         match model:
             case {"provider": str(provider)} if provider not in providers:
                 yield Problem(
-                    ("models", name, "provider"), f"there is no provider {provider!r}; {_one_of(provider, providers)}"
+                    ("models", name, "provider"),
+                    f"there is no provider {provider!r}; {_suggest_name(provider, providers)}",
                 )
 
 
-def _two_passes_nowhere(tree: Mapping[str, Any]) -> Iterator[Problem]:
-    providers = mapping_in(tree.get("providers"))
+def _check_two_pass_and_parsers(tree: Mapping[str, Any]) -> Iterator[Problem]:
+    providers = mapping_or_empty(tree.get("providers"))
     for name, given in providers.items():
-        if mapping_in(mapping_in(given).get("capabilities")).get("two_pass") is True:
-            yield from _unable(mapping_in(given).get("type"), ("providers", name, "capabilities", "two_pass"))
-    for name, model in mapping_in(tree.get("models")).items():
-        asked, provider = mapping_in(model).get("two_pass"), mapping_in(model).get("provider")
-        kind = mapping_in(providers.get(provider)).get("type") if isinstance(provider, str) else None
-        if asked not in (None, False, "off"):
-            yield from _unable(kind, ("models", name, "two_pass"))
-        if asked == "engine" and kind in CONTINUING - KEEPING_BUDGETS:
+        if mapping_or_empty(mapping_or_empty(given).get("capabilities")).get("two_pass") is True:
+            yield from _check_two_pass_type(
+                mapping_or_empty(given).get("type"), ("providers", name, "capabilities", "two_pass")
+            )
+    for name, model in mapping_or_empty(tree.get("models")).items():
+        two_pass, provider = mapping_or_empty(model).get("two_pass"), mapping_or_empty(model).get("provider")
+        kind = mapping_or_empty(providers.get(provider)).get("type") if isinstance(provider, str) else None
+        if two_pass not in (None, False, "off"):
+            yield from _check_two_pass_type(kind, ("models", name, "two_pass"))
+        if two_pass == "engine" and kind in TOKEN_PROMPT_TYPES - BUDGET_ENFORCING_TYPES:
             yield Problem(("models", name, "two_pass"), f"{kind} keeps no budget in one run: write true")
-        if mapping_in(mapping_in(model).get("capabilities")).get("two_pass") is True:
-            yield from _unable(kind, ("models", name, "capabilities", "two_pass"))
-        parser = mapping_in(model).get("tool_parser")
-        wrong = engine_checks.parser_complaint(kind, parser) if kind is not None and isinstance(parser, str) else None
+        if mapping_or_empty(mapping_or_empty(model).get("capabilities")).get("two_pass") is True:
+            yield from _check_two_pass_type(kind, ("models", name, "capabilities", "two_pass"))
+        parser = mapping_or_empty(model).get("tool_parser")
+        wrong = (
+            engine_checks.tool_parser_problem(kind, parser) if kind is not None and isinstance(parser, str) else None
+        )
         if wrong is not None:
             yield Problem(("models", name, "tool_parser"), wrong)
 
 
-def _unable(kind: Any, at: ValuePath) -> Iterator[Problem]:
+def _check_two_pass_type(kind: Any, path: ValuePath) -> Iterator[Problem]:
     """What is wrong with two passes on this type of provider, if it is one."""
-    if kind is not None and kind not in CONTINUING:
-        able = ", ".join(sorted(CONTINUING))
-        yield Problem(at, f"{kind} cannot go on from a begun answer; providers of type {able} can")
+    if kind is not None and kind not in TOKEN_PROMPT_TYPES:
+        able = ", ".join(sorted(TOKEN_PROMPT_TYPES))
+        yield Problem(path, f"{kind} cannot go on from a begun answer; providers of type {able} can")
 
 
-def _engines_that_cannot_start(tree: Mapping[str, Any]) -> Iterator[Problem]:
-    for name, given in mapping_in(tree.get("providers")).items():
+def _check_engines(tree: Mapping[str, Any]) -> Iterator[Problem]:
+    for name, given in mapping_or_empty(tree.get("providers")).items():
         try:
             config = ProviderConfig.model_validate(given)
         except ValidationError:
             continue  # reported with the rest of the file
-        for complaint in engine_checks.complaints(config):
+        for complaint in engine_checks.check_engine_config(config):
             yield Problem(("providers", name, *complaint.path), complaint.message)
 
 
-def _open_to_the_network(tree: Mapping[str, Any]) -> Iterator[Problem]:
-    host = mapping_in(tree.get("server")).get("host")
-    if isinstance(host, str) and not is_loopback(host) and not mapping_in(tree.get("auth")).get("keys"):
+def _check_exposure(tree: Mapping[str, Any]) -> Iterator[Problem]:
+    host = mapping_or_empty(tree.get("server")).get("host")
+    if isinstance(host, str) and not is_loopback(host) and not mapping_or_empty(tree.get("auth")).get("keys"):
         yield Problem(
             ("server", "host"), f"{host} can be reached by others: write auth.keys, or listen on 127.0.0.1 only"
         )
 
 
-def _own_errors(error: ValidationError) -> list[ErrorDetails]:
+def _drop_implied_errors(error: ValidationError) -> list[ErrorDetails]:
     """Without the lists that pydantic calls too short because their entries are wrong."""
     errors = error.errors(include_url=False)
     inside = {details["loc"][:end] for details in errors for end in range(len(details["loc"]))}
     return [details for details in errors if details["type"] != "too_short" or details["loc"] not in inside]
 
 
-def _problem(model: type[BaseModel], details: ErrorDetails) -> Problem:
+def _problem_of(model: type[BaseModel], details: ErrorDetails) -> Problem:
     path: ValuePath = tuple(step for step in details["loc"] if step != "[key]")
     kind, context = details["type"], details.get("ctx", {})
     if kind == "extra_forbidden":
-        return Problem(path, f"unknown key; {_one_of(str(path[-1]), list(_fields_at(model, path[:-1])))}")
+        return Problem(path, f"unknown key; {_suggest_name(str(path[-1]), list(_fields_at(model, path[:-1])))}")
     if kind == "missing":
         described = (_fields_at(model, path[:-1])[str(path[-1])].description or "").partition(".")[0]
         return Problem(path, f"is missing; write {described[:1].lower()}{described[1:]}")
     if kind == "literal_error":
-        return Problem(path, f"write {context['expected']}, not {_shown(details['input'])}")
-    if kind in _ADVICE:
-        shown = f", not {_shown(details['input'])}" if kind.endswith(("_type", "_parsing", "_float")) else ""
-        return Problem(path, _ADVICE[kind] + shown)
+        return Problem(path, f"write {context['expected']}, not {_redact_value(details['input'])}")
+    if kind in _ADVICE_BY_ERROR_TYPE:
+        given_value = (
+            f", not {_redact_value(details['input'])}" if kind.endswith(("_type", "_parsing", "_float")) else ""
+        )
+        return Problem(path, _ADVICE_BY_ERROR_TYPE[kind] + given_value)
     message = details["msg"].removeprefix("Input ")
     return Problem(path, message)
 
 
-def _one_of(word: str, known: Mapping[str, Any] | list[str]) -> str:
+def _suggest_name(word: str, known: Mapping[str, Any] | list[str]) -> str:
     near = difflib.get_close_matches(word, list(known), n=1, cutoff=0.7)
     if near:
         return f"did you mean {near[0]}?"
@@ -182,20 +193,20 @@ def _fields_at(model: type[BaseModel], path: ValuePath) -> Mapping[str, FieldInf
     annotation: Any = model
     for step in path:
         if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-            annotation = _without_none(annotation.model_fields[str(step)].annotation)
+            annotation = _strip_none(annotation.model_fields[str(step)].annotation)
         else:
-            annotation = _without_none(get_args(annotation)[-1 if get_origin(annotation) is dict else 0])
+            annotation = _strip_none(get_args(annotation)[-1 if get_origin(annotation) is dict else 0])
     fields: Mapping[str, FieldInfo] = annotation.model_fields
     return fields
 
 
-def _without_none(annotation: Any) -> Any:
+def _strip_none(annotation: Any) -> Any:
     if get_origin(annotation) in (Union, types.UnionType):
         return next(option for option in get_args(annotation) if option is not type(None))
     return annotation
 
 
-def _shown(value: Any) -> str:
+def _redact_value(value: Any) -> str:
     """Enough of a value to find it; never a long one, and never the inside of a structure, which may hold a key."""
     match value:
         case None | bool():

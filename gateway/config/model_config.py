@@ -7,8 +7,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validat
 from pydantic_core import PydanticCustomError
 
 from providers.base import Capabilities
-from providers.config import CapabilityOverrides, Whole
-from providers.profiles import FAMILIES
+from providers.config import CapabilityOverrides, WholeNumber
+from providers.profiles import MODEL_FAMILIES
 from translation.representation.profile import (
     TOOL_PARSERS,
     CallSignatures,
@@ -26,8 +26,8 @@ from translation.representation.profile import (
     TwoPass,
 )
 
-Name = Annotated[str, Field(min_length=1)]
-Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
+NonEmptyText = Annotated[str, Field(min_length=1)]
+ReasoningEffort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 
 
 class ModelConfig(BaseModel):
@@ -38,19 +38,21 @@ class ModelConfig(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    provider: Name = Field(description="The provider that serves it.")
-    model: Name | None = Field(default=None, description="What the upstream calls it; the asked name if left out.")
+    provider: NonEmptyText = Field(description="The provider that serves it.")
+    model: NonEmptyText | None = Field(
+        default=None, description="What the upstream calls it; the asked name if left out."
+    )
     parsing_format: ParsingFormat | None = Field(
         default=None,
         description="`think_tags`: text between think tags is reasoning. `direct_response`: text is left alone.",
     )
-    tool_parser: Name | None = Field(
+    tool_parser: NonEmptyText | None = Field(
         default=None,
         description="How tool calls are read: `openai`, as the upstream reports them; or out of its text by `hermes`, "
         "`llama`, `llama3_json`, `mistral`, `json` or `pythonic`; on `vllm_inprocess` also `vllm:NAME`, vLLM's own. "
         "With two passes `hermes` if left out.",
     )
-    text_tool_calls: Name | None = Field(
+    text_tool_calls: NonEmptyText | None = Field(
         default=None,
         description="For upstreams that know no tools: they are said in the prompt and calls are read out of the text, "
         "in the format `hermes`, `llama`, `llama3_json`, `mistral`, `json` or `pythonic`; `none` does neither.",
@@ -63,17 +65,17 @@ class ModelConfig(BaseModel):
         description="A call read out of text that does not fit its tool's schema: `drop` leaves it out, `report` says "
         "it all the same; both are noted.",
     )
-    max_tool_args_bytes: Annotated[Whole, Field(ge=1)] | None = Field(
+    max_tool_args_bytes: Annotated[WholeNumber, Field(ge=1)] | None = Field(
         default=None,
         description="The longest arguments of a call that are read, in bytes: out of text, or as an object. Longer "
         "ones stay text, and marked.",
     )
-    max_tool_output_bytes: Annotated[Whole, Field(ge=1)] | None = Field(
+    max_tool_output_bytes: Annotated[WholeNumber, Field(ge=1)] | None = Field(
         default=None,
         description="The longest output of a call, in bytes. Of a longer one, text is cut with `[truncated]` and media "
         "are replaced by a note: losses.",
     )
-    max_tool_calls_per_turn: Annotated[Whole, Field(ge=1)] | None = Field(
+    max_tool_calls_per_turn: Annotated[WholeNumber, Field(ge=1)] | None = Field(
         default=None, description="Calls of one reply after this many are left out, and noted; none are if left out."
     )
     cite_documents: bool | None = Field(
@@ -86,7 +88,7 @@ class ModelConfig(BaseModel):
         description="A reply that ends well with neither text nor a call gets a message: its reasoning, or that there "
         "is no answer.",
     )
-    profile: Name | None = Field(
+    profile: NonEmptyText | None = Field(
         default=None,
         description="A [family of models](providers.md#profiles) by name: what the fields beside it are that are left "
         "out.",
@@ -97,16 +99,16 @@ class ModelConfig(BaseModel):
         "`false`, or `engine` for one run in which vLLM keeps the budget. May also hold the five keys below.",
     )
     think_tag: ThinkTag | None = Field(default=None, description="The tag around the thinking of two passes.")
-    max_thinking_tokens: Annotated[Whole, Field(ge=0)] | None = Field(
+    max_thinking_tokens: Annotated[WholeNumber, Field(ge=0)] | None = Field(
         default=None, description="Tokens for thinking, where the request sets no budget."
     )
-    max_response_tokens: Annotated[Whole, Field(ge=1)] | None = Field(
+    max_response_tokens: Annotated[WholeNumber, Field(ge=1)] | None = Field(
         default=None, description="Tokens for the answer after the thinking; as many as there is room for if left out."
     )
     bridge: str | None = Field(
         default=None, description="What ends a thought that is cut off at its budget; an empty text or `null` is none."
     )
-    effort_budgets: dict[Effort, Annotated[Whole, Field(ge=0)]] | None = Field(
+    effort_budgets: dict[ReasoningEffort, Annotated[WholeNumber, Field(ge=0)]] | None = Field(
         default=None,
         description="Tokens for thinking by `reasoning.effort`. An effort that is not listed is a share of "
         "`max_thinking_tokens`: `minimal` a sixteenth, `low` a quarter, `medium` half, `high` and above all of it.",
@@ -178,7 +180,7 @@ class ModelConfig(BaseModel):
     parallel_tool_calls: bool | None = Field(
         default=None, description="`parallel_tool_calls` of requests that have tools and leave it out."
     )
-    extra_params: frozenset[Name] | None = Field(
+    extra_params: frozenset[NonEmptyText] | None = Field(
         default=None, description="Further request fields to pass on as they are, beside those of the provider's type."
     )
     resumable: bool = Field(
@@ -199,21 +201,23 @@ class ModelConfig(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _open_two_pass(cls, given: Any) -> Any:
+    def _expand_two_pass(cls, given: Any) -> Any:
         if not isinstance(given, dict) or "two_pass" not in given:
             return given
-        asked = given["two_pass"]
-        if isinstance(asked, bool):
-            return {**given, "two_pass": "on" if asked else "off"}
-        if not isinstance(asked, dict):
+        two_pass = given["two_pass"]
+        if isinstance(two_pass, bool):
+            return {**given, "two_pass": "on" if two_pass else "off"}
+        if not isinstance(two_pass, dict):
             return given
-        if twice := sorted(asked.keys() & given.keys()):
-            raise PydanticCustomError("two_pass", "write {name} once, in two_pass or beside it", {"name": twice[0]})
-        return {**given, "two_pass": "on", **asked}
+        if duplicates := sorted(two_pass.keys() & given.keys()):
+            raise PydanticCustomError(
+                "two_pass", "write {name} once, in two_pass or beside it", {"name": duplicates[0]}
+            )
+        return {**given, "two_pass": "on", **two_pass}
 
     @field_validator("bridge", mode="before")
     @classmethod
-    def _take_null_for_nothing(cls, given: Any) -> Any:
+    def _read_null_as_empty(cls, given: Any) -> Any:
         return "" if given is None else given
 
     @field_validator("tool_parser", "text_tool_calls")
@@ -222,25 +226,25 @@ class ModelConfig(BaseModel):
         native = "openai" if info.field_name == "tool_parser" else "none"
         if name is None or name == native or name in TOOL_PARSERS or (native == "openai" and name.startswith("vllm:")):
             return name
-        told = {"name": name, "known": ", ".join((native, *TOOL_PARSERS))}
-        raise PydanticCustomError("parser", "there is no parser {name}; write one of {known}", told)
+        context = {"name": name, "known": ", ".join((native, *TOOL_PARSERS))}
+        raise PydanticCustomError("parser", "there is no parser {name}; write one of {known}", context)
 
     @field_validator("profile")
     @classmethod
     def _refuse_unknown_families(cls, name: str | None) -> str | None:
-        if name is None or name in FAMILIES:
+        if name is None or name in MODEL_FAMILIES:
             return name
-        told = {"name": name, "known": ", ".join(FAMILIES)}
-        raise PydanticCustomError("profile", "there is no profile {name}; write one of {known}", told)
+        context = {"name": name, "known": ", ".join(MODEL_FAMILIES)}
+        raise PydanticCustomError("profile", "there is no profile {name}; write one of {known}", context)
 
     def profile_overrides(self) -> dict[str, Any]:
         """The fields of `Profile` that the operator wrote, over those of the family that was named."""
-        family = FAMILIES[self.profile].fields if self.profile is not None else {}
+        family = MODEL_FAMILIES[self.profile].fields if self.profile is not None else {}
         return {**family, **{name: value for name in _PROFILE_FIELDS if (value := getattr(self, name)) is not None}}
 
-    def capabilities_over(self, provider: Capabilities) -> Capabilities:
+    def resolve_capabilities(self, provider: Capabilities) -> Capabilities:
         """The provider's capabilities with the model's own over them."""
-        return replace(provider, **self.capabilities.given())
+        return replace(provider, **self.capabilities.to_overrides())
 
 
 _PROFILE_FIELDS = [field.name for field in fields(Profile)]

@@ -6,68 +6,68 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from gateway.config.yaml_file import Problem
-from providers.config import KINDS, ProviderConfig, ProviderType, is_loopback
-from translation.representation.json_types import mapping_in
+from providers.config import PROVIDER_DEFAULTS, ProviderConfig, ProviderType, is_loopback
+from translation.representation.json_types import mapping_or_empty
 
-_VERSIONED: Final[frozenset[ProviderType]] = frozenset({"openai", "openrouter", "anthropic", "gemini", "vllm"})
+_VERSIONED_TYPES: Final[frozenset[ProviderType]] = frozenset({"openai", "openrouter", "anthropic", "gemini", "vllm"})
 """Types whose API is nowhere but below the path of its version."""
 
 
-def pathless(providers: Mapping[str, ProviderConfig]) -> Iterator[str]:
+def find_missing_paths(providers: Mapping[str, ProviderConfig]) -> Iterator[str]:
     """A hint for each provider whose `base_url` is a host alone, where its type's own has a path."""
     for name, config in providers.items():
-        if config.type in _VERSIONED and not urlsplit(config.base_url or "").path.strip("/"):
-            path = urlsplit(KINDS[config.type].base_url or "").path
+        if config.type in _VERSIONED_TYPES and not urlsplit(config.base_url or "").path.strip("/"):
+            path = urlsplit(PROVIDER_DEFAULTS[config.type].base_url or "").path
             yield f"providers.{name}.base_url: it has no path; {config.type} usually ends in {path}"
 
 
-_HOST: Final = "127.0.0.1"
-_PORT: Final = 8080
+_DEFAULT_HOST: Final = "127.0.0.1"
+_DEFAULT_PORT: Final = 8080
 """Where the server listens if nothing is said."""
 
-_PORTS: Final = {"http": 80, "https": 443}
+_SCHEME_PORTS: Final = {"http": 80, "https": 443}
 
 
-def own_addresses(tree: Mapping[str, Any]) -> Iterator[Problem]:
+def check_own_addresses(tree: Mapping[str, Any]) -> Iterator[Problem]:
     """One problem for each provider. `tree`: the whole configuration, in which anything may be wrong."""
-    server = mapping_in(tree.get("server"))
-    host, port = server.get("host", _HOST), server.get("port", _PORT)
+    server = mapping_or_empty(tree.get("server"))
+    host, port = server.get("host", _DEFAULT_HOST), server.get("port", _DEFAULT_PORT)
     if not isinstance(host, str):
         return
-    for name, given in mapping_in(tree.get("providers")).items():
-        url = _address(mapping_in(given))
-        if url is not None and _is_at(url, host, port):
-            told = f"{url} is where the gateway itself listens: write the upstream's address, or another server.port"
-            yield Problem(("providers", name, "base_url"), told)
+    for name, given in mapping_or_empty(tree.get("providers")).items():
+        url = _base_url_of(mapping_or_empty(given))
+        if url is not None and _is_own_address(url, host, port):
+            message = f"{url} is where the gateway itself listens: write the upstream's address, or another server.port"
+            yield Problem(("providers", name, "base_url"), message)
 
 
-def _address(provider: Mapping[str, Any]) -> str | None:
-    usual = next((row.base_url for kind, row in KINDS.items() if kind == provider.get("type")), None)
+def _base_url_of(provider: Mapping[str, Any]) -> str | None:
+    usual = next((row.base_url for kind, row in PROVIDER_DEFAULTS.items() if kind == provider.get("type")), None)
     url = provider.get("base_url") or usual
     return url if isinstance(url, str) else None
 
 
-def _is_at(url: str, host: str, port: object) -> bool:
+def _is_own_address(url: str, host: str, port: object) -> bool:
     try:
         parts = urlsplit(url)
-        asked, asked_port = parts.hostname or "", parts.port or _PORTS.get(parts.scheme)
+        url_host, url_port = parts.hostname or "", parts.port or _SCHEME_PORTS.get(parts.scheme)
     except ValueError:
         return False  # no address at all, and reported as such
-    if asked_port != port:
+    if url_port != port:
         return False
-    if asked == host:
+    if url_host == host:
         return True
-    if not is_loopback(asked):
+    if not is_loopback(url_host):
         return False
     # A name means both of the addresses that a machine has for itself, and whoever listens on all has both.
-    return _is_every(host) or (is_loopback(host) and not (_is_number(asked) and _is_number(host)))
+    return _is_wildcard(host) or (is_loopback(host) and not (_is_ip_address(url_host) and _is_ip_address(host)))
 
 
-def _is_every(host: str) -> bool:
-    return _is_number(host) and ipaddress.ip_address(host).is_unspecified
+def _is_wildcard(host: str) -> bool:
+    return _is_ip_address(host) and ipaddress.ip_address(host).is_unspecified
 
 
-def _is_number(host: str) -> bool:
+def _is_ip_address(host: str) -> bool:
     try:
         ipaddress.ip_address(host)
     except ValueError:

@@ -11,10 +11,10 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
 from pydantic_core import PydanticCustomError
 
 from gateway.config import yaml_file
-from gateway.config.checks import check
-from gateway.config.model_config import ModelConfig, Name
+from gateway.config.checks import validate_settings
+from gateway.config.model_config import ModelConfig, NonEmptyText
 from gateway.config.yaml_file import Document
-from providers.config import Number, ProviderConfig, Whole
+from providers.config import Number, ProviderConfig, WholeNumber
 
 ReasoningField = Literal["reasoning_content", "reasoning"]
 
@@ -23,24 +23,26 @@ class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Cors(_Section):
+class CorsSettings(_Section):
     """Which web pages may call the gateway from a browser."""
 
-    origins: tuple[Name, ...] = Field(
+    origins: tuple[NonEmptyText, ...] = Field(
         min_length=1, description="Origins such as `https://app.example.com`; `*` is every page."
     )
 
 
-class Server(_Section):
+class ServerSettings(_Section):
     """How the server listens and what it accepts."""
 
-    host: Name = Field(
+    host: NonEmptyText = Field(
         default="127.0.0.1", description="The address to listen on. Others than this machine need `auth.keys`."
     )
-    port: Whole = Field(default=8080, ge=0, le=65535, description="The port to listen on; 0 takes a free one.")
-    workers: Whole = Field(default=1, ge=1, le=256, description="Server processes that share the port.")
+    port: WholeNumber = Field(default=8080, ge=0, le=65535, description="The port to listen on; 0 takes a free one.")
+    workers: WholeNumber = Field(default=1, ge=1, le=256, description="Server processes that share the port.")
     max_body_mb: Number = Field(default=32.0, gt=0, description="The largest request body, in MiB.")
-    max_json_depth: Whole = Field(default=200, ge=1, le=900, description="How deep a request's JSON may be nested.")
+    max_json_depth: WholeNumber = Field(
+        default=200, ge=1, le=900, description="How deep a request's JSON may be nested."
+    )
     keepalive_s: Number = Field(
         default=15.0, gt=0, description="Seconds of silence after which a stream gets a comment."
     )
@@ -53,17 +55,19 @@ class Server(_Section):
         "acknowledged earlier ones: less processor time for streams of a thousand deltas a second, but each delta "
         "waits longer, some for 40 ms.",
     )
-    cors: Cors | None = Field(default=None, description="Which web pages may call the gateway; none if left out.")
+    cors: CorsSettings | None = Field(
+        default=None, description="Which web pages may call the gateway; none if left out."
+    )
     reasoning_fields: tuple[ReasoningField, ...] = Field(
         default=("reasoning_content", "reasoning"),
         description="Fields that carry the model's reasoning in chat replies: one, the other, both, or none (`[]`).",
     )
 
 
-_DATABASES = ("sqlite+aiosqlite:///", "postgresql+asyncpg://")
+_DATABASE_PREFIXES = ("sqlite+aiosqlite:///", "postgresql+asyncpg://")
 
 
-class Store(_Section):
+class StoreSettings(_Section):
     """Where responses, conversations and completions are kept."""
 
     url: str | None = Field(
@@ -87,12 +91,12 @@ class Store(_Section):
 
     @field_validator("url")
     @classmethod
-    def _refuse_other_databases(cls, url: str | None) -> str | None:
+    def _refuse_unknown_databases(cls, url: str | None) -> str | None:
         if url is None:
             return None
-        file = url.removeprefix(_DATABASES[0]).partition("?")[0]
+        file = url.removeprefix(_DATABASE_PREFIXES[0]).partition("?")[0]
         # Every connection of a database in memory has one of its own.
-        if not url.startswith(_DATABASES) or file in ("", ":memory:"):
+        if not url.startswith(_DATABASE_PREFIXES) or file in ("", ":memory:"):
             raise PydanticCustomError("store", "write sqlite+aiosqlite:///FILE, postgresql+asyncpg://... or null")
         return url
 
@@ -100,7 +104,7 @@ class Store(_Section):
 _MIN_KEY_CHARS = 32
 
 
-class Sealing(_Section):
+class SealingSettings(_Section):
     """Keys for what clients carry that only the gateway may open: `encrypted_content` of reasoning items."""
 
     keys: tuple[SecretStr, ...] = Field(
@@ -113,12 +117,12 @@ class Sealing(_Section):
 
     @field_validator("keys", mode="before")
     @classmethod
-    def _split(cls, keys: Any) -> Any:
+    def _split_keys(cls, keys: Any) -> Any:
         return [key for key in re.split(r"[,\s]+", keys) if key] if isinstance(keys, str) else keys
 
     @field_validator("keys")
     @classmethod
-    def _refuse_short_ones(cls, keys: tuple[SecretStr, ...]) -> tuple[SecretStr, ...]:
+    def _refuse_short_keys(cls, keys: tuple[SecretStr, ...]) -> tuple[SecretStr, ...]:
         if any(len(key.get_secret_value()) < _MIN_KEY_CHARS for key in keys):
             raise PydanticCustomError(
                 "sealing", "write keys of at least 32 characters, such as `openssl rand -base64 32` makes"
@@ -131,31 +135,33 @@ class Sealing(_Section):
         return tuple(key.get_secret_value().encode() for key in self.keys)
 
 
-class Background(_Section):
+class BackgroundSettings(_Section):
     """Responses that run without a client waiting: `background: true`, and streams that can be resumed."""
 
-    max_running: Whole = Field(
+    max_running: WholeNumber = Field(
         default=64, ge=1, description="How many run at once in one server process; the others are queued."
     )
     lease_s: Number = Field(
         default=15.0, gt=0, description="Seconds after which the work of a replica that gives no sign is taken over."
     )
-    max_attempts: Whole = Field(
+    max_attempts: WholeNumber = Field(
         default=3, ge=1, description="How often a response is begun before it fails; 1 never begins one again."
     )
 
 
-class WebSocket(_Section):
+class WebSocketSettings(_Section):
     """The WebSocket transport of `/v1/responses`."""
 
     max_minutes: Number = Field(default=60.0, gt=0, description="Minutes after which a connection is closed.")
-    max_connections: Whole = Field(default=1000, ge=1, description="Connections open at once in one server process.")
+    max_connections: WholeNumber = Field(
+        default=1000, ge=1, description="Connections open at once in one server process."
+    )
 
 
-class Egress(_Section):
+class EgressSettings(_Section):
     """What is fetched of URLs that requests hold: only from the public internet, and never by an engine itself."""
 
-    allow: tuple[Name, ...] = Field(
+    allow: tuple[NonEmptyText, ...] = Field(
         default=(), description="Hosts of your own that may be fetched from though they are not of the public internet."
     )
     max_mb: Number = Field(
@@ -167,10 +173,10 @@ class Egress(_Section):
 _MAX_NAME_CHARS = 255
 
 
-class Key(_Section):
+class ApiKeySettings(_Section):
     """One key that clients may send."""
 
-    name: Name = Field(
+    name: NonEmptyText = Field(
         description="What the logs call whoever holds the key. It is also the owner of all that is kept for the key, "
         "which finds none of it under another name."
     )
@@ -178,11 +184,11 @@ class Key(_Section):
         description="The key itself; with `key_env` it is read from the environment instead."
     )
     key_env: str | None = Field(default=None, description="The environment variable that holds the key.")
-    models: tuple[Name, ...] = Field(default=("*",), description="Names and patterns of the models it may use.")
+    models: tuple[NonEmptyText, ...] = Field(default=("*",), description="Names and patterns of the models it may use.")
 
     @field_validator("name")
     @classmethod
-    def _refuse_what_no_row_can_have(cls, name: str) -> str:
+    def _refuse_unstorable_names(cls, name: str) -> str:
         if len(name) > _MAX_NAME_CHARS or not name.isprintable():
             raise PydanticCustomError("name", "write at most 255 characters, all of which print")
         return name
@@ -196,11 +202,11 @@ class Key(_Section):
 class AuthSettings(_Section):
     """Who may use the gateway. Without this section it is open, and listens on this machine only."""
 
-    keys: tuple[Key, ...] = Field(min_length=1, description="The keys that are accepted as bearer tokens.")
+    keys: tuple[ApiKeySettings, ...] = Field(min_length=1, description="The keys that are accepted as bearer tokens.")
 
     @field_validator("keys")
     @classmethod
-    def _refuse_twins(cls, keys: tuple[Key, ...]) -> tuple[Key, ...]:
+    def _refuse_duplicates(cls, keys: tuple[ApiKeySettings, ...]) -> tuple[ApiKeySettings, ...]:
         names, secrets = [key.name for key in keys], [key.secret for key in keys]
         if name := next((name for name in names if names.count(name) > 1), None):
             raise PydanticCustomError("twins", "two keys are named {name}; give each its own name", {"name": name})
@@ -212,35 +218,41 @@ class AuthSettings(_Section):
 class Settings(_Section):
     """The whole configuration. `load` and `parse` make one; they check more than the fields can."""
 
-    server: Server = Field(default=Server(), description="How the server listens and what it accepts.")
-    store: Store = Field(default=Store(), description="Where responses, conversations and completions are kept.")
-    sealing: Sealing = Field(
-        default=Sealing(), description="Keys for what clients carry that only the gateway may open."
+    server: ServerSettings = Field(default=ServerSettings(), description="How the server listens and what it accepts.")
+    store: StoreSettings = Field(
+        default=StoreSettings(), description="Where responses, conversations and completions are kept."
     )
-    background: Background = Field(
-        default=Background(), description="Responses that run without a client waiting for them."
+    sealing: SealingSettings = Field(
+        default=SealingSettings(), description="Keys for what clients carry that only the gateway may open."
     )
-    websocket: WebSocket = Field(default=WebSocket(), description="The WebSocket transport of `/v1/responses`.")
-    egress: Egress = Field(default=Egress(), description="What is fetched of URLs that requests hold.")
+    background: BackgroundSettings = Field(
+        default=BackgroundSettings(), description="Responses that run without a client waiting for them."
+    )
+    websocket: WebSocketSettings = Field(
+        default=WebSocketSettings(), description="The WebSocket transport of `/v1/responses`."
+    )
+    egress: EgressSettings = Field(default=EgressSettings(), description="What is fetched of URLs that requests hold.")
     auth: AuthSettings | None = Field(default=None, description="Who may use the gateway; anyone if left out.")
-    providers: dict[Name, ProviderConfig] = Field(
+    providers: dict[NonEmptyText, ProviderConfig] = Field(
         default_factory=dict, description="The upstreams, each under a name of your choice."
     )
-    models: dict[Name, ModelConfig] = Field(
+    models: dict[NonEmptyText, ModelConfig] = Field(
         default_factory=dict,
         description="What clients may ask for: names, or patterns with `*` and `?`. The first match wins.",
     )
 
 
-def load(path: Path, *, server: Mapping[str, Any] | None = None, environ: Mapping[str, str] | None = None) -> Settings:
+def load_settings(
+    path: Path, *, server: Mapping[str, Any] | None = None, environ: Mapping[str, str] | None = None
+) -> Settings:
     """The settings in a YAML file, with `server` over its section of that name.
 
     Raises ConfigError naming everything that is wrong.
     """
-    return _check(yaml_file.read(path), server, environ, str(path))
+    return _validate_document(yaml_file.read_yaml(path), server, environ, str(path))
 
 
-def parse(
+def parse_settings(
     tree: Mapping[str, Any],
     *,
     server: Mapping[str, Any] | None = None,
@@ -248,21 +260,25 @@ def parse(
     source: str = "settings",
 ) -> Settings:
     """The same for plain values, as a YAML file would hold them. `source` is what errors call them."""
-    return _check(Document(dict(tree), {}), server, environ, source)
+    return _validate_document(Document(dict(tree), {}), server, environ, source)
 
 
-def find(*, server: Mapping[str, Any] | None = None, environ: Mapping[str, str] | None = None) -> Settings:
+def discover_settings(*, server: Mapping[str, Any] | None = None, environ: Mapping[str, str] | None = None) -> Settings:
     """Settings for a machine without a file: made of the keys and servers it has. Takes a second or so."""
-    from gateway.config.discovery import discover  # brings the HTTP client along, which a checked file does not need
+    from gateway.config.discovery import (
+        discover_config,  # brings the HTTP client along, which a checked file does not need
+    )
 
     environ = os.environ if environ is None else environ
-    return parse(asyncio.run(discover(environ)), server=server, environ=environ, source="without a config file")
+    return parse_settings(
+        asyncio.run(discover_config(environ)), server=server, environ=environ, source="without a config file"
+    )
 
 
-def _check(
+def _validate_document(
     document: Document, server: Mapping[str, Any] | None, environ: Mapping[str, str] | None, source: str
 ) -> Settings:
     section = document.tree.get("server")
     if server and (section is None or isinstance(section, dict)):
         document = Document({**document.tree, "server": {**(section or {}), **server}}, document.lines)
-    return check(Settings, document, os.environ if environ is None else environ, source)
+    return validate_settings(Settings, document, os.environ if environ is None else environ, source)

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 import yaml
 
-Step: TypeAlias = str | int
-ValuePath: TypeAlias = tuple[Step, ...]
+PathStep: TypeAlias = str | int
+ValuePath: TypeAlias = tuple[PathStep, ...]
 
 
 class Problem(NamedTuple):
@@ -22,8 +22,8 @@ class ConfigError(Exception):
 
     def __init__(self, source: str, problems: Iterable[Problem], lines: Mapping[ValuePath, int] | None = None) -> None:
         lines = lines or {}
-        self.problems = tuple(sorted(problems, key=lambda problem: _line(problem.path, lines) or 0))
-        super().__init__("\n".join(_render(source, problem, lines) for problem in self.problems))
+        self.problems = tuple(sorted(problems, key=lambda problem: _line_of(problem.path, lines) or 0))
+        super().__init__("\n".join(_render_problem(source, problem, lines) for problem in self.problems))
 
 
 class Document(NamedTuple):
@@ -33,7 +33,7 @@ class Document(NamedTuple):
     lines: Mapping[ValuePath, int]
 
 
-def read(path: Path) -> Document:
+def read_yaml(path: Path) -> Document:
     """The file's values. Raises ConfigError when it cannot be read, is not YAML or says a thing twice."""
     try:
         text = path.read_text(encoding="utf-8")
@@ -52,7 +52,7 @@ def parse_yaml(text: str, source: str) -> Document:
         if node is None:
             return Document({}, {})
         lines: dict[ValuePath, int] = {}
-        problems = list(_walk(node, (), lines, ()))
+        problems = list(_check_nodes(node, (), lines, ()))
         if problems:
             raise ConfigError(source, problems, lines)
         tree = loader.construct_document(node)
@@ -66,7 +66,7 @@ def parse_yaml(text: str, source: str) -> Document:
     return Document(tree, lines)
 
 
-def _walk(
+def _check_nodes(
     node: yaml.Node, path: ValuePath, lines: dict[ValuePath, int], above: tuple[yaml.Node, ...]
 ) -> Iterator[Problem]:
     """Note where everything is; report duplicate keys, keys that are not text, and values that contain themselves."""
@@ -79,7 +79,7 @@ def _walk(
             for key, value in node.value:
                 line = key.start_mark.line + 1
                 if key.tag == "tag:yaml.org,2002:merge":
-                    yield from _walk(value, path, {}, (*above, node))
+                    yield from _check_nodes(value, path, {}, (*above, node))
                     continue
                 inner = (*path, str(key.value))
                 if key.tag != "tag:yaml.org,2002:str":
@@ -92,14 +92,14 @@ def _walk(
                 else:
                     first[key.value] = line
                     lines[inner] = line
-                    yield from _walk(value, inner, lines, (*above, node))
+                    yield from _check_nodes(value, inner, lines, (*above, node))
         case yaml.SequenceNode():
             for number, value in enumerate(node.value):
                 lines[(*path, number)] = value.start_mark.line + 1
-                yield from _walk(value, (*path, number), lines, (*above, node))
+                yield from _check_nodes(value, (*path, number), lines, (*above, node))
 
 
-def dotted(path: ValuePath) -> str:
+def render_path(path: ValuePath) -> str:
     """`auth.keys[0].models`; names that hold dots are quoted: `models."gpt-4.1".provider`."""
     text = ""
     for step in path:
@@ -111,12 +111,12 @@ def dotted(path: ValuePath) -> str:
     return text
 
 
-def _line(path: ValuePath, lines: Mapping[ValuePath, int]) -> int | None:
+def _line_of(path: ValuePath, lines: Mapping[ValuePath, int]) -> int | None:
     """Where the value stands, or the nearest one around it that the file has."""
     return next((lines[path[:end]] for end in range(len(path), 0, -1) if path[:end] in lines), None)
 
 
-def _render(source: str, problem: Problem, lines: Mapping[ValuePath, int]) -> str:
-    line = _line(problem.path, lines)
+def _render_problem(source: str, problem: Problem, lines: Mapping[ValuePath, int]) -> str:
+    line = _line_of(problem.path, lines)
     place = source if line is None else f"{source}:{line}"
-    return ": ".join(part for part in (place, dotted(problem.path), problem.message) if part)
+    return ": ".join(part for part in (place, render_path(problem.path), problem.message) if part)

@@ -4,24 +4,24 @@ from typing import Final
 
 from gateway.doctor.checks.subjects import Subject
 
-TOO_SLOW: Final = "too_slow"
+TIMED_OUT: Final = "too_slow"
 """The code of what had no end in the time there is for a request."""
 
-_BROKEN_OFF: Final = "Read the upstream's log: it failed, or left its reply unfinished."
+_READ_UPSTREAM_LOG: Final = "Read the upstream's log: it failed, or left its reply unfinished."
 
-MISREAD: Final = "misread"
+UNPARSED_OUTPUT: Final = "misread"
 """The code of what a setting mends."""
 
-_BY_CODE: Final = {
-    MISREAD: "Write that setting at {model}.",
-    TOO_SLOW: "Find out why the upstream is silent; where it only needs longer, give it more with --timeout.",
+_ADVICE_BY_CODE: Final = {
+    UNPARSED_OUTPUT: "Write that setting at {model}.",
+    TIMED_OUT: "Find out why the upstream is silent; where it only needs longer, give it more with --timeout.",
     "upstream_unreachable": "Start the upstream, or mend base_url at {provider}.",
     "upstream_timeout": "Find out why the upstream is silent; where it needs longer, raise answer_s and silence_s "
     "at {provider}.",
-    "upstream_disconnected": _BROKEN_OFF,
-    "upstream_truncated": _BROKEN_OFF,
-    "upstream_error": _BROKEN_OFF,
-    "server_error": _BROKEN_OFF,
+    "upstream_disconnected": _READ_UPSTREAM_LOG,
+    "upstream_truncated": _READ_UPSTREAM_LOG,
+    "upstream_error": _READ_UPSTREAM_LOG,
+    "server_error": _READ_UPSTREAM_LOG,
     "upstream_garbled": "Look at what answers at base_url of {provider}: it does not speak the API that its type says.",
     "upstream_unauthorized": "Mend api_key at {provider}: the upstream refuses it.",
     "upstream_overloaded": "Try again once the upstream has room.",
@@ -35,20 +35,20 @@ _BY_CODE: Final = {
 """Code -> what to do about errors that come before anything a model can or cannot do."""
 
 
-def advice(subject: Subject, code: str | None, needs: tuple[str, ...], *, undeclared: bool) -> str:
+def suggest_fix(subject: Subject, code: str | None, needs: tuple[str, ...], *, undeclared: bool) -> str:
     """In one or two sentences. `code` is that of the error it failed with, `needs` what has to be declared for it;
     `undeclared`: it holds, and is not declared."""
     provider, model = f"providers.{subject.provider}", f"models.{subject.name}"
-    if code in _BY_CODE:
-        return _BY_CODE[code].format(provider=provider, model=model, upstream_model=subject.upstream_model)
+    if code in _ADVICE_BY_CODE:
+        return _ADVICE_BY_CODE[code].format(provider=provider, model=model, upstream_model=subject.upstream_model)
     missing = [name for name in needs if not getattr(subject.capabilities, name)]
     if undeclared:
-        return f"Where the model can, write {_written(missing, 'true')} at {model}."
+        return f"Where the model can, write {_render_capabilities(missing, 'true')} at {model}."
     if needs:
-        said = _written(needs[-1:], "false")
-        return f"Where the model cannot, write {said} at {model}; where it can, mend the upstream."
+        capabilities = _render_capabilities(needs[-1:], "false")
+        return f"Where the model cannot, write {capabilities} at {model}; where it can, mend the upstream."
     return "Mend the upstream: no capability stands for this, so that none can be taken back."
 
 
-def _written(names: list[str] | tuple[str, ...], value: str) -> str:
+def _render_capabilities(names: list[str] | tuple[str, ...], value: str) -> str:
     return "capabilities: {" + ", ".join(f"{name}: {value}" for name in names) + "}"

@@ -10,37 +10,39 @@ from typing import Final
 import typer
 
 from gateway.config.settings import Settings
-from gateway.doctor.html_report import as_page
-from gateway.doctor.interrupts import heard
-from gateway.doctor.runner import diagnose, steps_of
-from gateway.doctor.text_report import as_json as rendered_json
-from gateway.doctor.text_report import as_text
+from gateway.doctor.html_report import render_html
+from gateway.doctor.interrupts import interrupt_waits
+from gateway.doctor.runner import count_checks, diagnose
+from gateway.doctor.text_report import render_json as rendered_json
+from gateway.doctor.text_report import render_text
 from gateway.logs import configure_logs
 
 _COLOURS: Final = {"pass": "green", "fail": "red", "refused": "cyan", "skipped": "yellow"}
-_LABEL: Final = 40
+_LABEL_WIDTH: Final = 40
 
 
-def run(settings: Settings, names: Sequence[str], *, deadline_s: float, as_json: bool, html: Path | None) -> bool:
+def run_doctor(
+    settings: Settings, names: Sequence[str], *, deadline_s: float, as_json: bool, html: Path | None
+) -> bool:
     """Examine, print to stdout, write the page; whether nothing failed, the page included. Raises NothingToExamine and
     NotStarted.
 
     Progress is drawn on stderr where that is a terminal, and what fails in the gateway is logged there.
     """
-    steps = steps_of(settings, names)
+    steps = count_checks(settings, names)
     configure_logs(logging.ERROR)
-    with heard(), _progress(steps) as beginning:
-        diagnoses = diagnose(settings, names, deadline_s, beginning)
+    with interrupt_waits(), _draw_progress(steps) as on_step:
+        diagnoses = diagnose(settings, names, deadline_s, on_step)
     typer.echo(
         rendered_json(diagnoses).decode()
         if as_json
-        else as_text(diagnoses, _painted, typer.get_terminal_size().columns)
+        else render_text(diagnoses, _colour_verdict, typer.get_terminal_size().columns)
     )
-    is_written = html is None or _write(html, as_page(diagnoses))
+    is_written = html is None or _write_page(html, render_html(diagnoses))
     return is_written and not any(each.failed for each in diagnoses)
 
 
-def _write(file: Path, page: str) -> bool:
+def _write_page(file: Path, page: str) -> bool:
     """Whether there was room for it; what was found is printed by now."""
     try:
         file.write_text(page, encoding="utf-8")
@@ -51,28 +53,28 @@ def _write(file: Path, page: str) -> bool:
     return True
 
 
-def _painted(verdict: str) -> str:
+def _colour_verdict(verdict: str) -> str:
     """In colour; `typer.echo` takes colours away where there is no terminal."""
     return typer.style(verdict, fg=_COLOURS[verdict], bold=True if verdict == "fail" else None)
 
 
 @contextmanager
-def _progress(steps: int) -> Iterator[Callable[[str], None]]:
+def _draw_progress(steps: int) -> Iterator[Callable[[str], None]]:
     """Told of each step before it is done."""
     if not sys.stderr.isatty():
         yield lambda step: None
         return
     with typer.progressbar(
-        length=steps, label="starting".ljust(_LABEL), file=sys.stderr, show_eta=False, show_pos=True, width=24
+        length=steps, label="starting".ljust(_LABEL_WIDTH), file=sys.stderr, show_eta=False, show_pos=True, width=24
     ) as bar:
         begun = False
 
-        def beginning(step: str) -> None:
+        def on_step(step: str) -> None:
             nonlocal begun
-            bar.label = step.ljust(_LABEL)[:_LABEL]
+            bar.label = step.ljust(_LABEL_WIDTH)[:_LABEL_WIDTH]
             bar.update(1 if begun else 0)
             bar.render_progress()  # the label has changed, also where the count has not
             begun = True
 
-        yield beginning
+        yield on_step
         bar.update(1)

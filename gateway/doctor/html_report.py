@@ -6,9 +6,9 @@ from typing import Final
 
 from gateway.doctor.checks.responses import CHECKS
 from gateway.doctor.checks.verdicts import Diagnosis, Finding
-from gateway.doctor.text_report import duration, summary
+from gateway.doctor.text_report import format_duration, render_summary
 
-_MARKS: Final = {"pass": "✓", "fail": "✗", "refused": "⊘", "skipped": "…"}
+_SYMBOLS: Final = {"pass": "✓", "fail": "✗", "refused": "⊘", "skipped": "…"}
 """Beside the word, for those who do not tell the colours apart."""
 
 _TITLES: Final = {check.name: check.title for check in CHECKS}
@@ -59,28 +59,28 @@ _LEGEND: Final = (
 )
 
 
-def as_page(diagnoses: Sequence[Diagnosis]) -> str:
+def render_html(diagnoses: Sequence[Diagnosis]) -> str:
     """An HTML document. Models of which more fails come before others."""
     diagnoses = sorted(diagnoses, key=lambda each: -sum(found.verdict == "fail" for found in each.findings))
-    legend = " ".join(f"{_word(verdict)} <span class=faint>{meaning}.</span>" for verdict, meaning in _LEGEND)
-    sections = "\n".join(_section(number, each) for number, each in enumerate(diagnoses))
+    legend = " ".join(f"{_render_verdict(verdict)} <span class=faint>{meaning}.</span>" for verdict, meaning in _LEGEND)
+    sections = "\n".join(_render_model(number, each) for number, each in enumerate(diagnoses))
     return f"""<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<title>responses-gateway doctor: {escape(summary(diagnoses))}</title>
+<title>responses-gateway doctor: {escape(render_summary(diagnoses))}</title>
 <style>{_STYLE}</style>
 </head>
 <body>
 <main>
 <h1>What each model can do</h1>
-<p>{escape(summary(diagnoses))}.</p>
+<p>{escape(render_summary(diagnoses))}.</p>
 <p>{legend}</p>
 <div class="scroll" role="region" aria-label="All models" tabindex="0">
-{_overview(diagnoses)}
+{_render_overview(diagnoses)}
 </div>
-{_failures(diagnoses)}
+{_render_failures(diagnoses)}
 {sections}
 </main>
 </body>
@@ -88,18 +88,18 @@ def as_page(diagnoses: Sequence[Diagnosis]) -> str:
 """
 
 
-def _overview(diagnoses: Sequence[Diagnosis]) -> str:
+def _render_overview(diagnoses: Sequence[Diagnosis]) -> str:
     heads = "".join(
         f'<th scope="col"><a href="#model-{number}">{escape(each.model)}</a><small>{escape(each.provider)}</small></th>'
         for number, each in enumerate(diagnoses)
     )
     rows = "\n".join(
         f'<tr><th scope="row">{escape(check.title)}</th>'
-        + "".join(f"<td>{_word(each.findings[number].verdict)}</td>" for each in diagnoses)
+        + "".join(f"<td>{_render_verdict(each.findings[number].verdict)}</td>" for each in diagnoses)
         + "</tr>"
         for number, check in enumerate(CHECKS)
     )
-    times = "".join(f"<td>{duration(each.first_token_s)}</td>" for each in diagnoses)
+    times = "".join(f"<td>{format_duration(each.first_token_s)}</td>" for each in diagnoses)
     return f"""<table>
 <caption>Features and models</caption>
 <thead><tr><th scope="col">Feature</th>{heads}</tr></thead>
@@ -110,43 +110,43 @@ def _overview(diagnoses: Sequence[Diagnosis]) -> str:
 </table>"""
 
 
-def _failures(diagnoses: Sequence[Diagnosis]) -> str:
+def _render_failures(diagnoses: Sequence[Diagnosis]) -> str:
     """Of every fail what it is, what to do about it, and what it was found by; empty where there is none."""
     articles = [
-        _failure(number, each, finding)
+        _render_failure(number, each, finding)
         for number, each in enumerate(diagnoses)
         for finding in each.findings
         if finding.verdict == "fail"
     ]
     if not articles:
         return ""
-    told = "\n".join(articles)
+    content = "\n".join(articles)
     return f"""<section aria-labelledby="failures">
 <h2 id="failures">What fails</h2>
-{told}
+{content}
 </section>"""
 
 
-def _failure(number: int, diagnosis: Diagnosis, finding: Finding) -> str:
+def _render_failure(number: int, diagnosis: Diagnosis, finding: Finding) -> str:
     exchange = "".join(
         f"<p>{title}</p>\n<pre>{escape(text)}</pre>\n"
         for title, text in (("Asked", finding.asked), ("Came back", finding.came or "nothing"))
     )
-    shown = f"<details>\n<summary>What was asked, and what came back</summary>\n{exchange}</details>\n"
+    exchange_details = f"<details>\n<summary>What was asked, and what came back</summary>\n{exchange}</details>\n"
     return f"""<article>
 <h3><a href="#model-{number}">{escape(diagnosis.model)}</a>: {escape(_TITLES[finding.check])}</h3>
 <p>{escape(finding.detail)}</p>
 <p>{escape(finding.advice)}</p>
-{shown if finding.asked else ""}</article>"""
+{exchange_details if finding.asked else ""}</article>"""
 
 
-def _section(number: int, diagnosis: Diagnosis) -> str:
-    rows = "\n".join(_row(_TITLES[finding.check], finding) for finding in diagnosis.findings)
+def _render_model(number: int, diagnosis: Diagnosis) -> str:
+    rows = "\n".join(_render_finding(_TITLES[finding.check], finding) for finding in diagnosis.findings)
     lost = ", ".join(f"<code>{escape(loss)}</code>" for loss in diagnosis.losses) or "nothing"
     name, upstream = escape(diagnosis.model), escape(diagnosis.upstream_model)
     return f"""<section aria-labelledby="model-{number}">
 <h2 id="model-{number}">{name}</h2>
-<p class="faint">Served by <code>{escape(diagnosis.provider)}</code>, of type <code>{diagnosis.kind}</code>, which calls
+<p class="faint">Served by <code>{escape(diagnosis.provider)}</code>, of type <code>{diagnosis.provider_type}</code>, which calls
 it <code>{upstream}</code>. Lost on the way: {lost}.</p>
 <div class="scroll" role="region" aria-label="{name}" tabindex="0">
 <table>
@@ -161,14 +161,14 @@ it <code>{upstream}</code>. Lost on the way: {lost}.</p>
 </section>"""
 
 
-def _row(title: str, finding: Finding) -> str:
+def _render_finding(title: str, finding: Finding) -> str:
     return (
-        f'<tr><th scope="row">{escape(title)}</th><td>{_word(finding.verdict)}</td>'
+        f'<tr><th scope="row">{escape(title)}</th><td>{_render_verdict(finding.verdict)}</td>'
         f'<td class="detail">{escape(finding.detail)}</td>'
-        f'<td class="number">{duration(finding.first_token_s)}</td>'
-        f'<td class="number">{duration(finding.seconds)}</td></tr>'
+        f'<td class="number">{format_duration(finding.first_token_s)}</td>'
+        f'<td class="number">{format_duration(finding.seconds)}</td></tr>'
     )
 
 
-def _word(verdict: str) -> str:
-    return f'<span class="{verdict}"><span aria-hidden="true">{_MARKS[verdict]}</span> {verdict}</span>'
+def _render_verdict(verdict: str) -> str:
+    return f'<span class="{verdict}"><span aria-hidden="true">{_SYMBOLS[verdict]}</span> {verdict}</span>'

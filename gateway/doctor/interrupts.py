@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-_AGAIN_S: Final = 0.5
+_ALARM_INTERVAL_S: Final = 0.5
 
 
 @contextmanager
-def heard() -> Iterator[None]:
+def interrupt_waits() -> Iterator[None]:
     """For the main thread: KeyboardInterrupt comes half a second after the signal at the latest.
 
     A signal that comes in the last instant before a system call is noted, but does not interrupt it: it would be heard
@@ -19,7 +19,7 @@ def heard() -> Iterator[None]:
         yield
         return
     before = signal.signal(signal.SIGALRM, lambda *_: None)
-    signal.setitimer(signal.ITIMER_REAL, _AGAIN_S, _AGAIN_S)
+    signal.setitimer(signal.ITIMER_REAL, _ALARM_INTERVAL_S, _ALARM_INTERVAL_S)
     try:
         yield
     finally:

@@ -10,15 +10,15 @@ from gateway.config.settings import Settings
 from gateway.process.server import make_server
 from providers.base import Provider
 
-_STOP_S: Final = 30.0
+_STOP_TIMEOUT_S: Final = 30.0
 
 
-class NotStarted(Exception):
+class GatewayNotStarted(Exception):
     """The gateway did not come up. The log says why."""
 
 
 @contextmanager
-def hosted(settings: Settings, providers: Mapping[str, Provider], start_s: float) -> Iterator[str]:
+def serve_locally(settings: Settings, providers: Mapping[str, Provider], start_timeout_s: float) -> Iterator[str]:
     """Its address, once its engines are up or have failed. It has a thread of its own, so that whoever measures it does
     not hold it up. Raises NotStarted, also after `start_s`."""
     ready = threading.Event()
@@ -34,11 +34,11 @@ def hosted(settings: Settings, providers: Mapping[str, Provider], start_s: float
         thread = threading.Thread(target=run, name="gateway", daemon=True)
         thread.start()
         try:
-            if not ready.wait(start_s):
-                raise NotStarted(f"the gateway did not start in {start_s:g} s")
+            if not ready.wait(start_timeout_s):
+                raise GatewayNotStarted(f"the gateway did not start in {start_timeout_s:g} s")
             if not thread.is_alive() or not server.started:
-                raise NotStarted("the gateway did not start")
+                raise GatewayNotStarted("the gateway did not start")
             yield f"http://127.0.0.1:{listener.getsockname()[1]}"
         finally:
             server.should_exit = True
-            thread.join(_STOP_S)
+            thread.join(_STOP_TIMEOUT_S)

@@ -8,9 +8,9 @@ from typing import Any
 import orjson
 from starlette.types import Receive, Scope
 
-from dataplane.http_protocol import CLIENT, Client
+from dataplane.http_protocol import CLIENT, ClientWriter
 from gateway.errors import BodyTooLarge, BodyTooSlow, NotJson, UnsupportedEncoding
-from gateway.http.guard import ClientLeft
+from gateway.http.guard import ClientDisconnected
 from gateway.http.headers import headers_of
 from translation.representation.json_types import Json
 
@@ -19,28 +19,28 @@ _DISCARD_S = 1.0
 
 async def read_json(scope: Scope, receive: Receive, *, max_bytes: int, max_depth: int, deadline_s: float) -> Json:
     """The body as one JSON object. Raises the GatewayErrors named in the import list, or ClientLeft."""
-    if (came := json_that_came(scope, max_bytes=max_bytes, max_depth=max_depth)) is not None:
-        return came
-    body = await _arriving(receive, headers_of(scope), max_bytes, deadline_s)
-    return parse(body, max_depth=max_depth)
+    if (buffered := parse_buffered_body(scope, max_bytes=max_bytes, max_depth=max_depth)) is not None:
+        return buffered
+    body = await _read_body(receive, headers_of(scope), max_bytes, deadline_s)
+    return parse_json_object(body, max_depth=max_depth)
 
 
-def json_that_came(scope: Scope, *, max_bytes: int, max_depth: int) -> Json | None:
+def parse_buffered_body(scope: Scope, *, max_bytes: int, max_depth: int) -> Json | None:
     """The same without waiting; None where there is something to wait for."""
     headers = headers_of(scope)
     if (encoding := headers.get(b"content-encoding")) is not None and encoding.lower() != b"identity":
-        said = encoding.decode("latin-1")
-        raise UnsupportedEncoding(f"the body is encoded as {said!r}: send it without content-encoding")
-    client: Client | None = scope.get(CLIENT)
-    body = None if client is None else client.body()
+        coding = encoding.decode("latin-1")
+        raise UnsupportedEncoding(f"the body is encoded as {coding!r}: send it without content-encoding")
+    client: ClientWriter | None = scope.get(CLIENT)
+    body = None if client is None else client.take_body()
     if body is None:
         return None
     if len(body) > max_bytes:
-        raise _too_large(max_bytes)
-    return parse(body, max_depth=max_depth)
+        raise _too_large_error(max_bytes)
+    return parse_json_object(body, max_depth=max_depth)
 
 
-def parse(body: bytes, *, max_depth: int) -> Json:
+def parse_json_object(body: bytes, *, max_depth: int) -> Json:
     """Raises NotJson, saying where the text stops being JSON."""
     if not body:
         raise NotJson("the body is empty: send a JSON object")
@@ -51,48 +51,48 @@ def parse(body: bytes, *, max_depth: int) -> Json:
         if "depth" in error.msg:
             raise NotJson(f"the body is nested deeper than {max_depth} levels") from None
         # It finds bytes that are no UTF-8, and says neither what nor where they are.
-        if (at := _first_bad_byte(body)) is not None:
+        if (at := _invalid_utf8_offset(body)) is not None:
             raise NotJson(f"the body is not UTF-8 text: byte {at} is 0x{body[at]:02x}") from None
         raise NotJson(f"the body is not valid JSON: {error.msg} at byte {error.pos}") from None
     if not isinstance(parsed, dict):
         raise NotJson("the body must be a JSON object")
     # Fewer brackets than levels allowed: nothing to walk.
-    if body.count(b"[") + body.count(b"{") > max_depth and _deeper_than(parsed, max_depth):
+    if body.count(b"[") + body.count(b"{") > max_depth and _is_deeper_than(parsed, max_depth):
         raise NotJson(f"the body is nested deeper than {max_depth} levels")
     return parsed
 
 
-async def _arriving(receive: Receive, headers: Mapping[bytes, bytes], max_bytes: int, deadline_s: float) -> bytes:
+async def _read_body(receive: Receive, headers: Mapping[bytes, bytes], max_bytes: int, deadline_s: float) -> bytes:
     try:
         if (declared := headers.get(b"content-length", b"")).isdigit() and int(declared) > max_bytes:
-            raise _too_large(max_bytes)
+            raise _too_large_error(max_bytes)
         async with asyncio.timeout(deadline_s):
-            return await _read(receive, max_bytes)
+            return await _read_chunks(receive, max_bytes)
     except TimeoutError:
         raise BodyTooSlow(f"the body did not arrive within {deadline_s:g} s") from None
     except BodyTooLarge:
         if b"expect" not in headers:  # a client that waits for permission must not get it
-            await _discard(receive)
+            await _discard_body(receive)
         raise
 
 
-async def _read(receive: Receive, max_bytes: int) -> bytes:
+async def _read_chunks(receive: Receive, max_bytes: int) -> bytes:
     chunks: list[bytes] = []
     size = 0
     while True:
         message = await receive()
         if message["type"] == "http.disconnect":
-            raise ClientLeft
+            raise ClientDisconnected
         chunk = message.get("body", b"")
         size += len(chunk)
         if size > max_bytes:
-            raise _too_large(max_bytes)
+            raise _too_large_error(max_bytes)
         chunks.append(chunk)
         if not message.get("more_body", False):
             return b"".join(chunks)
 
 
-async def _discard(receive: Receive) -> None:
+async def _discard_body(receive: Receive) -> None:
     """Drop what a client is still sending, for a moment: a connection closed under it is reset, the answer with it."""
     with suppress(TimeoutError):
         async with asyncio.timeout(_DISCARD_S):
@@ -100,14 +100,14 @@ async def _discard(receive: Receive) -> None:
                 continue
 
 
-def _too_large(max_bytes: int) -> BodyTooLarge:
+def _too_large_error(max_bytes: int) -> BodyTooLarge:
     return BodyTooLarge(
         f"the body is larger than {max_bytes / (1024 * 1024):g} MB (server.max_body_mb)",
         headers={"connection": "close"},
     )
 
 
-def _first_bad_byte(body: bytes) -> int | None:
+def _invalid_utf8_offset(body: bytes) -> int | None:
     try:
         body.decode()
     except UnicodeDecodeError as error:
@@ -115,7 +115,7 @@ def _first_bad_byte(body: bytes) -> int | None:
     return None
 
 
-def _deeper_than(root: Any, limit: int) -> bool:
+def _is_deeper_than(root: Any, limit: int) -> bool:
     level: list[Any] = [root]
     for _ in range(limit):
         level = [

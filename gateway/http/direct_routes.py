@@ -8,8 +8,8 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gateway.errors import GatewayError, NotFound
-from gateway.http.guard import ClientLeft
-from gateway.http.json_reply import JsonAnswer, error_answer
+from gateway.http.guard import ClientDisconnected
+from gateway.http.json_reply import JsonReply, build_error_reply
 from providers.errors import ProviderError
 from translation.errors import TranslationError
 
@@ -18,7 +18,7 @@ Handler: TypeAlias = Callable[[Scope, Receive], Awaitable[Response]]
 _log = structlog.get_logger(__name__)
 
 
-class Direct:
+class DirectRouter:
     """ASGI middleware. `POST` to a path in `handlers` goes there, a WebSocket to its path in `sockets`, everything else
     to `app`.
 
@@ -32,7 +32,7 @@ class Direct:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
-            await self._open_socket(scope, receive, send)
+            await self._serve_websocket(scope, receive, send)
             return
         handler = None
         if scope["type"] == "http" and scope["method"] == "POST":
@@ -42,20 +42,20 @@ class Direct:
             return
         try:
             response = await handler(scope, receive)
-            if not (isinstance(response, JsonAnswer) and response.sent_at_once(send)):
+            if not (isinstance(response, JsonReply) and response.try_send(send)):
                 await response(scope, receive, send)
-        except ClientLeft:
+        except ClientDisconnected:
             return
         except (GatewayError, ProviderError, TranslationError) as error:
-            await error_answer(error)(scope, receive, send)
+            await build_error_reply(error)(scope, receive, send)
         except Exception as error:
             _log.exception("request_failed")
-            await error_answer(error)(scope, receive, send)
+            await build_error_reply(error)(scope, receive, send)
 
-    async def _open_socket(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _serve_websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             if (open_socket := self._sockets.get(scope["path"])) is None:
                 raise NotFound(f"there is no WebSocket at {scope['path']}")
             await open_socket(scope, receive, send)
         except (GatewayError, TranslationError) as error:
-            await error_answer(error)(scope, receive, send)
+            await build_error_reply(error)(scope, receive, send)

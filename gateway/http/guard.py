@@ -7,11 +7,11 @@ from types import TracebackType
 
 from starlette.types import Receive
 
-from dataplane.http_protocol import Client
+from dataplane.http_protocol import ClientWriter
 from gateway.errors import ShuttingDown
 
 
-class ClientLeft(Exception):
+class ClientDisconnected(Exception):
     """Nobody is there to read the answer."""
 
 
@@ -21,7 +21,7 @@ class Drain:
     def __init__(self) -> None:
         self.guards: set[Guard] = set()
         """Of the requests in flight; each adds itself, and takes itself out."""
-        self._told: set[Callable[[], None]] = set()
+        self._listeners: set[Callable[[], None]] = set()
         self.begun = False
         self.expired = False
 
@@ -31,19 +31,19 @@ class Drain:
     def begin(self) -> None:
         """No new requests are wanted; those in flight may finish."""
         self.begun = True
-        for begin in list(self._told):
+        for begin in list(self._listeners):
             begin()
 
     @contextmanager
-    def telling(self, begin: Callable[[], None]) -> Iterator[None]:
+    def notify_on_begin(self, listener: Callable[[], None]) -> Iterator[None]:
         """Call `begin` when draining begins, within the block; at once if it has."""
-        self._told.add(begin)
+        self._listeners.add(listener)
         try:
             if self.begun:
-                begin()
+                listener()
             yield
         finally:
-            self._told.discard(begin)
+            self._listeners.discard(listener)
 
     def expire(self) -> None:
         """Interrupt everything still running with ShuttingDown."""
@@ -60,13 +60,13 @@ class Guard:
     Where the server has a `client` of the request, nothing has to wait for `receive`: that takes a task.
     """
 
-    def __init__(self, receive: Receive, drain: Drain, client: Client | None = None) -> None:
+    def __init__(self, receive: Receive, drain: Drain, client: ClientWriter | None = None) -> None:
         self._receive = receive
         self._drain = drain
         self._client = client
         self._reason: Exception | None = None
         self._task: asyncio.Task[object]
-        self._watch: asyncio.Task[None] | None = None
+        self._watch_task: asyncio.Task[None] | None = None
 
     def __enter__(self) -> "Guard":
         client, drain = self._client, self._drain
@@ -74,9 +74,9 @@ class Guard:
         assert task is not None
         self._task = task
         if client is None:
-            self._watch = task.get_loop().create_task(self._watch_client())
+            self._watch_task = task.get_loop().create_task(self._await_disconnect())
         else:
-            client.watch(self._client_left)
+            client.watch(self._on_disconnect)
         drain.guards.add(self)
         if drain.expired:
             self.interrupt(ShuttingDown())
@@ -87,9 +87,9 @@ class Guard:
     ) -> None:
         self._drain.guards.discard(self)
         if self._client is not None:
-            self._client.tell = None
-        if self._watch is not None:
-            self._watch.cancel()
+            self._client.on_leave = None
+        if self._watch_task is not None:
+            self._watch_task.cancel()
         reason, self._reason = self._reason, None
         if reason is not None and self._task.uncancel() == 0 and kind is asyncio.CancelledError:
             raise reason from None
@@ -100,10 +100,10 @@ class Guard:
             self._reason = reason
             self._task.cancel()
 
-    async def _watch_client(self) -> None:
+    async def _await_disconnect(self) -> None:
         while (await self._receive())["type"] != "http.disconnect":
             continue
-        self._client_left()
+        self._on_disconnect()
 
-    def _client_left(self) -> None:
-        self.interrupt(ClientLeft())
+    def _on_disconnect(self) -> None:
+        self.interrupt(ClientDisconnected())

@@ -7,13 +7,13 @@ from starlette.responses import Response
 from starlette.types import Send
 
 from gateway import errors
-from gateway.http.headers import raw_headers
-from gateway.http.middleware import Sending
-from gateway.logs import note_failure
+from gateway.http.headers import encode_headers
+from gateway.http.middleware import ReplySender
+from gateway.logs import bind_failure
 from translation.representation.json_types import Json
 
 
-class JsonAnswer(Response):
+class JsonReply(Response):
     """One that is whole."""
 
     body: bytes
@@ -27,18 +27,22 @@ class JsonAnswer(Response):
             (b"content-type", b"application/json"),
         ]
         if headers:
-            self.raw_headers += raw_headers(headers)
+            self.raw_headers += encode_headers(headers)
 
-    def sent_at_once(self, send: Send) -> bool:
+    def try_send(self, send: Send) -> bool:
         """Send it in one write, without a coroutine. False: nothing was sent."""
-        return self.status_code == 200 and isinstance(send, Sending) and send.answer(self.raw_headers, self.body)
+        return (
+            self.status_code == 200 and isinstance(send, ReplySender) and send.send_reply(self.raw_headers, self.body)
+        )
 
 
-def json_answer(body: Json, status: int = 200, headers: Mapping[str, str] | None = None) -> JsonAnswer:
-    return JsonAnswer(orjson.dumps(body), status, headers or {})
+def build_json_reply(body: Json, status: int = 200, headers: Mapping[str, str] | None = None) -> JsonReply:
+    return JsonReply(orjson.dumps(body), status, headers or {})
 
 
-def error_answer(error: Exception) -> Response:
+def build_error_reply(error: Exception) -> Response:
     """The one place a failure becomes an HTTP reply."""
-    note_failure(error)
-    return json_answer(errors.as_body(error), errors.answer(error).status, errors.headers(error))
+    bind_failure(error)
+    return build_json_reply(
+        errors.error_body(error), errors.resolve_error_reply(error).status, errors.error_headers(error)
+    )

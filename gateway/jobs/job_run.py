@@ -10,10 +10,10 @@ from typing import Final, Protocol
 import orjson
 import structlog
 
-from gateway.errors import GatewayError, StoreUnavailable, as_event
-from gateway.replies.event_stream import Wire
+from gateway.errors import GatewayError, StoreUnavailable, failed_event
+from gateway.replies.event_stream import ReplyStream
 from gateway.state import endings
-from gateway.state.store import Job, LogEntry, NotHeld, Store
+from gateway.state.store import Job, LeaseLost, LogEntry, Store
 from providers.errors import ProviderError
 from translation.errors import TranslationError
 from translation.framing import sse
@@ -22,48 +22,48 @@ from translation.responses.snapshot import Snapshot
 
 _log = structlog.get_logger(__name__)
 
-_RETRY_S: Final = (0.05, 1.0)
+_RETRY_DELAYS_S: Final = (0.05, 1.0)
 
-_HEAD: Final = re.compile(rb'event: [^\n]*\ndata: \{"type":"[^"]*","sequence_number":(\d+)[,}]')
+_FRAME_HEAD: Final = re.compile(rb'event: [^\n]*\ndata: \{"type":"[^"]*","sequence_number":(\d+)[,}]')
 """How our own frames begin; others are parsed."""
 
-_BEGINNINGS: Final = (b"event: response.created\n", b"event: response.queued\n", b"event: response.in_progress\n")
+_OPENING_EVENTS: Final = (b"event: response.created\n", b"event: response.queued\n", b"event: response.in_progress\n")
 
 
 class Runnable(Protocol):
     """A reply that can begin."""
 
-    def wire(self) -> Wire: ...
-    def losses(self) -> str | None: ...
+    def build_stream(self) -> ReplyStream: ...
+    def render_losses(self) -> str | None: ...
 
 
-class Numbering:
+class LogEntryBuilder:
     """Produced frames to entries of a log that has its events up to `told` already.
 
     Those told are the response's beginning, which every attempt produces again. The rest is numbered on from there:
     numbers of a log have no gaps, whatever an upstream counts.
     """
 
-    def __init__(self, told: int) -> None:
-        self._told = told
-        self._next = 0
+    def __init__(self, last_sequence_number: int) -> None:
+        self._last_sequence_number = last_sequence_number
+        self._next_sequence_number = 0
 
-    def take(self, frames: bytes) -> LogEntry | None:
+    def build_entry(self, frames: bytes) -> LogEntry | None:
         """Whole frames to an entry; None when there is nothing new in them."""
-        kept: list[bytes] = []
+        numbered: list[bytes] = []
         first = -1
         for frame in frames.split(b"\n\n"):
             if not frame.startswith(b"event: "):
                 continue  # [DONE] and comments are no events
-            if self._next <= self._told and frame.startswith(_BEGINNINGS):
-                self._next += 1
+            if self._next_sequence_number <= self._last_sequence_number and frame.startswith(_OPENING_EVENTS):
+                self._next_sequence_number += 1
                 continue
-            self._next = max(self._next, self._told + 1)
+            self._next_sequence_number = max(self._next_sequence_number, self._last_sequence_number + 1)
             if first < 0:
-                first = self._next
-            kept.append(_numbered(frame, self._next))
-            self._next += 1
-        return LogEntry(first, self._next - 1, b"".join(kept)) if kept else None
+                first = self._next_sequence_number
+            numbered.append(_number_frame(frame, self._next_sequence_number))
+            self._next_sequence_number += 1
+        return LogEntry(first, self._next_sequence_number - 1, b"".join(numbered)) if numbered else None
 
 
 class JobRun:
@@ -73,84 +73,88 @@ class JobRun:
     kept for `patience_s`; failures of the upstream are the response's end. Closes the upstream, however it ends.
     """
 
-    def __init__(self, store: Store, job: Job, *, worker: str, patience_s: float) -> None:
+    def __init__(self, store: Store, job: Job, *, worker: str, max_outage_s: float) -> None:
         self._store = store
         self._job = job
         self._worker = worker
-        self._patience_s = patience_s
-        self._numbering = Numbering(job.told)
+        self._max_outage_s = max_outage_s
+        self._entry_builder = LogEntryBuilder(job.last_sequence_number)
         self._losses: str | None = None
         self._finished = False
 
     async def run(self, runnable: Runnable) -> None:
-        wire = runnable.wire()
+        stream = runnable.build_stream()
         try:
-            async with aclosing(wire.frames()) as frames:
-                async for read in frames:
-                    self._losses = runnable.losses() if wire.ended else None
-                    await self._keep(wire, read)
-        except (NotHeld, StoreUnavailable):
+            async with aclosing(stream.frames()) as frames:
+                async for batch_frames in frames:
+                    self._losses = runnable.render_losses() if stream.ended else None
+                    await self._persist_frames(stream, batch_frames)
+        except (LeaseLost, StoreUnavailable):
             raise
         except (GatewayError, ProviderError, TranslationError) as error:
-            await self._keep(wire, wire.fail(error))
+            await self._persist_frames(stream, stream.fail(error))
         except Exception as error:
             _log.exception("run_failed")
-            await self._keep(wire, wire.fail(error))
+            await self._persist_frames(stream, stream.fail(error))
         if not self._finished:
             _log.error("run_without_end")
             await self.interrupt()
 
     async def interrupt(self) -> None:
         """End it, `failed` with code `interrupted`, with the output that the log has."""
-        await self._end(endings.interrupted)
+        await self._end_early(endings.build_interrupted_response)
 
     async def fail(self, error: Exception) -> None:
         """End it before it began."""
 
         def failed(response: Json, output: list[Item]) -> Json:
             snapshot = Snapshot(response, lambda: int(time.time()))
-            snapshot.apply(as_event(error))
+            snapshot.apply(failed_event(error))
             return snapshot.response | {"output": output}
 
-        await self._end(failed)
+        await self._end_early(failed)
 
-    async def _keep(self, wire: Wire, frames: bytes) -> None:
+    async def _persist_frames(self, stream: ReplyStream, frames: bytes) -> None:
         if self._finished:
             return
-        entry = self._numbering.take(frames) if self._job.logged else None
-        if wire.ended:
-            response = wire.result()
+        entry = self._entry_builder.build_entry(frames) if self._job.logged else None
+        if stream.ended:
+            response = stream.result()
             assert response is not None  # a Responses wire always has one
-            await self._finish(response, entry)
+            await self._commit_end(response, entry)
         elif entry is not None:
             job, worker = self._job, self._worker
-            await self._insist(lambda: self._store.append(job.owner, job.response_id, entry, worker=worker))
+            await self._retry_write(
+                lambda: self._store.append_log_entry(job.owner, job.response_id, entry, worker=worker)
+            )
 
-    async def _end(self, ending: Callable[[Json, list[Item]], Json]) -> None:
+    async def _end_early(self, build_response: Callable[[Json, list[Item]], Json]) -> None:
         job = self._job
-        stored = await self._store.response(job.owner, job.response_id)
+        stored = await self._store.load_response(job.owner, job.response_id)
         if stored is None:
-            raise NotHeld(job.response_id)
+            raise LeaseLost(job.response_id)
         log: list[bytes] = []
-        told, more = -1, job.logged
+        last_sequence_number, more = -1, job.logged
         while more:
-            page = await self._store.entries(job.owner, job.response_id, after=told)
+            page = await self._store.load_log_page(job.owner, job.response_id, after=last_sequence_number)
             log += [entry.frames for entry in page.entries]
-            told, more = page.entries[-1].last if page.entries else told, page.more
-        response = ending(stored.response, endings.output_of(stored.response, log))
-        number = told + 1
-        frame = endings.lifecycle_frame("response.failed", response, number)
-        await self._finish(response, LogEntry(number, number, frame) if job.logged else None)
+            last_sequence_number, more = page.entries[-1].last if page.entries else last_sequence_number, page.has_more
+        response = build_response(stored.response, endings.output_from_log(stored.response, log))
+        number = last_sequence_number + 1
+        frame = endings.encode_lifecycle_frame("response.failed", response, number)
+        await self._commit_end(response, LogEntry(number, number, frame) if job.logged else None)
 
-    async def _finish(self, response: Json, last: LogEntry | None) -> None:
+    async def _commit_end(self, response: Json, last: LogEntry | None) -> None:
         job, worker, losses = self._job, self._worker, self._losses
-        await self._insist(lambda: self._store.finish(job.owner, response, worker=worker, last=last, losses=losses))
+        await self._retry_write(
+            lambda: self._store.finish_response(job.owner, response, worker=worker, last=last, losses=losses)
+        )
         self._finished = True
 
-    async def _insist(self, write: Callable[[], Awaitable[None]]) -> None:
+    async def _retry_write(self, write: Callable[[], Awaitable[None]]) -> None:
         """Write, again and again while the database is away; the upstream is not read meanwhile."""
-        deadline = time.monotonic() + self._patience_s
-        delay_s, longest_s = _RETRY_S
+        deadline = time.monotonic() + self._max_outage_s
+        delay_s, longest_s = _RETRY_DELAYS_S
         while True:
             try:
                 return await write()
@@ -161,11 +165,11 @@ class JobRun:
             delay_s = min(delay_s * 2, longest_s)
 
 
-def _numbered(frame: bytes, number: int) -> bytes:
-    head = _HEAD.match(frame)
+def _number_frame(frame: bytes, number: int) -> bytes:
+    head = _FRAME_HEAD.match(frame)
     if head is not None and int(head[1]) == number:
         return frame + b"\n\n"
     event = orjson.loads(frame.partition(b"\ndata: ")[2])
     if event.get("sequence_number") == number:
         return frame + b"\n\n"
-    return sse.encode(event["type"], orjson.dumps(event | {"sequence_number": number}))
+    return sse.encode_event(event["type"], orjson.dumps(event | {"sequence_number": number}))

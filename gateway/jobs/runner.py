@@ -9,25 +9,25 @@ from typing import Final, TypeAlias
 
 import structlog
 
-from gateway.config.settings import Background
+from gateway.config.settings import BackgroundSettings
 from gateway.errors import StoreUnavailable
 from gateway.http.guard import Drain
 from gateway.jobs.job_run import JobRun, Runnable
-from gateway.logs import note_only
-from gateway.state.store import Job, NewResponse, NotHeld, Store
+from gateway.logs import reset_fields
+from gateway.state.store import Job, LeaseLost, NewResponse, Store
 
 _log = structlog.get_logger(__name__)
 
-_ROUND_S: Final = 1.0
+_POLL_S: Final = 1.0
 """The longest time between two looks at what is held and what is left: how late a cancelled run ends at most."""
 
-_CLOSE_S: Final = 5.0
+_CLOSE_TIMEOUT_S: Final = 5.0
 """For upstreams of runs that are stopped to be closed."""
 
-_BEGINNING: Final = 1
+_LAST_OPENING_EVENT: Final = 1
 """The last number of an attempt that told nothing but `response.created` and `response.in_progress`."""
 
-Key: TypeAlias = tuple[str, str]
+ResponseKey: TypeAlias = tuple[str, str]
 """Owner and response id."""
 
 
@@ -38,73 +38,83 @@ class JobRunner:
     nobody here holds is given back, or ended as interrupted.
     """
 
-    def __init__(self, store: Store, settings: Background, drain: Drain, *, worker: str, drain_s: float) -> None:
+    def __init__(
+        self, store: Store, settings: BackgroundSettings, drain: Drain, *, worker: str, drain_s: float
+    ) -> None:
         self.worker = worker
         self._store = store
         self._settings = settings
         self._drain = drain
         self._drain_s = drain_s
         self._draining_since: float | None = None
-        self._reopen: Callable[[Job], Runnable]
-        self._tasks: asyncio.TaskGroup
-        self._running: dict[Key, asyncio.Task[None]] = {}
-        self._held: set[Key] = set()
-        self._given_up: set[Key] = set()
-        self._orphans: set[Key] = set()
-        self._due = asyncio.Event()
+        self._resume_job: Callable[[Job], Runnable]
+        self._task_group: asyncio.TaskGroup
+        self._job_tasks: dict[ResponseKey, asyncio.Task[None]] = {}
+        self._tracked: set[ResponseKey] = set()
+        self._abandoned: set[ResponseKey] = set()
+        self._orphans: set[ResponseKey] = set()
+        self._wake_up = asyncio.Event()
 
-    def hold(self, owner: str, response_id: str) -> None:
+    def track_response(self, owner: str, response_id: str) -> None:
         """This process works on it, though not as a job."""
-        self._held.add((owner, response_id))
+        self._tracked.add((owner, response_id))
 
-    def drop(self, owner: str, response_id: str) -> None:
+    def untrack_response(self, owner: str, response_id: str) -> None:
         """The end of what `hold` began. Where that could not be written, a round will see, and end it."""
-        self._held.discard((owner, response_id))
-        self._given_up.add((owner, response_id))
+        self._tracked.discard((owner, response_id))
+        self._abandoned.add((owner, response_id))
 
-    async def accept(self, new: NewResponse, runnable: Runnable) -> None:
+    async def submit_job(self, new: NewResponse, runnable: Runnable) -> None:
         """Write a job down and run it here, unless as many run as may: then it waits for whoever is free first.
 
         Raises what `Store.begin` does.
         """
         # Whoever waits for a stream that has begun is not sent elsewhere.
-        here = not self._is_full or new.response["status"] == "in_progress"
+        here = not self._is_at_capacity or new.response["status"] == "in_progress"
         new = replace(new, worker=self.worker if here else None)
         key = new.owner, new.response["id"]
-        assert new.job is not None
-        self._held.add(key)
+        assert new.job_request is not None
+        self._tracked.add(key)
         try:
-            await self._store.begin(new)
+            await self._store.create_response(new)
             if here:
-                told = 0 if new.logged else -1
-                job = Job(owner=new.owner, response_id=key[1], request=new.job, attempt=1, logged=new.logged, told=told)
-                self._start(job, runnable, queued=new.response["status"] == "queued")
+                last_sequence_number = 0 if new.logged else -1
+                job = Job(
+                    owner=new.owner,
+                    response_id=key[1],
+                    request=new.job_request,
+                    attempt=1,
+                    logged=new.logged,
+                    last_sequence_number=last_sequence_number,
+                )
+                self._start_task(job, runnable, queued=new.response["status"] == "queued")
         except BaseException:
             # It may have been written all the same: a round will see, and have it run.
-            self._given_up.add(key)
+            self._abandoned.add(key)
             raise
         finally:
-            self._held.discard(key)
+            self._tracked.discard(key)
 
     @asynccontextmanager
-    async def running(self, reopen: Callable[[Job], Runnable]) -> AsyncGenerator[None, None]:
+    async def lifespan(self, resume_job: Callable[[Job], Runnable]) -> AsyncGenerator[None, None]:
         """Take on jobs until the block ends; then those that run get what is left of the time to drain."""
-        self._reopen = reopen
+        self._resume_job = resume_job
         async with asyncio.TaskGroup() as tasks:
-            self._tasks = tasks
+            self._task_group = tasks
             loops = [
-                tasks.create_task(loop) for loop in (self._renew(), self._listen(), self._look_after(), self._recover())
+                tasks.create_task(loop)
+                for loop in (self._renew_lease(), self._watch_jobs(), self._poll_store(), self._recover_responses())
             ]
             try:
                 yield
             finally:
-                await self._stop()
+                await self._stop_jobs()
                 for loop in loops:
                     loop.cancel()
 
     @property
-    def _is_full(self) -> bool:
-        return self._is_draining or len(self._running) >= self._settings.max_running
+    def _is_at_capacity(self) -> bool:
+        return self._is_draining or len(self._job_tasks) >= self._settings.max_running
 
     @property
     def _is_draining(self) -> bool:
@@ -112,67 +122,74 @@ class JobRunner:
             self._draining_since = time.monotonic()
         return self._draining_since is not None
 
-    async def _renew(self) -> None:
+    async def _renew_lease(self) -> None:
         while True:
-            if self._running or self._held:
-                await self._surely(self._store.heartbeat(self.worker))
+            if self._job_tasks or self._tracked:
+                await self._log_errors(self._store.renew_lease(self.worker))
             await asyncio.sleep(self._settings.lease_s / 3)
 
-    async def _recover(self) -> None:
+    async def _recover_responses(self) -> None:
         """End what ran in the foreground of replicas that died."""
         while True:
             await asyncio.sleep(self._settings.lease_s)
-            await self._surely(self._store.recover())
+            await self._log_errors(self._store.fail_orphaned_responses())
 
-    async def _listen(self) -> None:
+    async def _watch_jobs(self) -> None:
         while True:
             async with self._store.watch_jobs() as watch:
                 while True:
-                    await watch.changed()
-                    self._due.set()
+                    await watch.wait_for_change()
+                    self._wake_up.set()
 
-    async def _look_after(self) -> None:
+    async def _poll_store(self) -> None:
         while True:
-            await self._surely(self._look())
+            await self._log_errors(self._reconcile())
             with suppress(TimeoutError):
-                async with asyncio.timeout(_ROUND_S):
-                    await self._due.wait()
-            self._due.clear()
+                async with asyncio.timeout(_POLL_S):
+                    await self._wake_up.wait()
+            self._wake_up.clear()
 
-    async def _look(self) -> None:
+    async def _reconcile(self) -> None:
         """One round: stop what is no longer ours, hand back what we do not run, take what is free."""
         # What begins while the store answers is not in its answer; what is given up meanwhile is for the next round.
-        running, mine, given_up = set(self._running), set(self._running) | self._held, set(self._given_up)
-        if mine or given_up or self._orphans:
-            held = await self._store.held(self.worker)
-            for key in running - held:
-                if (task := self._running.get(key)) is not None and not task.cancelling():
+        running, tracked, given_up = set(self._job_tasks), set(self._job_tasks) | self._tracked, set(self._abandoned)
+        if tracked or given_up or self._orphans:
+            leased = await self._store.list_leased_responses(self.worker)
+            for key in running - leased:
+                if (task := self._job_tasks.get(key)) is not None and not task.cancelling():
                     task.cancel()
-            await self._disown(held - mine - set(self._running) - self._held)
-            self._given_up -= given_up
-        if (free := self._settings.max_running - len(self._running)) > 0 and not self._is_draining:
-            jobs = await self._store.claim(self.worker, free)
+            await self._release_orphans(leased - tracked - set(self._job_tasks) - self._tracked)
+            self._abandoned -= given_up
+        if (free := self._settings.max_running - len(self._job_tasks)) > 0 and not self._is_draining:
+            jobs = await self._store.claim_jobs(self.worker, free)
             if jobs and self._is_draining:  # since it was asked
                 await self._store.release(self.worker, {(job.owner, job.response_id) for job in jobs})
                 return
             for job in jobs:
                 _log.info("job_claimed", response=job.response_id, attempt=job.attempt)
-                self._start(job, None, queued=False)
+                self._start_task(job, None, queued=False)
 
-    async def _disown(self, orphans: Iterable[Key]) -> None:
+    async def _release_orphans(self, orphans: Iterable[ResponseKey]) -> None:
         """Two steps, because jobs are for others to run, and only what is left then has nobody."""
         orphans = set(orphans)
-        twice, self._orphans = orphans & self._orphans, orphans
+        unowned, self._orphans = orphans & self._orphans, orphans
         if orphans:
-            await self._store.release(self.worker, orphans)
-        for owner, response_id in twice:
-            stored = await self._store.response(owner, response_id)
+            await self._store.release_jobs(self.worker, orphans)
+        for owner, response_id in unowned:
+            stored = await self._store.load_response(owner, response_id)
             if stored is not None:
-                job = Job(owner=owner, response_id=response_id, request={}, attempt=0, logged=stored.logged, told=-1)
-                with suppress(NotHeld):
-                    await self._run_of(job).interrupt()
+                job = Job(
+                    owner=owner,
+                    response_id=response_id,
+                    request={},
+                    attempt=0,
+                    logged=stored.logged,
+                    last_sequence_number=-1,
+                )
+                with suppress(LeaseLost):
+                    await self._build_job_run(job).interrupt()
 
-    async def _surely(self, work: Awaitable[object]) -> None:
+    async def _log_errors(self, work: Awaitable[object]) -> None:
         """Nothing that goes wrong here may end the loop that it is one round of."""
         try:
             await work
@@ -181,60 +198,60 @@ class JobRunner:
         except Exception:  # a bug must not stop the lease of everything else
             _log.exception("background_failed")
 
-    def _start(self, job: Job, runnable: Runnable | None, *, queued: bool) -> None:
+    def _start_task(self, job: Job, runnable: Runnable | None, *, queued: bool) -> None:
         key = job.owner, job.response_id
-        task = self._tasks.create_task(self._run(job, runnable, queued=queued))
-        self._running[key] = task
-        task.add_done_callback(lambda _: self._ended(key, task))
+        task = self._task_group.create_task(self._run_job(job, runnable, queued=queued))
+        self._job_tasks[key] = task
+        task.add_done_callback(lambda _: self._on_task_done(key, task))
 
-    def _ended(self, key: Key, task: asyncio.Task[None]) -> None:
-        if self._running.get(key) is task:
-            del self._running[key]
-        self._due.set()
+    def _on_task_done(self, key: ResponseKey, task: asyncio.Task[None]) -> None:
+        if self._job_tasks.get(key) is task:
+            del self._job_tasks[key]
+        self._wake_up.set()
 
-    async def _run(self, job: Job, runnable: Runnable | None, *, queued: bool) -> None:
-        note_only(response=job.response_id, client=job.owner)
-        run = self._run_of(job)
+    async def _run_job(self, job: Job, runnable: Runnable | None, *, queued: bool) -> None:
+        reset_fields(response=job.response_id, client=job.owner)
+        run = self._build_job_run(job)
         try:
             if queued:
-                await self._store.start(job.owner, job.response_id, worker=self.worker)
-            if runnable is None and not self._may_begin(job):
+                await self._store.mark_in_progress(job.owner, job.response_id, worker=self.worker)
+            if runnable is None and not self._may_start(job):
                 await run.interrupt()
                 return
             if runnable is None:
                 try:
-                    runnable = self._reopen(job)
+                    runnable = self._resume_job(job)
                 except Exception as error:
                     await run.fail(error)
                     return
             await run.run(runnable)
-        except NotHeld:
+        except LeaseLost:
             _log.info("job_gone", why="cancelled, deleted or taken over")
         except StoreUnavailable:
             _log.warning("job_given_up", why="the store is away")
-            self._given_up.add((job.owner, job.response_id))
+            self._abandoned.add((job.owner, job.response_id))
         except Exception:  # in the task group it would end every other job
             _log.exception("job_failed")
-            self._given_up.add((job.owner, job.response_id))
+            self._abandoned.add((job.owner, job.response_id))
 
-    def _run_of(self, job: Job) -> JobRun:
-        return JobRun(self._store, job, worker=self.worker, patience_s=self._settings.lease_s)
+    def _build_job_run(self, job: Job) -> JobRun:
+        return JobRun(self._store, job, worker=self.worker, max_outage_s=self._settings.lease_s)
 
-    def _may_begin(self, job: Job) -> bool:
+    def _may_start(self, job: Job) -> bool:
         """Whether nobody will read anything twice, and it has not brought down too many replicas already."""
-        return job.attempt <= self._settings.max_attempts and job.told <= _BEGINNING
+        return job.attempt <= self._settings.max_attempts and job.last_sequence_number <= _LAST_OPENING_EVENT
 
-    async def _stop(self) -> None:
+    async def _stop_jobs(self) -> None:
         self._drain.begin()
         assert self._is_draining
         assert self._draining_since is not None
         left_s = self._draining_since + self._drain_s - time.monotonic()
-        await self._wait(max(left_s, 0.0))
-        for task in list(self._running.values()):
+        await self._wait_for_tasks(max(left_s, 0.0))
+        for task in list(self._job_tasks.values()):
             task.cancel()
-        await self._wait(_CLOSE_S)
-        await self._surely(self._store.release(self.worker))
+        await self._wait_for_tasks(_CLOSE_TIMEOUT_S)
+        await self._log_errors(self._store.release_jobs(self.worker))
 
-    async def _wait(self, timeout_s: float) -> None:
-        if self._running:
-            await asyncio.wait(list(self._running.values()), timeout=timeout_s)
+    async def _wait_for_tasks(self, timeout_s: float) -> None:
+        if self._job_tasks:
+            await asyncio.wait(list(self._job_tasks.values()), timeout=timeout_s)

@@ -6,12 +6,12 @@ from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from gateway.errors import CompactionFailed, TurnFailed
-from gateway.planning.truncation import Say
+from gateway.planning.truncation import ExchangeFactory
 from providers.base import Batch
 from providers.new_id import new_id
 from translation.errors import InvalidRequest
-from translation.hygiene.item_groups import Parts, parted
-from translation.representation.collector import Collector
+from translation.hygiene.item_groups import CompactionInput, split_for_compaction
+from translation.representation.collector import TurnCollector
 from translation.representation.events import (
     Annotated,
     Delta,
@@ -31,13 +31,13 @@ from translation.representation.events import (
 from translation.representation.json_types import Item
 from translation.representation.loss import Loss
 from translation.representation.turn import Turn
-from translation.responses.compaction import REQUEST, Sealed, compaction_item, message_of
+from translation.responses.compaction import SUMMARY_PROMPT, CompactionContent, compaction_item, summary_message
 
-_KEPT_SAMPLING = ("service_tier", "user", "safety_identifier", "prompt_cache_key", "prompt_cache_retention")
+_SUMMARY_SAMPLING = ("service_tier", "user", "safety_identifier", "prompt_cache_key", "prompt_cache_retention")
 """Parameters of the client's turn that its summary shares: who asks and at what price, nothing of how to answer."""
 
 
-_KEPT_EXTRA = (
+_SUMMARY_EXTRA = (
     "chat_template_kwargs",
     "provider",
     "cache_salt",
@@ -51,41 +51,41 @@ _KEPT_EXTRA = (
 the answer."""
 
 
-class Summary(NamedTuple):
+class ContextSummary(NamedTuple):
     text: str
     usage: Usage | None
 
 
-def summary_turn(turn: Turn, items: Sequence[Item]) -> Turn:
+def build_summary_turn(turn: Turn, items: Sequence[Item]) -> Turn:
     """The turn that asks for a summary of some of a turn's items, under the same instructions and without tools."""
-    request = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": REQUEST}]}
+    request = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": SUMMARY_PROMPT}]}
     return replace(
         turn,
         items=[*items, request],
         tools=(),
         tool_choice=None,
         parallel_tool_calls=None,
-        sampling={name: turn.sampling[name] for name in _KEPT_SAMPLING if name in turn.sampling},
-        extra={name: turn.extra[name] for name in _KEPT_EXTRA if name in turn.extra},
+        sampling={name: turn.sampling[name] for name in _SUMMARY_SAMPLING if name in turn.sampling},
+        extra={name: turn.extra[name] for name in _SUMMARY_EXTRA if name in turn.extra},
         max_output_tokens=None,
         text_format=None,
         verbosity=None,
     )
 
 
-def compactable(turn: Turn) -> Parts:
+def require_compactable(turn: Turn) -> CompactionInput:
     """A turn's items taken apart for their compaction. Raises InvalidRequest where there is nothing to sum up."""
-    parts = parted(turn.items, question=False)
-    if not parts.older:
+    parts = split_for_compaction(turn.items, awaits_answer=False)
+    if not parts.summarizable:
         raise InvalidRequest("There is nothing to compact: the input holds no conversation.", param="input")
     return parts
 
 
-async def summarise(turn: Turn, items: Sequence[Item], say: Say) -> Summary:
+async def request_summary(turn: Turn, items: Sequence[Item], make_exchange: ExchangeFactory) -> ContextSummary:
     """What the model writes of some of a turn's items. Raises CompactionFailed unless it is a whole text, TurnFailed,
     ProviderError."""
-    collector = Collector()
-    async with aclosing(say(summary_turn(turn, items)).batches()) as batches:
+    collector = TurnCollector()
+    async with aclosing(make_exchange(build_summary_turn(turn, items)).batches()) as batches:
         async for batch in batches:
             collector.feed(batch)
     if collector.failed is not None:
@@ -102,22 +102,22 @@ async def summarise(turn: Turn, items: Sequence[Item], say: Say) -> Summary:
     if finished is None or finished.reason != "stop" or not text:
         why = "was empty" if finished is not None and finished.reason == "stop" else "broke off"
         raise CompactionFailed(f"the model's summary of the conversation {why}; nothing was left out")
-    return Summary(text, collector.usage)
+    return ContextSummary(text, collector.usage)
 
 
 class SummaryExchange:
     """Answers a turn with a compaction item for all of it."""
 
-    def __init__(self, turn: Turn, parts: Parts, say: Say) -> None:
+    def __init__(self, turn: Turn, parts: CompactionInput, make_exchange: ExchangeFactory) -> None:
         self.losses: Final[Sequence[Loss]] = ()
         self._turn = turn
         self._parts = parts
-        self._say = say
+        self._make_exchange = make_exchange
 
     async def batches(self) -> AsyncGenerator[Batch, None]:
         lead, older, rest = self._parts
-        summary = await summarise(self._turn, older, self._say)
-        item = compaction_item(new_id("cmp"), Sealed(summary.text, lead, rest))
+        summary = await request_summary(self._turn, older, self._make_exchange)
+        item = compaction_item(new_id("cmp"), CompactionContent(summary.text, lead, rest))
         yield [Started(self._turn.model), ItemStarted(0, item), ItemEnded(0, item)]
         yield [Finished("stop", "stop", summary.usage)]
 
@@ -128,31 +128,37 @@ class CompactingExchange:
     The reply's usage is that of both.
     """
 
-    def __init__(self, turn: Turn, summarising: Say, say: Say, is_due: Callable[[], Awaitable[bool]]) -> None:
+    def __init__(
+        self,
+        turn: Turn,
+        make_summary_exchange: ExchangeFactory,
+        make_exchange: ExchangeFactory,
+        is_due: Callable[[], Awaitable[bool]],
+    ) -> None:
         self.losses: Final[Sequence[Loss]] = ()
         self._turn = turn
-        self._summarising = summarising
-        self._say = say
+        self._make_summary_exchange = make_summary_exchange
+        self._make_exchange = make_exchange
         self._is_due = is_due
 
     async def batches(self) -> AsyncGenerator[Batch, None]:
-        lead, older, rest = parted(self._turn.items, question=True)
+        lead, older, rest = split_for_compaction(self._turn.items, awaits_answer=True)
         if not older or not await self._is_due():
-            async with aclosing(self._say(self._turn).batches()) as batches:
+            async with aclosing(self._make_exchange(self._turn).batches()) as batches:
                 async for batch in batches:
                     yield batch
             return
-        summary = await summarise(self._turn, older, self._summarising)
-        item = compaction_item(new_id("cmp"), Sealed(summary.text, lead, rest))
+        summary = await request_summary(self._turn, older, self._make_summary_exchange)
+        item = compaction_item(new_id("cmp"), CompactionContent(summary.text, lead, rest))
         yield [Started(self._turn.model), ItemStarted(0, item), ItemEnded(0, item)]
-        shorter = replace(self._turn, items=[*lead, message_of(item, summary.text), *rest])
-        async with aclosing(self._say(shorter).batches()) as batches:
+        shorter = replace(self._turn, items=[*lead, summary_message(item, summary.text), *rest])
+        async with aclosing(self._make_exchange(shorter).batches()) as batches:
             async for batch in batches:
-                if moved := list(_after_one(batch, summary.usage)):
-                    yield moved
+                if shifted := list(_shift_events(batch, summary.usage)):
+                    yield shifted
 
 
-def _after_one(batch: Batch, spent: Usage | None) -> Iterator[Event]:
+def _shift_events(batch: Batch, spent: Usage | None) -> Iterator[Event]:
     """Events of a reply that goes on after one item, whose production cost `spent`."""
     for event in batch:
         match event:
@@ -163,23 +169,23 @@ def _after_one(batch: Batch, spent: Usage | None) -> Iterator[Event]:
             case Opaque() if event.index is not None:
                 yield replace(event, index=event.index + 1)
             case Noted() | Finished() | Failed() if event.usage is not None:
-                yield replace(event, usage=total(event.usage, spent))
+                yield replace(event, usage=add_usage(event.usage, spent))
             case _:
                 yield event
 
 
-def total(one: Usage | None, other: Usage | None) -> Usage | None:
+def add_usage(one: Usage | None, other: Usage | None) -> Usage | None:
     """Both together; what neither reported stays unknown."""
     if one is None or other is None:
         return one or other
     return Usage(
-        input=_sum(one.input, other.input),
-        output=_sum(one.output, other.output),
-        cache_read=_sum(one.cache_read, other.cache_read),
-        cache_write=_sum(one.cache_write, other.cache_write),
-        reasoning=_sum(one.reasoning, other.reasoning),
+        input=_add_counts(one.input, other.input),
+        output=_add_counts(one.output, other.output),
+        cache_read=_add_counts(one.cache_read, other.cache_read),
+        cache_write=_add_counts(one.cache_write, other.cache_write),
+        reasoning=_add_counts(one.reasoning, other.reasoning),
     )
 
 
-def _sum(one: Any, other: Any) -> int | None:
+def _add_counts(one: Any, other: Any) -> int | None:
     return None if one is None and other is None else (one or 0) + (other or 0)

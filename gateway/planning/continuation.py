@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from gateway.errors import NotFound
-from gateway.state.store import ACTIVE, History
+from gateway.state.store import ACTIVE_STATUSES, History
 from providers.new_id import new_id
 from translation.errors import InvalidRequest
 from translation.representation.json_types import Item, Json
-from translation.responses.compaction import just_compacted
-from translation.responses.storable_items import own_items
+from translation.responses.compaction import was_just_compacted
+from translation.responses.storable_items import to_storable_items
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,53 +18,53 @@ class Continuation:
     """`history` then `own` is the whole input. `usage` is that of the response it continues, where it has one."""
 
     history: Sequence[Item]
-    own: Sequence[Item]
+    new_items: Sequence[Item]
     parent_id: str | None = None
     conversation_id: str | None = None
     usage: Json | None = None
-    refers: bool = False
+    has_references: bool = False
     """Whether the request's own input refers to items of earlier ones."""
 
     @property
     def context(self) -> list[Item]:
         """Everything the model is to read."""
-        return [*self.history, *self.own]
+        return [*self.history, *self.new_items]
 
     @property
-    def tokens(self) -> int | None:
+    def history_tokens(self) -> int | None:
         """How many tokens the history is, as the last turn's usage says; None where that counted more, or nothing."""
         total = (self.usage or {}).get("total_tokens")
-        return None if not isinstance(total, int) or just_compacted(self.history) else total
+        return None if not isinstance(total, int) or was_just_compacted(self.history) else total
 
     @property
-    def earlier(self) -> int | None:
+    def history_count(self) -> int | None:
         """How many items of history the input begins with; None when it is the client's own as it was sent."""
-        return len(self.history) if self.history or self.refers else None
+        return len(self.history) if self.history or self.has_references else None
 
 
-class Past(Protocol):
+class HistoryStore(Protocol):
     """What of a store a request can go on from."""
 
-    async def history(self, owner: str, response_id: str) -> History | None: ...
-    async def conversation_history(self, owner: str, conversation_id: str) -> Sequence[Item] | None: ...
-    async def items(self, owner: str, item_ids: Sequence[str]) -> Mapping[str, Item]: ...
+    async def load_history(self, owner: str, response_id: str) -> History | None: ...
+    async def load_conversation_history(self, owner: str, conversation_id: str) -> Sequence[Item] | None: ...
+    async def load_items(self, owner: str, item_ids: Sequence[str]) -> Mapping[str, Item]: ...
 
 
-class NoPast:
+class EmptyHistoryStore:
     """Where there is no store: nothing is found."""
 
-    async def history(self, owner: str, response_id: str) -> History | None:
+    async def load_history(self, owner: str, response_id: str) -> History | None:
         return None
 
-    async def conversation_history(self, owner: str, conversation_id: str) -> Sequence[Item] | None:
+    async def load_conversation_history(self, owner: str, conversation_id: str) -> Sequence[Item] | None:
         return None
 
-    async def items(self, owner: str, item_ids: Sequence[str]) -> Mapping[str, Item]:
+    async def load_items(self, owner: str, item_ids: Sequence[str]) -> Mapping[str, Item]:
         return {}
 
 
-async def continuation(
-    store: Past, owner: str, body: Json, local: Mapping[str, Sequence[Item]] | None = None
+async def resolve_continuation(
+    store: HistoryStore, owner: str, body: Json, connection_items: Mapping[str, Sequence[Item]] | None = None
 ) -> Continuation:
     """Resolve `previous_response_id`, `conversation` and references to items of a validated body.
 
@@ -78,37 +78,50 @@ async def continuation(
             param="previous_response_id",
             code="mutually_exclusive_parameters",
         )
-    given = body.get("input")
-    refers = isinstance(given, list) and any(map(_is_reference, given))
-    if isinstance(given, list) and refers:
-        given = await _dereferenced(store, owner, given, local)
-    own = own_items(given, new_id)
+    input_value = body.get("input")
+    refers = isinstance(input_value, list) and any(map(_is_reference, input_value))
+    if isinstance(input_value, list) and refers:
+        input_value = await _resolve_references(store, owner, input_value, connection_items)
+    new_items = to_storable_items(input_value, new_id)
     if conversation is not None:
-        items = await store.conversation_history(owner, conversation)
+        items = await store.load_conversation_history(owner, conversation)
         if items is None:
             raise NotFound(f"Conversation with id '{conversation:.80}' not found.", param="conversation")
-        return Continuation(history=_replayable(items), own=own, refers=refers, conversation_id=conversation)
+        return Continuation(
+            history=_drop_unfinished_calls(items),
+            new_items=new_items,
+            has_references=refers,
+            conversation_id=conversation,
+        )
     if previous is None:
-        return Continuation(history=(), own=own, refers=refers)
-    if local is not None and previous in local:
-        return Continuation(history=_replayable(local[previous]), own=own, refers=refers)
-    found = await store.history(owner, previous)
-    if found is None:
+        return Continuation(history=(), new_items=new_items, has_references=refers)
+    if connection_items is not None and previous in connection_items:
+        return Continuation(
+            history=_drop_unfinished_calls(connection_items[previous]), new_items=new_items, has_references=refers
+        )
+    stored = await store.load_history(owner, previous)
+    if stored is None:
         raise previous_not_found(previous)
-    if found.status in ACTIVE:
+    if stored.status in ACTIVE_STATUSES:
         raise InvalidRequest(
-            f"Previous response with id '{previous:.80}' is still {found.status}: wait for its end, or cancel it.",
+            f"Previous response with id '{previous:.80}' is still {stored.status}: wait for its end, or cancel it.",
             param="previous_response_id",
             code="previous_response_not_finished",
         )
-    if found.conversation_id is not None:
+    if stored.conversation_id is not None:
         raise InvalidRequest(
             f"Previous response with id '{previous:.80}' was made in a conversation, and what that held before is not "
-            f"its own history: go on with 'conversation': '{found.conversation_id:.80}'.",
+            f"its own history: go on with 'conversation': '{stored.conversation_id:.80}'.",
             param="previous_response_id",
             code="previous_response_in_conversation",
         )
-    return Continuation(history=_replayable(found.items), own=own, refers=refers, parent_id=previous, usage=found.usage)
+    return Continuation(
+        history=_drop_unfinished_calls(stored.items),
+        new_items=new_items,
+        has_references=refers,
+        parent_id=previous,
+        usage=stored.usage,
+    )
 
 
 def previous_not_found(response_id: str) -> InvalidRequest:
@@ -125,27 +138,27 @@ def _conversation_id(body: Json) -> str | None:
     return given["id"] if isinstance(given, dict) else given
 
 
-async def _dereferenced(
-    store: Past, owner: str, given: Sequence[Json], local: Mapping[str, Sequence[Item]] | None
+async def _resolve_references(
+    store: HistoryStore, owner: str, input_items: Sequence[Json], connection_items: Mapping[str, Sequence[Item]] | None
 ) -> Sequence[Json]:
-    wanted = {item["id"]: place for place, item in enumerate(given) if _is_reference(item)}
-    here = {item.get("id"): item for items in (local or {}).values() for item in items}
-    found = {item_id: here[item_id] for item_id in wanted if item_id in here}
-    if missing := [item_id for item_id in wanted if item_id not in found]:
-        found |= await store.items(owner, missing)
+    wanted = {item["id"]: place for place, item in enumerate(input_items) if _is_reference(item)}
+    local_items = {item.get("id"): item for items in (connection_items or {}).values() for item in items}
+    resolved = {item_id: local_items[item_id] for item_id in wanted if item_id in local_items}
+    if missing := [item_id for item_id in wanted if item_id not in resolved]:
+        resolved |= await store.load_items(owner, missing)
     for item_id, place in wanted.items():
-        if item_id not in found:
+        if item_id not in resolved:
             raise NotFound(
                 f"Item with id '{item_id:.80}' not found. Items are kept only with responses whose `store` is true.",
                 param=f"input[{place}].id",
             )
-    return [found[item["id"]] if _is_reference(item) else item for item in given]
+    return [resolved[item["id"]] if _is_reference(item) else item for item in input_items]
 
 
 def _is_reference(item: Json) -> bool:
     return item.get("type") == "item_reference" or ("type" not in item and "role" not in item)
 
 
-def _replayable(items: Sequence[Item]) -> list[Item]:
+def _drop_unfinished_calls(items: Sequence[Item]) -> list[Item]:
     """Without calls that broke off: they were never made, so they have no output, and no model accepts that."""
     return [item for item in items if not (item.get("status") == "incomplete" and "call_id" in item)]

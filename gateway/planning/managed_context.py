@@ -4,85 +4,96 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from gateway.planning.compaction import CompactingExchange, SummaryExchange, compactable, summary_turn
-from gateway.planning.prepare_turn import said, saying
+from gateway.planning.compaction import CompactingExchange, SummaryExchange, build_summary_turn, require_compactable
+from gateway.planning.prepare_turn import exchange_factory, prepare_exchange
 from gateway.planning.resolver import Route
-from gateway.planning.token_counting import is_over
-from gateway.planning.truncation import TrimmingExchange
-from providers.base import Describing, Exchange
+from gateway.planning.token_counting import exceeds_token_limit
+from gateway.planning.truncation import TruncatingExchange
+from providers.base import Exchange, ModelInspector
 from translation.errors import Unrepresentable
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 from translation.representation.turn import Turn
-from translation.responses.compaction import is_triggered, threshold
+from translation.responses.compaction import has_compaction_trigger, lowest_threshold_entry
 
-_FULL = 0.75
+_COMPACTION_SHARE = 0.75
 """The share of a known context window from which on it is compacted, where the request names no threshold."""
 
-_THRESHOLD = "context_management[0].compact_threshold"
+_THRESHOLD_PARAM = "context_management[0].compact_threshold"
 
 
-class Managed(NamedTuple):
+class ManagedExchange(NamedTuple):
     """The events of `exchange` are in the client's terms."""
 
     exchange: Exchange
     losses: Sequence[Loss]
 
 
-def needs_management(body: Json) -> bool:
+def needs_context_management(body: Json) -> bool:
     """Whether a Responses body asks to have its context compacted or shortened."""
-    asked = body.get("truncation") == "auto" or body.get("context_management")
-    return bool(asked) or is_triggered(body.get("input"))
+    is_requested = body.get("truncation") == "auto" or body.get("context_management")
+    return bool(is_requested) or has_compaction_trigger(body.get("input"))
 
 
-def managed(turn: Turn, body: Json, route: Route, tokens: int | None, report: Callable[[Loss], None]) -> Managed:
+def prepare_managed_exchange(
+    turn: Turn, body: Json, route: Route, history_tokens: int | None, report_loss: Callable[[Loss], None]
+) -> ManagedExchange:
     """`tokens`: how many tokens the turn's history is known to be; `report` hears of what is lost while it runs.
 
     Raises InvalidRequest, Unrepresentable where the upstream cannot say how long the context is.
     """
-    say = saying(route)
-    if is_triggered(body.get("input")):
-        parts = compactable(turn)
-        _, _, losses = said(summary_turn(turn, parts.older), route, "responses")
-        return Managed(SummaryExchange(turn, parts, say), losses)
-    _, _, losses = said(turn, route, "responses")
-    sent = partial(_trimming, say, report) if body.get("truncation") == "auto" else say
-    entry = threshold(body.get("context_management"))
+    make_exchange = exchange_factory(route)
+    if has_compaction_trigger(body.get("input")):
+        parts = require_compactable(turn)
+        _, _, losses = prepare_exchange(build_summary_turn(turn, parts.summarizable), route, "responses")
+        return ManagedExchange(SummaryExchange(turn, parts, make_exchange), losses)
+    _, _, losses = prepare_exchange(turn, route, "responses")
+    make_sent_exchange = (
+        partial(_truncating_exchange, make_exchange, report_loss) if body.get("truncation") == "auto" else make_exchange
+    )
+    entry = lowest_threshold_entry(body.get("context_management"))
     if entry is None:
-        return Managed(sent(turn), losses)
-    limit = _limit(entry, route)
-    if tokens is None and route.capabilities.counting == "none":
+        return ManagedExchange(make_sent_exchange(turn), losses)
+    limit = _threshold_tokens(entry, route)
+    if history_tokens is None and route.capabilities.counting == "none":
         raise Unrepresentable(
             "the model's upstream cannot count tokens, so nothing tells when to compact: leave out context_management",
             param="context_management",
         )
-    return Managed(CompactingExchange(turn, say, sent, partial(is_over, limit, turn, route, tokens)), losses)
+    return ManagedExchange(
+        CompactingExchange(
+            turn, make_exchange, make_sent_exchange, partial(exceeds_token_limit, limit, turn, route, history_tokens)
+        ),
+        losses,
+    )
 
 
-def _trimming(say: Callable[[Turn], Exchange], report: Callable[[Loss], None], turn: Turn) -> Exchange:
-    return TrimmingExchange(turn, say, report)
+def _truncating_exchange(
+    make_exchange: Callable[[Turn], Exchange], report_loss: Callable[[Loss], None], turn: Turn
+) -> Exchange:
+    return TruncatingExchange(turn, make_exchange, report_loss)
 
 
 async def with_threshold(body: Json, route: Route) -> Json:
     """A Responses body with the threshold that it leaves out, where only the upstream knows how much its model's
     context holds. Any other body as it is."""
-    entry = threshold(body.get("context_management"))
+    entry = lowest_threshold_entry(body.get("context_management"))
     known = route.capabilities.max_context_window is not None
     if entry is None or entry.get("compact_threshold") is not None or known:
         return body
-    if not isinstance(route.provider, Describing):
+    if not isinstance(route.provider, ModelInspector):
         return body
-    window = (await route.provider.described(route.upstream_model, body)).get("max_context_window")
+    window = (await route.provider.fetch_model_capabilities(route.upstream_model, body)).get("max_context_window")
     if window is None:
         return body
-    return {**body, "context_management": [{**entry, "compact_threshold": int(window * _FULL)}]}
+    return {**body, "context_management": [{**entry, "compact_threshold": int(window * _COMPACTION_SHARE)}]}
 
 
-def _limit(entry: Json, route: Route) -> int:
+def _threshold_tokens(entry: Json, route: Route) -> int:
     if (given := entry.get("compact_threshold")) is not None:
         return int(given)
     if (window := route.capabilities.max_context_window) is not None:
-        return int(window * _FULL)
+        return int(window * _COMPACTION_SHARE)
     raise Unrepresentable(
-        "how many tokens this model's context has is not known: say from how many on to compact", param=_THRESHOLD
+        "how many tokens this model's context has is not known: say from how many on to compact", param=_THRESHOLD_PARAM
     )

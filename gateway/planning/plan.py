@@ -3,67 +3,73 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from gateway.planning.capability_check import LOGPROBS, fit
-from gateway.planning.logprobs import AskedLogprobs
-from gateway.planning.managed_context import managed, needs_management
-from gateway.planning.prepare_turn import lifted, said
+from gateway.planning.capability_check import LOGPROBS_PARAMS, apply_capabilities
+from gateway.planning.logprobs import LogprobsCheck
+from gateway.planning.managed_context import needs_context_management, prepare_managed_exchange
+from gateway.planning.prepare_turn import lift_body, prepare_exchange
 from gateway.planning.resolver import Route
 from gateway.replies.client_params import ClientParams
-from gateway.replies.endpoints import Endpoint, legacy_functions
-from gateway.replies.reply_streams import CallMapping
+from gateway.replies.endpoints import Endpoint, uses_legacy_functions
+from gateway.replies.reply_streams import EventMapper
 from providers.base import Capabilities, Exchange, RelayExchange
-from translation.chat.relaying.request import asks_plainly
+from translation.chat.relaying.request import is_plain_request
 from translation.errors import InvalidRequest, Unrepresentable
 from translation.hygiene.call_rules import DEFAULT_RULES, CallRules
-from translation.hygiene.past_calls import check_relayed
+from translation.hygiene.past_calls import validate_relayed_calls
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile
-from translation.responses.compaction import relayed_window
-from translation.responses.lower import replayed
+from translation.responses.compaction import apply_compaction_to_body
+from translation.responses.lower import lower_items
 
 
 @dataclass(slots=True, kw_only=True)
-class Relayed:
+class RelayPlan:
     """The upstream gets the client's body, its reply leaves as it came, but for the calls in it."""
 
     exchange: RelayExchange
     losses: Sequence[Loss]
-    calls: CallRules
+    call_rules: CallRules
 
 
 @dataclass(slots=True)
-class Translated:
+class TranslationPlan:
     """The upstream gets a turn in its own dialect; `calls` maps its function calls back to the client's tools."""
 
     exchange: Exchange
-    calls: CallMapping | None
+    event_mapper: EventMapper | None
     losses: Sequence[Loss]
     params: ClientParams | None = None
     """Names what is refused only when the upstream has been asked about its model."""
 
 
 def make_plan(
-    endpoint: Endpoint, body: Json, route: Route, *, strict: bool, earlier: int | None = None, tokens: int | None = None
-) -> Relayed | Translated:
+    endpoint: Endpoint,
+    body: Json,
+    route: Route,
+    *,
+    strict: bool,
+    history_count: int | None = None,
+    history_tokens: int | None = None,
+) -> RelayPlan | TranslationPlan:
     """`body` is valid. `earlier`: its input was put together here, and begins with that many items of history, of
     `tokens` tokens where that is known.
 
     Raises InvalidRequest, or in strict mode Unrepresentable for the first loss.
     """
-    plan: Relayed | Translated
-    if route.carrier is not None:
-        route.carrier.check(body.get("input"), earlier or 0)
+    plan: RelayPlan | TranslationPlan
+    if route.reasoning_seal is not None:
+        route.reasoning_seal.check_input(body.get("input"), history_count or 0)
     if may_relay(endpoint, body, route):
-        plan = _relay(endpoint, body, route, earlier)
+        plan = _plan_relay(endpoint, body, route, history_count)
     else:
-        plan = _translate(endpoint, body, route, earlier, tokens)
+        plan = _plan_translation(endpoint, body, route, history_count, history_tokens)
     if plan.losses:
-        check_strict(plan.losses, strict=strict or route.strict)
+        require_no_loss(plan.losses, strict=strict or route.strict)
     return plan
 
 
-def check_strict(losses: Sequence[Loss], *, strict: bool) -> None:
+def require_no_loss(losses: Sequence[Loss], *, strict: bool) -> None:
     """Raises Unrepresentable for the first loss, where none is wanted."""
     if losses and strict:
         lost = "; ".join(map(str, losses))
@@ -73,14 +79,14 @@ def check_strict(losses: Sequence[Loss], *, strict: bool) -> None:
 
 def may_relay(endpoint: Endpoint, body: Json, route: Route) -> bool:
     """The upstream speaks the endpoint's dialect, and nothing in the request is ours to do."""
-    if not endpoint.relays:
+    if not endpoint.allows_relay:
         return False
     if endpoint.dialect not in route.capabilities.dialects or _changes_replies(route.profile):
         return False
     if body.get("thinking") is not None and route.profile.thinking_switch != "none":
         return False
     if endpoint.dialect == "responses":
-        if needs_management(body) and not route.capabilities.manages_context:
+        if needs_context_management(body) and not route.capabilities.manages_context:
             return False
         return (body.get("reasoning") or {}).get("max_tokens") is None
     if body.get("extensions"):
@@ -98,82 +104,98 @@ def _changes_replies(profile: Profile) -> bool:
     return profile.max_tool_calls_per_turn is not None or profile.fix_empty_final
 
 
-def _is_fit(body: Json, capabilities: Capabilities) -> bool:
+def _needs_no_checks(body: Json, capabilities: Capabilities) -> bool:
     """Whether there is nothing in a chat body for `fit` and `check_relayed` to find: so it is with most."""
     if capabilities.max_context_window is not None and (body.get("max_tokens") or body.get("max_completion_tokens")):
         return False
-    return capabilities.streaming and asks_plainly(body)
+    return capabilities.streaming and is_plain_request(body)
 
 
-def _relay(endpoint: Endpoint, body: Json, route: Route, earlier: int | None) -> Relayed:
-    if endpoint.dialect == "chat" and _is_fit(body, route.capabilities):
+def _plan_relay(endpoint: Endpoint, body: Json, route: Route, history_count: int | None) -> RelayPlan:
+    if endpoint.dialect == "chat" and _needs_no_checks(body, route.capabilities):
         lowered = endpoint.relay_body(body, route.profile, model=route.upstream_model)
-        exchange = route.provider.relay("chat", lowered.body)
-        most = route.profile.max_tool_args_bytes
-        calls = DEFAULT_RULES if most == DEFAULT_RULES.max_args_bytes else CallRules(max_args_bytes=most)
-        return Relayed(exchange=exchange, losses=[*lowered.losses, *exchange.losses], calls=calls)
+        exchange = route.provider.prepare_relay("chat", lowered.body)
+        max_args_bytes = route.profile.max_tool_args_bytes
+        calls = (
+            DEFAULT_RULES
+            if max_args_bytes == DEFAULT_RULES.max_args_bytes
+            else CallRules(max_args_bytes=max_args_bytes)
+        )
+        return RelayPlan(exchange=exchange, losses=[*lowered.losses, *exchange.losses], call_rules=calls)
     turn = endpoint.lift(body, relayed=True)
-    params = ClientParams(endpoint.dialect, body, turn, earlier or 0)
-    unfit: list[Loss] = []
+    params = ClientParams(endpoint.dialect, body, turn, history_count or 0)
+    capability_losses: list[Loss] = []
     try:
-        fitted, dropped = fit(turn, route.capabilities, endpoint.dialect, unfit, relayed=True)
-        ids = check_relayed(body, turn.items)
-        kept = {name: value for name, value in body.items() if name not in dropped} if dropped else body
+        fitted, dropped = apply_capabilities(
+            turn, route.capabilities, endpoint.dialect, capability_losses, relayed=True
+        )
+        ids = validate_relayed_calls(body, turn.items)
+        relayed_body = {name: value for name, value in body.items() if name not in dropped} if dropped else body
         if endpoint.dialect == "responses":
-            kept = relayed_window(kept)
+            relayed_body = apply_compaction_to_body(relayed_body)
     except InvalidRequest as refused:
-        params.rename(refused)
+        params.rename_param_of(refused)
         raise
-    found: Sequence[Loss] = ()
-    if endpoint.dialect == "responses" and isinstance(kept.get("input"), list):
-        again, found = _said_again(kept["input"], route, earlier)
-        kept = {**kept, "input": again}
-    upstream_body, losses = endpoint.relay_body(kept, route.profile, model=route.upstream_model)
-    losses = [*(Loss(params.named(loss.param) or loss.param, loss.what) for loss in found), *losses]
-    exchange = route.provider.relay(endpoint.dialect, upstream_body)
+    input_losses: Sequence[Loss] = ()
+    if endpoint.dialect == "responses" and isinstance(relayed_body.get("input"), list):
+        relayed_input, input_losses = _build_relayed_input(relayed_body["input"], route, history_count)
+        relayed_body = {**relayed_body, "input": relayed_input}
+    upstream_body, losses = endpoint.relay_body(relayed_body, route.profile, model=route.upstream_model)
+    losses = [*(Loss(params.client_name(loss.param) or loss.param, loss.effect) for loss in input_losses), *losses]
+    exchange = route.provider.prepare_relay(endpoint.dialect, upstream_body)
     thinking = fitted.thinking if "thinking" in body else None
-    ours = (("thinking", thinking), ("extensions", body.get("extensions") or None))
-    unsaid = [Loss(name, "dropped") for name, value in ours if value is not None]
+    gateway_params = (("thinking", thinking), ("extensions", body.get("extensions") or None))
+    param_losses = [Loss(name, "dropped") for name, value in gateway_params if value is not None]
     calls = CallRules(
-        taken=ids, renames=not _is_kept_upstream(endpoint, body), max_args_bytes=route.profile.max_tool_args_bytes
+        used_ids=ids,
+        renames_ids=not _is_stored_upstream(endpoint, body),
+        max_args_bytes=route.profile.max_tool_args_bytes,
     )
-    return Relayed(exchange=exchange, losses=[*unfit, *losses, *unsaid, *exchange.losses], calls=calls)
+    return RelayPlan(
+        exchange=exchange, losses=[*capability_losses, *losses, *param_losses, *exchange.losses], call_rules=calls
+    )
 
 
-def _is_kept_upstream(endpoint: Endpoint, body: Json) -> bool:
+def _is_stored_upstream(endpoint: Endpoint, body: Json) -> bool:
     """Whether the upstream itself keeps the reply to this body, so that requests go on from it there."""
     return endpoint.dialect == "responses" and (body.get("store") is not False or bool(body.get("conversation")))
 
 
-def _said_again(given: Sequence[Item], route: Route, earlier: int | None) -> tuple[Sequence[Item], Sequence[Loss]]:
+def _build_relayed_input(
+    input_items: Sequence[Item], route: Route, history_count: int | None
+) -> tuple[Sequence[Item], Sequence[Loss]]:
     """An input as the upstream of a relay gets it, and what it will not be told."""
-    carrier = route.carrier
-    if earlier is not None:
-        return replayed(given if carrier is None else [carrier.opened(item) for item in given], route.profile)
-    return (given, ()) if carrier is None else carrier.relayed(given, route.profile)
+    carrier = route.reasoning_seal
+    if history_count is not None:
+        return lower_items(
+            input_items if carrier is None else [carrier.unseal_item(item) for item in input_items], route.profile
+        )
+    return (input_items, ()) if carrier is None else carrier.unseal_relayed_items(input_items, route.profile)
 
 
-def _translate(endpoint: Endpoint, body: Json, route: Route, earlier: int | None, tokens: int | None) -> Translated:
-    turn, params = lifted(endpoint, body, route, earlier or 0)
-    one_call = endpoint.dialect == "chat" and legacy_functions(body)
+def _plan_translation(
+    endpoint: Endpoint, body: Json, route: Route, history_count: int | None, history_tokens: int | None
+) -> TranslationPlan:
+    turn, params = lift_body(endpoint, body, route, history_count or 0)
+    one_call = endpoint.dialect == "chat" and uses_legacy_functions(body)
     if one_call:
         # A message has one `function_call`, and who reads that does not look for others.
         route = replace(route, profile=replace(route.profile, max_tool_calls_per_turn=1))
     losses: list[Loss] = []
-    calls: CallMapping | None = None
+    event_mapper: EventMapper | None = None
     try:
-        if endpoint.dialect == "responses" and needs_management(body):
-            exchange, found = managed(turn, body, route, tokens, losses.append)
+        if endpoint.dialect == "responses" and needs_context_management(body):
+            exchange, turn_losses = prepare_managed_exchange(turn, body, route, history_tokens, losses.append)
         else:
-            exchange, calls, found = said(turn, route, endpoint.dialect)
+            exchange, event_mapper, turn_losses = prepare_exchange(turn, route, endpoint.dialect)
     except InvalidRequest as refused:
-        params.rename(refused)
+        params.rename_param_of(refused)
         raise
     if turn.sampling.get("logprobs"):
-        calls = AskedLogprobs(LOGPROBS[endpoint.dialect], calls)
+        event_mapper = LogprobsCheck(LOGPROBS_PARAMS[endpoint.dialect], event_mapper)
     if one_call:
-        found = [loss for loss in found if loss.param != "parallel_tool_calls"]  # more are left out here
-    losses += turn.lost
-    if found:
-        losses += [Loss(params.named(loss.param) or loss.param, loss.what) for loss in found]
-    return Translated(exchange, calls, losses, params)
+        turn_losses = [loss for loss in turn_losses if loss.param != "parallel_tool_calls"]  # more are left out here
+    losses += turn.losses
+    if turn_losses:
+        losses += [Loss(params.client_name(loss.param) or loss.param, loss.effect) for loss in turn_losses]
+    return TranslationPlan(exchange, event_mapper, losses, params)

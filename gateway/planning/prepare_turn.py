@@ -5,87 +5,91 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import Final
 
-from gateway.planning.capability_check import fit
+from gateway.planning.capability_check import apply_capabilities
 from gateway.planning.resolver import Route
 from gateway.replies.client_params import ClientParams
 from gateway.replies.endpoints import Endpoint
-from gateway.replies.reply_streams import CallMapping
+from gateway.replies.reply_streams import EventMapper
 from providers.base import Batch, Dialect, Exchange
 from providers.new_id import new_id
 from translation.errors import InvalidRequest
-from translation.hygiene.reply import ReplyTidier
-from translation.hygiene.turn import tidied
+from translation.hygiene.reply import ReplyNormalizer
+from translation.hygiene.turn import normalize_turn
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile
 from translation.representation.turn import Turn
-from translation.responses.compaction import windowed
-from translation.tools.bridge import bridge, is_speech
+from translation.responses.compaction import apply_compaction_to_turn
+from translation.tools.bridge import bridge_tools, is_tool_free
 
 
-def lifted(
-    endpoint: Endpoint, body: Json, route: Route, earlier: int, *, native: bool = False
+def lift_body(
+    endpoint: Endpoint, body: Json, route: Route, history_count: int, *, native_compaction: bool = False
 ) -> tuple[Turn, ClientParams]:
     """What a body asks of its upstream's model, and how its parameters are called; the input begins with `earlier`
     items of history. `native`: the upstream has compaction items of its own. Raises InvalidRequest."""
     turn = endpoint.lift(body, model=route.upstream_model)
-    params = ClientParams(endpoint.dialect, body, turn, earlier)
+    params = ClientParams(endpoint.dialect, body, turn, history_count)
     if endpoint.dialect == "chat":
         return turn, params
     try:
-        read = windowed(turn, native=native)
+        windowed_turn = apply_compaction_to_turn(turn, native=native_compaction)
     except InvalidRequest as refused:
-        params.rename(refused)
+        params.rename_param_of(refused)
         raise
-    return (turn, params) if read is turn else (read, ClientParams(endpoint.dialect, body, read, earlier))
+    return (
+        (turn, params)
+        if windowed_turn is turn
+        else (windowed_turn, ClientParams(endpoint.dialect, body, windowed_turn, history_count))
+    )
 
 
-def opened(turn: Turn, route: Route) -> Turn:
+def unseal_turn(turn: Turn, route: Route) -> Turn:
     """A turn with what the upstream needs back of its items. Raises StoreUnavailable."""
-    return turn if route.carrier is None else route.carrier.opened_turn(turn)
+    return turn if route.reasoning_seal is None else route.reasoning_seal.unseal_turn(turn)
 
 
-def ready(turn: Turn, route: Route, dialect: Dialect, losses: list[Loss]) -> tuple[Turn, CallMapping | None]:
+def prepare_turn(turn: Turn, route: Route, dialect: Dialect, losses: list[Loss]) -> tuple[Turn, EventMapper | None]:
     """The turn as its upstream can be told it, and what maps the function calls of the reply back to the client's
     tools. `dialect` is the client's.
 
     Raises InvalidRequest, StoreUnavailable; parameters and losses are in the turn's own words.
     """
-    fitted, _ = fit(opened(turn, route), route.capabilities, dialect, losses, relayed=False)
-    if is_speech(fitted):
+    fitted, _ = apply_capabilities(unseal_turn(turn, route), route.capabilities, dialect, losses, relayed=False)
+    if is_tool_free(fitted):
         # Most turns; asking each of the next steps what it has to do there takes a tenth of planning them.
-        return fitted, _mapping(fitted, route.profile, None)
-    bridged = bridge(fitted, kinds=route.capabilities.tool_kinds, hosted=route.capabilities.hosted_tools)
+        return fitted, _build_event_mapper(fitted, route.profile, None)
+    bridged = bridge_tools(fitted, kinds=route.capabilities.tool_kinds, hosted=route.capabilities.hosted_tools)
     losses += bridged.losses
-    tidy = tidied(bridged.turn, route.profile, losses)
-    return tidy, _mapping(tidy, route.profile, bridged.calls)
+    tidy = normalize_turn(bridged.turn, route.profile, losses)
+    return tidy, _build_event_mapper(tidy, route.profile, bridged.call_mapper)
 
 
-def _mapping(turn: Turn, profile: Profile, calls: CallMapping | None) -> CallMapping | None:
+def _build_event_mapper(turn: Turn, profile: Profile, call_mapper: EventMapper | None) -> EventMapper | None:
     """What the events of a reply go through; nothing where no call can be in them."""
     if turn.tools or profile.fix_empty_final:
-        return ReplyTidier(turn, profile, new_id, None if calls is None else calls.feed)
-    return calls
+        return ReplyNormalizer(turn, profile, new_id, None if call_mapper is None else call_mapper.feed)
+    return call_mapper
 
 
-def said(turn: Turn, route: Route, dialect: Dialect) -> tuple[Exchange, CallMapping | None, list[Loss]]:
+def prepare_exchange(turn: Turn, route: Route, dialect: Dialect) -> tuple[Exchange, EventMapper | None, list[Loss]]:
     """The exchange that asks a turn, what maps the function calls of its events back to the client's tools, and what is
     lost; nothing is sent. Raises as `ready` does."""
     losses: list[Loss] = []
-    able, calls = ready(turn, route, dialect, losses)
+    prepared, event_mapper = prepare_turn(turn, route, dialect, losses)
     profile = route.profile
     if profile.cite_documents and dialect == "chat":
         profile = replace(profile, cite_documents=False)  # chat can say which address it cites, not which file
-    exchange = route.provider.prepare(able, profile)
+    exchange = route.provider.prepare(prepared, profile)
     losses += exchange.losses
-    return exchange, calls, losses
+    return exchange, event_mapper, losses
 
 
-def saying(route: Route) -> Callable[[Turn], Exchange]:
+def exchange_factory(route: Route) -> Callable[[Turn], Exchange]:
     """How turns of the Responses API are asked of a route: to exchanges whose events are in the client's terms."""
 
     def say(turn: Turn) -> Exchange:
-        exchange, calls, _ = said(turn, route, "responses")
+        exchange, calls, _ = prepare_exchange(turn, route, "responses")
         return exchange if calls is None else MappedExchange(exchange, calls)
 
     return say
@@ -94,12 +98,12 @@ def saying(route: Route) -> Callable[[Turn], Exchange]:
 class MappedExchange:
     """An exchange with its calls in the client's terms."""
 
-    def __init__(self, exchange: Exchange, calls: CallMapping) -> None:
+    def __init__(self, exchange: Exchange, event_mapper: EventMapper) -> None:
         self.losses: Final = exchange.losses
         self._exchange = exchange
-        self._calls = calls
+        self._event_mapper = event_mapper
 
     async def batches(self) -> AsyncGenerator[Batch, None]:
         async with aclosing(self._exchange.batches()) as batches:
             async for batch in batches:
-                yield self._calls.feed(batch)
+                yield self._event_mapper.feed(batch)

@@ -6,24 +6,24 @@ from typing import Any
 from providers.base import Dialect
 from translation.representation.json_types import Json
 
-_LIMITS = ("max_completion_tokens", "max_tokens", "max_output_tokens")
+_TOKEN_LIMIT_PARAMS = ("max_completion_tokens", "max_tokens", "max_output_tokens")
 
-_NAMES: dict[Dialect, dict[str, str]] = {
+_ALIASES: dict[Dialect, dict[str, str]] = {
     "chat": {"max_output_tokens": "max_completion_tokens"},
     "responses": {"max_tokens": "max_output_tokens", "max_completion_tokens": "max_output_tokens"},
 }
 """The other API's name -> this one's."""
 
-_INSIDE = {"reasoning_effort": ("reasoning", "effort"), "verbosity": ("text", "verbosity")}
+_NESTED_PARAMS = {"reasoning_effort": ("reasoning", "effort"), "verbosity": ("text", "verbosity")}
 """Chat's name -> the Responses API's object and key."""
 
 
 def with_defaults(body: Json, defaults: Mapping[str, Any], dialect: Dialect) -> Json:
     """`body` with what it leaves out. An operator writes each default once, by either API's name."""
     filled = dict(body)
-    if any(body.get(name) is not None for name in _LIMITS):
-        defaults = {name: value for name, value in defaults.items() if name not in _LIMITS}
-    for name, value in _spelled(defaults, dialect).items():
+    if any(body.get(name) is not None for name in _TOKEN_LIMIT_PARAMS):
+        defaults = {name: value for name, value in defaults.items() if name not in _TOKEN_LIMIT_PARAMS}
+    for name, value in _translate_names(defaults, dialect).items():
         given = filled.get(name)
         if given is None:
             filled[name] = value
@@ -32,9 +32,9 @@ def with_defaults(body: Json, defaults: Mapping[str, Any], dialect: Dialect) -> 
     return filled
 
 
-def _spelled(defaults: Mapping[str, Any], dialect: Dialect) -> Json:
-    spelled: Json = {_NAMES[dialect].get(name, name): value for name, value in defaults.items()}
-    for flat, (outer, key) in _INSIDE.items():
+def _translate_names(defaults: Mapping[str, Any], dialect: Dialect) -> Json:
+    spelled: Json = {_ALIASES[dialect].get(name, name): value for name, value in defaults.items()}
+    for flat, (outer, key) in _NESTED_PARAMS.items():
         if dialect == "responses" and flat in spelled:
             spelled[outer] = {**spelled.get(outer, {}), key: spelled.pop(flat)}
         elif dialect == "chat" and isinstance(nested := spelled.get(outer), dict) and nested.keys() == {key}:

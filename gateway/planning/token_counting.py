@@ -2,7 +2,7 @@
 
 import orjson
 
-from gateway.planning.prepare_turn import opened, ready
+from gateway.planning.prepare_turn import prepare_turn, unseal_turn
 from gateway.planning.resolver import Route
 from providers.errors import ContextLengthExceeded
 from translation.errors import Unrepresentable
@@ -11,7 +11,7 @@ from translation.representation.turn import Turn
 _TEMPLATE_TOKENS = 1000
 """More than a chat template adds by itself: its own system prompt, how tools are to be called."""
 
-_MEDIA = (b'"input_image"', b'"input_file"', b'"input_audio"')
+_MEDIA_TYPES = (b'"input_image"', b'"input_file"', b'"input_audio"')
 
 
 async def count_tokens(turn: Turn, route: Route, *, relayed: bool = False) -> int:
@@ -21,17 +21,17 @@ async def count_tokens(turn: Turn, route: Route, *, relayed: bool = False) -> in
         raise Unrepresentable("the model's upstream cannot count tokens", param="model")
     # On a relay the upstream reads tools and items of every kind as they are.
     as_it_is = relayed and route.capabilities.counting == "responses"
-    able = opened(turn, route) if as_it_is else ready(turn, route, "responses", [])[0]
-    return await route.provider.count(able, route.profile, route.capabilities.counting)
+    prepared = unseal_turn(turn, route) if as_it_is else prepare_turn(turn, route, "responses", [])[0]
+    return await route.provider.count_tokens(prepared, route.profile, route.capabilities.counting)
 
 
-async def is_over(limit: int, turn: Turn, route: Route, known: int | None) -> bool:
+async def exceeds_token_limit(limit: int, turn: Turn, route: Route, history_tokens: int | None) -> bool:
     """Whether a turn is over `limit` tokens. `known`: how many its history is, which is then all that is looked at."""
-    if known is not None:
-        return known > limit
-    said = orjson.dumps([turn.instructions, *turn.items, *turn.tools])
+    if history_tokens is not None:
+        return history_tokens > limit
+    encoded = orjson.dumps([turn.instructions, *turn.items, *turn.tools])
     # No token is less than a byte of text; media can be any size.
-    if len(said) + _TEMPLATE_TOKENS <= limit and not any(kind in said for kind in _MEDIA):
+    if len(encoded) + _TEMPLATE_TOKENS <= limit and not any(kind in encoded for kind in _MEDIA_TYPES):
         return False
     try:
         return await count_tokens(turn, route) > limit

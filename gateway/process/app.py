@@ -14,10 +14,10 @@ from starlette.types import ASGIApp
 
 from gateway import errors
 from gateway.config.settings import Settings
-from gateway.http.direct_routes import Direct
-from gateway.http.guard import ClientLeft, Drain
-from gateway.http.json_reply import error_answer
-from gateway.http.middleware import Edge
+from gateway.http.direct_routes import DirectRouter
+from gateway.http.guard import ClientDisconnected, Drain
+from gateway.http.json_reply import build_error_reply
+from gateway.http.middleware import RequestMiddleware
 from gateway.replies.endpoints import CHAT, RESPONSES
 from gateway.routes.cancel import cancel_routes
 from gateway.routes.chat import chat_routes
@@ -28,19 +28,19 @@ from gateway.routes.generate import generate_routes
 from gateway.routes.health import health_routes
 from gateway.routes.models import models_routes
 from gateway.routes.owner_data import owner_data_routes
-from gateway.routes.request_docs import FAILURE_RESPONSES, Documented
+from gateway.routes.request_docs import FAILURE_RESPONSES, DocumentedApp
 from gateway.routes.responses import responses_routes
 from gateway.service.service import Service
-from gateway.service.sweeper import sweeping
+from gateway.service.sweeper import run_sweeper
 from gateway.state.store import Store
-from gateway.websocket.handshake import WebSockets
+from gateway.websocket.handshake import WebSocketApp
 from providers.base import Provider
-from providers.egress import Egress
+from providers.egress import EgressClient
 from providers.errors import ProviderError
-from providers.registry import build
+from providers.registry import build_provider
 from translation.errors import TranslationError
 
-ROUTES: Sequence[Callable[[Service], APIRouter]] = (
+ROUTER_FACTORIES: Sequence[Callable[[Service], APIRouter]] = (
     responses_routes,
     cancel_routes,
     contexts_routes,
@@ -60,7 +60,7 @@ _MB = 1024 * 1024
 def create_app(settings: Settings, drain: Drain, providers: Mapping[str, Provider] | None = None) -> ASGIApp:
     """The application. `providers` replaces the configured ones by name; all are closed when the application stops."""
     built = build_providers(settings, providers)
-    store = _store(settings)
+    store = _build_store(settings)
     service = Service(settings, built, drain, store)
 
     @asynccontextmanager
@@ -71,13 +71,13 @@ def create_app(settings: Settings, drain: Drain, providers: Mapping[str, Provide
             if store is not None:
                 await store.open()
                 closing.push_async_callback(store.aclose)
-                await closing.enter_async_context(sweeping(store, settings.store))
-            await closing.enter_async_context(service.engines.running())
-            await closing.enter_async_context(service.running())
+                await closing.enter_async_context(run_sweeper(store, settings.store))
+            await closing.enter_async_context(service.engines.lifespan())
+            await closing.enter_async_context(service.lifespan())
             yield
 
-    routers = [routes(service) for routes in ROUTES]
-    app = Documented(
+    routers = [routes(service) for routes in ROUTER_FACTORIES]
+    app = DocumentedApp(
         routers,
         title="responses-gateway",
         lifespan=lifespan,
@@ -86,21 +86,21 @@ def create_app(settings: Settings, drain: Drain, providers: Mapping[str, Provide
         redirect_slashes=False,
         responses=FAILURE_RESPONSES,
     )
-    for kind in (errors.GatewayError, ProviderError, TranslationError, ClientLeft, Exception):
-        app.add_exception_handler(kind, _answer_failure)
-    known = [route for router in routers for route in router.routes if isinstance(route, Route)]
-    app.add_exception_handler(HTTPException, partial(_answer_routing_failure, known))
-    direct = Direct(
+    for kind in (errors.GatewayError, ProviderError, TranslationError, ClientDisconnected, Exception):
+        app.add_exception_handler(kind, _reply_to_failure)
+    route_list = [route for router in routers for route in router.routes if isinstance(route, Route)]
+    app.add_exception_handler(HTTPException, partial(_reply_to_routing_failure, route_list))
+    direct = DirectRouter(
         app,
         {
-            "/v1/responses": partial(service.answer, RESPONSES),
-            "/v1/chat/completions": partial(service.answer, CHAT),
+            "/v1/responses": partial(service.serve_create, RESPONSES),
+            "/v1/chat/completions": partial(service.serve_create, CHAT),
         },
-        {"/v1/responses": WebSockets(service, settings, drain)},
+        {"/v1/responses": WebSocketApp(service, settings, drain)},
     )
     if settings.server.cors is None:
-        return Edge(direct)
-    return Edge(
+        return RequestMiddleware(direct)
+    return RequestMiddleware(
         CORSMiddleware(
             direct,
             allow_origins=list(settings.server.cors.origins),
@@ -111,16 +111,20 @@ def create_app(settings: Settings, drain: Drain, providers: Mapping[str, Provide
     )
 
 
-def build_providers(settings: Settings, instead: Mapping[str, Provider] | None = None) -> dict[str, Provider]:
+def build_providers(settings: Settings, overrides: Mapping[str, Provider] | None = None) -> dict[str, Provider]:
     """The configured providers, with `instead` in the place of those of its names. Nothing is started or connected."""
-    given = dict(instead or {})
-    granted = settings.egress
-    egress = Egress(allow=granted.allow, max_bytes=int(granted.max_mb * _MB), deadline_s=granted.deadline_s)
+    replaced = dict(overrides or {})
+    egress_settings = settings.egress
+    egress = EgressClient(
+        allow=egress_settings.allow, max_bytes=int(egress_settings.max_mb * _MB), deadline_s=egress_settings.deadline_s
+    )
     configured = settings.providers.items()
-    return {name: build(name, config, egress) for name, config in configured if name not in given} | given
+    return {
+        name: build_provider(name, config, egress) for name, config in configured if name not in replaced
+    } | replaced
 
 
-def _store(settings: Settings) -> Store | None:
+def _build_store(settings: Settings) -> Store | None:
     if settings.store.url is None:
         return None
     from gateway.state.sql.store import SqlStore  # brings SQLAlchemy along: a quarter of the memory at rest
@@ -128,31 +132,31 @@ def _store(settings: Settings) -> Store | None:
     return SqlStore(settings.store, settings.background)
 
 
-async def _answer_failure(request: Request, error: Exception) -> Response:
-    if isinstance(error, ClientLeft):
+async def _reply_to_failure(request: Request, error: Exception) -> Response:
+    if isinstance(error, ClientDisconnected):
         return Response(status_code=499)
-    return error_answer(error)
+    return build_error_reply(error)
 
 
-async def _answer_routing_failure(known: Sequence[Route], request: Request, error: Exception) -> Response:
+async def _reply_to_routing_failure(routes: Sequence[Route], request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     where = f"{request.method} {request.url.path}"
     if error.status_code == 404:
-        return error_answer(errors.NotFound(f"there is no {where}"))
+        return build_error_reply(errors.NotFound(f"there is no {where}"))
     if error.status_code == 405:
-        allowed = {"allow": ", ".join(sorted(_methods(known, request)))}
-        return error_answer(errors.MethodNotAllowed(f"there is no {where}", headers=allowed))
-    return error_answer(errors.NotJson(str(error.detail)))
+        allowed = {"allow": ", ".join(sorted(_allowed_methods(routes, request)))}
+        return build_error_reply(errors.MethodNotAllowed(f"there is no {where}", headers=allowed))
+    return build_error_reply(errors.NotJson(str(error.detail)))
 
 
-def _methods(known: Sequence[Route], request: Request) -> set[str]:
+def _allowed_methods(routes: Sequence[Route], request: Request) -> set[str]:
     """What the path can be asked with; the framework only names the methods of the first route that has it.
 
     The routes are the routers' own: where an application keeps what it includes differs between versions of FastAPI,
     and vLLM holds its users to an old one.
     """
-    found: set[str] = set()
-    for route in known:
+    methods: set[str] = set()
+    for route in routes:
         if route.matches(request.scope)[0] is not Match.NONE:
-            found |= route.methods or set()
-    return found
+            methods |= route.methods or set()
+    return methods

@@ -3,24 +3,24 @@
 import json
 
 from gateway.config.settings import Settings
-from gateway.text_table import table
-from providers.config import EMBEDDED
+from gateway.text_table import format_table
+from providers.config import EMBEDDED_TYPES
 
-_SHOWN = 20
+_MAX_MODELS = 20
 
 
-def banner(settings: Settings, url: str) -> str:
+def render_banner(settings: Settings, url: str) -> str:
     """Some lines for a person. `url` is where the server listens, without a path."""
     rows = [(name, model.provider) for name, model in settings.models.items()]
-    lines = ["", *table([("MODEL", "PROVIDER"), *rows[:_SHOWN]])]
-    if len(rows) > _SHOWN:
-        lines.append(f"and {len(rows) - _SHOWN} more: responses-gateway models")
-    return "\n".join([*lines, "", *_call(settings, url), ""])
+    lines = ["", *format_table([("MODEL", "PROVIDER"), *rows[:_MAX_MODELS]])]
+    if len(rows) > _MAX_MODELS:
+        lines.append(f"and {len(rows) - _MAX_MODELS} more: responses-gateway models")
+    return "\n".join([*lines, "", *_render_example_call(settings, url), ""])
 
 
-def _call(settings: Settings, url: str) -> list[str]:
+def _render_example_call(settings: Settings, url: str) -> list[str]:
     headers = f' -H "Authorization: Bearer ${_key_variable(settings)}"' if settings.auth else ""
-    model = _model_to_try(settings)
+    model = _choose_example_model(settings)
     if model is None:
         return [f"curl {url}/v1/models{headers}"]
     body = json.dumps({"model": model, "input": "Hello"})
@@ -32,8 +32,8 @@ def _key_variable(settings: Settings) -> str:
     return next((key.key_env for key in keys if key.key_env), "KEY")
 
 
-def _model_to_try(settings: Settings) -> str | None:
+def _choose_example_model(settings: Settings) -> str | None:
     """A name that is no pattern: of a model inside the gateway, which always answers, or else the first."""
     names = [name for name in settings.models if not set("*?['") & set(name)]
-    inside = (name for name in names if settings.providers[settings.models[name].provider].type in EMBEDDED)
+    inside = (name for name in names if settings.providers[settings.models[name].provider].type in EMBEDDED_TYPES)
     return next(inside, next(iter(names), None))

@@ -15,20 +15,20 @@ from gateway.http.guard import Drain
 from gateway.logs import configure_logs
 from gateway.process.app import build_providers, create_app
 from gateway.process.huge_pages import use_huge_pages
-from gateway.service.embedded_engines import Engines
+from gateway.service.embedded_engines import EmbeddedEngines
 from gateway.websocket.protocol import WebSocketProtocol
 from providers.base import Provider
 
 _MB = 1024 * 1024
 
-_READABLE = 2
+_READABLE_FACTOR = 2
 """A WebSocket message over `server.max_body_mb` is refused by name up to this many times of it, and then with the
 connection, since the protocol knows no other way."""
 
-_PONG_S = 60.0
+_PONG_TIMEOUT_S = 60.0
 """For a WebSocket's peer to answer a ping; some answer only once they read again."""
 
-_CLOSE_S = 5
+_CLOSE_TIMEOUT_S = 5
 """After draining: for the last frames to leave and connections to close."""
 
 
@@ -44,7 +44,7 @@ class GatewayServer(uvicorn.Server):
     def __init__(
         self,
         config: uvicorn.Config,
-        engines: Engines,
+        engines: EmbeddedEngines,
         drain: Drain,
         drain_s: float,
         on_ready: Callable[[], None],
@@ -64,7 +64,7 @@ class GatewayServer(uvicorn.Server):
 
     async def main_loop(self) -> None:
         async with asyncio.TaskGroup() as tasks:
-            announcing = tasks.create_task(self._announce())
+            announcing = tasks.create_task(self._announce_ready())
             await super().main_loop()
             announcing.cancel()
 
@@ -74,13 +74,13 @@ class GatewayServer(uvicorn.Server):
         await super().shutdown(sockets=sockets)
         expiry.cancel()
 
-    async def _announce(self) -> None:
+    async def _announce_ready(self) -> None:
         """An engine that failed has said why in the log; what needs none is served all the same."""
-        await self._engines.settled()
+        await self._engines.wait_until_settled()
         self._on_ready()
 
 
-def run(settings: Settings, listener: socket.socket, on_ready: Callable[[], None]) -> None:
+def run_server(settings: Settings, listener: socket.socket, on_ready: Callable[[], None]) -> None:
     """One server process, until it is told to stop."""
     configure_logs()
     # uvicorn raises the signal once more when it has drained, and stopping when told to is no failure.
@@ -105,13 +105,13 @@ def make_server(
         access_log=False,
         http=HttpProtocol if settings.server.tcp_nodelay else GatheringHttpProtocol,
         ws=WebSocketProtocol,
-        ws_max_size=int(settings.server.max_body_mb * _READABLE * _MB),
+        ws_max_size=int(settings.server.max_body_mb * _READABLE_FACTOR * _MB),
         ws_ping_interval=settings.server.keepalive_s,
-        ws_ping_timeout=_PONG_S,
+        ws_ping_timeout=_PONG_TIMEOUT_S,
         ws_per_message_deflate=False,
         lifespan="on",
         server_header=False,
         proxy_headers=False,
-        timeout_graceful_shutdown=int(settings.server.drain_s) + _CLOSE_S,
+        timeout_graceful_shutdown=int(settings.server.drain_s) + _CLOSE_TIMEOUT_S,
     )
-    return GatewayServer(config, Engines(built.values()), drain, settings.server.drain_s, on_ready)
+    return GatewayServer(config, EmbeddedEngines(built.values()), drain, settings.server.drain_s, on_ready)

@@ -13,28 +13,28 @@ from typing import Final
 
 from pydantic import SecretStr
 
-from gateway.config.settings import Sealing, Settings
-from gateway.process.banner import banner
+from gateway.config.settings import SealingSettings, Settings
+from gateway.process.banner import render_banner
 
-_FOR_TERMINALS: Final = ("pygments", "rich")
+_TERMINAL_PACKAGES: Final = ("pygments", "rich")
 """httpx and structlog load these where they find them, 7 MiB in every process, to print what a server never does."""
 
 
-def serve(settings: Settings, *, host: str, port: int, workers: int) -> None:
+def serve_gateway(settings: Settings, *, host: str, port: int, workers: int) -> None:
     """Serve until SIGTERM or SIGINT; prints `listening on http://H:P` once requests are answered and engines are up."""
     with lean_imports():
         from gateway.logs import configure_logs
         from gateway.process.workers import WorkerPool
-    _allow_open_files()
-    listener = _bind(host, port)
+    _raise_file_limit()
+    listener = _bind_listener(host, port)
     bound_host, bound_port = listener.getsockname()[:2]
     url = f"http://[{bound_host}]:{bound_port}" if ":" in bound_host else f"http://{bound_host}:{bound_port}"
 
     def announce() -> None:
-        sys.stdout.write(f"listening on {url}\n{banner(settings, url)}\n")
+        sys.stdout.write(f"listening on {url}\n{render_banner(settings, url)}\n")
         sys.stdout.flush()
 
-    settings = _with_sealing_key(settings)
+    settings = _ensure_sealing_key(settings)
     configure_logs()  # the process that only watches over workers has things to say too
     if workers == 1:
         run_worker(settings, listener, announce)
@@ -45,14 +45,14 @@ def serve(settings: Settings, *, host: str, port: int, workers: int) -> None:
 def run_worker(settings: Settings, listener: socket.socket, on_ready: Callable[[], None]) -> None:
     """One server process, until it is told to stop."""
     with lean_imports():
-        from gateway.process.server import run
-    run(settings, listener, on_ready)
+        from gateway.process.server import run_server
+    run_server(settings, listener, on_ready)
 
 
 @contextmanager
 def lean_imports() -> Iterator[None]:
     """What is imported in the block does without `_FOR_TERMINALS`. Nor is garbage looked for: there is none."""
-    absent = [name for name in _FOR_TERMINALS if name not in sys.modules]
+    absent = [name for name in _TERMINAL_PACKAGES if name not in sys.modules]
     for name in absent:
         sys.modules[name] = None  # type: ignore[assignment]
     gc.disable()
@@ -64,22 +64,22 @@ def lean_imports() -> Iterator[None]:
             del sys.modules[name]
 
 
-def _with_sealing_key(settings: Settings) -> Settings:
+def _ensure_sealing_key(settings: Settings) -> Settings:
     """A key that the workers share where no store gives them one."""
     if settings.store.url is not None or settings.sealing.keys:
         return settings
-    sealing = Sealing(keys=(SecretStr(secrets.token_hex()),))
+    sealing = SealingSettings(keys=(SecretStr(secrets.token_hex()),))
     return settings.model_copy(update={"sealing": sealing})
 
 
-def _allow_open_files() -> None:
+def _raise_file_limit() -> None:
     """Each stream is two sockets: take as many as the system allows, where the shell that started us asks for fewer."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-def _bind(host: str, port: int) -> socket.socket:
+def _bind_listener(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

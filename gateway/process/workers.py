@@ -13,20 +13,20 @@ from typing import TypeAlias
 
 import structlog
 
-Work: TypeAlias = Callable[[socket.socket, Callable[[], None]], None]
+WorkerTarget: TypeAlias = Callable[[socket.socket, Callable[[], None]], None]
 """What a process does: serve a socket until SIGTERM, and say when it is ready. It must be picklable."""
 
 _log = structlog.get_logger(__name__)
 
-_WATCH_S = 0.5
-_RESTARTS = 10
+_WATCH_INTERVAL_S = 0.5
+_MAX_RESTARTS = 10
 """Deaths in all after which the server gives up: a worker that cannot live is not helped by another."""
 
 
 class WorkerPool:
     """`run` blocks until SIGTERM or SIGINT and returns whether the workers stopped in good order."""
 
-    def __init__(self, work: Work, listener: socket.socket, count: int) -> None:
+    def __init__(self, work: WorkerTarget, listener: socket.socket, count: int) -> None:
         self._context = multiprocessing.get_context("spawn")
         self._work = work
         self._listener = listener
@@ -38,33 +38,33 @@ class WorkerPool:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._stop)
         ready = self._context.Semaphore(0)
-        say_ready = partial(_release, ready)
-        self._workers = [self._start(say_ready) for _ in range(self._count)]
-        threading.Thread(target=self._announce, args=(ready, on_ready), daemon=True).start()
+        signal_ready = partial(_release_semaphore, ready)
+        self._workers = [self._start_worker(signal_ready) for _ in range(self._count)]
+        threading.Thread(target=self._announce_when_ready, args=(ready, on_ready), daemon=True).start()
         deaths = 0
-        while not self._stopping.wait(_WATCH_S):
+        while not self._stopping.wait(_WATCH_INTERVAL_S):
             for place, worker in enumerate(self._workers):
                 if worker.is_alive() or self._stopping.is_set():
                     continue
                 deaths += 1
                 _log.error("worker_died", pid=worker.pid, exit_code=worker.exitcode)
-                if deaths > _RESTARTS:
+                if deaths > _MAX_RESTARTS:
                     self._stopping.set()
                     break
-                self._workers[place] = self._start(say_ready)
+                self._workers[place] = self._start_worker(signal_ready)
         for worker in self._workers:
             if worker.is_alive():
                 worker.terminate()
         for worker in self._workers:
             worker.join()
-        return deaths <= _RESTARTS
+        return deaths <= _MAX_RESTARTS
 
-    def _start(self, ready: Callable[[], None]) -> BaseProcess:
+    def _start_worker(self, ready: Callable[[], None]) -> BaseProcess:
         worker = self._context.Process(target=self._work, args=(self._listener, ready))
         worker.start()
         return worker
 
-    def _announce(self, ready: Semaphore, on_ready: Callable[[], None]) -> None:
+    def _announce_when_ready(self, ready: Semaphore, on_ready: Callable[[], None]) -> None:
         for _ in range(self._count):
             ready.acquire()
         on_ready()
@@ -73,6 +73,6 @@ class WorkerPool:
         self._stopping.set()
 
 
-def _release(ready: Semaphore) -> None:
+def _release_semaphore(ready: Semaphore) -> None:
     """The semaphore's own method cannot be sent to another process; the semaphore can."""
     ready.release()

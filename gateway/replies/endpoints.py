@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from gateway.errors import TurnFailed
-from gateway.replies.reply_streams import Encoder, Relay, relay_whole
-from gateway.replies.stored_chat import KeptEncoder, KeptRelay
+from gateway.replies.reply_streams import FrameEncoder, Relay, relay_buffered_stream
+from gateway.replies.stored_chat import StoredChatEncoder, StoredChatRelay
 from providers.base import Batch, Dialect
 from translation.chat.completion import CompletionCollector
 from translation.chat.encode import ChatEncoder
@@ -20,7 +20,7 @@ from translation.hygiene.call_rules import DEFAULT_RULES, CallRules
 from translation.representation.events import Failed
 from translation.representation.json_types import Json
 from translation.representation.profile import Profile
-from translation.representation.turn import Lowered, Turn
+from translation.representation.turn import LoweredRequest, Turn
 from translation.responses.encode import ResponsesEncoder
 from translation.responses.initial_response import new_response
 from translation.responses.lift import lift as lift_responses
@@ -31,7 +31,7 @@ from translation.responses.snapshot import ItemSeal, Snapshot
 
 
 @dataclass(slots=True)
-class Identity:
+class ReplyIdentity:
     """What one reply says of itself: its id, its time in epoch seconds, the model name the client asked for."""
 
     id: str
@@ -46,14 +46,14 @@ class Presentation:
     reasoning_fields: frozenset[str]
     max_frame_bytes: int
     clock: Callable[[], int]
-    relay_model: str | None = None
-    kept: bool = False
+    reported_model: str | None = None
+    is_stored: bool = False
     """Whether the reply is kept here, so that the gateway's id and time are the ones it has."""
     scrub: Callable[[str], str] = str
     """What an upstream says of a failure -> what a client may read of it."""
-    seal: ItemSeal | None = None
+    item_seal: ItemSeal | None = None
     """What seals items of the Responses API on their way out; None: they leave as they are."""
-    calls: CallRules = DEFAULT_RULES
+    call_rules: CallRules = DEFAULT_RULES
     """How the calls of a relayed reply are to be."""
 
 
@@ -67,10 +67,10 @@ class Lift(Protocol):
 class RelayBody(Protocol):
     """A client's body to what an upstream of the same dialect gets."""
 
-    def __call__(self, body: Json, profile: Profile, /, *, model: str) -> Lowered: ...
+    def __call__(self, body: Json, profile: Profile, /, *, model: str) -> LoweredRequest: ...
 
 
-class Collector(Protocol):
+class ReplyCollector(Protocol):
     """Events to one finished JSON reply."""
 
     @property
@@ -88,122 +88,126 @@ class Endpoint:
     validate: Callable[[Json], None]
     lift: Lift
     relay_body: RelayBody
-    encoder: Callable[[Json, Identity, Presentation], Encoder]
-    collector: Callable[[Json, Identity, Presentation], Collector]
-    relay: Callable[[Json, Identity, Presentation], Relay]
-    relay_answer: Callable[[Json, Json, Identity, Presentation], Json]
+    encoder: Callable[[Json, ReplyIdentity, Presentation], FrameEncoder]
+    collector: Callable[[Json, ReplyIdentity, Presentation], ReplyCollector]
+    relay: Callable[[Json, ReplyIdentity, Presentation], Relay]
+    relay_json: Callable[[Json, Json, ReplyIdentity, Presentation], Json]
     """(the client's body, the upstream's answer, identity, presentation) -> the client's answer. Raises TurnFailed."""
-    collect_relay: Callable[[Json, bytes, Identity, Presentation], Json]
+    collect_relayed_stream: Callable[[Json, bytes, ReplyIdentity, Presentation], Json]
     """(the client's body, the stream an upstream sent where it was asked for an answer, identity, presentation) -> that
     answer. Raises TurnFailed."""
-    relays: bool = True
+    allows_relay: bool = True
     """Whether replies of its dialect may leave as they came."""
 
 
-def _include_usage(body: Json) -> bool:
+def _includes_usage(body: Json) -> bool:
     return bool((body.get("stream_options") or {}).get("include_usage"))
 
 
-def legacy_functions(body: Json) -> bool:
+def uses_legacy_functions(body: Json) -> bool:
     """Whether the client speaks of `functions`, and so expects `function_call` back."""
     return bool(body.get("functions")) and not body.get("tools")
 
 
-def _head(body: Json, identity: Identity) -> Json:
+def _response_head(body: Json, identity: ReplyIdentity) -> Json:
     return new_response(body, response_id=identity.id, created_at=identity.created, model=identity.model)
 
 
-def _responses_encoder(body: Json, identity: Identity, presentation: Presentation) -> ResponsesEncoder:
-    return ResponsesEncoder(_head(body, identity), presentation.clock, presentation.seal)
+def _responses_encoder(body: Json, identity: ReplyIdentity, presentation: Presentation) -> ResponsesEncoder:
+    return ResponsesEncoder(_response_head(body, identity), presentation.clock, presentation.item_seal)
 
 
-def _responses_collector(body: Json, identity: Identity, presentation: Presentation) -> Snapshot:
-    return Snapshot(_head(body, identity), presentation.clock, presentation.seal)
+def _responses_collector(body: Json, identity: ReplyIdentity, presentation: Presentation) -> Snapshot:
+    return Snapshot(_response_head(body, identity), presentation.clock, presentation.item_seal)
 
 
-def _chat_encoder(body: Json, identity: Identity, presentation: Presentation) -> Encoder:
+def _chat_encoder(body: Json, identity: ReplyIdentity, presentation: Presentation) -> FrameEncoder:
     encoder = ChatEncoder(
         completion_id=identity.id,
         created=identity.created,
         model=identity.model,
         reasoning_fields=presentation.reasoning_fields,
-        include_usage=_include_usage(body),
-        legacy_functions=legacy_functions(body),
+        include_usage=_includes_usage(body),
+        legacy_functions=uses_legacy_functions(body),
     )
-    return KeptEncoder(encoder) if presentation.kept else encoder
+    return StoredChatEncoder(encoder) if presentation.is_stored else encoder
 
 
-def _chat_collector(body: Json, identity: Identity, presentation: Presentation) -> CompletionCollector:
+def _chat_collector(body: Json, identity: ReplyIdentity, presentation: Presentation) -> CompletionCollector:
     return CompletionCollector(
         completion_id=identity.id,
         created=identity.created,
         model=identity.model,
         reasoning_fields=presentation.reasoning_fields,
         extensions=bool(body.get("extensions")),
-        legacy_functions=legacy_functions(body),
+        legacy_functions=uses_legacy_functions(body),
     )
 
 
-def _chat_relay(body: Json, identity: Identity, presentation: Presentation) -> Relay:
+def _chat_relay(body: Json, identity: ReplyIdentity, presentation: Presentation) -> Relay:
     relay = ChatRelay(
-        model=presentation.relay_model,
+        model=presentation.reported_model,
         identity={"id": identity.id, "created": identity.created, "model": identity.model},
-        kept=presentation.kept,
+        stored=presentation.is_stored,
         reasoning_fields=presentation.reasoning_fields,
-        include_usage=_include_usage(body),
-        max_line_bytes=presentation.max_frame_bytes,
+        include_usage=_includes_usage(body),
+        max_frame_bytes=presentation.max_frame_bytes,
         choices=body.get("n") or 1,
-        calls=presentation.calls,
-        legacy_functions=legacy_functions(body),
+        call_rules=presentation.call_rules,
+        legacy_functions=uses_legacy_functions(body),
         scrub=presentation.scrub,
     )
-    return KeptRelay(relay) if presentation.kept else relay
+    return StoredChatRelay(relay) if presentation.is_stored else relay
 
 
-def _collect_chat_relay(body: Json, stream: bytes, identity: Identity, presentation: Presentation) -> Json:
+def _collect_chat_relay(body: Json, stream: bytes, identity: ReplyIdentity, presentation: Presentation) -> Json:
     with_usage = {**body, "stream_options": {"include_usage": True}}
-    return completion_of(relay_whole(_chat_relay(with_usage, identity, presentation), stream))
+    return completion_of(relay_buffered_stream(_chat_relay(with_usage, identity, presentation), stream))
 
 
-def _chat_relay_answer(body: Json, answer: Json, identity: Identity, presentation: Presentation) -> Json:
+def _relay_chat_json(body: Json, answer: Json, identity: ReplyIdentity, presentation: Presentation) -> Json:
     if (failed := chat_answer.failure_of(answer)) is not None:
         failed.message = presentation.scrub(failed.message)
         raise TurnFailed(failed)
     completion = chat_answer.relay_completion(
         answer,
-        model=presentation.relay_model,
+        model=presentation.reported_model,
         reasoning_fields=presentation.reasoning_fields,
-        calls=presentation.calls,
-        legacy_functions=legacy_functions(body),
+        call_rules=presentation.call_rules,
+        legacy_functions=uses_legacy_functions(body),
     )
-    return completion | {"id": identity.id, "created": identity.created} if presentation.kept else completion
+    return completion | {"id": identity.id, "created": identity.created} if presentation.is_stored else completion
 
 
-def _responses_relay(body: Json, identity: Identity, presentation: Presentation) -> responses_relay.ResponsesRelay:
+def _responses_relay(body: Json, identity: ReplyIdentity, presentation: Presentation) -> responses_relay.ResponsesRelay:
     return responses_relay.ResponsesRelay(
-        model=presentation.relay_model,
-        head=_head(body, identity),
-        kept=presentation.kept,
-        max_line_bytes=presentation.max_frame_bytes,
+        model=presentation.reported_model,
+        initial_response=_response_head(body, identity),
+        is_stored=presentation.is_stored,
+        max_frame_bytes=presentation.max_frame_bytes,
         scrub=presentation.scrub,
-        seal=presentation.seal,
-        calls=presentation.calls,
+        seal=presentation.item_seal,
+        calls=presentation.call_rules,
     )
 
 
-def _responses_relay_answer(body: Json, answer: Json, identity: Identity, presentation: Presentation) -> Json:
-    if (failed := responses_relay.failure_of(answer)) is not None:
+def _relay_responses_json(body: Json, answer: Json, identity: ReplyIdentity, presentation: Presentation) -> Json:
+    if (failed := responses_relay.failure_of_response(answer)) is not None:
         failed.message = presentation.scrub(failed.message)
         raise TurnFailed(failed)
-    head = _head(body, identity) if presentation.kept else None
+    head = _response_head(body, identity) if presentation.is_stored else None
     return responses_relay.relay_response(
-        answer, model=presentation.relay_model, head=head, seal=presentation.seal, calls=presentation.calls
+        answer,
+        model=presentation.reported_model,
+        initial_response=head,
+        seal=presentation.item_seal,
+        calls=presentation.call_rules,
     )
 
 
-def _collect_responses_relay(body: Json, stream: bytes, identity: Identity, presentation: Presentation) -> Json:
+def _collect_responses_relay(body: Json, stream: bytes, identity: ReplyIdentity, presentation: Presentation) -> Json:
     relay = _responses_relay(body, identity, presentation)
-    relay_whole(relay, stream)
+    relay_buffered_stream(relay, stream)
     assert relay.response is not None  # a stream that did not fail has ended in one
     return relay.response
 
@@ -217,8 +221,8 @@ CHAT = Endpoint(
     encoder=_chat_encoder,
     collector=_chat_collector,
     relay=_chat_relay,
-    relay_answer=_chat_relay_answer,
-    collect_relay=_collect_chat_relay,
+    relay_json=_relay_chat_json,
+    collect_relayed_stream=_collect_chat_relay,
 )
 
 RESPONSES = Endpoint(
@@ -230,8 +234,8 @@ RESPONSES = Endpoint(
     encoder=_responses_encoder,
     collector=_responses_collector,
     relay=_responses_relay,
-    relay_answer=_responses_relay_answer,
-    collect_relay=_collect_responses_relay,
+    relay_json=_relay_responses_json,
+    collect_relayed_stream=_collect_responses_relay,
 )
 
 ENDPOINTS: dict[Dialect, Endpoint] = {endpoint.dialect: endpoint for endpoint in (CHAT, RESPONSES)}

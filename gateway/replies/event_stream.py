@@ -9,30 +9,30 @@ import structlog
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from dataplane.fast_path import passage
-from dataplane.http_protocol import CLIENT, Client, loop_of
-from dataplane.source import Alike, Incoming, Iterated, Passage
+from dataplane.fast_path import make_fast_path
+from dataplane.http_protocol import CLIENT, ClientWriter, running_loop
+from dataplane.source import FastPath, IteratedSource, ReadTemplate, Source
 from gateway.errors import GatewayError, ShuttingDown
-from gateway.http.guard import ClientLeft, Drain, Guard
-from gateway.http.headers import raw_headers
-from gateway.http.middleware import BODY_SEND, Sending
-from gateway.logs import note_failure
-from gateway.replies.recorder import Recording
+from gateway.http.guard import ClientDisconnected, Drain, Guard
+from gateway.http.headers import encode_headers
+from gateway.http.middleware import BODY_SEND, ReplySender
+from gateway.logs import bind_failure
+from gateway.replies.recorder import ReplyRecorder
 from providers.errors import ProviderError
 from translation.errors import TranslationError
-from translation.framing.sse import KEEP_ALIVE
+from translation.framing.sse import KEEP_ALIVE_COMMENT
 from translation.representation.json_types import Json
 
 _log = structlog.get_logger(__name__)
 
-_HEADERS = (
+_STREAM_HEADERS = (
     (b"content-type", b"text/event-stream; charset=utf-8"),
     (b"cache-control", b"no-cache, no-transform"),
     (b"x-accel-buffering", b"no"),
 )
 
 
-class Wire(Protocol):
+class ReplyStream(Protocol):
     """One response on its way out, as bytes."""
 
     @property
@@ -63,7 +63,7 @@ class Wire(Protocol):
         ...
 
 
-class EventStream(Response):
+class EventStreamReply(Response):
     """Sends a Wire.
 
     Nothing is promised before the upstream has said something: until the first content, or `keepalive_s` of waiting,
@@ -75,54 +75,54 @@ class EventStream(Response):
     status_code = 200
     background = None
     _ended = False
-    _timer: asyncio.TimerHandle | None = None
-    _beat_task: asyncio.Task[None] | None = None
+    _keepalive_timer: asyncio.TimerHandle | None = None
+    _keepalive_task: asyncio.Task[None] | None = None
 
     def __init__(
         self,
-        wire: Wire,
+        stream: ReplyStream,
         drain: Drain,
         keepalive_s: float,
         headers: Mapping[str, str],
-        recording: Recording | None = None,
+        recorder: ReplyRecorder | None = None,
         late_headers: Callable[[], Mapping[str, str]] | None = None,
     ) -> None:
-        self.raw_headers = [*_HEADERS, *raw_headers(headers)] if headers else [*_HEADERS]
+        self.raw_headers = [*_STREAM_HEADERS, *encode_headers(headers)] if headers else [*_STREAM_HEADERS]
         self._late_headers = late_headers
-        self._wire = wire
-        self._frames = wire if isinstance(wire, Incoming) else Iterated(wire.frames(), b"")
+        self._stream = stream
+        self._frames = stream if isinstance(stream, Source) else IteratedSource(stream.frames(), b"")
         # Each read asks for these, and what only the class has is looked up the slow way.
-        self._alike: Alike[bytes] | None = None
-        self.passage: Passage | None = None
-        self._writer: Client | None = None
+        self._template: ReadTemplate[bytes] | None = None
+        self.fast_path: FastPath | None = None
+        self._writer: ClientWriter | None = None
         self._unsent = b""
         self._failure: Exception | None = None
         self._started = False
-        self._complete = False
-        self._recording = recording
+        self._is_complete = False
+        self._recorder = recorder
         self._drain = drain
         self._keepalive_s = keepalive_s
-        self._held: list[bytes] = []
+        self._buffered: list[bytes] = []
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._send = send
         self._send_body = scope.get(BODY_SEND, send)
-        self._client: Client | None = scope.get(CLIENT)
-        self._loop = loop_of(self._client)
+        self._client: ClientWriter | None = scope.get(CLIENT)
+        self._loop = running_loop(self._client)
         guard = Guard(receive, self._drain, self._client)
         self._last_sent = monotonic()
-        if self._recording is not None:
-            self._recording.begin()
+        if self._recorder is not None:
+            self._recorder.begin()
         if self._keepalive_s:
-            self._timer = self._loop.call_later(self._keepalive_s, self._tick)
+            self._keepalive_timer = self._loop.call_later(self._keepalive_s, self._check_idle)
         try:
             try:
                 with guard:
                     await self._pump()
             finally:
                 await self._frames.close()
-        except ClientLeft:
-            if not self._complete:
+        except ClientDisconnected:
+            if not self._is_complete:
                 _log.info("client_left", started=self._started)
         except (GatewayError, ProviderError, TranslationError) as error:
             await self._fail(error)
@@ -131,29 +131,29 @@ class EventStream(Response):
             await self._fail(error)
         finally:
             self._ended = True
-            if self._timer is not None:
-                self._timer.cancel()
-            if self._recording is not None:
-                await self._abandon(self._recording)
+            if self._keepalive_timer is not None:
+                self._keepalive_timer.cancel()
+            if self._recorder is not None:
+                await self._abandon_reply(self._recorder)
 
     async def _pump(self) -> None:
         frames = self._frames
-        if self._wire.has_content:
+        if self._stream.has_content:
             await self._start()
         await frames.open()
         while not frames.ended:
             made = frames.take()
-            if not frames.ended and (not made or (not self._wire.ended and self._pass(made))):
+            if not frames.ended and (not made or (not self._stream.ended and self._forward_frames(made))):
                 # Nothing can have come since.
-                if frames.alike is not self._alike:
-                    self._find_passage()
-                await frames.arrival(self)
-                made = self._pushed()
+                if frames.template is not self._template:
+                    self._select_fast_path()
+                await frames.wait_for_read(self)
+                made = self._take_unsent()
             if made:
-                await self._deliver(made)
+                await self._deliver_frames(made)
         if not self._started:
             await self._start(last=True)
-        if not self._complete:
+        if not self._is_complete:
             await self._write(b"", last=True)
 
     def push(self, read: bytes) -> bool:
@@ -162,91 +162,91 @@ class EventStream(Response):
         frames, writer = self._frames, self._writer
         try:
             if read:
-                alike = frames.alike
-                if alike is None or writer is None or not writer.ready or (made := alike.piece_of(read)) is None:
-                    made = frames.taken(read)
+                alike = frames.template
+                if alike is None or writer is None or not writer.ready or (made := alike.encode_read(read)) is None:
+                    made = frames.take_read(read)
                 elif made:
-                    writer.write(made)
+                    writer.write_piece(made)
                     return True
             else:
                 made = frames.take()
-            if frames.ended or frames.is_late or self._wire.ended or (made and not self._pass(made)):
-                if frames.ended and self._recording is None and writer is not None and writer.end(made):
-                    self._complete = True
+            if frames.ended or frames.is_draining or self._stream.ended or (made and not self._forward_frames(made)):
+                if frames.ended and self._recorder is None and writer is not None and writer.end_stream(made):
+                    self._is_complete = True
                 else:
                     self._unsent = made
                 return False
-            if frames.alike is not self._alike:
-                self._find_passage()
+            if frames.template is not self._template:
+                self._select_fast_path()
         except Exception as failure:
             self._failure = failure
             return False
         return True
 
-    def _find_passage(self) -> None:
+    def _select_fast_path(self) -> None:
         if self._writer is not None:
-            self._alike = self._frames.alike
-            self.passage = passage(self._alike, self._writer)
+            self._template = self._frames.template
+            self.fast_path = make_fast_path(self._template, self._writer)
 
-    def _pass(self, made: bytes) -> bool:
+    def _forward_frames(self, frames: bytes) -> bool:
         """Send what is not the end, or hold it back; False where sending it takes waiting."""
         if self._writer is not None:
-            return self._writer.write(made)
+            return self._writer.write_piece(frames)
         if self._started:
             return False
-        if self._wire.has_content:
-            return self._begin(b"".join((*self._held, made)))
-        self._held.append(made)
+        if self._stream.has_content:
+            return self._try_start(b"".join((*self._buffered, frames)))
+        self._buffered.append(frames)
         return True
 
-    def _pushed(self) -> bytes:
+    def _take_unsent(self) -> bytes:
         """What a push has left to do."""
         if self._failure is not None:
             raise self._failure
         made, self._unsent = self._unsent, b""
         return made
 
-    async def _deliver(self, made: bytes) -> None:
-        if self._recording is not None and self._wire.ended:
-            await self._keep(self._recording, made)
+    async def _deliver_frames(self, frames: bytes) -> None:
+        if self._recorder is not None and self._stream.ended:
+            await self._commit_reply(self._recorder, frames)
         if self._started:
-            await self._write(made, last=self._frames.ended)
+            await self._write(frames, last=self._frames.ended)
             return
-        self._held.append(made)
-        if self._wire.has_content:
+        self._buffered.append(frames)
+        if self._stream.has_content:
             await self._start(last=self._frames.ended)
 
-    async def _keep(self, recording: Recording, made: bytes) -> None:
+    async def _commit_reply(self, recorder: ReplyRecorder, frames: bytes) -> None:
         """Before anybody is told of the end. What cannot be kept ends in failure."""
-        self._recording = None
+        self._recorder = None
         try:
-            await recording.finish(self._wire.result())
+            await recorder.finish(self._stream.result())
         except BaseException:
-            self._unsent = self._wire.withdraw(made)
+            self._unsent = self._stream.withdraw(frames)
             raise
 
     async def _start(self, *, last: bool = False) -> None:
         """Commit to status 200 and send what was held back; `last`: it is all there is."""
         if self._started:
             return
-        held = b"".join(self._held)
-        if not self._begin(held, last=last):
+        buffered = b"".join(self._buffered)
+        if not self._try_start(buffered, last=last):
             self._started = True
-            self._held.clear()
+            self._buffered.clear()
             await self._send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
-            await self._write(held, last=last)
+            await self._write(buffered, last=last)
             self._writer = self._client
 
-    def _begin(self, held: bytes, *, last: bool = False) -> bool:
+    def _try_start(self, frames: bytes, *, last: bool = False) -> bool:
         """`_start` in one write, with all that was held back; False where it takes waiting."""
         self._started = True
         if self._late_headers is not None:
             self.headers.update(self._late_headers())
-        if not (isinstance(self._send, Sending) and self._send.begin(self.raw_headers, held, last=last)):
+        if not (isinstance(self._send, ReplySender) and self._send.begin_reply(self.raw_headers, frames, last=last)):
             self._started = False
             return False
-        self._held.clear()
-        self._complete = last
+        self._buffered.clear()
+        self._is_complete = last
         self._last_sent = monotonic()
         self._writer = self._client
         return True
@@ -255,8 +255,8 @@ class EventStream(Response):
         if not (frames or last):
             return
         self._unsent = frames
-        self._complete = last
-        if last and self._writer is not None and self._writer.end(frames):
+        self._is_complete = last
+        if last and self._writer is not None and self._writer.end_stream(frames):
             self._unsent = b""
             return
         await self._send_body({"type": "http.response.body", "body": frames, "more_body": not last})
@@ -266,39 +266,39 @@ class EventStream(Response):
     async def _fail(self, error: Exception) -> None:
         if not self._started:
             raise error
-        note_failure(error)
-        frames = self._wire.fail(error)
-        if self._recording is not None and frames:
-            recording, self._recording = self._recording, None
+        bind_failure(error)
+        frames = self._stream.fail(error)
+        if self._recorder is not None and frames:
+            recorder, self._recorder = self._recorder, None
             try:
-                await recording.finish(self._wire.result())
+                await recorder.finish(self._stream.result())
             except Exception:  # the client is told of the failure all the same; the row ends as interrupted
                 _log.exception("failure_not_kept")
         await self._write(self._unsent + frames, last=True)
 
-    async def _abandon(self, recording: Recording) -> None:
+    async def _abandon_reply(self, recorder: ReplyRecorder) -> None:
         """The end of a recording whose reply has not been kept whole: its client left, or never heard of it."""
-        if self._started and not self._wire.ended:
-            self._wire.fail(ShuttingDown())
-        await recording.abandon(self._wire.result() if self._started else None)
+        if self._started and not self._stream.ended:
+            self._stream.fail(ShuttingDown())
+        await recorder.abandon(self._stream.result() if self._started else None)
 
-    def _tick(self) -> None:
+    def _check_idle(self) -> None:
         """Runs when a silence may have lasted `keepalive_s`; re-arms itself."""
         last_sent = self._last_sent if self._writer is None else max(self._last_sent, self._writer.sent_at)
         idle_s = monotonic() - last_sent
         if idle_s >= self._keepalive_s * 0.999 and not self._unsent:
-            self._beat_task = self._loop.create_task(self._beat())
+            self._keepalive_task = self._loop.create_task(self._send_keepalive())
             idle_s = 0.0
-        self._timer = self._loop.call_later(max(self._keepalive_s - idle_s, 0.001), self._tick)
+        self._keepalive_timer = self._loop.call_later(max(self._keepalive_s - idle_s, 0.001), self._check_idle)
 
-    async def _beat(self) -> None:
-        if self._ended or self._complete:
+    async def _send_keepalive(self) -> None:
+        if self._ended or self._is_complete:
             return
         await self._start()
-        if self._ended or self._complete:  # while it waited to start
+        if self._ended or self._is_complete:  # while it waited to start
             return
         if self._writer is None:
-            await self._write(KEEP_ALIVE)
+            await self._write(KEEP_ALIVE_COMMENT)
         else:
             # Not where its reader is not ready: that has more to read than this, and it would wait beyond the end.
-            self._writer.write(KEEP_ALIVE)
+            self._writer.write_piece(KEEP_ALIVE_COMMENT)

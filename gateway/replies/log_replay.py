@@ -7,17 +7,17 @@ from typing import Final
 
 import orjson
 
-from gateway.errors import NotFound, StoreUnavailable, as_body
-from gateway.state.store import ACTIVE, LogEntry, LogPage, Store
+from gateway.errors import NotFound, StoreUnavailable, error_body
+from gateway.state.store import ACTIVE_STATUSES, LogEntry, LogPage, Store
 from translation.errors import InvalidRequest
 from translation.framing import sse
 from translation.representation.json_types import Json
 
-_ENDS: Final = frozenset({b"response.completed", b"response.incomplete", b"response.failed"})
+_TERMINAL_EVENTS: Final = frozenset({b"response.completed", b"response.incomplete", b"response.failed"})
 _RETRY_S: Final = 0.5
 
 
-class Following:
+class LogReplay:
     """The events of one response above number `after`, as a Wire; ends with [DONE] after the terminal event.
 
     A follower that cannot go on ends in an `error` event without a number of its own: the response goes on, and so can
@@ -27,37 +27,42 @@ class Following:
     has_content = True
     """Whoever follows is answered at once: that there is such a response is known."""
 
-    def __init__(self, store: Store, owner: str, response_id: str, *, after: int = -1, patience_s: float) -> None:
+    def __init__(self, store: Store, owner: str, response_id: str, *, after: int = -1, max_outage_s: float) -> None:
         self.ended = False
         self._store = store
         self._owner = owner
         self._response_id = response_id
         self._after = after
-        self._patience_s = patience_s
-        self._last = b""
+        self._max_outage_s = max_outage_s
+        self._last_frame = b""
 
     async def frames(self) -> AsyncGenerator[bytes, None]:
         yield b""  # sends the status, however long there is nothing to tell
-        async with self._store.watch(self._owner, self._response_id) as watch:
+        async with self._store.watch_response(self._owner, self._response_id) as watch:
             while not self.ended:
-                page = await self._read()
+                page = await self._read_page()
                 for entry in page.entries:
-                    frames = cut(entry, self._after)
+                    frames = frames_after(entry, self._after)
                     self._after = entry.last
-                    self._note(frames)
+                    self._detect_end(frames)
                     yield frames
                 if page.ended and not self.ended:
                     raise NotFound(f"Response with id '{self._response_id:.80}' was deleted.")
-                if not page.more and not self.ended:
-                    await watch.changed()
-        yield sse.DONE
+                if not page.has_more and not self.ended:
+                    await watch.wait_for_change()
+        yield sse.DONE_FRAME
 
     def fail(self, error: Exception) -> bytes:
         if self.ended:
             return b""
-        told = as_body(error)["error"]
-        event = {"type": "error", "sequence_number": max(self._after, 0), **told, "code": told["code"] or told["type"]}
-        return sse.encode("error", orjson.dumps(event | {"type": "error"})) + sse.DONE
+        error_object = error_body(error)["error"]
+        event = {
+            "type": "error",
+            "sequence_number": max(self._after, 0),
+            **error_object,
+            "code": error_object["code"] or error_object["type"],
+        }
+        return sse.encode_event("error", orjson.dumps(event | {"type": "error"})) + sse.DONE_FRAME
 
     def withdraw(self, frames: bytes) -> bytes:
         """Nothing: what the log has was kept before it is told."""
@@ -65,29 +70,31 @@ class Following:
 
     def result(self) -> Json:
         """The response in the terminal event, once ended."""
-        response: Json = orjson.loads(self._last.partition(b"\ndata: ")[2])["response"]
+        response: Json = orjson.loads(self._last_frame.partition(b"\ndata: ")[2])["response"]
         return response
 
-    async def _read(self) -> LogPage:
-        deadline = time.monotonic() + self._patience_s
+    async def _read_page(self) -> LogPage:
+        deadline = time.monotonic() + self._max_outage_s
         while True:
             try:
-                return await self._store.entries(self._owner, self._response_id, after=self._after)
+                return await self._store.load_log_page(self._owner, self._response_id, after=self._after)
             except StoreUnavailable:
                 if time.monotonic() + _RETRY_S > deadline:
                     raise
             await asyncio.sleep(_RETRY_S)
 
-    def _note(self, frames: bytes) -> None:
+    def _detect_end(self, frames: bytes) -> None:
         last = frames[frames.rfind(b"\n\n", 0, -2) + 2 if b"\n\n" in frames[:-2] else 0 :]
-        if last[7 : last.find(b"\n")] in _ENDS:
-            self._last = last
+        if last[7 : last.find(b"\n")] in _TERMINAL_EVENTS:
+            self._last_frame = last
             self.ended = True
 
 
-async def follow(store: Store, owner: str, response_id: str, *, after: int | None, patience_s: float) -> Following:
+async def open_log_replay(
+    store: Store, owner: str, response_id: str, *, after: int | None, max_outage_s: float
+) -> LogReplay:
     """The stream of a response that is in the log, after event `after`. Raises NotFound and InvalidRequest."""
-    stored = await store.response(owner, response_id)
+    stored = await store.load_response(owner, response_id)
     if stored is None:
         raise NotFound(f"Response with id '{response_id:.80}' not found.")
     if not stored.logged:
@@ -97,23 +104,23 @@ async def follow(store: Store, owner: str, response_id: str, *, after: int | Non
             param="stream",
         )
     # The event that the client has last is read too: it must be there.
-    page = await store.entries(owner, response_id, after=-1 if after is None else after - 1)
+    page = await store.load_log_page(owner, response_id, after=-1 if after is None else after - 1)
     if not page.entries:
-        start = await store.entries(owner, response_id, after=-1)
-        if not start.entries and stored.response["status"] not in ACTIVE:
+        start = await store.load_log_page(owner, response_id, after=-1)
+        if not start.entries and stored.response["status"] not in ACTIVE_STATUSES:
             raise InvalidRequest(
                 "The events of this response are no longer kept; the response itself is.", param="stream"
             )
         raise InvalidRequest(
             f"Invalid value for 'starting_after': there is no event {after} in this stream.", param="starting_after"
         )
-    wire = Following(store, owner, response_id, after=-1 if after is None else after, patience_s=patience_s)
+    replay = LogReplay(store, owner, response_id, after=-1 if after is None else after, max_outage_s=max_outage_s)
     # Whoever knows the last event is only told that it was the last.
-    wire.ended = stored.response["status"] not in ACTIVE and page.entries[-1].last == after
-    return wire
+    replay.ended = stored.response["status"] not in ACTIVE_STATUSES and page.entries[-1].last == after
+    return replay
 
 
-def cut(entry: LogEntry, after: int) -> bytes:
+def frames_after(entry: LogEntry, after: int) -> bytes:
     """The entry's frames numbered above `after`."""
-    told = after - entry.first + 1
-    return entry.frames if told <= 0 else entry.frames.split(b"\n\n", told)[told]
+    skipped = after - entry.first + 1
+    return entry.frames if skipped <= 0 else entry.frames.split(b"\n\n", skipped)[skipped]

@@ -7,17 +7,17 @@ from typing import Any, Protocol, TypeAlias
 import structlog
 
 from gateway.errors import StoreUnavailable
-from gateway.state.store import NewResponse, NotHeld, Store
+from gateway.state.store import LeaseLost, NewResponse, Store
 from translation.errors import InvalidRequest
 from translation.representation.json_types import Json
 
-Losses: TypeAlias = Callable[[], str | None]
+RenderLosses: TypeAlias = Callable[[], str | None]
 """What a reply has lost so far, as its header says it; some is known only once the upstream has answered."""
 
 _log = structlog.get_logger(__name__)
 
 
-class Recording(Protocol):
+class ReplyRecorder(Protocol):
     """One reply on its way into the store."""
 
     def begin(self) -> None:
@@ -39,71 +39,73 @@ class Lease(Protocol):
 
     @property
     def worker(self) -> str: ...
-    def hold(self, owner: str, response_id: str) -> None: ...
-    def drop(self, owner: str, response_id: str) -> None: ...
+    def track_response(self, owner: str, response_id: str) -> None: ...
+    def untrack_response(self, owner: str, response_id: str) -> None: ...
 
 
-class ResponseRecording:
+class ForegroundRecorder:
     """A response in the foreground. Its row begins while the upstream works, and its end is one transaction."""
 
-    def __init__(self, store: Store, lease: Lease, new: NewResponse, losses: Losses) -> None:
+    def __init__(self, store: Store, lease: Lease, new: NewResponse, render_losses: RenderLosses) -> None:
         self._store = store
         self._lease = lease
-        self._new = new
-        self._losses = losses
-        self._beginning: asyncio.Task[None] | None = None
-        self._ending: asyncio.Task[None] | None = None
+        self._new_response = new
+        self._render_losses = render_losses
+        self._begin_task: asyncio.Task[None] | None = None
+        self._end_task: asyncio.Task[None] | None = None
 
     def begin(self) -> None:
-        self._lease.hold(self._new.owner, self._new.response["id"])
-        self._beginning = _apart(self._store.begin(self._new))
+        self._lease.track_response(self._new_response.owner, self._new_response.response["id"])
+        self._begin_task = _start_detached_task(self._store.create_response(self._new_response))
 
     async def finish(self, result: Json | None) -> None:
         assert result is not None
-        self._ending = _apart(self._finish(result))
+        self._end_task = _start_detached_task(self._commit_end(result))
         # A client that leaves now has still been given a whole answer.
-        await asyncio.shield(self._ending)
+        await asyncio.shield(self._end_task)
 
     async def abandon(self, unfinished: Json | None) -> None:
-        if self._ending is None and self._beginning is not None:
-            self._ending = _apart(self._abandon(unfinished))
-            await asyncio.shield(self._ending)
+        if self._end_task is None and self._begin_task is not None:
+            self._end_task = _start_detached_task(self._commit_abandonment(unfinished))
+            await asyncio.shield(self._end_task)
 
-    async def _finish(self, result: Json) -> None:
-        assert self._beginning is not None
+    async def _commit_end(self, result: Json) -> None:
+        assert self._begin_task is not None
         try:
-            await self._beginning
-            owner, losses = self._new.owner, self._losses()
-            await self._store.finish(owner, result, worker=self._lease.worker, losses=losses)
-        except NotHeld:
+            await self._begin_task
+            owner, losses = self._new_response.owner, self._render_losses()
+            await self._store.finish_response(owner, result, worker=self._lease.worker, losses=losses)
+        except LeaseLost:
             _log.info("response_gone", why="deleted or cancelled while it ran")
         finally:
-            self._lease.drop(self._new.owner, self._new.response["id"])
+            self._lease.untrack_response(self._new_response.owner, self._new_response.response["id"])
 
-    async def _abandon(self, unfinished: Json | None) -> None:
-        assert self._beginning is not None
+    async def _commit_abandonment(self, unfinished: Json | None) -> None:
+        assert self._begin_task is not None
         try:
-            await self._beginning
+            await self._begin_task
             if unfinished is None:
-                await self._store.delete(self._new.owner, self._new.response["id"])
+                await self._store.delete_response(self._new_response.owner, self._new_response.response["id"])
             else:
-                await self._store.finish(self._new.owner, _cancelled(unfinished), worker=self._lease.worker)
-        except (StoreUnavailable, NotHeld):
+                await self._store.finish_response(
+                    self._new_response.owner, _cancelled_response(unfinished), worker=self._lease.worker
+                )
+        except (StoreUnavailable, LeaseLost):
             _log.info("response_left", why="its beginning stays, to be ended as interrupted")
         except InvalidRequest:
             _log.info("response_left", why="it never began: what it continues was deleted meanwhile")
         finally:
-            self._lease.drop(self._new.owner, self._new.response["id"])
+            self._lease.untrack_response(self._new_response.owner, self._new_response.response["id"])
 
 
-class CompletionRecording:
+class CompletionRecorder:
     """A chat completion, which is kept whole at its end. `body`: the request that asked for it."""
 
-    def __init__(self, store: Store, owner: str, body: Json, losses: Losses) -> None:
+    def __init__(self, store: Store, owner: str, body: Json, render_losses: RenderLosses) -> None:
         self._store = store
         self._owner = owner
         self._body = body
-        self._losses = losses
+        self._render_losses = render_losses
 
     def begin(self) -> None:
         return
@@ -114,20 +116,20 @@ class CompletionRecording:
         messages = [
             {**message, "id": f"{result['id']}-{place}"} for place, message in enumerate(self._body["messages"])
         ]
-        kept = {**result, "metadata": self._body.get("metadata") or {}}
-        await self._store.keep_completion(self._owner, kept, messages, self._losses())
+        completion = {**result, "metadata": self._body.get("metadata") or {}}
+        await self._store.store_completion(self._owner, completion, messages, self._render_losses())
 
     async def abandon(self, unfinished: Json | None) -> None:
         return
 
 
-def _apart(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+def _start_detached_task(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
     """Work that goes on when whoever waits for it is cancelled, and whose failure only they hear of."""
     task = asyncio.get_running_loop().create_task(work)
     task.add_done_callback(lambda done: done.cancelled() or done.exception())
     return task
 
 
-def _cancelled(unfinished: Json) -> Json:
+def _cancelled_response(unfinished: Json) -> Json:
     """The client of a response in the foreground left, which is how it is cancelled."""
     return {**unfinished, "status": "cancelled", "error": None, "incomplete_details": None, "completed_at": None}

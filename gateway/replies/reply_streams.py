@@ -3,24 +3,24 @@
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import Final, Protocol
 
-from dataplane.source import Alike, Incoming, Iterated, Sink
-from gateway.errors import TurnFailed, as_event
-from gateway.logs import note_failure, note_unreported, note_warnings
+from dataplane.source import IteratedSource, ReadTemplate, Sink, Source
+from gateway.errors import TurnFailed, failed_event
+from gateway.logs import bind_failure, bind_tool_warnings, bind_unreported
 from gateway.replies.client_params import ClientParams
 from gateway.replies.loss_header import facts_in, unreported_in, warnings_in
 from providers.base import Batch, Exchange, RelayExchange
-from providers.http.dialects import Run
-from providers.http.exchange import WireExchange
+from providers.http.dialects import DecoderRun
+from providers.http.exchange import HttpExchange
 from translation.errors import InvalidRequest, ProtocolViolation
 from translation.representation.events import Event, Failed, Noted, Opaque, Started
 from translation.representation.json_types import Json
-from translation.responses.delta_template import Retelling
+from translation.responses.delta_template import DeltaTemplate
 
-_NO_CONTENT: Final = frozenset({Started, Noted, Opaque})
+_CONTENTLESS_EVENTS: Final = frozenset({Started, Noted, Opaque})
 """Events of which a retry would repeat nothing."""
 
 
-class Encoder(Protocol):
+class FrameEncoder(Protocol):
     """Events to whole frames of one endpoint's dialect; ends with [DONE] after Finished or Failed."""
 
     @property
@@ -33,7 +33,7 @@ class Encoder(Protocol):
     def withdraw(self, frames: bytes, /) -> bytes: ...
 
 
-class CallMapping(Protocol):
+class EventMapper(Protocol):
     """Maps function calls back to the kinds of items the client's tools had."""
 
     def feed(self, batch: Batch, /) -> Batch: ...
@@ -53,94 +53,94 @@ class Relay(Protocol):
     @property
     def warnings(self) -> Sequence[Json]: ...
     @property
-    def alike(self) -> Alike[bytes] | None: ...
+    def template(self) -> ReadTemplate[bytes] | None: ...
     def feed(self, read: bytes, /) -> bytes: ...
     def finish(self) -> bytes: ...
     def fail(self, failed: Failed, /) -> bytes: ...
     def withdraw(self, frames: bytes, /) -> bytes: ...
 
 
-class TranslatedWire(Incoming[bytes]):
+class TranslatedReply(Source[bytes]):
     """Upstream events, encoded."""
 
     ended = False
     _failed: Failed | None = None
-    _ending: Batch = ()
+    _last_batch: Batch = ()
 
     def __init__(
         self,
         exchange: Exchange,
-        calls: CallMapping | None,
-        encoder: Encoder,
+        event_mapper: EventMapper | None,
+        encoder: FrameEncoder,
         params: ClientParams | None = None,
     ) -> None:
         """`params`: names what is refused on opening."""
         # Each read asks for these, and what only the class has is looked up the slow way.
-        self.alike: Retelling | None = None
+        self.template: DeltaTemplate | None = None
         self.ended = False
         self.has_content = False
-        self._batches = exchange if isinstance(exchange, Incoming) else Iterated(exchange.batches(), ())
-        self._calls = calls
+        self._batches = exchange if isinstance(exchange, Source) else IteratedSource(exchange.batches(), ())
+        self._event_mapper = event_mapper
         self._params = params
         self._encoder = encoder
         # What is mapped is looked at event by event.
-        self._running = exchange if calls is None and isinstance(exchange, WireExchange) else None
-        self._run: Run | None = None
+        self._run_source = exchange if event_mapper is None and isinstance(exchange, HttpExchange) else None
+        self._delta_run: DecoderRun | None = None
         """What the next read is like; `alike` is for it."""
-        self._retell: Callable[[Run], Retelling] | None = getattr(encoder, "retelling", None)
-        if self._retell is None:
-            self._running = None
+        self._template_for: Callable[[DecoderRun], DeltaTemplate] | None = getattr(encoder, "delta_template", None)
+        if self._template_for is None:
+            self._run_source = None
 
     def frames(self) -> AsyncGenerator[bytes, None]:
-        return self.each()
+        return self.iterate()
 
     async def open(self) -> None:
         try:
             await self._batches.open()
         except InvalidRequest as refused:
             if self._params is not None:
-                self._params.rename(refused)
+                self._params.rename_param_of(refused)
             raise
 
     def take(self) -> bytes:
-        return self._tell(self._batches.take())
+        return self._encode_batch(self._batches.take())
 
-    def taken(self, read: bytes) -> bytes:
-        return self._tell(self._batches.taken(read))
+    def take_read(self, read: bytes) -> bytes:
+        return self._encode_batch(self._batches.take_read(read))
 
-    def _tell(self, batch: Batch) -> bytes:
-        self.is_late = self._batches.is_late
+    def _encode_batch(self, batch: Batch) -> bytes:
+        self.is_draining = self._batches.is_draining
         frames = b""
         if batch:
-            if self._calls is not None:
-                batch = self._calls.feed(batch)
+            if self._event_mapper is not None:
+                batch = self._event_mapper.feed(batch)
             if not self.has_content:
-                self.has_content = has_content(batch)
+                self.has_content = batch_has_content(batch)
             frames = self._encoder.feed(batch)
             if self._encoder.ended:
                 self.ended = True
-                self._ending = batch
+                self._last_batch = batch
                 self._failed = self._encoder.failed
         elif self._batches.ended:
             raise ProtocolViolation("the upstream's turn stopped without an end")
-        running = self._running
-        if running is not None and running.run is not self._run:
-            self._look_ahead(running.run)
+        running = self._run_source
+        if running is not None and running.delta_run is not self._delta_run:
+            self._update_template(running.delta_run)
         return frames
 
-    def _look_ahead(self, run: Run | None) -> None:
-        self._run = run
-        self.alike = None if run is None or self._retell is None else self._retell(run)
+    def _update_template(self, run: DecoderRun | None) -> None:
+        self._delta_run = run
+        self.template = None if run is None or self._template_for is None else self._template_for(run)
 
-    def arrival(self, sink: Sink | None = None) -> Awaitable[None]:
-        return self._batches.arrival(sink)
+    def wait_for_read(self, sink: Sink | None = None) -> Awaitable[None]:
+        return self._batches.wait_for_read(sink)
 
     async def close(self, *, whole: bool = False) -> None:
-        if facts := facts_in(self._ending):
-            note_warnings(warnings_in(facts))
-            note_unreported(unreported_in(facts))
+        if facts := facts_in(self._last_batch):
+            bind_tool_warnings(warnings_in(facts))
+            bind_unreported(unreported_in(facts))
         if self._failed is not None:
-            note_failure(TurnFailed(self._failed))
+            bind_failure(TurnFailed(self._failed))
         await self._batches.close(whole=whole)
 
     def result(self) -> Json | None:
@@ -150,38 +150,38 @@ class TranslatedWire(Incoming[bytes]):
         if self._encoder.ended:
             return b""
         self.ended = True
-        return self._encoder.feed([as_event(error)])
+        return self._encoder.feed([failed_event(error)])
 
     def withdraw(self, frames: bytes) -> bytes:
         self.ended = False
         return self._encoder.withdraw(frames)
 
 
-class RelayedWire(Incoming[bytes]):
+class RelayedReply(Source[bytes]):
     """Upstream bytes, watched."""
 
     ended = False
     has_content = False
 
     def __init__(self, exchange: RelayExchange, relay: Relay) -> None:
-        self._reads = exchange if isinstance(exchange, Incoming) else Iterated(exchange.reads(), b"")
+        self._reads = exchange if isinstance(exchange, Source) else IteratedSource(exchange.reads(), b"")
         self._relay = relay
-        self._unsaid = b""
+        self._failure_frames = b""
         """The end of a reply that failed before its content, for whoever cannot make it a status any more."""
 
     def frames(self) -> AsyncGenerator[bytes, None]:
-        return self.each()
+        return self.iterate()
 
     async def open(self) -> None:
         await self._reads.open()
 
     def take(self) -> bytes:
-        return self._pass_on(self._reads.take())
+        return self._relay_read(self._reads.take())
 
-    def taken(self, read: bytes) -> bytes:
-        return self._pass_on(self._reads.taken(read))
+    def take_read(self, read: bytes) -> bytes:
+        return self._relay_read(self._reads.take_read(read))
 
-    def _pass_on(self, read: bytes) -> bytes:
+    def _relay_read(self, read: bytes) -> bytes:
         is_over = self._reads.ended
         if not (read or is_over):
             return b""
@@ -189,28 +189,28 @@ class RelayedWire(Incoming[bytes]):
         frames = relay.feed(read) if read else b""
         if is_over and not relay.ended:
             frames += relay.finish()
-        self.alike = relay.alike
+        self.template = relay.template
         self.has_content = relay.has_content
         if relay.failed is not None and not relay.has_content:
-            self._unsaid = frames
+            self._failure_frames = frames
             raise TurnFailed(relay.failed)
         self.ended = relay.ended
         return frames
 
-    def arrival(self, sink: Sink | None = None) -> Awaitable[None]:
-        return self._reads.arrival(sink)
+    def wait_for_read(self, sink: Sink | None = None) -> Awaitable[None]:
+        return self._reads.wait_for_read(sink)
 
     async def close(self, *, whole: bool = False) -> None:
-        note_warnings(self._relay.warnings)
+        bind_tool_warnings(self._relay.warnings)
         if self.ended and self._relay.failed is not None:
-            note_failure(TurnFailed(self._relay.failed))
+            bind_failure(TurnFailed(self._relay.failed))
         await self._reads.close(whole=self.ended)
 
     def result(self) -> Json | None:
         return self._relay.response
 
     def fail(self, error: Exception) -> bytes:
-        frames, self._unsaid = self._unsaid + self._relay.fail(as_event(error)), b""
+        frames, self._failure_frames = self._failure_frames + self._relay.fail(failed_event(error)), b""
         self.ended = True
         return frames
 
@@ -219,7 +219,7 @@ class RelayedWire(Incoming[bytes]):
         return self._relay.withdraw(frames)
 
 
-def relay_whole(relay: Relay, stream: bytes) -> bytes:
+def relay_buffered_stream(relay: Relay, stream: bytes) -> bytes:
     """A stream that came all at once. Raises TurnFailed where it ends in failure."""
     frames = relay.feed(stream) + relay.finish()
     if relay.failed is not None:
@@ -227,11 +227,11 @@ def relay_whole(relay: Relay, stream: bytes) -> bytes:
     return frames
 
 
-def has_content(batch: Sequence[Event]) -> bool:
+def batch_has_content(batch: Sequence[Event]) -> bool:
     """Whether a batch says anything a retry would repeat. Raises TurnFailed for a failure that comes before that."""
     for event in batch:
         if isinstance(event, Failed):
             raise TurnFailed(event)
-        if type(event) not in _NO_CONTENT:
+        if type(event) not in _CONTENTLESS_EVENTS:
             return True
     return False

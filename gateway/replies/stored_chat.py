@@ -11,12 +11,12 @@ from translation.representation.events import Failed, Usage
 from translation.representation.json_types import Json
 
 
-class KeptEncoder:
+class StoredChatEncoder:
     """An encoder that remembers what it said."""
 
     def __init__(self, encoder: ChatEncoder) -> None:
         self._encoder = encoder
-        self._said: list[bytes] = []
+        self._sent_frames: list[bytes] = []
 
     @property
     def ended(self) -> bool:
@@ -31,26 +31,26 @@ class KeptEncoder:
         """The completion the chunks add up to; None unless they ended well."""
         if self.failed is not None or not self.ended:
             return None
-        return _completion(self._said, self._encoder.usage)
+        return _build_completion(self._sent_frames, self._encoder.usage)
 
     def feed(self, batch: Batch) -> bytes:
         frames = self._encoder.feed(batch)
-        self._said.append(frames)
+        self._sent_frames.append(frames)
         return frames
 
     def withdraw(self, frames: bytes) -> bytes:
         return self._encoder.withdraw(frames)
 
 
-class KeptRelay:
+class StoredChatRelay:
     """A relay that remembers what it forwarded."""
 
-    alike = None
+    template = None
     """No short way past this memory."""
 
     def __init__(self, relay: ChatRelay) -> None:
         self._relay = relay
-        self._said: list[bytes] = []
+        self._sent_frames: list[bytes] = []
 
     @property
     def has_content(self) -> bool:
@@ -69,17 +69,17 @@ class KeptRelay:
         """The completion the chunks add up to; None unless they ended well."""
         if self.failed is not None or not self.ended:
             return None
-        return _completion(self._said, self._relay.usage)
+        return _build_completion(self._sent_frames, self._relay.usage)
 
     @property
     def warnings(self) -> Sequence[Json]:
         return self._relay.warnings
 
     def feed(self, read: bytes) -> bytes:
-        return self._remember(self._relay.feed(read))
+        return self._record_frames(self._relay.feed(read))
 
     def finish(self) -> bytes:
-        return self._remember(self._relay.finish())
+        return self._record_frames(self._relay.finish())
 
     def fail(self, failed: Failed) -> bytes:
         return self._relay.fail(failed)
@@ -87,14 +87,14 @@ class KeptRelay:
     def withdraw(self, frames: bytes) -> bytes:
         return self._relay.withdraw(frames)
 
-    def _remember(self, frames: bytes) -> bytes:
-        self._said.append(frames)
+    def _record_frames(self, frames: bytes) -> bytes:
+        self._sent_frames.append(frames)
         return frames
 
 
-def _completion(said: list[bytes], usage: Usage | None) -> Json:
-    completion = completion_of(b"".join(said))
+def _build_completion(frames: list[bytes], usage: Usage | None) -> Json:
+    completion = completion_of(b"".join(frames))
     # Told even to a client that did not ask for it in its stream.
-    if (counted := reply_objects.usage(usage)) is not None:
+    if (counted := reply_objects.build_usage(usage)) is not None:
         completion["usage"] = counted
     return completion

@@ -4,7 +4,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from gateway.routes.request_docs import json_request
+from gateway.routes.request_docs import json_request_body
 from gateway.service.service import Service
 from translation.generate.schema import REQUEST_SCHEMA
 
@@ -12,9 +12,9 @@ from translation.generate.schema import REQUEST_SCHEMA
 def generate_routes(service: Service) -> APIRouter:
     router = APIRouter(tags=["Generate"])
 
-    @router.post("/generate", openapi_extra=json_request(REQUEST_SCHEMA))
+    @router.post("/generate", openapi_extra=json_request_body(REQUEST_SCHEMA))
     async def generate(request: Request) -> Response:
         """Thinking, answer and tool calls side by side: one JSON object, or a stream with `stream: true`."""
-        return await service.generate(request)
+        return await service.serve_generate(request)
 
     return router

@@ -3,7 +3,7 @@
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from gateway.http.json_reply import json_answer
+from gateway.http.json_reply import build_json_reply
 from gateway.service.service import Service
 
 
@@ -13,7 +13,7 @@ def health_routes(service: Service) -> APIRouter:
     @router.get("/healthz")
     async def healthz() -> Response:
         """The process is alive."""
-        return json_answer({"status": "ok"})
+        return build_json_reply({"status": "ok"})
 
     @router.get("/readyz")
     async def readyz() -> Response:
@@ -22,13 +22,13 @@ def health_routes(service: Service) -> APIRouter:
         A store that cannot be reached leaves it ready for what needs none: `degraded` then says what is wrong with it.
         """
         if service.drain.begun:
-            return json_answer({"status": "draining"}, 503)
-        report = service.engines.report()
+            return build_json_reply({"status": "draining"}, 503)
+        report = service.engines.report_conditions()
         engines = {"engines": report} if report else {}
-        if (hindrance := service.engines.hindrance) is not None:
-            return json_answer({"status": hindrance, **engines}, 503)
-        if service.store is not None and (wrong := service.store.degraded) is not None:
-            return json_answer({"status": "degraded", "degraded": {"store": wrong}, **engines})
-        return json_answer({"status": "ready", **engines})
+        if (hindrance := service.engines.not_ready_reason) is not None:
+            return build_json_reply({"status": hindrance, **engines}, 503)
+        if service.store is not None and (degraded_reason := service.store.degraded_reason) is not None:
+            return build_json_reply({"status": "degraded", "degraded": {"store": degraded_reason}, **engines})
+        return build_json_reply({"status": "ready", **engines})
 
     return router

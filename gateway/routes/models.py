@@ -4,7 +4,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from gateway.http.json_reply import json_answer
+from gateway.http.json_reply import build_json_reply
 from gateway.service.service import Service
 
 
@@ -14,12 +14,12 @@ def models_routes(service: Service) -> APIRouter:
     @router.get("/v1/models")
     async def list_models(request: Request) -> Response:
         """The models this server serves, and for patterns in its config those their upstreams list."""
-        models = await service.catalogue.models(service.principal(request).models)
-        return json_answer({"object": "list", "data": models})
+        models = await service.catalogue.list_models(service.authenticate(request).models)
+        return build_json_reply({"object": "list", "data": models})
 
     @router.get("/v1/models/{model:path}")
     async def get_model(model: str, request: Request) -> Response:
         """One model."""
-        return json_answer(service.catalogue.model(model, service.principal(request).models))
+        return build_json_reply(service.catalogue.get_model(model, service.authenticate(request).models))
 
     return router

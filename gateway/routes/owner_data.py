@@ -5,7 +5,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from gateway.http import query_params as query_of
-from gateway.http.json_reply import json_answer
+from gateway.http.json_reply import build_json_reply
 from gateway.service.service import Service
 
 
@@ -15,9 +15,9 @@ def owner_data_routes(service: Service) -> APIRouter:
     @router.delete("/v1/gateway/owner-data")
     async def delete_owner_data(request: Request) -> Response:
         """Delete everything that is kept for this key: responses, running or not, conversations, chat completions."""
-        owner = service.principal(request).name
-        query_of.check_names(request.query_params, ())
-        count = await service.kept().erase(owner)
-        return json_answer({"object": "owner_data.deleted", "owner": owner, "deleted": True, "count": count})
+        owner = service.authenticate(request).name
+        query_of.check_param_names(request.query_params, ())
+        count = await service.require_store().erase_owner(owner)
+        return build_json_reply({"object": "owner_data.deleted", "owner": owner, "deleted": True, "count": count})
 
     return router

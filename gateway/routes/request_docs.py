@@ -9,12 +9,12 @@ from fastapi.routing import APIRoute
 from translation.representation.json_types import Json
 
 
-def json_request(schema: Callable[[], Json]) -> dict[str, Any]:
+def json_request_body(schema: Callable[[], Json]) -> dict[str, Any]:
     """`openapi_extra` for a route of `Documented` that takes one JSON object."""
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
 
-class Documented(FastAPI):
+class DocumentedApp(FastAPI):
     """An application of these routers. The schemas of what they take are made once somebody asks for its document: few
     do, and they would take a tenth of the start."""
 
@@ -28,11 +28,11 @@ class Documented(FastAPI):
         for router in self._routers:
             for route in router.routes:
                 if isinstance(route, APIRoute) and route.openapi_extra is not None:
-                    _make_schema(route.openapi_extra["requestBody"]["content"]["application/json"])
+                    _resolve_schema(route.openapi_extra["requestBody"]["content"]["application/json"])
         return super().openapi()
 
 
-def _make_schema(body: dict[str, Any]) -> None:
+def _resolve_schema(body: dict[str, Any]) -> None:
     if callable(schema := body["schema"]):
         body["schema"] = schema()
 

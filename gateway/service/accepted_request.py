@@ -3,21 +3,21 @@
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 
-from gateway.replies.event_stream import Wire
-from gateway.replies.recorder import Recording
+from gateway.replies.event_stream import ReplyStream
+from gateway.replies.recorder import ReplyRecorder
 from gateway.service.run import Run
 from gateway.state.store import NewResponse
 from translation.representation.json_types import Item, Json
 
 
 @dataclass(slots=True)
-class Opened:
+class AcceptedRequest:
     """One reply, not yet begun."""
 
     run: Run
     context: Sequence[Item] = ()
     """A Responses request's whole input: history, then its own."""
-    recording: Recording | None = None
+    recorder: ReplyRecorder | None = None
     """Where it is kept, if it is kept and answered right away."""
     job: NewResponse | None = None
     """What is written before it is answered, if it goes on without its client."""
@@ -26,32 +26,32 @@ class Opened:
     def response_id(self) -> str:
         return self.run.identity.id
 
-    def wire(self) -> Wire:
+    def build_stream(self) -> ReplyStream:
         """The reply as a stream. Who sends it awaits `settle` before its terminal event leaves."""
-        return self.run.wire()
+        return self.run.build_stream()
 
-    async def settle(self, wire: Wire) -> None:
+    async def commit_reply(self, stream: ReplyStream) -> None:
         """Keep the reply that `wire` has just ended. Raises StoreUnavailable."""
-        if self.recording is not None:
-            await self.recording.finish(wire.result())
+        if self.recorder is not None:
+            await self.recorder.finish(stream.result())
 
-    def result(self) -> Awaitable[Json]:
+    def produce_reply(self) -> Awaitable[Json]:
         """The reply whole, kept before it is returned. Raises TurnFailed, ProviderError, StoreUnavailable."""
-        return self.run.result() if self.recording is None else self._kept(self.recording)
+        return self.run.produce_reply() if self.recorder is None else self._produce_and_store(self.recorder)
 
-    async def _kept(self, recording: Recording) -> Json:
-        recording.begin()
+    async def _produce_and_store(self, recorder: ReplyRecorder) -> Json:
+        recorder.begin()
         try:
-            result = await self.run.result()
-            await recording.finish(result)
+            result = await self.run.produce_reply()
+            await recorder.finish(result)
             return result
         finally:
-            await recording.abandon(None)
+            await recorder.abandon(None)
 
-    def losses(self) -> str | None:
+    def render_losses(self) -> str | None:
         """What it has lost so far, as it is kept."""
-        return self.run.losses()
+        return self.run.render_losses()
 
-    def headers(self) -> dict[str, str]:
+    def loss_headers(self) -> dict[str, str]:
         """What the request lost, for the client to read."""
-        return self.run.headers()
+        return self.run.loss_headers()

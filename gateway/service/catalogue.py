@@ -14,7 +14,7 @@ from translation.representation.json_types import Json
 
 _log = structlog.get_logger(__name__)
 
-_FRESH_S = 60.0
+_REFRESH_S = 60.0
 
 
 class Catalogue:
@@ -23,17 +23,17 @@ class Catalogue:
     def __init__(self, resolver: Resolver) -> None:
         self._resolver = resolver
         self._created = int(time.time())
-        self._served: dict[str, tuple[float, Sequence[str]]] = {}
+        self._served_models: dict[str, tuple[float, Sequence[str]]] = {}
 
-    async def models(self, allowed: Sequence[str]) -> list[Json]:
+    async def list_models(self, allowed: Sequence[str]) -> list[Json]:
         """Model objects, in the order of the config."""
-        rows = self._resolver.rows()
+        rows = self._resolver.model_rows()
         patterned = {row.provider.name: row.provider for row in rows if not row.is_exact}
-        await asyncio.gather(*(self._ask(provider) for provider in patterned.values()))
+        await asyncio.gather(*(self._refresh_models(provider) for provider in patterned.values()))
         names: dict[str, str] = {}
         for row in rows:
             owner = row.provider.name
-            served = [row.pattern] if row.is_exact else self._served[owner][1]
+            served = [row.pattern] if row.is_exact else self._served_models[owner][1]
             for name in served:
                 if row.is_exact or fnmatchcase(name, row.pattern):
                     names.setdefault(name, owner)
@@ -43,19 +43,19 @@ class Catalogue:
             if any(fnmatchcase(name, pattern) for pattern in allowed)
         ]
 
-    def model(self, name: str, allowed: Sequence[str]) -> Json:
+    def get_model(self, name: str, allowed: Sequence[str]) -> Json:
         """One model object. Raises UnknownModel."""
         route = self._resolver.resolve(name, allowed)
         return {"id": name, "object": "model", "created": self._created, "owned_by": route.provider.name}
 
-    async def _ask(self, provider: Provider) -> None:
-        asked_at, _ = self._served.get(provider.name, (float("-inf"), ()))
-        if time.monotonic() - asked_at < _FRESH_S:
+    async def _refresh_models(self, provider: Provider) -> None:
+        asked_at, _ = self._served_models.get(provider.name, (float("-inf"), ()))
+        if time.monotonic() - asked_at < _REFRESH_S:
             return
         try:
-            served = await provider.models()
+            served = await provider.list_models()
         except ProviderError as error:
             _log.warning("models_unknown", provider=provider.name, error=error.message)
             # Another call may have been told in the meantime.
-            _, served = self._served.get(provider.name, (0.0, ()))
-        self._served[provider.name] = (time.monotonic(), served)
+            _, served = self._served_models.get(provider.name, (0.0, ()))
+        self._served_models[provider.name] = (time.monotonic(), served)

@@ -9,15 +9,15 @@ from providers.new_id import new_id
 from translation.errors import InvalidRequest
 from translation.representation.json_types import Item, Json
 from translation.responses.schema.conversations import validate_add_items, validate_create
-from translation.responses.storable_items import own_items
+from translation.responses.storable_items import to_storable_items
 
-_REFERENCE: Final = "item_reference"
+_ITEM_REFERENCE: Final = "item_reference"
 
 
-async def create(store: Store, owner: str, body: Json, clock: Callable[[], int]) -> Json:
+async def create_conversation(store: Store, owner: str, body: Json, clock: Callable[[], int]) -> Json:
     """A new conversation with the items and metadata of `body`. Raises InvalidRequest, and NotFound for references."""
     validate_create(body)
-    items = await _items(store, owner, body.get("items") or ())
+    items = await _resolve_items(store, owner, body.get("items") or ())
     conversation = {
         "id": new_id("conv"),
         "object": "conversation",
@@ -28,29 +28,29 @@ async def create(store: Store, owner: str, body: Json, clock: Callable[[], int])
     return conversation
 
 
-async def add(store: Store, owner: str, conversation_id: str, body: Json) -> Sequence[Item] | None:
+async def extend_conversation(store: Store, owner: str, conversation_id: str, body: Json) -> Sequence[Item] | None:
     """Append the items of `body`, and return them as they are kept; None where there is no such conversation."""
     validate_add_items(body)
-    if await store.conversation(owner, conversation_id) is None:
+    if await store.load_conversation(owner, conversation_id) is None:
         return None
-    items = await _items(store, owner, body["items"])
+    items = await _resolve_items(store, owner, body["items"])
     for place, item in enumerate(items):
-        if await store.conversation_item(owner, conversation_id, item["id"]) is not None:
+        if await store.load_conversation_item(owner, conversation_id, item["id"]) is not None:
             raise InvalidRequest(
                 f"Invalid value for 'items[{place}].id': the conversation has an item '{item['id']:.80}' already.",
                 param=f"items[{place}].id",
             )
-    return items if await store.add_items(owner, conversation_id, items) else None
+    return items if await store.add_conversation_items(owner, conversation_id, items) else None
 
 
-async def _items(store: Store, owner: str, given: Sequence[Json]) -> list[Item]:
+async def _resolve_items(store: Store, owner: str, input_items: Sequence[Json]) -> list[Item]:
     """In full form, each with an id of its own, and what references stand for in their place."""
-    wanted = [item["id"] for item in given if _is_reference(item)]
-    found = await store.items(owner, wanted) if wanted else {}
-    for place, item in enumerate(given):
+    wanted = [item["id"] for item in input_items if _is_reference(item)]
+    found = await store.load_items(owner, wanted) if wanted else {}
+    for place, item in enumerate(input_items):
         if _is_reference(item) and item["id"] not in found:
             raise NotFound(f"Item with id '{item['id']:.80}' not found.", param=f"items[{place}].id")
-    items = own_items([found[item["id"]] if _is_reference(item) else item for item in given], new_id)
+    items = to_storable_items([found[item["id"]] if _is_reference(item) else item for item in input_items], new_id)
     seen: set[str] = set()
     for place, item in enumerate(items):
         if item["id"] in seen:
@@ -62,4 +62,4 @@ async def _items(store: Store, owner: str, given: Sequence[Json]) -> list[Item]:
 
 
 def _is_reference(item: Json) -> bool:
-    return item.get("type") == _REFERENCE or (item.get("type") is None and "role" not in item)
+    return item.get("type") == _ITEM_REFERENCE or (item.get("type") is None and "role" not in item)

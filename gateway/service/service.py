@@ -11,24 +11,24 @@ from dataplane.http_protocol import CLIENT
 from gateway.config.settings import Settings
 from gateway.errors import NotFound
 from gateway.http.auth import Authenticator, Principal
-from gateway.http.body import json_that_came, read_json
+from gateway.http.body import parse_buffered_body, read_json
 from gateway.http.guard import Drain, Guard
 from gateway.http.headers import headers_of
-from gateway.http.json_reply import json_answer
+from gateway.http.json_reply import build_json_reply
 from gateway.jobs.runner import JobRunner
-from gateway.logs import note
+from gateway.logs import bind_fields
 from gateway.planning.resolver import Resolver
 from gateway.replies.endpoints import Endpoint
-from gateway.replies.event_stream import EventStream, Wire
-from gateway.replies.log_replay import Following, follow
-from gateway.replies.recorder import Recording
+from gateway.replies.event_stream import EventStreamReply, ReplyStream
+from gateway.replies.log_replay import LogReplay, open_log_replay
+from gateway.replies.recorder import ReplyRecorder
 from gateway.sealing.sealer import Sealer, new_key
-from gateway.service.accepted_request import Opened
+from gateway.service.accepted_request import AcceptedRequest
 from gateway.service.catalogue import Catalogue
-from gateway.service.contexts import Contexts
-from gateway.service.embedded_engines import Engines
-from gateway.service.generate import Generating
-from gateway.service.intake import Opening
+from gateway.service.contexts import ContextService
+from gateway.service.embedded_engines import EmbeddedEngines
+from gateway.service.generate import GenerateIntake
+from gateway.service.intake import Intake
 from gateway.state.store import NewResponse, Store
 from providers.base import Provider
 from providers.new_id import new_id
@@ -54,110 +54,114 @@ class Service:
         if store is not None:
             worker, drain_s = new_id("worker"), settings.server.drain_s
             self._runner = JobRunner(store, settings.background, drain, worker=worker, drain_s=drain_s)
-        sealer = _sealer(settings, store)
-        opening = Opening(settings, resolver, store, self._runner, sealer)
+        sealer = _build_sealer(settings, store)
+        intake = Intake(settings, resolver, store, self._runner, sealer)
         self.settings = settings
-        self.engines = Engines(providers.values())
+        self.engines = EmbeddedEngines(providers.values())
         self.drain = drain
         self.store = store
         self.catalogue = Catalogue(resolver)
-        self.contexts = Contexts(resolver, store, sealer)
-        self._generating = Generating(settings, resolver)
-        self.open = opening.open
-        self.reopen = opening.reopen
+        self.contexts = ContextService(resolver, store, sealer)
+        self._generate_intake = GenerateIntake(settings, resolver)
+        self.accept = intake.accept
+        self.resume_job = intake.resume_job
         self._max_body_bytes = int(settings.server.max_body_mb * _MB)
         self._keepalive_s = settings.server.keepalive_s
         self._max_depth = settings.server.max_json_depth
         self._authenticator = Authenticator(settings.auth)
 
-    async def answer(self, endpoint: Endpoint, scope: Scope, receive: Receive) -> Response:
+    async def serve_create(self, endpoint: Endpoint, scope: Scope, receive: Receive) -> Response:
         """The reply to one create request, streamed or whole. Raises what `gateway/errors.py` has rows for."""
         headers = headers_of(scope)
-        principal = self._asking(headers)
+        principal = self._authenticate(headers)
         strict = is_strict(headers)
-        body = json_that_came(scope, max_bytes=self._max_body_bytes, max_depth=self._max_depth)
+        body = parse_buffered_body(scope, max_bytes=self._max_body_bytes, max_depth=self._max_depth)
         if body is None:
-            body = await self._read(scope, receive)
-        opened = await self.open(endpoint, principal, body, strict=strict)
-        if opened.job is not None:
-            return await self._answer_ahead(opened, opened.job)
+            body = await self._read_json(scope, receive)
+        accepted = await self.accept(endpoint, principal, body, strict=strict)
+        if accepted.job is not None:
+            return await self._reply_detached(accepted, accepted.job)
         if body.get("stream"):
             # What truncation leaves out is known once the upstream has accepted the rest.
-            late = opened.headers if body.get("truncation") == "auto" else None
-            return self.stream(opened.wire(), opened.headers(), opened.recording, late)
+            late_headers = accepted.loss_headers if body.get("truncation") == "auto" else None
+            return self.build_event_stream(
+                accepted.build_stream(), accepted.loss_headers(), accepted.recorder, late_headers
+            )
         with Guard(receive, self.drain, scope.get(CLIENT)):
-            return json_answer(await opened.result(), headers=opened.headers())
+            return build_json_reply(await accepted.produce_reply(), headers=accepted.loss_headers())
 
-    async def generate(self, request: Request) -> Response:
+    async def serve_generate(self, request: Request) -> Response:
         """The reply to one request of `/generate`, streamed or whole. Raises what `gateway/errors.py` has rows for."""
-        principal = self.principal(request)
+        principal = self.authenticate(request)
         strict = is_strict(headers_of(request.scope))
-        body = await self.read(request)
-        opened = self._generating.open(principal, body, strict=strict)
+        body = await self.read_body(request)
+        accepted = self._generate_intake.accept(principal, body, strict=strict)
         if body.get("stream"):
-            return self.stream(opened.wire(), opened.headers())
+            return self.build_event_stream(accepted.build_stream(), accepted.loss_headers())
         with Guard(request.receive, self.drain, request.scope.get(CLIENT)):
-            return json_answer(await opened.result(), headers=opened.headers())
+            return build_json_reply(await accepted.produce_reply(), headers=accepted.loss_headers())
 
-    def read(self, request: Request) -> Awaitable[Json]:
+    def read_body(self, request: Request) -> Awaitable[Json]:
         """A request's body. Raises what `read_json` does."""
-        return self._read(request.scope, request.receive)
+        return self._read_json(request.scope, request.receive)
 
-    def _read(self, scope: Scope, receive: Receive) -> Awaitable[Json]:
+    def _read_json(self, scope: Scope, receive: Receive) -> Awaitable[Json]:
         max_bytes, max_depth = self._max_body_bytes, self._max_depth
         return read_json(scope, receive, max_bytes=max_bytes, max_depth=max_depth, deadline_s=_BODY_DEADLINE_S)
 
-    async def follow(self, owner: str, response_id: str, *, after: int | None) -> Response:
+    async def serve_log_replay(self, owner: str, response_id: str, *, after: int | None) -> Response:
         """The stream of a response out of the event log. Raises NotFound, InvalidRequest."""
         patience_s = self.settings.background.lease_s
-        return self.stream(await follow(self.kept(), owner, response_id, after=after, patience_s=patience_s), {})
+        return self.build_event_stream(
+            await open_log_replay(self.require_store(), owner, response_id, after=after, max_outage_s=patience_s), {}
+        )
 
-    def stream(
+    def build_event_stream(
         self,
-        wire: Wire,
+        stream: ReplyStream,
         headers: Mapping[str, str],
-        recording: Recording | None = None,
+        recorder: ReplyRecorder | None = None,
         late_headers: Callable[[], Mapping[str, str]] | None = None,
-    ) -> EventStream:
+    ) -> EventStreamReply:
         """A wire as the answer to a request."""
-        return EventStream(wire, self.drain, self._keepalive_s, headers, recording, late_headers)
+        return EventStreamReply(stream, self.drain, self._keepalive_s, headers, recorder, late_headers)
 
     @asynccontextmanager
-    async def running(self) -> AsyncGenerator[None, None]:
+    async def lifespan(self) -> AsyncGenerator[None, None]:
         """Do what goes on between requests, until the block ends."""
         if self._runner is None:
             yield
             return
-        async with self._runner.running(self.reopen):
+        async with self._runner.lifespan(self.resume_job):
             yield
 
-    async def _answer_ahead(self, opened: Opened, new: NewResponse) -> Response:
+    async def _reply_detached(self, accepted: AcceptedRequest, new: NewResponse) -> Response:
         """The reply to what goes on without its client."""
         assert self._runner is not None
-        await self._runner.accept(new, opened)
+        await self._runner.submit_job(new, accepted)
         if not new.logged:
-            return json_answer(new.response, headers=opened.headers())
+            return build_json_reply(new.response, headers=accepted.loss_headers())
         patience_s = self.settings.background.lease_s
-        wire = Following(self.kept(), new.owner, opened.response_id, patience_s=patience_s)
-        return self.stream(wire, opened.headers())
+        replay = LogReplay(self.require_store(), new.owner, accepted.response_id, max_outage_s=patience_s)
+        return self.build_event_stream(replay, accepted.loss_headers())
 
-    def principal(self, request: HTTPConnection) -> Principal:
+    def authenticate(self, request: HTTPConnection) -> Principal:
         """Who asks; what they own is under `name`. Raises NotAuthenticated."""
-        return self._asking(headers_of(request.scope))
+        return self._authenticate(headers_of(request.scope))
 
-    def _asking(self, headers: Mapping[bytes, bytes]) -> Principal:
+    def _authenticate(self, headers: Mapping[bytes, bytes]) -> Principal:
         principal = self._authenticator.authenticate(headers)
-        note(client=principal.name)
+        bind_fields(client=principal.name)
         return principal
 
-    def kept(self) -> Store:
+    def require_store(self) -> Store:
         """Where things are kept. Raises NotFound where nothing is."""
         if self.store is None:
             raise NotFound("nothing is stored here: the server's config has no store.url")
         return self.store
 
 
-def _sealer(settings: Settings, store: Store | None) -> Sealer:
+def _build_sealer(settings: Settings, store: Store | None) -> Sealer:
     """The configured keys and the store's; without either one that ends with the process."""
     keys = settings.sealing.secrets
     if store is not None:
@@ -170,7 +174,7 @@ def is_strict(headers: Mapping[bytes, bytes]) -> bool:
     given = headers.get(b"x-gateway-strict")
     if given is None:
         return False
-    said = given.lower()
-    if said not in (b"true", b"false"):
+    value = given.lower()
+    if value not in (b"true", b"false"):
         raise InvalidRequest("x-gateway-strict is either true or false", param="x-gateway-strict")
-    return said == b"true"
+    return value == b"true"

@@ -9,7 +9,7 @@ from typing import Final
 
 import structlog
 
-from gateway.config.settings import Store as StoreSettings
+from gateway.config.settings import StoreSettings as StoreSettings
 from gateway.errors import StoreUnavailable
 from gateway.state.store import Retention
 
@@ -25,19 +25,19 @@ async def sweep_forever(store: Retention, settings: StoreSettings) -> None:
     while True:
         await asyncio.sleep(settings.sweep_s * random.uniform(1 - _JITTER, 1 + _JITTER))
         try:
-            gone = await store.sweep(before=int(time.time() - settings.ttl_days * _DAY_S))
+            deleted = await store.delete_expired(before=int(time.time() - settings.ttl_days * _DAY_S))
         except StoreUnavailable:
             # The store has said so in the log; what is old can wait.
             continue
         except Exception:  # the next sweep may go well, and requests have nothing to do with it
             _log.exception("sweep_failed")
             continue
-        if gone:
-            _log.info("swept", count=gone)
+        if deleted:
+            _log.info("swept", count=deleted)
 
 
 @asynccontextmanager
-async def sweeping(store: Retention, settings: StoreSettings) -> AsyncGenerator[None, None]:
+async def run_sweeper(store: Retention, settings: StoreSettings) -> AsyncGenerator[None, None]:
     """Sweep as long as the block lasts."""
     async with asyncio.TaskGroup() as group:
         task = group.create_task(sweep_forever(store, settings))

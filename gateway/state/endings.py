@@ -11,33 +11,33 @@ from translation.representation.json_types import Item, Json
 from translation.responses.decode import ResponsesDecoder
 from translation.responses.snapshot import Snapshot
 
-INTERRUPTED = {
+INTERRUPTED_ERROR = {
     "code": "interrupted",
     "message": "The server that worked on this response stopped before it was complete. Send the request again.",
 }
 
 
-def cancelled(response: Json, output: list[Item]) -> Json:
+def build_cancelled_response(response: Json, output: list[Item]) -> Json:
     """The response as it reads once cancelled. `output`: as far as it had come."""
     return {**response, "status": "cancelled", "output": output}
 
 
-def interrupted(response: Json, output: list[Item]) -> Json:
+def build_interrupted_response(response: Json, output: list[Item]) -> Json:
     """The response as it reads when nobody works on it any more."""
-    return {**response, "status": "failed", "error": INTERRUPTED, "output": output}
+    return {**response, "status": "failed", "error": INTERRUPTED_ERROR, "output": output}
 
 
-def output_of(response: Json, log: Iterable[bytes]) -> list[Item]:
+def output_from_log(response: Json, log: Iterable[bytes]) -> list[Item]:
     """What the frames of its log had told of the output; items that were open are incomplete."""
     frames, decoder, snapshot = sse.FrameDecoder(), ResponsesDecoder(new_id), Snapshot(response, lambda: 0)
     for entry in log:
-        snapshot.feed(decoder.read([frame.payload for frame in frames.feed(entry)]))
+        snapshot.feed(decoder.decode_payloads([frame.payload for frame in frames.feed(entry)]))
     if snapshot.items:
         snapshot.apply(Failed("interrupted", "it ends here"))
     output: list[Item] = snapshot.response["output"]
     return output
 
 
-def lifecycle_frame(event: str, response: Json, number: int) -> bytes:
+def encode_lifecycle_frame(event: str, response: Json, number: int) -> bytes:
     """A frame that shows the whole response, such as `response.created`."""
-    return sse.encode(event, orjson.dumps({"type": event, "sequence_number": number, "response": response}))
+    return sse.encode_event(event, orjson.dumps({"type": event, "sequence_number": number, "response": response}))

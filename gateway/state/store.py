@@ -13,7 +13,7 @@ from translation.representation.json_types import Item, Json
 
 Order: TypeAlias = Literal["asc", "desc"]
 
-ACTIVE = ("queued", "in_progress")
+ACTIVE_STATUSES = ("queued", "in_progress")
 """Statuses of responses that are not finished."""
 
 
@@ -40,7 +40,7 @@ class SchemaMismatch(Exception):
     """The database's tables are not those this version works with. Its one line says what to do."""
 
 
-class NotHeld(Exception):
+class LeaseLost(Exception):
     """The response is no longer this worker's: cancelled, deleted, or taken over when its lease had run out."""
 
 
@@ -51,13 +51,13 @@ class NewResponse:
     owner: str
     response: Json
     """As `response.created` shows it: `id`, `status` queued or in_progress, `output` empty."""
-    items: Sequence[Item]
+    input_items: Sequence[Item]
     """What this request itself said, each item with an `id`; not its history."""
     parent_id: str | None = None
     conversation_id: str | None = None
     logged: bool = False
     """Its events go to the log, so that its stream can be resumed."""
-    job: Json | None = None
+    job_request: Json | None = None
     """What any replica needs to run it from the start; None for what lives and dies with its HTTP request."""
     worker: str | None = None
     """The replica that runs it; None leaves a job to whoever claims it first."""
@@ -85,7 +85,7 @@ class Job:
     request: Json
     attempt: int
     logged: bool
-    told: int
+    last_sequence_number: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,19 +110,19 @@ class LogPage(NamedTuple):
     or is unknown."""
 
     entries: Sequence[LogEntry]
-    more: bool
+    has_more: bool
     ended: bool
 
 
-class Responses(Protocol):
+class ResponseStore(Protocol):
     """Responses and the items they are made of. A response's history is its chain of parents, walked by one query."""
 
-    async def begin(self, new: NewResponse) -> None:
+    async def create_response(self, new: NewResponse) -> None:
         """Write a response that begins, with its input items and its job; a log starts with `response.created`. Raises
         InvalidRequest when the parent has been deleted meanwhile."""
         ...
 
-    async def finish(
+    async def finish_response(
         self, owner: str, response: Json, *, worker: str, last: LogEntry | None = None, losses: str | None = None
     ) -> None:
         """Write the end in one transaction: the response with its output items, `last` to the event log, the turn's
@@ -130,37 +130,37 @@ class Responses(Protocol):
         NotHeld unless the response is active and this worker's."""
         ...
 
-    async def response(self, owner: str, response_id: str) -> StoredResponse | None:
+    async def load_response(self, owner: str, response_id: str) -> StoredResponse | None:
         """A response; one whose worker died reads failed, code `interrupted`, unless its job will be run again."""
         ...
 
-    async def responses(self, owner: str, page: PageRequest) -> Page:
+    async def list_responses(self, owner: str, page: PageRequest) -> Page:
         """The owner's responses by time of creation. Raises UnknownCursor."""
         ...
 
-    async def delete(self, owner: str, response_id: str) -> bool:
+    async def delete_response(self, owner: str, response_id: str) -> bool:
         """Forget a response, and stop it if it is a job; whether there was one. Its items stay as long as a later
         response of the chain needs them as history, and no longer."""
         ...
 
-    async def cancel(self, owner: str, response_id: str) -> StoredResponse | None:
+    async def cancel_response(self, owner: str, response_id: str) -> StoredResponse | None:
         """End an active response as `cancelled`, from whichever replica; one that has ended stays as it is. A log gets
         its terminal event in the same transaction."""
         ...
 
-    async def input_items(self, owner: str, response_id: str, page: PageRequest) -> Page | None:
+    async def list_input_items(self, owner: str, response_id: str, page: PageRequest) -> Page | None:
         """What the request itself said. Raises UnknownCursor."""
         ...
 
-    async def history(self, owner: str, response_id: str) -> "History | None":
+    async def load_history(self, owner: str, response_id: str) -> "History | None":
         """Every item up to and including this response's output, oldest first, by one query; None for unknown ids."""
         ...
 
-    async def items(self, owner: str, item_ids: Sequence[str]) -> Mapping[str, Item]:
+    async def load_items(self, owner: str, item_ids: Sequence[str]) -> Mapping[str, Item]:
         """Items of responses or conversations by id, those that there are."""
         ...
 
-    async def recover(self, *, at_start: bool = False) -> int:
+    async def fail_orphaned_responses(self, *, is_only_process: bool = False) -> int:
         """Fail, code `interrupted`, what runs without a job on a replica that died; how many. `at_start`: no other
         process uses this database, so that whatever runs is dead; jobs are free to be claimed again."""
         ...
@@ -176,12 +176,12 @@ class History(NamedTuple):
     conversation_id: str | None = None
 
 
-class Conversations(Protocol):
+class ConversationStore(Protocol):
     """Conversations and their items, in order."""
 
     async def create_conversation(self, owner: str, conversation: Json, items: Sequence[Item]) -> None: ...
 
-    async def conversation(self, owner: str, conversation_id: str) -> Json | None: ...
+    async def load_conversation(self, owner: str, conversation_id: str) -> Json | None: ...
 
     async def update_conversation(self, owner: str, conversation_id: str, metadata: Json) -> Json | None:
         """The conversation after the change."""
@@ -191,35 +191,35 @@ class Conversations(Protocol):
         """Forget it and its items; responses made in it keep their own."""
         ...
 
-    async def add_items(self, owner: str, conversation_id: str, items: Sequence[Item]) -> bool:
+    async def add_conversation_items(self, owner: str, conversation_id: str, items: Sequence[Item]) -> bool:
         """Append; whether there is such a conversation."""
         ...
 
-    async def conversation_items(self, owner: str, conversation_id: str, page: PageRequest) -> Page | None:
+    async def list_conversation_items(self, owner: str, conversation_id: str, page: PageRequest) -> Page | None:
         """Raises UnknownCursor."""
         ...
 
-    async def conversation_history(self, owner: str, conversation_id: str) -> Sequence[Item] | None:
+    async def load_conversation_history(self, owner: str, conversation_id: str) -> Sequence[Item] | None:
         """All its items, oldest first, by one query."""
         ...
 
-    async def conversation_item(self, owner: str, conversation_id: str, item_id: str) -> Item | None: ...
+    async def load_conversation_item(self, owner: str, conversation_id: str, item_id: str) -> Item | None: ...
 
-    async def delete_item(self, owner: str, conversation_id: str, item_id: str) -> bool: ...
+    async def delete_conversation_item(self, owner: str, conversation_id: str, item_id: str) -> bool: ...
 
 
-class Completions(Protocol):
+class CompletionStore(Protocol):
     """Stored chat completions: the object, and the messages that were asked with."""
 
-    async def keep_completion(
+    async def store_completion(
         self, owner: str, completion: Json, messages: Sequence[Json], losses: str | None = None
     ) -> None:
         """`completion` has `metadata`; every message has an `id`."""
         ...
 
-    async def completion(self, owner: str, completion_id: str) -> StoredCompletion | None: ...
+    async def load_completion(self, owner: str, completion_id: str) -> StoredCompletion | None: ...
 
-    async def completions(
+    async def list_completions(
         self, owner: str, page: PageRequest, *, model: str | None = None, metadata: Mapping[str, str] | None = None
     ) -> Page:
         """Those of one model, with all of these metadata. Raises UnknownCursor."""
@@ -231,7 +231,7 @@ class Completions(Protocol):
 
     async def delete_completion(self, owner: str, completion_id: str) -> bool: ...
 
-    async def completion_messages(self, owner: str, completion_id: str, page: PageRequest) -> Page | None:
+    async def list_completion_messages(self, owner: str, completion_id: str, page: PageRequest) -> Page | None:
         """Raises UnknownCursor."""
         ...
 
@@ -239,52 +239,52 @@ class Completions(Protocol):
 class EventLog(Protocol):
     """The append-only source of resumable streams: what is not in it has not been sent."""
 
-    async def append(self, owner: str, response_id: str, entry: LogEntry, *, worker: str) -> None:
+    async def append_log_entry(self, owner: str, response_id: str, entry: LogEntry, *, worker: str) -> None:
         """Raises NotHeld. Appends of many streams share a transaction. Appending the same entry again changes nothing:
         whoever was not answered may ask again."""
         ...
 
-    async def entries(self, owner: str, response_id: str, *, after: int) -> LogPage:
+    async def load_log_page(self, owner: str, response_id: str, *, after: int) -> LogPage:
         """Entries with events numbered above `after`, in order, as many as are read at once."""
         ...
 
-    def watch(self, owner: str, response_id: str) -> AbstractAsyncContextManager["Watch"]:
+    def watch_response(self, owner: str, response_id: str) -> AbstractAsyncContextManager["ChangeWatch"]:
         """Hear of changes to one response, from whichever replica."""
         ...
 
 
-class Watch(Protocol):
+class ChangeWatch(Protocol):
     """`await changed()` returns when something may have happened since the last time, or after the polling interval."""
 
-    async def changed(self) -> None: ...
+    async def wait_for_change(self) -> None: ...
 
 
-class Jobs(Protocol):
+class JobQueue(Protocol):
     """Background work, leased to one replica at a time."""
 
-    async def claim(self, worker: str, limit: int) -> Sequence[Job]:
+    async def claim_jobs(self, worker: str, limit: int) -> Sequence[Job]:
         """Lease up to `limit` jobs, new ones and those whose worker died; their responses are in progress then."""
         ...
 
-    async def start(self, owner: str, response_id: str, *, worker: str) -> None:
+    async def mark_in_progress(self, owner: str, response_id: str, *, worker: str) -> None:
         """This worker's response is no longer queued but in progress. Raises NotHeld."""
         ...
 
-    async def heartbeat(self, worker: str) -> None:
+    async def renew_lease(self, worker: str) -> None:
         """This replica lives for another `background.lease_s`."""
         ...
 
-    async def held(self, worker: str) -> frozenset[tuple[str, str]]:
+    async def list_leased_responses(self, worker: str) -> frozenset[tuple[str, str]]:
         """(owner, response id) of the active responses that are this worker's: those it runs and no longer holds were
         cancelled, deleted or taken over."""
         ...
 
-    async def release(self, worker: str, only: Collection[tuple[str, str]] | None = None) -> None:
+    async def release_jobs(self, worker: str, only: Collection[tuple[str, str]] | None = None) -> None:
         """These of its jobs, given as (owner, response id), are free for others at once; without them all, since this
         replica stops."""
         ...
 
-    def watch_jobs(self) -> AbstractAsyncContextManager[Watch]:
+    def watch_jobs(self) -> AbstractAsyncContextManager[ChangeWatch]:
         """Hear of new jobs, and of changes to running ones."""
         ...
 
@@ -292,21 +292,21 @@ class Jobs(Protocol):
 class Retention(Protocol):
     """What is forgotten, and everything of one owner."""
 
-    async def sweep(self, *, before: int) -> int:
+    async def delete_expired(self, *, before: int) -> int:
         """Delete what was created before an epoch second, except what later items still need as history; how many
         responses, conversations and completions went."""
         ...
 
-    async def erase(self, owner: str) -> int:
+    async def erase_owner(self, owner: str) -> int:
         """Delete everything of one owner, running or not; how many responses, conversations and completions it was."""
         ...
 
-    def export(self, owner: str) -> AsyncGenerator[Json, None]:
+    def export_owner(self, owner: str) -> AsyncGenerator[Json, None]:
         """Everything of one owner, one object at a time: `{"object": ..., ...}` with its items or messages."""
         ...
 
 
-class Store(Responses, Conversations, Completions, EventLog, Jobs, Retention, Protocol):
+class Store(ResponseStore, ConversationStore, CompletionStore, EventLog, JobQueue, Retention, Protocol):
     """All of it, over one database."""
 
     async def open(self) -> None:
@@ -322,6 +322,6 @@ class Store(Responses, Conversations, Completions, EventLog, Jobs, Retention, Pr
         ...
 
     @property
-    def degraded(self) -> str | None:
+    def degraded_reason(self) -> str | None:
         """What is wrong with the database right now, in words for `/readyz`; None when the last use of it went well."""
         ...

@@ -14,17 +14,17 @@ from gateway.http.guard import Drain
 from gateway.http.headers import headers_of
 from gateway.http.middleware import BODY_SEND
 from gateway.service.service import Service, is_strict
-from gateway.websocket.connection import Connection, Limits
+from gateway.websocket.connection import ConnectionLimits, WebSocketConnection
 
 _log = structlog.get_logger(__name__)
 
 _MB = 1024 * 1024
 
-_FAILED = 1011
+_CLOSE_INTERNAL_ERROR = 1011
 """Close code of RFC 6455: the server's own fault."""
 
 
-class WebSockets:
+class WebSocketApp:
     """`GET /v1/responses` with an Upgrade, as an ASGI application. One per server process.
 
     Raises, before anything is accepted, what `gateway/errors.py` has rows for.
@@ -33,11 +33,11 @@ class WebSockets:
     def __init__(self, service: Service, settings: Settings, drain: Drain) -> None:
         self._service = service
         self._drain = drain
-        self._open = 0
-        self._max_open = settings.websocket.max_connections
+        self._open_count = 0
+        self._max_connections = settings.websocket.max_connections
         cors = settings.server.cors
         self._origins = cors.origins if cors is not None else ()
-        self._limits = Limits(
+        self._limits = ConnectionLimits(
             max_bytes=int(settings.server.max_body_mb * _MB),
             max_depth=settings.server.max_json_depth,
             max_s=settings.websocket.max_minutes * 60,
@@ -46,27 +46,31 @@ class WebSockets:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         handshake = HTTPConnection(scope)
-        principal = self._service.principal(handshake)
+        principal = self._service.authenticate(handshake)
         self._check_origin(handshake.headers)
         strict = is_strict(headers_of(scope))
         if self._drain.begun:
             raise ShuttingDown
-        if self._open >= self._max_open:
-            raise TooManyConnections(f"there are {self._open} WebSocket connections already: send POST /v1/responses")
-        self._open += 1
+        if self._open_count >= self._max_connections:
+            raise TooManyConnections(
+                f"there are {self._open_count} WebSocket connections already: send POST /v1/responses"
+            )
+        self._open_count += 1
         try:
             await receive()
             await send({"type": "websocket.accept"})
-            tell = scope.get(BODY_SEND, send)
-            connection = Connection(self._service, principal, self._drain, self._limits, receive, tell, strict=strict)
+            send_direct = scope.get(BODY_SEND, send)
+            connection = WebSocketConnection(
+                self._service, principal, self._drain, self._limits, receive, send_direct, strict=strict
+            )
             try:
                 await connection.serve()
             except Exception:  # the protocol has a close code for it, where raising would just cut the connection
                 _log.exception("websocket_failed")
                 with suppress(OSError):
-                    await send({"type": "websocket.close", "code": _FAILED})
+                    await send({"type": "websocket.close", "code": _CLOSE_INTERNAL_ERROR})
         finally:
-            self._open -= 1
+            self._open_count -= 1
 
     def _check_origin(self, headers: Mapping[str, str]) -> None:
         """Browsers let every page open connections to everywhere and leave it to the server: only pages of this very

@@ -5,7 +5,7 @@ from typing import Any
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.frames import Frame
 
-_CLOSE_S = 2.0
+_CLOSE_TIMEOUT_S = 2.0
 """For the peer's half of the closing handshake."""
 
 
@@ -14,7 +14,7 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
 
     def __init__(self, *args: Any, **named: Any) -> None:
         super().__init__(*args, **named)
-        self.close_timeout = _CLOSE_S
+        self.close_timeout = _CLOSE_TIMEOUT_S
 
     async def send(self, message: Any) -> None:
         await super().send(message)

@@ -13,14 +13,14 @@ from starlette.types import Receive
 from gateway import errors
 from gateway.errors import GatewayError, StoreUnavailable
 from gateway.http.auth import Principal
-from gateway.http.guard import ClientLeft, Drain, Guard
-from gateway.logs import note_failure
-from gateway.planning.plan import Translated
+from gateway.http.guard import ClientDisconnected, Drain, Guard
+from gateway.logs import bind_failure
+from gateway.planning.plan import TranslationPlan
 from gateway.replies.endpoints import RESPONSES
-from gateway.service.accepted_request import Opened
+from gateway.service.accepted_request import AcceptedRequest
 from gateway.service.service import Service
-from gateway.websocket.events import Create, Lane, error_event, messages, with_headers
-from gateway.websocket.turn_queue import Kept, Memory
+from gateway.websocket.events import Lane, TurnRequest, add_headers, encode_error, messages_from_frames
+from gateway.websocket.turn_queue import CachedResponse, ResponseCache
 from providers.base import Batch
 from providers.errors import ProviderError
 from translation.errors import TranslationError
@@ -31,109 +31,109 @@ from translation.representation.loss import Loss
 _log = structlog.get_logger(__name__)
 _access = structlog.get_logger("gateway.access")
 
-_OK = 200
-_LEFT = 499
+_STATUS_OK = 200
+_STATUS_CLIENT_LEFT = 499
 
 
-class _Telling:
+class _TurnWriter:
     """Sends a wire as messages. As over HTTP, nothing is said before the upstream has said something that a retry would
     repeat, or `hold_s` have passed: a failure until then is an error with a status. Each batch is sent before the next
     is read, and the last once its response is kept."""
 
     def __init__(
         self,
-        opened: Opened,
+        accepted: AcceptedRequest,
         lane: Lane,
-        tell: Callable[[str], Awaitable[None]],
+        send_text: Callable[[str], Awaitable[None]],
         hold_s: float,
-        ended: Callable[[Json, int], None],
+        on_end: Callable[[Json, int], None],
     ) -> None:
-        self.begun = False
-        self._opened = opened
-        self._wire = opened.wire()
+        self.has_sent = False
+        self._accepted = accepted
+        self._reply_stream = accepted.build_stream()
         self._lane = lane
-        self._tell = tell
+        self._send_text = send_text
         self._hold_s = hold_s
-        self._ended = ended
-        self._headers = opened.headers()
-        self._holding = True
-        self._settled = False
-        self._kept = False
+        self._on_end = on_end
+        self._headers = accepted.loss_headers()
+        self._is_holding = True
+        self._end_was_processed = False
+        self._is_stored = False
         self._unsent: deque[str] = deque()
-        self._sending = asyncio.Lock()
-        self._waker: asyncio.Task[None] | None = None
+        self._send_lock = asyncio.Lock()
+        self._flush_task: asyncio.Task[None] | None = None
 
     async def run(self) -> None:
         """Raises what the wire raises, StoreUnavailable, and ClientLeft."""
-        if self._opened.recording is not None:
-            self._opened.recording.begin()
+        if self._accepted.recorder is not None:
+            self._accepted.recorder.begin()
         timer = asyncio.get_running_loop().call_later(self._hold_s, self._stop_holding)
         try:
-            async with aclosing(self._wire.frames()) as frames:
+            async with aclosing(self._reply_stream.frames()) as frames:
                 async for batch in frames:
-                    await self._take(batch)
+                    await self._write_frames(batch)
         finally:
             timer.cancel()
-            if self._waker is not None:
-                self._waker.cancel()
+            if self._flush_task is not None:
+                self._flush_task.cancel()
         await self._flush()
 
     async def fail(self, error: Exception) -> None:
         """End a response that has begun to be told."""
-        if not self._settled:
+        if not self._end_was_processed:
             with suppress(StoreUnavailable):
-                await self._take(self._wire.fail(error))
+                await self._write_frames(self._reply_stream.fail(error))
         await self._flush()
-        if not self._kept:
+        if not self._is_stored:
             # What a response ended in is told only once it is kept.
-            await self._tell(error_event(error, self._lane))
+            await self._send_text(encode_error(error, self._lane))
 
     async def close(self) -> None:
         """Leave nothing half in the store."""
-        if self._opened.recording is None:
+        if self._accepted.recorder is None:
             return
         unfinished = None
-        if self.begun:
-            if not self._wire.ended:
-                self._wire.fail(ClientLeft())
-            unfinished = self._wire.result()
-        await self._opened.recording.abandon(unfinished)
+        if self.has_sent:
+            if not self._reply_stream.ended:
+                self._reply_stream.fail(ClientDisconnected())
+            unfinished = self._reply_stream.result()
+        await self._accepted.recorder.abandon(unfinished)
 
-    async def _take(self, frames: bytes) -> None:
-        told = list(messages(frames, self._lane))
-        if self._headers and told:
-            told[0] = with_headers(told[0], self._headers)
+    async def _write_frames(self, frames: bytes) -> None:
+        texts = list(messages_from_frames(frames, self._lane))
+        if self._headers and texts:
+            texts[0] = add_headers(texts[0], self._headers)
             self._headers = {}
-        if self._wire.ended and not self._settled:
-            self._settled = True
-            if self._opened.recording is not None:
-                await self._opened.recording.finish(self._wire.result())
-            self._kept = True
-            response = self._wire.result()
+        if self._reply_stream.ended and not self._end_was_processed:
+            self._end_was_processed = True
+            if self._accepted.recorder is not None:
+                await self._accepted.recorder.finish(self._reply_stream.result())
+            self._is_stored = True
+            response = self._reply_stream.result()
             assert response is not None  # a Responses wire always has one
-            self._ended(response, len(frames))
-        self._unsent.extend(told)
-        if not self._holding or self._wire.has_content:
+            self._on_end(response, len(frames))
+        self._unsent.extend(texts)
+        if not self._is_holding or self._reply_stream.has_content:
             await self._flush()
 
     async def _flush(self) -> None:
-        async with self._sending:
+        async with self._send_lock:
             while self._unsent:
-                self.begun = True
-                await self._tell(self._unsent[0])
+                self.has_sent = True
+                await self._send_text(self._unsent[0])
                 self._unsent.popleft()
 
     def _stop_holding(self) -> None:
-        self._holding = False
+        self._is_holding = False
         if self._unsent:
-            self._waker = asyncio.get_running_loop().create_task(self._flush_held())
+            self._flush_task = asyncio.get_running_loop().create_task(self._flush_quietly())
 
-    async def _flush_held(self) -> None:
-        with suppress(ClientLeft):  # the turn hears of it itself
+    async def _flush_quietly(self) -> None:
+        with suppress(ClientDisconnected):  # the turn hears of it itself
             await self._flush()
 
 
-class _Prepared:
+class _EmptyExchange:
     """An exchange that asks nothing: `generate: false` is about the state it leaves."""
 
     losses: Sequence[Loss] = ()
@@ -146,83 +146,87 @@ class _Prepared:
         yield [Started(self._model), Finished("stop", usage=usage)]
 
 
-def _prepared(opened: Opened) -> Opened:
-    run = opened.run
-    exchange = _Prepared(run.identity.model)
-    return replace(opened, run=replace(run, plan=Translated(exchange=exchange, calls=None, losses=run.plan.losses)))
+def _replace_exchange(accepted: AcceptedRequest) -> AcceptedRequest:
+    run = accepted.run
+    exchange = _EmptyExchange(run.identity.model)
+    return replace(
+        accepted, run=replace(run, plan=TranslationPlan(exchange=exchange, event_mapper=None, losses=run.plan.losses))
+    )
 
 
-class Turns:
+class TurnRunner:
     """Runs the turns of one connection."""
 
     def __init__(
         self,
         service: Service,
         principal: Principal,
-        memory: Memory,
+        cache: ResponseCache,
         drain: Drain,
         *,
-        left: Receive,
-        tell: Callable[[str], Awaitable[None]],
+        receive_disconnect: Receive,
+        send_text: Callable[[str], Awaitable[None]],
         hold_s: float,
         strict: bool,
     ) -> None:
         self._service = service
         self._principal = principal
-        self._memory = memory
+        self._cache = cache
         self._drain = drain
-        self._left = left
-        self._tell = tell
+        self._receive_disconnect = receive_disconnect
+        self._send_text = send_text
         self._hold_s = hold_s
         self._strict = strict
 
-    async def run(self, create: Create) -> None:
+    async def run(self, create: TurnRequest) -> None:
         """From a create event to the last event of its response, or the one error in its place. Raises nothing."""
         began = time.perf_counter()
-        telling: _Telling | None = None
-        status = _OK
+        writer: _TurnWriter | None = None
+        status = _STATUS_OK
         try:
             try:
-                with Guard(self._left, self._drain):
-                    telling = await self._open(create)
-                    await telling.run()
+                with Guard(self._receive_disconnect, self._drain):
+                    writer = await self._accept_turn(create)
+                    await writer.run()
             except (GatewayError, ProviderError, TranslationError) as error:
-                status = await self._fail(create, telling, error)
-            except ClientLeft:
+                status = await self._report_failure(create, writer, error)
+            except ClientDisconnected:
                 raise
             except Exception as error:
                 _log.exception("turn_failed")
-                status = await self._fail(create, telling, error)
-        except ClientLeft:
-            status = _LEFT
+                status = await self._report_failure(create, writer, error)
+        except ClientDisconnected:
+            status = _STATUS_CLIENT_LEFT
         finally:
-            if telling is not None:
-                await telling.close()
+            if writer is not None:
+                await writer.close()
             _access.info("turn", status=status, ms=round((time.perf_counter() - began) * 1000, 1))
 
-    async def _open(self, create: Create) -> _Telling:
-        size = self._memory.size(create.body.get("previous_response_id")) + create.size
-        local = self._memory.by_id()
-        opened = await self._service.open(RESPONSES, self._principal, create.body, strict=self._strict, local=local)
+    async def _accept_turn(self, create: TurnRequest) -> _TurnWriter:
+        size = self._cache.size_of(create.body.get("previous_response_id")) + create.size
+        cached_items = self._cache.items_by_id()
+        accepted = await self._service.accept(
+            RESPONSES, self._principal, create.body, strict=self._strict, connection_items=cached_items
+        )
         if not create.generate:
-            opened = _prepared(opened)
+            accepted = _replace_exchange(accepted)
 
-        def remember(response: Json, told: int) -> None:
+        def update_cache(response: Json, reply_size: int) -> None:
             if response["status"] == "failed":
-                self._memory.evict(create.lane, create.body.get("previous_response_id"))
-            elif opened.recording is not None:
-                self._memory.advance(create.lane, None)
+                self._cache.evict(create.lane, create.body.get("previous_response_id"))
+            elif accepted.recorder is not None:
+                self._cache.replace_latest(create.lane, None)
             else:
-                items = [*opened.context, *response["output"]]
-                self._memory.advance(create.lane, Kept(response["id"], items, size + told))
+                items = [*accepted.context, *response["output"]]
+                self._cache.replace_latest(create.lane, CachedResponse(response["id"], items, size + reply_size))
 
-        return _Telling(opened, create.lane, self._tell, self._hold_s, remember)
+        return _TurnWriter(accepted, create.lane, self._send_text, self._hold_s, update_cache)
 
-    async def _fail(self, create: Create, telling: _Telling | None, error: Exception) -> int:
-        note_failure(error)
-        self._memory.evict(create.lane, create.body.get("previous_response_id"))
-        if telling is not None and telling.begun:
-            await telling.fail(error)
-            return _OK
-        await self._tell(error_event(error, create.lane))
-        return errors.answer(error).status
+    async def _report_failure(self, create: TurnRequest, writer: _TurnWriter | None, error: Exception) -> int:
+        bind_failure(error)
+        self._cache.evict(create.lane, create.body.get("previous_response_id"))
+        if writer is not None and writer.has_sent:
+            await writer.fail(error)
+            return _STATUS_OK
+        await self._send_text(encode_error(error, create.lane))
+        return errors.resolve_error_reply(error).status

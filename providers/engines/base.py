@@ -10,11 +10,11 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 from translation.representation.json_types import Json
 
-Finish: TypeAlias = Literal["stop", "length"]
+EngineFinishReason: TypeAlias = Literal["stop", "length"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Prompt:
+class TokenPrompt:
     """A prompt, ready to be generated from."""
 
     tokens: Sequence[int]
@@ -23,13 +23,13 @@ class Prompt:
     media: Any = None
     """What the engine needs beside the tokens of images; only it knows what this is."""
 
-    def then(self, tokens: Sequence[int], text: str) -> "Prompt":
+    def with_tokens(self, tokens: Sequence[int], text: str) -> "TokenPrompt":
         """The prompt with more behind it."""
         return replace(self, tokens=[*self.tokens, *tokens], tail=(self.tail + text)[-200:])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Guide:
+class OutputConstraint:
     """What the text must be: exactly one of the fields, and what may follow it."""
 
     json_schema: Json | None = None
@@ -37,13 +37,13 @@ class Guide:
     regex: str | None = None
     grammar: str | None = None
     choice: Sequence[str] | None = None
-    after: str = ""
+    suffix: str = ""
     """What the model writes after the JSON of a schema. An engine may leave it out, but then tokens that hold the end
     of the JSON and more cannot be chosen, and those are what models were taught."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Generation:
+class GenerationRequest:
     """One run of the engine."""
 
     max_tokens: int
@@ -53,13 +53,13 @@ class Generation:
     sampling: Mapping[str, Any] = field(default_factory=dict)
     """The scalar parameters of a Turn, under its names, and what the model's profile lets through beside them. Without
     `stop`, `logprobs`, `top_logprobs`."""
-    guide: Guide | None = None
-    logprobs: int | None = None
+    constraint: OutputConstraint | None = None
+    top_logprobs: int | None = None
     """How many alternatives to report for each token; None: no probabilities at all."""
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class EngineDelta:
     """What an engine generated since the piece before. `text` lacks what a stop string cut off, and special tokens such
     as the one that ends a turn; `tokens` lack neither."""
 
@@ -67,13 +67,13 @@ class Piece:
     tokens: Sequence[int] = ()
     logprobs: list[Json] | None = None
     """In the full Responses form: token, logprob, bytes, top_logprobs."""
-    finish: Finish | None = None
+    finish_reason: EngineFinishReason | None = None
     """Set on the last piece: the model ended or a stop string was met, or there was no more room."""
-    stop: str | None = None
+    stop_string: str | None = None
     """The stop string that was met."""
-    cached: int | None = None
+    cached_tokens: int | None = None
     """Tokens of the prompt that were not computed again, where the engine tells."""
-    unnamed: int = 0
+    unlisted_tokens: int = 0
     """Tokens that were generated and are not among `tokens`: pieces of a character that was cut off."""
 
 
@@ -81,16 +81,16 @@ class Engine(Protocol):
     """One model. Every method raises ProviderError; EngineUnavailable where the engine is not up."""
 
     @property
-    def window(self) -> int | None:
+    def context_window(self) -> int | None:
         """Tokens that prompt and answer have together; None where it is not known yet."""
         ...
 
     @property
-    def parameters(self) -> frozenset[str]:
+    def supported_parameters(self) -> frozenset[str]:
         """Names in `Generation.sampling` that it honours; the strategies report the others as lost."""
         ...
 
-    async def render(self, chat: Json) -> Prompt:
+    async def render(self, chat: Json) -> TokenPrompt:
         """The prompt of a chat body by the model's own template: `messages`, `tools`, `chat_template_kwargs`.
 
         The generation prompt is at its end, and an open think tag where the template writes one.
@@ -109,7 +109,7 @@ class Engine(Protocol):
         """The text of tokens, tags included."""
         ...
 
-    def generate(self, prompt: Prompt, asked: Generation) -> AsyncGenerator[Piece, None]:
+    def generate(self, prompt: TokenPrompt, request: GenerationRequest) -> AsyncGenerator[EngineDelta, None]:
         """Go on from the prompt. The last piece has `finish`. Closing the generator stops the engine's work on it.
 
         Special tokens are left out of the text; tags that are tokens (think, tool_call) are in it.

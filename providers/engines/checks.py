@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 
-class Complaint(NamedTuple):
+class EngineConfigProblem(NamedTuple):
     """One thing to change. `path` leads to it from the provider: `("engine", "n_ctx")`."""
 
     path: tuple[str, ...]

@@ -3,35 +3,35 @@
 import json
 from typing import Final
 
-from providers.engines.base import Guide, Piece
+from providers.engines.base import EngineDelta, OutputConstraint
 
-_BEGINNINGS: Final = frozenset('{["-0123456789tfn')
+_JSON_FIRST_CHARACTERS: Final = frozenset('{["-0123456789tfn')
 
 
-class KeptForm:
+class JsonOutputCheck:
     """Reads along. llama.cpp goes on without any form where it cannot compile one, and tells its log alone."""
 
-    def __init__(self, guide: Guide | None) -> None:
-        self._reads = guide is not None and (guide.json_schema is not None or guide.json_object)
-        self._after = guide.after.strip() if guide is not None else ""
+    def __init__(self, guide: OutputConstraint | None) -> None:
+        self._is_active = guide is not None and (guide.json_schema is not None or guide.json_object)
+        self._suffix = guide.suffix.strip() if guide is not None else ""
         self._text = ""
-        self._begun = False
+        self._has_started = False
 
-    def broken_by(self, piece: Piece) -> bool:
+    def is_violated_by(self, piece: EngineDelta) -> bool:
         """Whether the text up to and with this piece cannot be what the guide asks for.
 
         Text that was cut off, by a limit or a stop string, may end anywhere.
         """
-        if not self._reads:
+        if not self._is_active:
             return False
         self._text += piece.text
-        if not self._begun and (begun := self._text.lstrip()):
-            self._begun = True
-            if begun[0] not in _BEGINNINGS:
+        if not self._has_started and (stripped := self._text.lstrip()):
+            self._has_started = True
+            if stripped[0] not in _JSON_FIRST_CHARACTERS:
                 return True
-        return piece.finish == "stop" and piece.stop is None and not self._is_whole()
+        return piece.finish_reason == "stop" and piece.stop_string is None and not self._is_complete()
 
-    def _is_whole(self) -> bool:
+    def _is_complete(self) -> bool:
         text = self._text.strip()
         try:
             _, end = json.JSONDecoder().raw_decode(text)
@@ -39,4 +39,4 @@ class KeptForm:
             return True  # deeper than can be read here, which is no fault of the engine's
         except ValueError:
             return False
-        return self._after.startswith(text[end:].strip())
+        return self._suffix.startswith(text[end:].strip())

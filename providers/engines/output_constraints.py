@@ -5,119 +5,123 @@ from typing import Any, Final
 
 import orjson
 
-from providers.engines.base import Guide
+from providers.engines.base import OutputConstraint
 from translation.errors import InvalidRequest, Unrepresentable
 from translation.representation.json_types import Json
 from translation.representation.turn import Turn
 
 
-def _schema(value: Any) -> Guide:
+def _parse_schema(value: Any) -> OutputConstraint:
     if isinstance(value, Mapping):
-        return Guide(json_schema=dict(value))
+        return OutputConstraint(json_schema=dict(value))
     raise TypeError("a JSON schema")
 
 
-def _regex(value: Any) -> Guide:
-    return Guide(regex=_text(value))
+def _parse_regex(value: Any) -> OutputConstraint:
+    return OutputConstraint(regex=_require_text(value))
 
 
-def _grammar(value: Any) -> Guide:
-    return Guide(grammar=_text(value))
+def _parse_grammar(value: Any) -> OutputConstraint:
+    return OutputConstraint(grammar=_require_text(value))
 
 
-def _text(value: Any) -> str:
+def _require_text(value: Any) -> str:
     if isinstance(value, str) and value:
         return value
     raise TypeError("a text")
 
 
-def _choice(value: Any) -> Guide:
+def _parse_choice(value: Any) -> OutputConstraint:
     if isinstance(value, list) and value and all(isinstance(each, str) for each in value):
-        return Guide(choice=tuple(value))
+        return OutputConstraint(choice=tuple(value))
     raise TypeError("a list of texts")
 
 
-def _object(value: Any) -> Guide | None:
-    return Guide(json_object=True) if value else None
+def _parse_json_object(value: Any) -> OutputConstraint | None:
+    return OutputConstraint(json_object=True) if value else None
 
 
-_KINDS: Final[Mapping[str, Callable[[Any], Guide | None]]] = {
-    "json": _schema,
-    "json_object": _object,
-    "regex": _regex,
-    "grammar": _grammar,
-    "choice": _choice,
+_STRUCTURED_OUTPUTS: Final[Mapping[str, Callable[[Any], OutputConstraint | None]]] = {
+    "json": _parse_schema,
+    "json_object": _parse_json_object,
+    "regex": _parse_regex,
+    "grammar": _parse_grammar,
+    "choice": _parse_choice,
 }
 """Key of `structured_outputs` -> what its value means."""
 
-FIELDS: Final[Mapping[str, Callable[[Any], Guide | None]]] = {
-    "guided_json": _schema,
-    "guided_regex": _regex,
-    "guided_grammar": _grammar,
-    "guided_choice": _choice,
-    "grammar": _grammar,
-    "json_schema": _schema,
+GUIDED_FIELDS: Final[Mapping[str, Callable[[Any], OutputConstraint | None]]] = {
+    "guided_json": _parse_schema,
+    "guided_regex": _parse_regex,
+    "guided_grammar": _parse_grammar,
+    "guided_choice": _parse_choice,
+    "grammar": _parse_grammar,
+    "json_schema": _parse_schema,
 }
 """Request fields outside the API: vLLM's, and llama.cpp's `grammar` and `json_schema`."""
 
-NAMES: Final = frozenset({"structured_outputs", *FIELDS})
+CONSTRAINT_FIELDS: Final = frozenset({"structured_outputs", *GUIDED_FIELDS})
 
 
-def guide_of(turn: Turn, known: frozenset[str]) -> Guide | None:
+def output_constraint_of(turn: Turn, supported: frozenset[str]) -> OutputConstraint | None:
     """What holds the answer of a turn; `known` are the fields outside the API that its model takes.
 
     Raises InvalidRequest for a value of another kind, and for two that would hold it at once.
     """
-    asked: dict[str, Guide] = {}
-    if (format := _format(turn.text_format)) is not None:
-        asked["text.format"] = format
+    constraints: dict[str, OutputConstraint] = {}
+    if (format := _parse_text_format(turn.text_format)) is not None:
+        constraints["text.format"] = format
     for name, value in turn.extra.items():
-        if name in NAMES and name in known and value is not None:
-            found = _structured(value) if name == "structured_outputs" else _read(FIELDS[name], value, name)
-            if found is not None:
-                asked[name] = found
-    if len(asked) > 1:
-        one, other, *_ = asked
+        if name in CONSTRAINT_FIELDS and name in supported and value is not None:
+            constraint = (
+                _parse_structured_outputs(value)
+                if name == "structured_outputs"
+                else _parse_field(GUIDED_FIELDS[name], value, name)
+            )
+            if constraint is not None:
+                constraints[name] = constraint
+    if len(constraints) > 1:
+        one, other, *_ = constraints
         raise InvalidRequest(f"{one} and {other} cannot both shape the answer: send one of them.", param=other)
-    return next(iter(asked.values()), None)
+    return next(iter(constraints.values()), None)
 
 
-def structural_tag(guide: Guide) -> str | None:
+def structural_tag_of(guide: OutputConstraint) -> str | None:
     """A schema and what follows it, as xgrammar is told of them; None where nothing follows."""
-    if guide.json_schema is None or not guide.after:
+    if guide.json_schema is None or not guide.suffix:
         return None
     value = {"type": "json_schema", "json_schema": guide.json_schema}
-    elements = [value, {"type": "const_string", "value": guide.after}]
+    elements = [value, {"type": "const_string", "value": guide.suffix}]
     return orjson.dumps({"type": "structural_tag", "format": {"type": "sequence", "elements": elements}}).decode()
 
 
-def _format(text_format: Json | None) -> Guide | None:
+def _parse_text_format(text_format: Json | None) -> OutputConstraint | None:
     match (text_format or {}).get("type", "text"):
         case "text":
             return None
         case "json_object":
-            return Guide(json_object=True)
+            return OutputConstraint(json_object=True)
         case "json_schema":
-            return Guide(json_schema=(text_format or {}).get("schema") or {})
+            return OutputConstraint(json_schema=(text_format or {}).get("schema") or {})
         case kind:
             raise Unrepresentable(f"this model cannot be held to the text format {kind!r}", param="text.format.type")
 
 
-def _structured(value: Any) -> Guide | None:
+def _parse_structured_outputs(value: Any) -> OutputConstraint | None:
     if not isinstance(value, Mapping):
         raise InvalidRequest("structured_outputs is an object.", param="structured_outputs")
     given = {name: each for name, each in value.items() if each is not None and each is not False}
     for name in given:
-        if name not in _KINDS:
+        if name not in _STRUCTURED_OUTPUTS:
             raise Unrepresentable(f"this model's engine knows no {name!r} here", param=f"structured_outputs.{name}")
     if len(given) > 1:
         raise InvalidRequest("structured_outputs holds one of its kinds, not several.", param="structured_outputs")
     for name, each in given.items():
-        return _read(_KINDS[name], each, f"structured_outputs.{name}")
+        return _parse_field(_STRUCTURED_OUTPUTS[name], each, f"structured_outputs.{name}")
     return None
 
 
-def _read(read: Callable[[Any], Guide | None], value: Any, param: str) -> Guide | None:
+def _parse_field(read: Callable[[Any], OutputConstraint | None], value: Any, param: str) -> OutputConstraint | None:
     try:
         return read(value)
     except TypeError as error:

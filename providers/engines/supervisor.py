@@ -8,34 +8,34 @@ from typing import Final, Generic, Protocol, TypeAlias, TypeVar
 
 import structlog
 
-from providers.base import Condition
+from providers.base import EngineStatus
 from providers.errors import EngineUnavailable
 
 _log = structlog.get_logger(__name__)
 
-FIRST_PAUSE_S: Final = 0.5
-LAST_PAUSE_S: Final = 30.0
+MIN_BACKOFF_S: Final = 0.5
+MAX_BACKOFF_S: Final = 30.0
 """Between an end and the next start: doubled from the first to the last, for starting an engine that cannot live should
 not be all that the machine does."""
 
-GOOD_S: Final = 60.0
+HEALTHY_S: Final = 60.0
 """An engine that lived for so long was well; its end is the first again."""
 
 
-class Mortal(Protocol):
+class SupervisedEngine(Protocol):
     """An engine that can be waited for."""
 
-    async def died(self) -> str:
+    async def wait_until_dead(self) -> str:
         """Wait until it is dead; the reason, for people."""
         ...
 
 
-EngineT = TypeVar("EngineT", bound=Mortal)
+EngineT = TypeVar("EngineT", bound=SupervisedEngine)
 
-Progress: TypeAlias = Callable[[str], None]
+ReportProgress: TypeAlias = Callable[[str], None]
 """Told what a start is doing: `loading qwen3.gguf`."""
 
-Start: TypeAlias = Callable[[Progress], AbstractAsyncContextManager[EngineT]]
+StartEngine: TypeAlias = Callable[[ReportProgress], AbstractAsyncContextManager[EngineT]]
 """Makes one engine, ready when the block begins and gone when it has ended. Raises EngineUnavailable with the reason;
 whatever else comes is logged with its traceback."""
 
@@ -46,60 +46,60 @@ class Supervisor(Generic[EngineT]):
     def __init__(
         self,
         name: str,
-        start: Start[EngineT],
+        start: StartEngine[EngineT],
         *,
-        pause: Callable[[float], Awaitable[object]] = asyncio.sleep,
+        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._name = name
         self._start = start
-        self._pause = pause
+        self._sleep = sleep
         self._clock = clock
         self._engine: EngineT | None = None
-        self._condition = Condition("starting", "not started yet")
-        self._retry_s = FIRST_PAUSE_S
+        self._status = EngineStatus("starting", "not started yet")
+        self._retry_s = MIN_BACKOFF_S
         self._settled = asyncio.Event()
 
     @property
     def engine(self) -> EngineT:
         """The engine that is up. Raises EngineUnavailable, which says why there is none."""
         if self._engine is None:
-            state, detail = self._condition.state, self._condition.detail
-            said = f"the engine is {state}" + (f": {detail}" if detail else "")
-            raise EngineUnavailable(said, provider=self._name, retry_after_s=max(1, round(self._retry_s)))
+            state, detail = self._status.state, self._status.detail
+            message = f"the engine is {state}" + (f": {detail}" if detail else "")
+            raise EngineUnavailable(message, provider=self._name, retry_after_s=max(1, round(self._retry_s)))
         return self._engine
 
     @property
-    def condition(self) -> Condition:
-        return self._condition
+    def engine_status(self) -> EngineStatus:
+        return self._status
 
-    async def settled(self) -> None:
+    async def wait_until_settled(self) -> None:
         """Wait until the engine is ready or down for the first time."""
         await self._settled.wait()
 
     @asynccontextmanager
-    async def running(self) -> AsyncGenerator[None, None]:
+    async def run_engine(self) -> AsyncGenerator[None, None]:
         """Keep an engine until the block ends, and then wait for its end. Entering does not wait for its start."""
         async with asyncio.TaskGroup() as tasks:
-            keeping = tasks.create_task(self._keep())
+            supervising = tasks.create_task(self._supervise())
             try:
                 yield
             finally:
-                keeping.cancel()
+                supervising.cancel()
 
-    async def _keep(self) -> None:
-        self._retry_s = FIRST_PAUSE_S
+    async def _supervise(self) -> None:
+        self._retry_s = MIN_BACKOFF_S
         while True:
-            lived_s, reason = await self._live()
-            if lived_s >= GOOD_S:
-                self._retry_s = FIRST_PAUSE_S
+            lived_s, reason = await self._run_once()
+            if lived_s >= HEALTHY_S:
+                self._retry_s = MIN_BACKOFF_S
             _log.warning("engine_down", engine=self._name, reason=reason, retry_s=self._retry_s)
-            await self._pause(self._retry_s)
-            self._retry_s = min(self._retry_s * 2, LAST_PAUSE_S)
+            await self._sleep(self._retry_s)
+            self._retry_s = min(self._retry_s * 2, MAX_BACKOFF_S)
 
-    async def _live(self) -> tuple[float, str]:
+    async def _run_once(self) -> tuple[float, str]:
         """One engine from its start to its end: how long it was up, and why it is not any more."""
-        self._condition = Condition("starting")
+        self._status = EngineStatus("starting")
         began = self._clock()
         ready = None
         reason = "it was stopped"
@@ -108,24 +108,24 @@ class Supervisor(Generic[EngineT]):
                 ready = self._clock()
                 _log.info("engine_ready", engine=self._name, start_s=round(ready - began, 1))
                 self._engine = engine
-                self._condition = Condition("ready")
+                self._status = EngineStatus("ready")
                 self._settled.set()
-                reason = await engine.died()
-                self._fall(reason)
+                reason = await engine.wait_until_dead()
+                self._mark_down(reason)
         except EngineUnavailable as error:
             reason = error.message
         except Exception as error:  # engines are other people's programs, and fail in all ways there are
             reason = f"{type(error).__name__}: {error}"
             _log.exception("engine_failed", engine=self._name)
         finally:
-            self._fall(reason)
+            self._mark_down(reason)
         return (self._clock() - ready if ready is not None else 0.0), reason
 
     def _report_progress(self, doing: str) -> None:
         _log.info("engine_starting", engine=self._name, doing=doing)
-        self._condition = Condition("starting", doing)
+        self._status = EngineStatus("starting", doing)
 
-    def _fall(self, reason: str) -> None:
+    def _mark_down(self, reason: str) -> None:
         self._engine = None
-        self._condition = Condition("down", reason)
+        self._status = EngineStatus("down", reason)
         self._settled.set()

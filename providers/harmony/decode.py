@@ -6,7 +6,7 @@ https://github.com/ggml-org/llama.cpp/tree/master/tools/server
 from typing import Any
 
 from providers.harmony.encoding import Encoding
-from providers.harmony.token_decoder import HarmonyReply
+from providers.harmony.token_decoder import HarmonyTokenDecoder
 from translation.chat.failures import failure_in
 from translation.decoding.chunk_decoder import ChunkDecoder
 from translation.decoding.usage_counts import read_count
@@ -21,13 +21,13 @@ class HarmonyDecoder(ChunkDecoder):
     Raises ProtocolViolation for what is no completion with its tokens. A reply that broke off ends in Failed.
     """
 
-    def __init__(self, encoding: Encoding, reply: HarmonyReply, prompt: int) -> None:
+    def __init__(self, encoding: Encoding, token_decoder: HarmonyTokenDecoder, prompt_tokens: int) -> None:
         """`prompt`: how many tokens went in."""
         self.usage: Usage | None = None
         self._encoding = encoding
-        self._reply = reply
-        self._prompt = prompt
-        self._made = 0
+        self._token_decoder = token_decoder
+        self._prompt_tokens = prompt_tokens
+        self._generated_tokens = 0
         self._started = False
 
     def feed(self, chunk: Json) -> list[Event]:
@@ -42,13 +42,13 @@ class HarmonyDecoder(ChunkDecoder):
         if not self._started:
             self._started = True
             events.append(Started(model=str(chunk.get("model") or "")))
-        was_over = self._reply.over
-        tokens = self._tokens(chunk)
+        was_over = self._token_decoder.ended
+        tokens = self._tokens_of(chunk)
         for token in tokens:
-            events += self._reply.feed(token)
+            events += self._token_decoder.feed(token)
         is_last = chunk.get("stop") is True
-        if is_last or (tokens and self._reply.over and (was_over or not self._expects_end(tokens[-1]))):
-            events += self._end(chunk)
+        if is_last or (tokens and self._token_decoder.ended and (was_over or not self._expects_end(tokens[-1]))):
+            events += self._end_events(chunk)
         return events
 
     def finish(self) -> list[Event]:
@@ -60,43 +60,45 @@ class HarmonyDecoder(ChunkDecoder):
 
     def _expects_end(self, token: int) -> bool:
         """Servers end at these by themselves, with a last word on what was used."""
-        return token in (self._encoding.marks.returns, self._encoding.marks.call)
+        return token in (self._encoding.control_tokens.returns, self._encoding.control_tokens.call)
 
-    def _tokens(self, chunk: Json) -> list[int]:
+    def _tokens_of(self, chunk: Json) -> list[int]:
         """All tokens of a chunk. The server's stream leaves out those in the middle of a character: they are found
         again by its text."""
         tokens = chunk.get("tokens", [])
         text = chunk.get("content")
-        if not isinstance(text, str) or not _are_numbers(tokens):
+        if not isinstance(text, str) or not _are_token_ids(tokens):
             raise ProtocolViolation("the upstream sent a JSON object that is not a completion with its tokens")
         if not tokens and text:
             raise ProtocolViolation("the upstream sent text without its tokens: this provider needs a llama-server")
-        made = read_count(chunk.get("tokens_predicted"))
-        missing = 0 if made is None else made - self._made - len(tokens)
-        self._made = self._made + len(tokens) if made is None else max(made, self._made)
+        predicted = read_count(chunk.get("tokens_predicted"))
+        missing = 0 if predicted is None else predicted - self._generated_tokens - len(tokens)
+        self._generated_tokens = (
+            self._generated_tokens + len(tokens) if predicted is None else max(predicted, self._generated_tokens)
+        )
         if missing <= 0 or not tokens or any(map(self._encoding.is_special, tokens)):
             return list(tokens)
         return self._encoding.encode(text)
 
-    def _end(self, chunk: Json) -> list[Event]:
+    def _end_events(self, chunk: Json) -> list[Event]:
         self.ended = True
-        is_cut = chunk.get("stop_type") == "limit" and not self._reply.over
-        events = self._reply.finish("incomplete" if is_cut else "completed")
-        if not is_cut and self._reply.came_to_nothing:
+        is_cut = chunk.get("stop_type") == "limit" and not self._token_decoder.ended
+        events = self._token_decoder.finish("incomplete" if is_cut else "completed")
+        if not is_cut and self._token_decoder.has_lost_message:
             return [Failed("upstream_garbled", "the model began a message and wrote none")]
         timings, evaluated = chunk.get("timings"), read_count(chunk.get("tokens_evaluated"))
-        prompt = self._prompt if evaluated is None else evaluated
+        prompt = self._prompt_tokens if evaluated is None else evaluated
         cached = read_count(timings.get("cache_n")) if isinstance(timings, dict) else None
         self.usage = Usage(
             input=prompt,
-            output=self._made,
+            output=self._generated_tokens,
             cache_read=None if cached is None else min(cached, prompt),
-            reasoning=min(self._reply.reasoned, self._made),
+            reasoning=min(self._token_decoder.reasoning_tokens, self._generated_tokens),
         )
-        reason: FinishReason = "length" if is_cut else "tool_calls" if self._reply.called else "stop"
-        said = chunk.get("stop_type")
-        return [*events, Finished(reason, said if isinstance(said, str) else None, self.usage)]
+        reason: FinishReason = "length" if is_cut else "tool_calls" if self._token_decoder.has_called else "stop"
+        stop_type = chunk.get("stop_type")
+        return [*events, Finished(reason, stop_type if isinstance(stop_type, str) else None, self.usage)]
 
 
-def _are_numbers(tokens: Any) -> bool:
+def _are_token_ids(tokens: Any) -> bool:
     return isinstance(tokens, list) and all(isinstance(token, int) and 0 <= token < 1 << 31 for token in tokens)

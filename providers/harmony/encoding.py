@@ -8,16 +8,16 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final, NamedTuple
 
-from providers.harmony.text_splitting import pieces
+from providers.harmony.text_splitting import split_text
 
 _VOCABULARY: Final = Path(__file__).with_name("o200k_base.tiktoken.xz")
 """OpenAI's, out of tiktoken (MIT). The library checks its digest."""
 
-_FOLDER: Final = "TIKTOKEN_ENCODINGS_BASE"
+_FOLDER_VARIABLE: Final = "TIKTOKEN_ENCODINGS_BASE"
 """The variable in which the library looks for the folder of the vocabulary. It can be told in no other way."""
 
 
-class Marks(NamedTuple):
+class ControlTokens(NamedTuple):
     """The special tokens that messages are made of."""
 
     start: int
@@ -29,7 +29,15 @@ class Marks(NamedTuple):
     call: int
 
 
-_NAMES: Final = ("<|start|>", "<|channel|>", "<|constrain|>", "<|message|>", "<|end|>", "<|return|>", "<|call|>")
+_CONTROL_TOKEN_NAMES: Final = (
+    "<|start|>",
+    "<|channel|>",
+    "<|constrain|>",
+    "<|message|>",
+    "<|end|>",
+    "<|return|>",
+    "<|call|>",
+)
 
 
 class Encoding:
@@ -38,11 +46,13 @@ class Encoding:
     def __init__(self, library: Any) -> None:
         self.library = library
         """The library's own object, for its renderer and its parser."""
-        self.marks = Marks(*(library.encode(name, allowed_special="all")[0] for name in _NAMES))
+        self.control_tokens = ControlTokens(
+            *(library.encode(name, allowed_special="all")[0] for name in _CONTROL_TOKEN_NAMES)
+        )
         self._special = frozenset(library.encode(name, allowed_special="all")[0] for name in library.special_tokens_set)
 
     def encode(self, text: str) -> list[int]:
-        return [token for piece in pieces(text) for token in self.library.encode(piece, disallowed_special=())]
+        return [token for piece in split_text(text) for token in self.library.encode(piece, disallowed_special=())]
 
     def decode(self, tokens: list[int]) -> str:
         """The text of tokens; bytes that are no character come out as U+FFFD, as do tokens that there are not."""
@@ -64,20 +74,20 @@ def is_installed() -> bool:
 
 
 @cache
-def encoding() -> Encoding:
+def load_encoding() -> Encoding:
     """Loads the vocabulary, once in a process: it takes a second. Nothing is downloaded.
 
     Raises ImportError where the library is not installed.
     """
     from openai_harmony import HarmonyEncodingName, load_harmony_encoding
 
-    before = os.environ.get(_FOLDER)
+    before = os.environ.get(_FOLDER_VARIABLE)
     with TemporaryDirectory() as folder:
         Path(folder, _VOCABULARY.stem).write_bytes(lzma.decompress(_VOCABULARY.read_bytes()))
-        os.environ[_FOLDER] = folder
+        os.environ[_FOLDER_VARIABLE] = folder
         try:
             return Encoding(load_harmony_encoding(HarmonyEncodingName.HARMONY_GPT_OSS))
         finally:
-            del os.environ[_FOLDER]
+            del os.environ[_FOLDER_VARIABLE]
             if before is not None:
-                os.environ[_FOLDER] = before
+                os.environ[_FOLDER_VARIABLE] = before

@@ -1,29 +1,29 @@
 """A provider for gpt-oss behind a llama-server that is asked in tokens."""
 
-from providers.base import Capabilities, Counting, Exchange
-from providers.harmony.completion_request import asked_of
+from providers.base import Capabilities, CountMethod, Exchange
+from providers.harmony.completion_request import build_completion_request
 from providers.harmony.decode import HarmonyDecoder
-from providers.harmony.encoding import encoding
-from providers.harmony.token_decoder import HarmonyReply
+from providers.harmony.encoding import load_encoding
+from providers.harmony.token_decoder import HarmonyTokenDecoder
 from providers.http.dialects import SSE
-from providers.http.exchange import WireExchange, WireProvider
+from providers.http.exchange import HttpExchange, HttpProvider
 from providers.http.upstream import Upstream
 from providers.new_id import new_id
 from translation.representation.profile import Profile
 from translation.representation.turn import Turn
 
 
-class HarmonyProvider(WireProvider):
+class HarmonyProvider(HttpProvider):
     """Raises ImportError at once where the library of the encoding is not installed."""
 
     def __init__(self, upstream: Upstream, capabilities: Capabilities) -> None:
         super().__init__(upstream, capabilities, "chat")
-        self._encoding = encoding()
+        self._encoding = load_encoding()
 
     def prepare(self, turn: Turn, profile: Profile) -> Exchange:
-        asked = asked_of(turn, profile, self._encoding)
-        reply = HarmonyReply(self._encoding, new_id, profile, asked.primed, asked.stop)
-        return WireExchange(
+        asked = build_completion_request(turn, profile, self._encoding)
+        reply = HarmonyTokenDecoder(self._encoding, new_id, profile, asked.prefill, asked.stop)
+        return HttpExchange(
             self._upstream,
             "/completion",
             asked.body,
@@ -33,7 +33,7 @@ class HarmonyProvider(WireProvider):
             framing=SSE,
         )
 
-    async def count(self, turn: Turn, profile: Profile, way: Counting) -> int:
-        if way != "own":
-            return await super().count(turn, profile, way)
-        return len(asked_of(turn, profile, self._encoding).body["prompt"])
+    async def count_tokens(self, turn: Turn, profile: Profile, method: CountMethod) -> int:
+        if method != "own":
+            return await super().count_tokens(turn, profile, method)
+        return len(build_completion_request(turn, profile, self._encoding).body["prompt"])

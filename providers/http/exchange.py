@@ -8,12 +8,23 @@ from dataclasses import replace
 
 import orjson
 
-from dataplane.source import Incoming, Sink
-from providers.base import Batch, Capabilities, Counting, Dialect, Exchange, WireDialect
+from dataplane.source import Sink, Source
+from providers.base import Batch, Capabilities, CountMethod, Dialect, Exchange, WireDialect
 from providers.errors import ProviderError, UpstreamGarbled
-from providers.http.dialects import RELAYED, SPOKEN, SSE, Closing, Decoder, Frames, Framing, Relayed, Run, closing
-from providers.http.token_counting import Counter
-from providers.http.upstream import AFTER_END_S, Reply, Upstream
+from providers.http.dialects import (
+    RELAY_DIALECTS,
+    SPOKEN,
+    SSE,
+    Decoder,
+    DecoderRun,
+    EndOfBodyDecoder,
+    Framing,
+    PayloadSplitter,
+    RelayDialectSpec,
+    as_end_of_body_decoder,
+)
+from providers.http.token_counting import TokenCounter
+from providers.http.upstream import END_GRACE_S, Upstream, UpstreamReply
 from translation.errors import ProtocolViolation
 from translation.framing.sse import DONE_PAYLOAD
 from translation.representation.events import Event, Failed, Finished
@@ -22,84 +33,86 @@ from translation.representation.loss import Loss
 from translation.representation.profile import Profile
 from translation.representation.turn import Turn
 
-_ENDS = (Finished, Failed)
+_TERMINAL_EVENTS = (Finished, Failed)
 
 _DONE_LINE = re.compile(rb"[\r\n]data: ?\[DONE\]")
 _DONE_LINE_BYTES = len(b"\ndata: [DONE]")
 
-Check = Callable[[Json], Awaitable[None]]
+BodyCheck = Callable[[Json], Awaitable[None]]
 """Looks at a body before it is sent. Raises ProviderError or Unrepresentable for one that would be answered
 wrongly."""
 
-_NOT_THE_PROTOCOL = (ProtocolViolation, AttributeError, KeyError, TypeError, ValueError)
+_PROTOCOL_ERRORS = (ProtocolViolation, AttributeError, KeyError, TypeError, ValueError)
 """What decoding raises when values are not of the types the protocol says."""
 
 
-class WireProvider:
+class HttpProvider:
     """One configured upstream. Turns go out in `dialect`; relays in any dialect of its capabilities."""
 
     def __init__(self, upstream: Upstream, capabilities: Capabilities, dialect: WireDialect) -> None:
         self.name = upstream.name
         self.capabilities = capabilities
         self._upstream = upstream
-        self._spoken = SPOKEN[dialect]
+        self._dialect = SPOKEN[dialect]
 
     def prepare(self, turn: Turn, profile: Profile) -> Exchange:
-        body, losses = self._spoken.lower(turn, profile)
-        if unheld := self._unheld(turn, profile):
-            losses = (*losses, *unheld)
-        if profile.think_open and _is_told_not_to_think(body):
+        body, losses = self._dialect.lower(turn, profile)
+        if unenforced := self._unenforced_losses(turn, profile):
+            losses = (*losses, *unenforced)
+        if profile.think_open and _disables_thinking(body):
             profile = replace(profile, think_open=False)
-        return WireExchange(
+        return HttpExchange(
             self._upstream,
-            self._spoken.path_of(turn),
+            self._dialect.path_of(turn),
             body,
             losses,
-            self._spoken.decoder_of(turn, profile),
+            self._dialect.new_decoder(turn, profile),
             turn.stream,
-            self._spoken.framing,
-            self._check_of(turn),
+            self._dialect.framing,
+            self._body_check_of(turn),
         )
 
-    def relay(self, dialect: Dialect, body: Json) -> "WireRelay":
-        return WireRelay(self._upstream, RELAYED[dialect], body)
+    def prepare_relay(self, dialect: Dialect, body: Json) -> "HttpRelay":
+        return HttpRelay(self._upstream, RELAY_DIALECTS[dialect], body)
 
-    def _check_of(self, _turn: Turn) -> Check | None:
+    def _body_check_of(self, _turn: Turn) -> BodyCheck | None:
         """What its body is held against before it is sent."""
         return None
 
-    def _unheld(self, _turn: Turn, _profile: Profile) -> Sequence[Loss]:
+    def _unenforced_losses(self, _turn: Turn, _profile: Profile) -> Sequence[Loss]:
         """What the upstream is told of a turn and will not do."""
         return ()
 
-    async def count(self, turn: Turn, profile: Profile, way: Counting) -> int:
-        return await Counter(self._upstream, self.prepare, self._spoken.counting).count(turn, profile, way)
+    async def count_tokens(self, turn: Turn, profile: Profile, method: CountMethod) -> int:
+        return await TokenCounter(self._upstream, self.prepare, self._dialect.build_count_request).count_tokens(
+            turn, profile, method
+        )
 
-    async def models(self) -> Sequence[str]:
+    async def list_models(self) -> Sequence[str]:
         if not self.capabilities.models:
             return []
-        path, names_in = self._spoken.listing
-        names = names_in(await self._upstream.get(path))
+        path, names_in = self._dialect.model_list
+        names = names_in(await self._upstream.get_json(path))
         if names is None:
             raise UpstreamGarbled("the upstream's list of models is no list", provider=self.name)
         return names
 
-    def scrub(self, message: str) -> str:
-        return self._upstream.scrub(message)
+    def redact(self, message: str) -> str:
+        return self._upstream.redact(message)
 
     async def aclose(self) -> None:
         await self._upstream.aclose()
 
 
-class WireExchange(Incoming[Batch]):
+class HttpExchange(Source[Batch]):
     """One lowered turn. Its pieces are the events of each upstream read, ending in Finished or Failed."""
 
     ended = False
-    _frames: Frames
+    _splitter: PayloadSplitter
     """A stream's."""
-    _closing: Closing | None = None
-    _is_whole = False
-    _said: list[Event]
+    _end_of_body: EndOfBodyDecoder | None = None
+    _is_complete = False
+    _whole_batch: list[Event]
     """By an answer that came whole."""
 
     def __init__(
@@ -111,7 +124,7 @@ class WireExchange(Incoming[Batch]):
         decoder: Decoder,
         stream: bool,
         framing: Framing,
-        check: Check | None = None,
+        check: BodyCheck | None = None,
     ) -> None:
         self.losses = losses
         self._upstream = upstream
@@ -122,94 +135,94 @@ class WireExchange(Incoming[Batch]):
         self._framing = framing
         self._check = check
         # Each read asks for these, and what only the class has is looked up the slow way.
-        self.is_late = False
-        self.run: Run | None = None
+        self.is_draining = False
+        self.delta_run: DecoderRun | None = None
         """What the next read is like, if it is whole chunks that only say more of one text. Whoever asked it for the
         texts of a read has taken that read."""
-        self._reply: Reply | None = None
-        self._wait_until: float | None = None
+        self._reply: UpstreamReply | None = None
+        self._late_deadline: float | None = None
 
     def batches(self) -> AsyncGenerator[Batch, None]:
-        return self.each()
+        return self.iterate()
 
     async def open(self) -> None:
         if self._check is not None:
             await self._check(self._body)
         reply = await self._upstream.post(self._path, self._body, stream=self._stream)
-        if _is_json(reply, self._framing, asked_for_stream=self._stream):
-            answer = self._upstream.parse(await reply.body(self._upstream.max_frame_bytes))
-            self._said = self._decode_whole(answer)
+        if _is_json_reply(reply, self._framing, asked_for_stream=self._stream):
+            answer = self._upstream.parse_json(await reply.read_body(self._upstream.max_frame_bytes))
+            self._whole_batch = self._decode_whole(answer)
         else:
             self._reply = reply
-            self._frames = self._framing.frames(self._upstream.max_frame_bytes)
-            self._closing = closing(self._decoder)
+            self._splitter = self._framing.new_splitter(self._upstream.max_frame_bytes)
+            self._end_of_body = as_end_of_body_decoder(self._decoder)
 
     def take(self) -> Batch:
         reply = self._reply
         if reply is None:
-            return self._end(self._said)
-        if self._wait_until is not None:
-            return self._take_late(reply, self._wait_until)
+            return self._end_with(self._whole_batch)
+        if self._late_deadline is not None:
+            return self._take_late_chunks(reply, self._late_deadline)
         read = reply.take()
-        return self._read(reply, read) if read or reply.ended else ()
+        return self._decode_read(reply, read) if read or reply.ended else ()
 
-    def taken(self, read: bytes) -> Batch:
+    def take_read(self, read: bytes) -> Batch:
         reply = self._reply
         assert reply is not None  # of an answer that came whole no sink is given anything
-        return self._read(reply, reply.taken(read))
+        return self._decode_read(reply, reply.take_read(read))
 
-    def arrival(self, sink: Sink | None = None) -> Awaitable[None]:
+    def wait_for_read(self, sink: Sink | None = None) -> Awaitable[None]:
         assert self._reply is not None  # without one, the first take ends it
-        if self._wait_until is None:
-            return self._reply.arrival(sink)
-        return _within(self._wait_until, self._reply.arrival())
+        if self._late_deadline is None:
+            return self._reply.wait_for_read(sink)
+        return _wait_with_deadline(self._late_deadline, self._reply.wait_for_read())
 
     async def close(self, *, whole: bool = False) -> None:
         reply = self._reply
         if reply is not None and not reply.ended:
-            await reply.close(whole=whole or self._is_whole)
+            await reply.close(whole=whole or self._is_complete)
 
-    def _read(self, reply: Reply, read: bytes) -> Batch:
-        run = self.run
-        if run is not None and (texts := run.texts_of(read)) is not None:
+    def _decode_read(self, reply: UpstreamReply, read: bytes) -> Batch:
+        run = self.delta_run
+        if run is not None and (texts := run.parse_texts(read)) is not None:
             batch = run.deltas(texts)
-            return self._end([*batch, *self._finish()]) if reply.ended else batch
-        frames = self._frames
+            return self._end_with([*batch, *self._finish_without_done()]) if reply.ended else batch
+        frames = self._splitter
         try:
-            payloads = frames.payloads(read)
+            payloads = frames.parse_payloads(read)
         except ProtocolViolation as violation:
-            raise self._garbled(str(violation)) from violation
+            raise self._garbled_error(str(violation)) from violation
         done = DONE_PAYLOAD in payloads
         batch = self._decode_done(payloads) if done else self._decode(payloads)
-        self.run = self._decoder.run if frames.between else None
-        if batch and isinstance(batch[-1], _ENDS):
-            self._is_whole = done or isinstance(batch[-1], Finished)
-            return self._end(batch)
+        self.delta_run = self._decoder.delta_run if frames.at_boundary else None
+        if batch and isinstance(batch[-1], _TERMINAL_EVENTS):
+            self._is_complete = done or isinstance(batch[-1], Finished)
+            return self._end_with(batch)
         if done:
-            self._is_whole = True
+            self._is_complete = True
             if self._decoder.usage is None and not reply.ended:
-                self._wait_a_moment()
+                self._begin_grace_period()
                 return batch
-            return self._end([*batch, *self._decoder.finish()])
+            return self._end_with([*batch, *self._decoder.finish()])
         if reply.ended:
-            return self._end([*batch, *self._finish()])
-        if self._closing is not None and self._closing.whole:
-            self._is_whole = True
-            self._wait_a_moment()
+            return self._end_with([*batch, *self._finish_without_done()])
+        if self._end_of_body is not None and self._end_of_body.is_complete:
+            self._is_complete = True
+            self._begin_grace_period()
         return batch
 
-    def _wait_a_moment(self) -> None:
-        self.run = None
-        self.is_late = True
-        self._wait_until = _now() + AFTER_END_S
+    def _begin_grace_period(self) -> None:
+        self.delta_run = None
+        self.is_draining = True
+        self._late_deadline = _now() + END_GRACE_S
 
     def _decode(self, payloads: Sequence[bytes]) -> list[Event]:
         try:
-            return self._decoder.read(payloads)
+            return self._decoder.decode_payloads(payloads)
         except orjson.JSONDecodeError as error:
-            raise self._garbled("an event of the upstream's stream is not JSON") from error
-        except _NOT_THE_PROTOCOL as error:
-            raise self._garbled("the upstream's answer is not its own protocol") from error
+            raise self._garbled_error("an event of the upstream's stream is not JSON") from error
+        except _PROTOCOL_ERRORS as error:
+            raise self._garbled_error("the upstream's answer is not its own protocol") from error
 
     def _decode_done(self, payloads: Sequence[bytes]) -> list[Event]:
         end = payloads.index(DONE_PAYLOAD)
@@ -219,131 +232,133 @@ class WireExchange(Incoming[Batch]):
     def _decode_whole(self, answer: Json) -> list[Event]:
         try:
             return [*self._decoder.feed(answer), *self._decoder.finish()]
-        except _NOT_THE_PROTOCOL as error:
-            raise self._garbled("the upstream's answer is not its own protocol") from error
+        except _PROTOCOL_ERRORS as error:
+            raise self._garbled_error("the upstream's answer is not its own protocol") from error
 
     def _decode_late(self, payloads: Sequence[bytes]) -> list[Event]:
         """After [DONE] only usage still counts."""
-        if self._closing is not None:
+        if self._end_of_body is not None:
             return self._decode(payloads)
         return self._decode([payload for payload in payloads if b'"usage"' in payload])
 
-    def _take_late(self, reply: Reply, until: float) -> Batch:
+    def _take_late_chunks(self, reply: UpstreamReply, until: float) -> Batch:
         """What comes after the end, within a short time. The answer was whole before it."""
         try:
-            batch = self._decode_late(self._frames.payloads(reply.take()))
+            batch = self._decode_late(self._splitter.parse_payloads(reply.take()))
         except (ProviderError, ProtocolViolation):
-            return self._end(self._decoder.finish())
-        if batch and isinstance(batch[-1], _ENDS):
-            return self._end(batch)
-        is_over = self._decoder.usage is not None and self._closing is None
+            return self._end_with(self._decoder.finish())
+        if batch and isinstance(batch[-1], _TERMINAL_EVENTS):
+            return self._end_with(batch)
+        is_over = self._decoder.usage is not None and self._end_of_body is None
         if not is_over and not reply.ended and _now() < until:
             return batch
-        return self._end([*batch, *self._decoder.finish()])
+        return self._end_with([*batch, *self._decoder.finish()])
 
-    def _finish(self) -> list[Event]:
+    def _finish_without_done(self) -> list[Event]:
         """The upstream closed without [DONE]. What it left is a last whole frame, or one that was cut."""
         try:
-            batch = self._decode([each.payload for each in self._frames.finish() if each.payload != DONE_PAYLOAD])
+            batch = self._decode([each.payload for each in self._splitter.finish() if each.payload != DONE_PAYLOAD])
         except UpstreamGarbled:
             batch = []  # cut: finishing says what that means
         return [*batch, *self._decoder.finish()]
 
-    def _end(self, batch: list[Event]) -> Batch:
+    def _end_with(self, batch: list[Event]) -> Batch:
         """Clients read what a failure says: not the upstream's key or address."""
         self.ended = True
         if batch and isinstance(failed := batch[-1], Failed):
-            failed.message = self._upstream.scrub(failed.message)
+            failed.message = self._upstream.redact(failed.message)
         return batch
 
-    def _garbled(self, message: str) -> UpstreamGarbled:
+    def _garbled_error(self, message: str) -> UpstreamGarbled:
         return UpstreamGarbled(message, provider=self._upstream.name)
 
 
-class WireRelay(Incoming[bytes]):
+class HttpRelay(Source[bytes]):
     """One body in the upstream's own dialect. Its pieces are the raw reads of the SSE reply, up to [DONE]."""
 
     ended = False
 
-    def __init__(self, upstream: Upstream, relayed: Relayed, body: Json, losses: Sequence[Loss] = ()) -> None:
+    def __init__(self, upstream: Upstream, dialect: RelayDialectSpec, body: Json, losses: Sequence[Loss] = ()) -> None:
         self.losses = losses
         self._upstream = upstream
-        self._relayed = relayed
+        self._dialect = dialect
         self._body = body
-        self._reply: Reply | None = None
-        self._said = b""
+        self._reply: UpstreamReply | None = None
+        self._whole_stream = b""
         # At the start of a line: within one, it is a model that speaks of streams.
-        self._before = b"\n"
-        self._is_whole = False
+        self._read_tail = b"\n"
+        self._is_complete = False
 
     def reads(self) -> AsyncGenerator[bytes, None]:
-        return self.each()
+        return self.iterate()
 
     async def open(self) -> None:
-        reply = await self._upstream.post(self._relayed.path, self._body, stream=True)
-        if _is_json(reply, SSE, asked_for_stream=True):
-            self._said = self._relayed.stream_of(self._parse(await reply.body(self._upstream.max_frame_bytes)))
+        reply = await self._upstream.post(self._dialect.path, self._body, stream=True)
+        if _is_json_reply(reply, SSE, asked_for_stream=True):
+            self._whole_stream = self._dialect.to_stream(
+                self._parse(await reply.read_body(self._upstream.max_frame_bytes))
+            )
         else:
             self._reply = reply
 
     def take(self) -> bytes:
         if self._reply is None:
             self.ended = True
-            return self._said
-        return self._read(self._reply, self._reply.take())
+            return self._whole_stream
+        return self._check_done(self._reply, self._reply.take())
 
-    def taken(self, read: bytes) -> bytes:
+    def take_read(self, read: bytes) -> bytes:
         reply = self._reply
         assert reply is not None  # of an answer that came whole no sink is given anything
-        return self._read(reply, reply.taken(read))
+        return self._check_done(reply, reply.take_read(read))
 
-    def _read(self, reply: Reply, read: bytes) -> bytes:
-        joined = self._before + read
+    def _check_done(self, reply: UpstreamReply, read: bytes) -> bytes:
+        joined = self._read_tail + read
         if b"[DONE]" in joined and _DONE_LINE.search(joined):
-            self._is_whole = True
-        self._before = joined[-_DONE_LINE_BYTES:]
-        self.ended = self._is_whole or reply.ended
+            self._is_complete = True
+        self._read_tail = joined[-_DONE_LINE_BYTES:]
+        self.ended = self._is_complete or reply.ended
         return read
 
-    def arrival(self, sink: Sink | None = None) -> Awaitable[None]:
+    def wait_for_read(self, sink: Sink | None = None) -> Awaitable[None]:
         assert self._reply is not None  # without one, the first take ends it
-        return self._reply.arrival(sink)
+        return self._reply.wait_for_read(sink)
 
     async def close(self, *, whole: bool = False) -> None:
         reply = self._reply
         if reply is not None and not reply.ended:
-            await reply.close(whole=whole or self._is_whole)
+            await reply.close(whole=whole or self._is_complete)
 
-    async def answer(self) -> Json | bytes:
-        reply = await self._upstream.post(self._relayed.path, self._body, stream=False)
-        body = await reply.body(self._upstream.max_frame_bytes)
+    async def fetch_body(self) -> Json | bytes:
+        reply = await self._upstream.post(self._dialect.path, self._body, stream=False)
+        body = await reply.read_body(self._upstream.max_frame_bytes)
         is_stream = reply.content_type == "text/event-stream" and not body.lstrip().startswith(b"{")
         return body if is_stream else self._parse(body)
 
     def _parse(self, body: bytes) -> Json:
-        answer = self._upstream.parse(body)
+        answer = self._upstream.parse_json(body)
         # A response object has an `error` of its own, also when it is a good answer to this request.
-        if answer.get("object") != "response" and (rejection := self._upstream.rejection_in(answer)):
+        if answer.get("object") != "response" and (rejection := self._upstream.error_in_body(answer)):
             raise rejection
         return answer
 
 
-def _is_told_not_to_think(body: Json) -> bool:
+def _disables_thinking(body: Json) -> bool:
     """A chat template that is told so does not open the think tag: the reply starts with the answer."""
     if body.get("think") is False:
         return True
-    told = {**(body.get("chat_template_kwargs") or {}), **(body.get("reasoning") or {})}
-    return any(told.get(switch) is False for switch in ("enable_thinking", "thinking", "enabled"))
+    switches = {**(body.get("chat_template_kwargs") or {}), **(body.get("reasoning") or {})}
+    return any(switches.get(switch) is False for switch in ("enable_thinking", "thinking", "enabled"))
 
 
-def _is_json(reply: Reply, framing: Framing, *, asked_for_stream: bool) -> bool:
+def _is_json_reply(reply: UpstreamReply, framing: Framing, *, asked_for_stream: bool) -> bool:
     """What came, whatever was asked for; an upstream that does not say sent what it was asked for."""
     if reply.content_type == framing.media_type:
         return False
     return reply.content_type.endswith("json") or not asked_for_stream
 
 
-async def _within(until: float, arrival: Awaitable[None]) -> None:
+async def _wait_with_deadline(until: float, arrival: Awaitable[None]) -> None:
     with suppress(TimeoutError):
         async with asyncio.timeout_at(until):
             await arrival

@@ -8,82 +8,82 @@ from typing import Any, NamedTuple
 
 from providers.base import Capabilities
 from providers.errors import ContextLengthExceeded, ProviderError
-from providers.http.exchange import Check, WireProvider
+from providers.http.exchange import BodyCheck, HttpProvider
 from providers.http.upstream import Upstream
 from translation.errors import Unrepresentable
-from translation.ollama.model_details import Shown, read_shown
+from translation.ollama.model_details import ModelFacts, parse_model_facts
 from translation.representation.json_types import Item, Json
 from translation.representation.turn import Turn
 
-_FRESH_S = 60.0
+_CACHE_S = 60.0
 
-_SMALLEST_WINDOW = 2048
+_MIN_CONTEXT_WINDOW = 2048
 """Tokens: no model that chats has less, so that shorter answers need not be held against its context."""
 
-_UNKNOWN = Shown(None, None, None)
+_UNKNOWN_MODEL = ModelFacts(None, None, None)
 
-_ABILITIES = {"images": "vision", "reasoning": "thinking", "tools": "tools"}
+_OLLAMA_CAPABILITIES = {"images": "vision", "reasoning": "thinking", "tools": "tools"}
 """Capability -> what Ollama calls it."""
 
 
-class _Kept(NamedTuple):
-    shown: Shown
-    until: float
+class _CachedModel(NamedTuple):
+    details: ModelFacts
+    expires_at: float
 
 
-class OllamaProvider(WireProvider):
+class OllamaProvider(HttpProvider):
     """Ollama leaves images out for models that see none, and says nothing: so such turns are refused."""
 
     def __init__(
-        self, upstream: Upstream, capabilities: Capabilities, *, show_s: float = 5.0, most_models: int = 1000
+        self, upstream: Upstream, capabilities: Capabilities, *, show_timeout_s: float = 5.0, max_models: int = 1000
     ) -> None:
         """`show_s`: how long a server may take to show a model. `most_models`: how many are remembered."""
         super().__init__(upstream, capabilities, "ollama")
-        self._kept: dict[str, _Kept] = {}
-        self._show_s = show_s
-        self._most_models = most_models
+        self._model_cache: dict[str, _CachedModel] = {}
+        self._show_timeout_s = show_timeout_s
+        self._max_models = max_models
 
-    async def shown(self, model: str) -> Shown:
+    async def fetch_model_details(self, model: str) -> ModelFacts:
         """What the server shows of a model, at most a minute old; nothing where it cannot be asked."""
-        kept = self._kept.get(model)
-        if kept is not None and time.monotonic() < kept.until:
-            return kept.shown
+        cached = self._model_cache.get(model)
+        if cached is not None and time.monotonic() < cached.expires_at:
+            return cached.details
         try:
-            async with asyncio.timeout(self._show_s):
-                shown = read_shown(await self._upstream.ask("/api/show", {"model": model}))
+            async with asyncio.timeout(self._show_timeout_s):
+                details = parse_model_facts(await self._upstream.post_json("/api/show", {"model": model}))
         except (ProviderError, TimeoutError):
-            return _UNKNOWN  # the turn itself will tell what is wrong
-        if len(self._kept) >= self._most_models:
-            self._kept.clear()
-        self._kept[model] = _Kept(shown, time.monotonic() + _FRESH_S)
-        return shown
+            return _UNKNOWN_MODEL  # the turn itself will tell what is wrong
+        if len(self._model_cache) >= self._max_models:
+            self._model_cache.clear()
+        self._model_cache[model] = _CachedModel(details, time.monotonic() + _CACHE_S)
+        return details
 
-    async def described(self, model: str, asked: Mapping[str, Any]) -> Mapping[str, bool | int]:
-        shown = await self.shown(model)
-        told = {name: shown.can(ability) for name, ability in _ABILITIES.items()}
-        told_all = {**told, "max_context_window": shown.window_of(asked.get("num_ctx"))}
-        return {name: fact for name, fact in told_all.items() if fact is not None}
+    async def fetch_model_capabilities(self, model: str, request_fields: Mapping[str, Any]) -> Mapping[str, bool | int]:
+        details = await self.fetch_model_details(model)
+        flags = {name: details.has_capability(ability) for name, ability in _OLLAMA_CAPABILITIES.items()}
+        capabilities = {**flags, "max_context_window": details.context_window_for(request_fields.get("num_ctx"))}
+        return {name: fact for name, fact in capabilities.items() if fact is not None}
 
-    def _check_of(self, turn: Turn) -> Check:
-        return partial(self._hold_against_model, turn.items)
+    def _body_check_of(self, turn: Turn) -> BodyCheck:
+        return partial(self._check_model_limits, turn.items)
 
-    async def _hold_against_model(self, items: Sequence[Item], body: Json) -> None:
+    async def _check_model_limits(self, items: Sequence[Item], body: Json) -> None:
         options = body.get("options", {})
         limit = options.get("num_predict") or 0
         has_images = any("images" in message for message in body["messages"])
-        if not has_images and limit < _SMALLEST_WINDOW:
+        if not has_images and limit < _MIN_CONTEXT_WINDOW:
             return
-        shown = await self.shown(body["model"])
-        if has_images and shown.can("vision") is False:
-            raise Unrepresentable("this model does not read images: leave them out", param=_first_image(items))
+        details = await self.fetch_model_details(body["model"])
+        if has_images and details.has_capability("vision") is False:
+            raise Unrepresentable("this model does not read images: leave them out", param=_first_image_param(items))
         # Of what its server gives it only this is known: that it is no more than it was made for.
-        window = shown.window_of(options.get("num_ctx")) or shown.longest
+        window = details.context_window_for(options.get("num_ctx")) or details.max_context
         if window is not None and limit > window:
-            told = f"the model's context is {window} tokens: ask for fewer"
-            raise ContextLengthExceeded(told, provider=self.name, status=400)
+            error_message = f"the model's context is {window} tokens: ask for fewer"
+            raise ContextLengthExceeded(error_message, provider=self.name, status=400)
 
 
-def _first_image(items: Sequence[Item]) -> str:
+def _first_image_param(items: Sequence[Item]) -> str:
     """Where a client finds it."""
     for place, item in enumerate(items):
         for field in ("content", "output"):

@@ -16,19 +16,19 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import Any, Final
 
-from providers.base import Counting, Exchange
+from providers.base import CountMethod, Exchange
 from providers.errors import UpstreamGarbled, UpstreamModelNotFound
-from providers.http.dialects import Question
+from providers.http.dialects import CountRequest
 from providers.http.upstream import Upstream
 from translation.chat.lowering.lower import lower as lower_to_chat
 from translation.errors import Unrepresentable
-from translation.representation.collector import Collector
+from translation.representation.collector import TurnCollector
 from translation.representation.json_types import Json
 from translation.representation.profile import Profile
 from translation.representation.turn import Turn
 from translation.responses.lower import lower as lower_to_responses
 
-_COUNTED = frozenset(
+_INPUT_PARAMETERS = frozenset(
     {
         "chat_template_kwargs",
         "input",
@@ -43,10 +43,12 @@ _COUNTED = frozenset(
 )
 """Parameters of a Responses body that its input is made of. OpenAI's count endpoint refuses the others."""
 
-_RENDERED = frozenset({"model", "messages", "tools", "chat_template", "chat_template_kwargs", "add_generation_prompt"})
+_TEMPLATE_PARAMETERS = frozenset(
+    {"model", "messages", "tools", "chat_template", "chat_template_kwargs", "add_generation_prompt"}
+)
 """Parameters of a chat body that templates are rendered from."""
 
-_NOT_RENDERED = frozenset(
+_NON_TEMPLATE_PARAMETERS = frozenset(
     {
         "frequency_penalty",
         "logit_bias",
@@ -75,71 +77,73 @@ _NOT_RENDERED = frozenset(
 )
 """Parameters of a chat body that no template reads. Any other may change the prompt."""
 
-Prepare = Callable[[Turn, Profile], Exchange]
-Ask = Callable[[Turn, Profile], Question]
+PrepareExchange = Callable[[Turn, Profile], Exchange]
+BuildCountRequest = Callable[[Turn, Profile], CountRequest]
 
 
-class Counter:
+class TokenCounter:
     """Counts for one upstream. `prepare`: the provider's own. `question`: how its own dialect asks, if it does."""
 
-    def __init__(self, upstream: Upstream, prepare: Prepare, question: Ask | None = None) -> None:
+    def __init__(
+        self, upstream: Upstream, prepare: PrepareExchange, build_count_request: BuildCountRequest | None = None
+    ) -> None:
         self._upstream = upstream
         self._prepare = prepare
-        self._question = question
-        self._ways: Final[dict[Counting, Callable[[Turn, Profile], Awaitable[Any]]]] = {
-            "responses": self._by_responses,
-            "chat": self._by_chat,
-            "tokenize": self._by_tokenize,
-            "template": self._by_template,
-            "own": self._by_own,
-            "turn": self._by_turn,
+        self._build_count_request = build_count_request
+        self._methods: Final[dict[CountMethod, Callable[[Turn, Profile], Awaitable[Any]]]] = {
+            "responses": self._count_with_responses,
+            "chat": self._count_with_chat,
+            "tokenize": self._count_with_tokenize,
+            "template": self._count_with_template,
+            "own": self._count_with_own_api,
+            "turn": self._count_with_turn,
         }
 
-    async def count(self, turn: Turn, profile: Profile, way: Counting) -> int:
+    async def count_tokens(self, turn: Turn, profile: Profile, method: CountMethod) -> int:
         """Raises Unrepresentable where this way cannot tell, ProviderError."""
-        if way not in self._ways:
+        if method not in self._methods:
             raise Unrepresentable("this model's upstream cannot count tokens", param="model")
-        counted = await self._ways[way](replace(turn, stream=False), profile)
+        counted = await self._methods[method](replace(turn, stream=False), profile)
         if not isinstance(counted, int) or isinstance(counted, bool) or counted < 0:
             raise UpstreamGarbled("the upstream's count is no number of tokens", provider=self._upstream.name)
         return counted
 
-    async def _by_responses(self, turn: Turn, profile: Profile) -> Any:
+    async def _count_with_responses(self, turn: Turn, profile: Profile) -> Any:
         body = lower_to_responses(turn, profile).body
-        asked = {name: value for name, value in body.items() if name in _COUNTED or name in turn.extra}
-        return (await self._upstream.ask("/responses/input_tokens", asked)).get("input_tokens")
+        count_body = {name: value for name, value in body.items() if name in _INPUT_PARAMETERS or name in turn.extra}
+        return (await self._upstream.post_json("/responses/input_tokens", count_body)).get("input_tokens")
 
-    async def _by_chat(self, turn: Turn, profile: Profile) -> Any:
+    async def _count_with_chat(self, turn: Turn, profile: Profile) -> Any:
         body = lower_to_chat(turn, profile).body
-        return (await self._upstream.ask("/chat/completions/input_tokens", body)).get("input_tokens")
+        return (await self._upstream.post_json("/chat/completions/input_tokens", body)).get("input_tokens")
 
-    async def _by_tokenize(self, turn: Turn, profile: Profile) -> Any:
+    async def _count_with_tokenize(self, turn: Turn, profile: Profile) -> Any:
         body = lower_to_chat(turn, profile).body
-        if body.keys() - _RENDERED - _NOT_RENDERED or _has_media(body):
-            return await self._by_turn(turn, profile)
-        asked = {name: value for name, value in body.items() if name in _RENDERED}
+        if body.keys() - _TEMPLATE_PARAMETERS - _NON_TEMPLATE_PARAMETERS or _has_media(body):
+            return await self._count_with_turn(turn, profile)
+        count_body = {name: value for name, value in body.items() if name in _TEMPLATE_PARAMETERS}
         try:
-            return (await self._upstream.ask("/tokenize", asked, at_root=True)).get("count")
+            return (await self._upstream.post_json("/tokenize", count_body, at_root=True)).get("count")
         except UpstreamModelNotFound:  # the route is not there, or the model is not: the turn tells which
-            return await self._by_turn(turn, profile)
+            return await self._count_with_turn(turn, profile)
 
-    async def _by_template(self, turn: Turn, profile: Profile) -> Any:
+    async def _count_with_template(self, turn: Turn, profile: Profile) -> Any:
         body = lower_to_chat(turn, profile).body
         if _has_media(body):
             raise Unrepresentable("this upstream counts the tokens of text only", param="input")
-        prompt = (await self._upstream.ask("/apply-template", body, at_root=True)).get("prompt")
-        asked = {"content": prompt, "add_special": True, "parse_special": True}
-        tokens = (await self._upstream.ask("/tokenize", asked, at_root=True)).get("tokens")
+        prompt = (await self._upstream.post_json("/apply-template", body, at_root=True)).get("prompt")
+        tokenize_body = {"content": prompt, "add_special": True, "parse_special": True}
+        tokens = (await self._upstream.post_json("/tokenize", tokenize_body, at_root=True)).get("tokens")
         return len(tokens) if isinstance(tokens, list) else None
 
-    async def _by_own(self, turn: Turn, profile: Profile) -> Any:
-        if self._question is None:
+    async def _count_with_own_api(self, turn: Turn, profile: Profile) -> Any:
+        if self._build_count_request is None:
             raise Unrepresentable("this model's upstream has no endpoint for counting", param="model")
-        path, body, key = self._question(turn, profile)
-        return (await self._upstream.ask(path, body)).get(key)
+        path, body, key = self._build_count_request(turn, profile)
+        return (await self._upstream.post_json(path, body)).get(key)
 
-    async def _by_turn(self, turn: Turn, profile: Profile) -> Any:
-        collector = Collector()
+    async def _count_with_turn(self, turn: Turn, profile: Profile) -> Any:
+        collector = TurnCollector()
         shortest = replace(turn, max_output_tokens=1)
         async with aclosing(self._prepare(shortest, profile).batches()) as batches:
             async for batch in batches:

@@ -8,19 +8,19 @@ import httpx
 from dataplane.transport import PooledTransport
 from providers.config import ProviderConfig
 
-_KEPT_S: Final = 4.0
+_KEEPALIVE_S: Final = 4.0
 """Some servers close an idle connection after five seconds; those of httpx are not asked before they are used again."""
 
 
-def transport_of(config: ProviderConfig, base_url: str) -> httpx.AsyncBaseTransport:
+def build_transport(config: ProviderConfig, base_url: str) -> httpx.AsyncBaseTransport:
     """The gateway's own, or httpx's with the proxy that the environment names for this address."""
     if config.transport == "pooled":
-        return pooled(config)
-    limits = httpx.Limits(max_connections=config.max_connections or None, keepalive_expiry=_KEPT_S)
+        return build_pooled_transport(config)
+    limits = httpx.Limits(max_connections=config.max_connections or None, keepalive_expiry=_KEEPALIVE_S)
     return httpx.AsyncHTTPTransport(limits=limits, proxy=_proxy_for(httpx.URL(base_url)))
 
 
-def pooled(config: ProviderConfig) -> PooledTransport:
+def build_pooled_transport(config: ProviderConfig) -> PooledTransport:
     """The gateway's own."""
     return PooledTransport(max_connections=config.max_connections, coalesce_ms=config.coalesce_ms)
 

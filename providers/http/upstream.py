@@ -13,9 +13,9 @@ import httpx
 import orjson
 
 from dataplane.connection import NotHttp
-from dataplane.source import Incoming, Iterated, Sink
+from dataplane.source import IteratedSource, Sink, Source
 from dataplane.transport import Body, Limits, PooledTransport, Target
-from providers.config import KINDS, ProviderConfig
+from providers.config import PROVIDER_DEFAULTS, ProviderConfig
 from providers.errors import (
     ContextLengthExceeded,
     ProviderError,
@@ -29,29 +29,29 @@ from providers.errors import (
     UpstreamUnauthorized,
     UpstreamUnreachable,
 )
-from providers.http.transports import transport_of
-from providers.http.upstream_errors import is_template_error, meant_status, wait_headers
+from providers.http.transports import build_transport
+from providers.http.upstream_errors import effective_status, is_template_error, retry_after_headers
 from translation.decoding.context_overflow import is_context_overflow
 from translation.representation.json_types import Json
 
 _MAX_ERROR_BYTES = 64 * 1024
-_MIN_PRIVATE_CHARS = 8
+_MIN_SECRET_CHARS = 8
 """Shorter keys and header values, such as EMPTY, are no secrets, and words of their own."""
 
 _RETRY_DELAY_S = 0.1
 
 _LF = 0x0A
 
-AFTER_END_S = 0.25
+END_GRACE_S = 0.25
 """How long a stream may go on after its end: enough for a late usage chunk and for the connection to be reusable."""
 
-_MAX_TARGETS = 256
+_MAX_REQUEST_TEMPLATES = 256
 """Paths remembered; where they hold names of models, clients write them."""
 
-_UP = "^"
+_ROOT_PREFIX = "^"
 """Before a path: it is not the API's own, but beside it."""
 
-_REJECTIONS: dict[int, type[UpstreamRejected]] = {
+_ERRORS_BY_STATUS: dict[int, type[UpstreamRejected]] = {
     401: UpstreamUnauthorized,
     403: UpstreamUnauthorized,
     404: UpstreamModelNotFound,
@@ -60,7 +60,7 @@ _REJECTIONS: dict[int, type[UpstreamRejected]] = {
     529: UpstreamOverloaded,
 }
 
-_HIDDEN_STATUSES = {
+_STATUS_BY_ERROR_CODE = {
     "authentication_error": 401,
     "insufficient_quota": 429,
     "invalid_api_key": 401,
@@ -70,12 +70,12 @@ _HIDDEN_STATUSES = {
 }
 """Words of an error object inside a good answer -> the status it should have had."""
 
-_PASSED_ON = ("retry-after", "retry-after-ms", "x-should-retry")
+_RETRY_HEADERS = ("retry-after", "retry-after-ms", "x-should-retry")
 """Headers of an error answer that help the client wait; the official SDKs obey them."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Asking:
+class _RequestTemplate:
     """What requests of one kind have in common."""
 
     method: str
@@ -86,7 +86,7 @@ class _Asking:
     target: Target
 
 
-class _Decoded(Iterated[bytes]):
+class _HttpxBody(IteratedSource[bytes]):
     """A body that httpx reads, and decompresses: compression is not asked for, but it comes all the same."""
 
     def __init__(self, response: httpx.Response) -> None:
@@ -100,11 +100,11 @@ class _Decoded(Iterated[bytes]):
         await self._response.aclose()
 
 
-Answer: TypeAlias = Body | _Decoded
+RawReply: TypeAlias = Body | _HttpxBody
 """What came back, whatever its `status`; names of `headers` in lower case."""
 
 
-class Reply(Incoming[bytes]):
+class UpstreamReply(Source[bytes]):
     """An upstream's answer with a good status. `content_type` is its media type in lower case, without parameters.
 
     `take` raises UpstreamTimeout when nothing came for `silence_s`, or for as long only a drip that ends no line, and
@@ -112,9 +112,9 @@ class Reply(Incoming[bytes]):
     """
 
     ended = False
-    _dripping_since: float | None = None
+    _partial_line_since: float | None = None
 
-    def __init__(self, upstream: "Upstream", answer: Answer, silence_s: float) -> None:
+    def __init__(self, upstream: "Upstream", answer: RawReply, silence_s: float) -> None:
         self._upstream = upstream
         self._source = answer
         self._silence_s = silence_s
@@ -124,21 +124,21 @@ class Reply(Incoming[bytes]):
         try:
             read = self._source.take()
         except _HTTP_FAILURES as failure:
-            self._upstream.raise_named(failure, begun=True)
+            self._upstream.raise_provider_error(failure, reply_started=True)
         self.ended = self._source.ended
-        return self.taken(read) if read else read
+        return self.take_read(read) if read else read
 
-    def taken(self, read: bytes) -> bytes:
+    def take_read(self, read: bytes) -> bytes:
         if _LF in read:
-            self._dripping_since = None
+            self._partial_line_since = None
         else:
-            self._bear_drip()
+            self._check_drip()
         return read
 
-    def arrival(self, sink: Sink | None = None) -> Awaitable[None]:
-        return self._source.arrival(sink)
+    def wait_for_read(self, sink: Sink | None = None) -> Awaitable[None]:
+        return self._source.wait_for_read(sink)
 
-    async def body(self, limit: int) -> bytes:
+    async def read_body(self, limit: int) -> bytes:
         """All of the body. Raises UpstreamGarbled when it is longer than `limit` bytes."""
         body = bytearray()
         try:
@@ -148,7 +148,7 @@ class Reply(Incoming[bytes]):
                     if len(body) > limit:
                         raise UpstreamGarbled(f"the answer is longer than {limit} bytes", provider=self._upstream.name)
                 elif not self.ended:
-                    await self._source.arrival()
+                    await self._source.wait_for_read()
         finally:
             if not self._source.ended:
                 await self.close()
@@ -158,7 +158,7 @@ class Reply(Incoming[bytes]):
         """Give the connection back, or close it if the body was not read to its end."""
         try:
             if whole and not self.ended:
-                await self._exhaust()
+                await self._drain()
         finally:
             if not self._source.ended:
                 with suppress(*_HTTP_FAILURES):  # it is closed either way
@@ -168,26 +168,26 @@ class Reply(Incoming[bytes]):
         try:
             read = self._source.take()
         except _HTTP_FAILURES as failure:
-            self._upstream.raise_named(failure, begun=True)
+            self._upstream.raise_provider_error(failure, reply_started=True)
         self.ended = self._source.ended
         return read
 
-    def _bear_drip(self) -> None:
+    def _check_drip(self) -> None:
         now = asyncio.get_running_loop().time()
-        if self._dripping_since is None:
-            self._dripping_since = now
-        elif now - self._dripping_since > self._silence_s:
+        if self._partial_line_since is None:
+            self._partial_line_since = now
+        elif now - self._partial_line_since > self._silence_s:
             raise UpstreamTimeout(
                 f"the upstream sent no whole line for {self._silence_s:g} s", provider=self._upstream.name
             )
 
-    async def _exhaust(self) -> None:
+    async def _drain(self) -> None:
         """Read to the end of the body, if that comes at once, so that the connection can be used again."""
         with suppress(TimeoutError, ProviderError):
-            async with asyncio.timeout(AFTER_END_S):
+            async with asyncio.timeout(END_GRACE_S):
                 while not self.ended:
                     if not self._take() and not self.ended:
-                        await self._source.arrival()
+                        await self._source.wait_for_read()
 
 
 class Upstream:
@@ -202,50 +202,50 @@ class Upstream:
         self.max_frame_bytes = int(config.max_line_mb * 1024 * 1024)
         self._base_url = base_url.rstrip("/")
         self._key = config.api_key.get_secret_value() if config.api_key else ""
-        given = [self._key, urlsplit(base_url).netloc, *config.headers.values()]
-        self._private = sorted((text for text in given if len(text) >= _MIN_PRIVATE_CHARS), key=len, reverse=True)
-        kind = KINDS[config.type]
+        candidates = [self._key, urlsplit(base_url).netloc, *config.headers.values()]
+        self._secrets = sorted((text for text in candidates if len(text) >= _MIN_SECRET_CHARS), key=len, reverse=True)
+        kind = PROVIDER_DEFAULTS[config.type]
         headers = {"content-type": "application/json", "accept-encoding": "identity", **kind.headers}
         headers |= {name.lower(): value for name, value in config.headers.items()}
         if self._key:
             headers[kind.key_header] = f"Bearer {self._key}" if kind.key_header == "authorization" else self._key
         self._headers = headers
         # Not through httpx.AsyncClient: redirects, cookies and proxies are not wanted here, and cost half of a request.
-        self._transport = transport or transport_of(config, base_url)
+        self._transport = transport or build_transport(config, base_url)
         self._pooled = self._transport if isinstance(self._transport, PooledTransport) else None
-        self._askings: dict[tuple[str, str, str], _Asking] = {}
+        self._request_templates: dict[tuple[str, str, str], _RequestTemplate] = {}
 
-    def post(self, path: str, body: Json, *, stream: bool, at_root: bool = False) -> Awaitable[Reply]:
+    def post(self, path: str, body: Json, *, stream: bool, at_root: bool = False) -> Awaitable[UpstreamReply]:
         """Send a JSON body; the reply, once its status is good. `at_root`: the path is beside the API's `/v1`.
 
         Raises ProviderError. A connection that could not be made, or broke before the reply began, is tried again
         `retries` times.
         """
         accept = "text/event-stream" if stream else "application/json"
-        path = f"{_UP}{path}" if at_root else path
+        path = f"{_ROOT_PREFIX}{path}" if at_root else path
         kind = ("POST", path, accept)
-        asking = self._askings.get(kind)
-        if asking is None:
-            asking = self._new_asking(*kind, self._config.silence_s if stream else self._config.answer_s)
-        return self._send(asking, orjson.dumps(body))
+        template = self._request_templates.get(kind)
+        if template is None:
+            template = self._build_request_template(*kind, self._config.silence_s if stream else self._config.answer_s)
+        return self._send(template, orjson.dumps(body))
 
-    async def ask(self, path: str, body: Json, *, at_root: bool = False) -> Json:
+    async def post_json(self, path: str, body: Json, *, at_root: bool = False) -> Json:
         """Send a JSON body for a JSON object. `at_root`: the path is beside the API's `/v1`. Raises ProviderError."""
         reply = await self.post(path, body, stream=False, at_root=at_root)
-        answer = self.parse(await reply.body(self.max_frame_bytes))
-        if rejection := self.rejection_in(answer):
+        answer = self.parse_json(await reply.read_body(self.max_frame_bytes))
+        if rejection := self.error_in_body(answer):
             raise rejection
         return answer
 
-    async def get(self, path: str, *, at_root: bool = False) -> Json:
+    async def get_json(self, path: str, *, at_root: bool = False) -> Json:
         """A JSON object. Raises ProviderError."""
-        path = f"{_UP}{path}" if at_root else path
+        path = f"{_ROOT_PREFIX}{path}" if at_root else path
         kind = ("GET", path, "application/json")
-        asking = self._askings.get(kind) or self._new_asking(*kind, self._config.connect_s)
-        reply = await self._send(asking, b"")
-        return self.parse(await reply.body(self.max_frame_bytes))
+        template = self._request_templates.get(kind) or self._build_request_template(*kind, self._config.connect_s)
+        reply = await self._send(template, b"")
+        return self.parse_json(await reply.read_body(self.max_frame_bytes))
 
-    def parse(self, body: bytes) -> Json:
+    def parse_json(self, body: bytes) -> Json:
         """A JSON object, or UpstreamGarbled."""
         try:
             parsed = orjson.loads(body)
@@ -258,47 +258,49 @@ class Upstream:
     async def aclose(self) -> None:
         await self._transport.aclose()
 
-    def _new_asking(self, method: str, path: str, accept: str, read_s: float) -> _Asking:
+    def _build_request_template(self, method: str, path: str, accept: str, read_s: float) -> _RequestTemplate:
         """It is remembered by all but `read_s`, how long to wait for a piece of the reply: that follows from the
         others."""
-        url = self._base_url.removesuffix("/v1") if path.startswith(_UP) else self._base_url
-        url += path.removeprefix(_UP)
+        url = self._base_url.removesuffix("/v1") if path.startswith(_ROOT_PREFIX) else self._base_url
+        url += path.removeprefix(_ROOT_PREFIX)
         headers = {**self._headers, "accept": accept}
         limits = Limits(connect=self._config.connect_s, pool=self._config.connect_s, read=read_s)
         request = httpx.Request(method, url, headers=headers)
         target = Target.of(method, request.url, request.headers.raw)
-        if len(self._askings) >= _MAX_TARGETS:
-            self._askings.clear()
-        self._askings[method, path, accept] = asking = _Asking(method, url, headers, read_s, limits, target)
-        return asking
+        if len(self._request_templates) >= _MAX_REQUEST_TEMPLATES:
+            self._request_templates.clear()
+        self._request_templates[method, path, accept] = template = _RequestTemplate(
+            method, url, headers, read_s, limits, target
+        )
+        return template
 
-    async def _send(self, asking: _Asking, content: bytes) -> Reply:
+    async def _send(self, template: _RequestTemplate, content: bytes) -> UpstreamReply:
         for attempt in range(self._retries + 1):
             try:
                 if self._pooled is None:
-                    answer: Answer = await self._ask_httpx(asking, content)
+                    answer: RawReply = await self._send_with_httpx(template, content)
                 else:
-                    answer = await self._pooled.ask(asking.target, content, asking.limits)
+                    answer = await self._pooled.ask(template.target, content, template.limits)
                     if answer.headers.get(b"content-encoding", b"identity") != b"identity":
-                        answer = _Decoded(answer.response())
+                        answer = _HttpxBody(answer.response())
                 break
             except _HTTP_FAILURES as failure:
                 if isinstance(failure, httpx.ReadTimeout | httpx.PoolTimeout) or attempt == self._retries:
-                    self.raise_named(failure, begun=False)
+                    self.raise_provider_error(failure, reply_started=False)
                 await asyncio.sleep(_RETRY_DELAY_S * 2**attempt)
         if answer.status < 300:
-            return Reply(self, answer, asking.silence_s)
-        raise await self._rejected(answer)
+            return UpstreamReply(self, answer, template.silence_s)
+        raise await self._read_rejection(answer)
 
-    async def _ask_httpx(self, asking: _Asking, content: bytes) -> _Decoded:
-        request = httpx.Request(asking.method, asking.url, headers=asking.headers, content=content)
-        request.extensions["timeout"] = asking.limits._asdict()
-        return _Decoded(await self._transport.handle_async_request(request))
+    async def _send_with_httpx(self, template: _RequestTemplate, content: bytes) -> _HttpxBody:
+        request = httpx.Request(template.method, template.url, headers=template.headers, content=content)
+        request.extensions["timeout"] = template.limits._asdict()
+        return _HttpxBody(await self._transport.handle_async_request(request))
 
-    async def _rejected(self, answer: Answer) -> ProviderError:
+    async def _read_rejection(self, answer: RawReply) -> ProviderError:
         body = bytearray()
         try:
-            async for read in answer.each():
+            async for read in answer.iterate():
                 body += read
                 if len(body) > _MAX_ERROR_BYTES:
                     break
@@ -306,10 +308,10 @@ class Upstream:
             body.clear()  # the status says enough
         finally:
             await answer.close()
-        headers = {name: answer.headers.get(name.encode(), b"").decode("latin-1") for name in _PASSED_ON}
-        return self._rejection(answer.status, headers, bytes(body))
+        headers = {name: answer.headers.get(name.encode(), b"").decode("latin-1") for name in _RETRY_HEADERS}
+        return self._build_rejection(answer.status, headers, bytes(body))
 
-    def raise_named(self, failure: Exception, *, begun: bool) -> NoReturn:
+    def raise_provider_error(self, failure: Exception, *, reply_started: bool) -> NoReturn:
         """Raise what a transport failure means. `begun`: the reply had started."""
         if isinstance(failure, httpx.PoolTimeout):
             # No reason to try again at once: the request has waited in line already.
@@ -317,51 +319,53 @@ class Upstream:
             raise UpstreamOverloaded(busy, provider=self.name, status=503, headers={"retry-after": "1"}) from failure
         if isinstance(failure, httpx.ReadTimeout):
             raise UpstreamTimeout("the upstream went silent", provider=self.name) from failure
-        if isinstance(failure, NotHttp) and not begun:
+        if isinstance(failure, NotHttp) and not reply_started:
             raise UpstreamGarbled("the upstream does not speak HTTP", provider=self.name) from failure
-        if begun:
+        if reply_started:
             raise UpstreamBroken("the upstream broke off its answer", provider=self.name) from failure
         raise UpstreamUnreachable("the upstream cannot be reached", provider=self.name) from failure
 
-    def rejection_in(self, answer: Json) -> ProviderError | None:
+    def error_in_body(self, answer: Json) -> ProviderError | None:
         """The error a good status hides: an error object where an answer was due."""
         error = answer.get("error")
         if not error:
             return None
-        words = [error.get("code"), error.get("type")] if isinstance(error, dict) else []
-        statuses = [_HIDDEN_STATUSES.get(str(word), word) for word in words]
+        codes = [error.get("code"), error.get("type")] if isinstance(error, dict) else []
+        statuses = [_STATUS_BY_ERROR_CODE.get(str(word), word) for word in codes]
         status = next((status for status in statuses if isinstance(status, int) and status >= 400), 502)
-        return self._rejection(status, {}, orjson.dumps(answer))
+        return self._build_rejection(status, {}, orjson.dumps(answer))
 
-    def _rejection(self, status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
+    def _build_rejection(self, status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
         error = _error_object(body)
-        status = meant_status(status, error)
-        message = self.scrub(str(error.get("message") or f"the upstream answered with status {status}"))
+        status = effective_status(status, error)
+        message = self.redact(str(error.get("message") or f"the upstream answered with status {status}"))
         if status == 500 and is_template_error(message):
             status = 400
-        code = _text(error.get("code"))
-        kind = _REJECTIONS.get(status, UpstreamRejected)
-        if status in (400, 413, 422, 500) and is_context_overflow(message, code or _text(error.get("type"))):
+        code = _text_or_none(error.get("code"))
+        kind = _ERRORS_BY_STATUS.get(status, UpstreamRejected)
+        if status in (400, 413, 422, 500) and is_context_overflow(message, code or _text_or_none(error.get("type"))):
             kind = ContextLengthExceeded
         return kind(
             message,
             provider=self.name,
             status=status,
             code=code,
-            kind=_text(error.get("type")),
-            param=_text(error.get("param")),
-            headers=wait_headers(error) | {name: value for name, value in headers.items() if value},
+            kind=_text_or_none(error.get("type")),
+            param=_text_or_none(error.get("param")),
+            headers=retry_after_headers(error) | {name: value for name, value in headers.items() if value},
         )
 
-    def scrub(self, message: str) -> str:
+    def redact(self, message: str) -> str:
         """The upstream's words without its key, addresses or anything that looks like a credential."""
-        message = _SECRETS.sub("[hidden]", message)
-        for text in self._private:
+        message = _SECRET_PATTERN.sub("[hidden]", message)
+        for text in self._secrets:
             message = message.replace(text, "[hidden]")
         return message[:2000]
 
 
-_SECRETS = re.compile(r"(?:https?|wss?)://\S+|\b(?:sk|pk|rk|key|gsk|xai)-[\w*.-]{6,}|\bAIza[\w-]{6,}|Bearer\s+\S+")
+_SECRET_PATTERN = re.compile(
+    r"(?:https?|wss?)://\S+|\b(?:sk|pk|rk|key|gsk|xai)-[\w*.-]{6,}|\bAIza[\w-]{6,}|Bearer\s+\S+"
+)
 
 _HTTP_FAILURES = (httpx.TransportError, httpx.StreamError, httpx.DecodingError)
 """Everything a transport may raise."""
@@ -384,9 +388,9 @@ def _error_object(body: bytes) -> Json:
 
 
 @lru_cache(maxsize=64)
-def _media_type(said: bytes) -> str:
-    return said.partition(b";")[0].strip().lower().decode("latin-1")
+def _media_type(header: bytes) -> str:
+    return header.partition(b";")[0].strip().lower().decode("latin-1")
 
 
-def _text(value: object) -> str | None:
+def _text_or_none(value: object) -> str | None:
     return str(value) if isinstance(value, str | int) and not isinstance(value, bool) else None

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from providers.config import ProviderConfig
-from providers.engines.checks import Complaint
+from providers.engines.checks import EngineConfigProblem
 
-CHILD = (sys.executable, "-m", "providers.llamacpp.child")
+CHILD_COMMAND = (sys.executable, "-m", "providers.llamacpp.child")
 
-_CHECK_S = 60.0
-_MAGIC = b"GGUF"
+_CHECK_TIMEOUT_S = 60.0
+_GGUF_MAGIC = b"GGUF"
 
 
 def is_installed() -> bool:
@@ -21,31 +21,36 @@ def is_installed() -> bool:
     return importlib.util.find_spec("xllamacpp") is not None
 
 
-def complaints(config: ProviderConfig) -> Sequence[Complaint]:
+def check_engine_config(config: ProviderConfig) -> Sequence[EngineConfigProblem]:
     """Everything that is wrong with `model` and `engine`."""
     if not is_installed():
-        return [Complaint(("type",), 'llama.cpp is not installed: pip install "responses-gateway[llamacpp]"')]
-    return [*_of_the_file(Path(config.model or "")), *(_of_the_parameters(config) if config.engine else ())]
+        return [EngineConfigProblem(("type",), 'llama.cpp is not installed: pip install "responses-gateway[llamacpp]"')]
+    return [*_check_model_file(Path(config.model or "")), *(_check_parameters(config) if config.engine else ())]
 
 
-def _of_the_file(file: Path) -> Sequence[Complaint]:
+def _check_model_file(file: Path) -> Sequence[EngineConfigProblem]:
     try:
-        with file.open("rb") as opened:
-            begins = opened.read(len(_MAGIC))
+        with file.open("rb") as stream:
+            begins = stream.read(len(_GGUF_MAGIC))
     except OSError as error:
-        return [Complaint(("model",), f"{file} cannot be read: {error.strerror}")]
-    return [] if begins == _MAGIC else [Complaint(("model",), f"{file} is not a GGUF file")]
+        return [EngineConfigProblem(("model",), f"{file} cannot be read: {error.strerror}")]
+    return [] if begins == _GGUF_MAGIC else [EngineConfigProblem(("model",), f"{file} is not a GGUF file")]
 
 
-def _of_the_parameters(config: ProviderConfig) -> Sequence[Complaint]:
+def _check_parameters(config: ProviderConfig) -> Sequence[EngineConfigProblem]:
     try:
-        given = json.dumps(config.engine)
+        engine_json = json.dumps(config.engine)
     except (TypeError, ValueError):
-        return [Complaint(("engine",), "write numbers, text, true, false, lists and keys only")]
+        return [EngineConfigProblem(("engine",), "write numbers, text, true, false, lists and keys only")]
     done = subprocess.run(
-        [*CHILD, "--check"], input=given, capture_output=True, text=True, timeout=_CHECK_S, check=False
+        [*CHILD_COMMAND, "--check"],
+        input=engine_json,
+        capture_output=True,
+        text=True,
+        timeout=_CHECK_TIMEOUT_S,
+        check=False,
     )
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["it does not say why"])[-1]
-        return [Complaint(("type",), f"llama.cpp cannot be started: {last}")]
-    return [Complaint(("engine", *path), message) for path, message in json.loads(done.stdout)]
+        return [EngineConfigProblem(("type",), f"llama.cpp cannot be started: {last}")]
+    return [EngineConfigProblem(("engine", *path), message) for path, message in json.loads(done.stdout)]

@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from providers.llamacpp.parameters import SLOTS, assign
+from providers.llamacpp.parameters import DEFAULT_SLOTS, assign_parameters
 
 
 def main() -> None:
@@ -24,34 +24,34 @@ def main() -> None:
     import xllamacpp  # only now: it may open what it needs
 
     if sys.argv[1:] == ["--check"]:
-        sys.stdout.write(json.dumps(assign(xllamacpp.CommonParams(), json.load(sys.stdin))))
+        sys.stdout.write(json.dumps(assign_parameters(xllamacpp.CommonParams(), json.load(sys.stdin))))
         return
     # What C++ code may print must not be taken for the address.
-    said = os.fdopen(os.dup(sys.stdout.fileno()), "w")
+    output = os.fdopen(os.dup(sys.stdout.fileno()), "w")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    asked = json.loads(sys.stdin.readline())
+    request = json.loads(sys.stdin.readline())
     _end_with_parent()
     try:
-        server = xllamacpp.Server(_set_up(xllamacpp.CommonParams(), asked))
+        server = xllamacpp.Server(_configure(xllamacpp.CommonParams(), request))
     except RuntimeError as error:
         sys.exit(str(error))
-    said.write(f"{server.listening_address}\n")
-    said.close()
+    output.write(f"{server.listening_address}\n")
+    output.close()
     while True:
         signal.pause()
 
 
-def _set_up(parameters: Any, asked: dict[str, Any]) -> Any:
-    parameters.n_parallel = SLOTS
-    if complaints := assign(parameters, asked["engine"]):
+def _configure(parameters: Any, request: dict[str, Any]) -> Any:
+    parameters.n_parallel = DEFAULT_SLOTS
+    if complaints := assign_parameters(parameters, request["engine"]):
         sys.exit("; ".join(f"{'.'.join(path)}: {message}" for path, message in complaints))
     if parameters.cpuparams_batch.n_threads < 0:
         parameters.cpuparams_batch.n_threads = parameters.cpuparams.n_threads
-    parameters.model.path = asked["model"]
-    parameters.model_alias = {Path(asked["model"]).stem}
+    parameters.model.path = request["model"]
+    parameters.model_alias = {Path(request["model"]).stem}
     parameters.hostnames = ["127.0.0.1"]
     parameters.port = 0
-    parameters.api_keys = [asked["key"]]
+    parameters.api_keys = [request["key"]]
     parameters.use_jinja = True
     parameters.ui = False
     parameters.endpoint_slots = False

@@ -9,16 +9,16 @@ import httpx
 from pydantic import SecretStr
 
 from dataplane.transport import PooledTransport
-from providers.base import Capabilities, Condition, Counting, Dialect, Exchange, RelayExchange
+from providers.base import Capabilities, CountMethod, Dialect, EngineStatus, Exchange, RelayExchange
 from providers.capabilities import CAPABILITIES
 from providers.config import ProviderConfig
 from providers.engines.servers.llama_provider import LlamaServerProvider
-from providers.engines.supervisor import Progress, Supervisor
+from providers.engines.supervisor import ReportProgress, Supervisor
 from providers.errors import EngineUnavailable
-from providers.http.transports import pooled
+from providers.http.transports import build_pooled_transport
 from providers.http.upstream import Upstream
-from providers.llamacpp.parameters import SLOTS
-from providers.llamacpp.process import Child, child
+from providers.llamacpp.parameters import DEFAULT_SLOTS
+from providers.llamacpp.process import EngineProcess, run_engine_process
 from translation.representation.json_types import Json
 from translation.representation.profile import Profile
 from translation.representation.turn import Turn
@@ -42,75 +42,75 @@ class LlamacppProvider:
         return self._capabilities
 
     @property
-    def condition(self) -> Condition:
-        condition = self._supervisor.condition
+    def engine_status(self) -> EngineStatus:
+        condition = self._supervisor.engine_status
         return (
             replace(condition, running=self._supervisor.engine.transport.busy)
             if condition.state == "ready"
             else condition
         )
 
-    def running(self) -> AbstractAsyncContextManager[None]:
-        return self._supervisor.running()
+    def run_engine(self) -> AbstractAsyncContextManager[None]:
+        return self._supervisor.run_engine()
 
-    async def settled(self) -> None:
-        await self._supervisor.settled()
+    async def wait_until_settled(self) -> None:
+        await self._supervisor.wait_until_settled()
 
     def prepare(self, turn: Turn, profile: Profile) -> Exchange:
-        return self._wire.prepare(turn, profile)
+        return self._server_provider.prepare(turn, profile)
 
-    def relay(self, dialect: Dialect, body: Json) -> RelayExchange:
-        return self._wire.relay(dialect, body)
+    def prepare_relay(self, dialect: Dialect, body: Json) -> RelayExchange:
+        return self._server_provider.prepare_relay(dialect, body)
 
-    async def count(self, turn: Turn, profile: Profile, way: Counting) -> int:
-        return await self._wire.count(turn, profile, way)
+    async def count_tokens(self, turn: Turn, profile: Profile, method: CountMethod) -> int:
+        return await self._server_provider.count_tokens(turn, profile, method)
 
-    async def models(self) -> Sequence[str]:
-        return await self._wire.models()
+    async def list_models(self) -> Sequence[str]:
+        return await self._server_provider.list_models()
 
-    def scrub(self, message: str) -> str:
-        return self._wire.scrub(message) if self._supervisor.condition.state == "ready" else message
+    def redact(self, message: str) -> str:
+        return self._server_provider.redact(message) if self._supervisor.engine_status.state == "ready" else message
 
     async def aclose(self) -> None:
         """There is nothing left to close once `running` has ended."""
 
     @property
-    def _wire(self) -> LlamaServerProvider:
-        return self._supervisor.engine.wire
+    def _server_provider(self) -> LlamaServerProvider:
+        return self._supervisor.engine.provider
 
     @asynccontextmanager
-    async def _start(self, progress: Progress) -> AsyncGenerator["_Served", None]:
-        async with child(self._name, self._config, progress) as process:
+    async def _start(self, progress: ReportProgress) -> AsyncGenerator["_RunningEngine", None]:
+        async with run_engine_process(self._name, self._config, progress) as process:
             known = {"type": "llama_server", "base_url": f"{process.url}/v1", "api_key": SecretStr(process.key)}
-            transport = pooled(self._config)
-            upstream = _Loopback(self._name, self._config.model_copy(update=known), f"{process.url}/v1", transport)
-            wire = LlamaServerProvider(upstream, self._capabilities, "chat", guided=True)
+            transport = build_pooled_transport(self._config)
+            upstream = _ChildUpstream(self._name, self._config.model_copy(update=known), f"{process.url}/v1", transport)
+            provider = LlamaServerProvider(upstream, self._capabilities, "chat", has_llguidance=True)
             try:
-                yield _Served(process, wire, transport)
+                yield _RunningEngine(process, provider, transport)
             finally:
-                await wire.aclose()
+                await provider.aclose()
 
 
 @dataclass(frozen=True)
-class _Served:
+class _RunningEngine:
     """One process and how it is spoken to."""
 
-    process: Child
-    wire: LlamaServerProvider
+    process: EngineProcess
+    provider: LlamaServerProvider
     transport: PooledTransport
 
-    async def died(self) -> str:
-        return await self.process.died()
+    async def wait_until_dead(self) -> str:
+        return await self.process.wait_until_dead()
 
 
-class _Loopback(Upstream):
+class _ChildUpstream(Upstream):
     """A server that is out of reach only when it is dead."""
 
-    def raise_named(self, failure: Exception, *, begun: bool) -> NoReturn:
+    def raise_provider_error(self, failure: Exception, *, reply_started: bool) -> NoReturn:
         if isinstance(failure, httpx.TimeoutException):
-            super().raise_named(failure, begun=begun)
-        said = "the engine died in the middle of its answer" if begun else "the engine died"
-        raise EngineUnavailable(said, provider=self.name) from failure
+            super().raise_provider_error(failure, reply_started=reply_started)
+        message = "the engine died in the middle of its answer" if reply_started else "the engine died"
+        raise EngineUnavailable(message, provider=self.name) from failure
 
 
 def _capabilities(config: ProviderConfig) -> Capabilities:
@@ -118,14 +118,18 @@ def _capabilities(config: ProviderConfig) -> Capabilities:
     engine: dict[str, Any] = config.engine
     projector = any(key.partition(".")[0] == "mmproj" for key in engine)
     known = replace(
-        CAPABILITIES["llama_server"], images=projector, audio=False, files=False, max_context_window=_window(engine)
+        CAPABILITIES["llama_server"],
+        images=projector,
+        audio=False,
+        files=False,
+        max_context_window=_context_window_of(engine),
     )
-    return replace(known, dialects=frozenset(config.dialects), **config.capabilities.given())
+    return replace(known, dialects=frozenset(config.dialects), **config.capabilities.to_overrides())
 
 
-def _window(engine: dict[str, Any]) -> int | None:
+def _context_window_of(engine: dict[str, Any]) -> int | None:
     """A request's share of the tokens that the operator gave; a model that was trained for fewer has those."""
-    tokens, slots = engine.get("n_ctx", 0), engine.get("n_parallel", SLOTS)
+    tokens, slots = engine.get("n_ctx", 0), engine.get("n_parallel", DEFAULT_SLOTS)
     if not isinstance(tokens, int) or not isinstance(slots, int) or tokens < 1 or slots < 1:
         return None
     return tokens if engine.get("kv_unified") else tokens // slots

@@ -7,10 +7,10 @@ from collections.abc import AsyncGenerator, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from providers.base import Batch, Capabilities, Counting, Dialect, RelayExchange
+from providers.base import Batch, Capabilities, CountMethod, Dialect, RelayExchange
 from providers.config import ProviderConfig
 from providers.new_id import new_id
-from providers.scripted.reply import Reply, reply_to, words_of
+from providers.scripted.reply import ScriptedReply, build_reply, input_text_of
 from translation.representation.events import Event, Finished, FinishReason, Started, Usage
 from translation.representation.item_writer import ItemWriter
 from translation.representation.json_types import Json
@@ -32,7 +32,7 @@ _CAPABILITIES = Capabilities(
     counting="turn",
 )
 
-_TOKEN = re.compile(r"\s*\S{1,12}|\s+")
+_TOKEN_PATTERN = re.compile(r"\s*\S{1,12}|\s+")
 """A word with the space before it; a long word is several."""
 
 _TOKENS_PER_BATCH = 4
@@ -43,7 +43,7 @@ class ScriptedProvider:
 
     def __init__(self, name: str, config: ProviderConfig) -> None:
         self._name = name
-        self._capabilities = replace(_CAPABILITIES, **config.capabilities.given())
+        self._capabilities = replace(_CAPABILITIES, **config.capabilities.to_overrides())
 
     @property
     def name(self) -> str:
@@ -54,75 +54,75 @@ class ScriptedProvider:
         return self._capabilities
 
     def prepare(self, turn: Turn, profile: Profile) -> "ScriptedExchange":
-        return ScriptedExchange(turn, reply_to(turn), [Loss(key, "dropped") for key in turn.extra])
+        return ScriptedExchange(turn, build_reply(turn), [Loss(key, "dropped") for key in turn.extra])
 
-    def relay(self, dialect: Dialect, body: Json) -> RelayExchange:
+    def prepare_relay(self, dialect: Dialect, body: Json) -> RelayExchange:
         raise ValueError(f"the scripted provider speaks no dialect, so not {dialect}")
 
-    async def count(self, turn: Turn, profile: Profile, way: Counting) -> int:
-        return _count(turn)
+    async def count_tokens(self, turn: Turn, profile: Profile, method: CountMethod) -> int:
+        return _count_tokens(turn)
 
-    async def models(self) -> Sequence[str]:
+    async def list_models(self) -> Sequence[str]:
         return ["demo"]
 
-    def scrub(self, message: str) -> str:
+    def redact(self, message: str) -> str:
         return message
 
     async def aclose(self) -> None:
         """There is nothing to close."""
 
 
-def _count(turn: Turn) -> int:
-    return len(_TOKEN.findall(words_of(turn)))
+def _count_tokens(turn: Turn) -> int:
+    return len(_TOKEN_PATTERN.findall(input_text_of(turn)))
 
 
 class ScriptedExchange:
     """One reply, ready to be streamed."""
 
-    def __init__(self, turn: Turn, reply: Reply, losses: Sequence[Loss]) -> None:
+    def __init__(self, turn: Turn, reply: ScriptedReply, losses: Sequence[Loss]) -> None:
         self.losses: Final = losses
         self._turn = turn
         self._reply = reply
 
     async def batches(self) -> AsyncGenerator[Batch, None]:
-        for batch in _Stream(self._turn, self._reply).batches():
+        for batch in _TokenStream(self._turn, self._reply).batches():
             yield batch
             # Nothing here waits, and a long reply must not hold up everyone else's.
             await asyncio.sleep(0)
 
 
-class _Stream:
+class _TokenStream:
     """A reply cut into tokens, up to the limit the client set."""
 
-    def __init__(self, turn: Turn, reply: Reply) -> None:
+    def __init__(self, turn: Turn, reply: ScriptedReply) -> None:
         self._turn = turn
         self._reply = reply
         self._writer = ItemWriter(new_id)
-        self._left = math.inf if turn.max_output_tokens is None else turn.max_output_tokens
-        self._cut = False
-        self._spoken = {"reasoning": 0, "text": 0, "call": 0}
+        self._tokens_left = math.inf if turn.max_output_tokens is None else turn.max_output_tokens
+        self._is_truncated = False
+        self._token_counts = {"reasoning": 0, "text": 0, "call": 0}
 
     def batches(self) -> Iterator[list[Event]]:
         yield [Started(self._turn.model)]
         budget = (self._turn.reasoning or {}).get("max_tokens")
-        for batch in self._grant("reasoning", _TOKEN.findall(self._reply.reasoning)[:budget]):
-            yield [event for token in batch for event in self._writer.block("reasoning", token)]
-        for batch in self._grant("text", _TOKEN.findall(self._reply.text)):
-            yield [event for token in batch for event in self._writer.block("text", token, self._logprobs(token))]
+        for batch in self._batch_tokens("reasoning", _TOKEN_PATTERN.findall(self._reply.reasoning)[:budget]):
+            yield [event for token in batch for event in self._writer.write_block("reasoning", token)]
+        for batch in self._batch_tokens("text", _TOKEN_PATTERN.findall(self._reply.text)):
+            yield [event for token in batch for event in self._writer.write_block("text", token, self._logprobs(token))]
         if call := self._reply.call:
             is_open = False
-            for batch in self._grant("call", _TOKEN.findall(call.arguments)):
-                events = [] if is_open else self._writer.call("call", name=call.name, call_id=new_id("call"))
+            for batch in self._batch_tokens("call", _TOKEN_PATTERN.findall(call.arguments)):
+                events = [] if is_open else self._writer.open_call("call", name=call.name, call_id=new_id("call"))
                 is_open = True
-                yield events + [event for token in batch for event in self._writer.arguments("call", token)]
-        yield self._end()
+                yield events + [event for token in batch for event in self._writer.write_arguments("call", token)]
+        yield self._end_events()
 
-    def _grant(self, noun: str, tokens: list[str]) -> Iterator[list[str]]:
+    def _batch_tokens(self, channel: str, tokens: list[str]) -> Iterator[list[str]]:
         """As many of the tokens as may still be spoken, a few at a time."""
-        granted = tokens[: int(min(self._left, len(tokens)))]
-        self._cut = self._cut or len(granted) < len(tokens)
-        self._left -= len(granted)
-        self._spoken[noun] += len(granted)
+        granted = tokens[: int(min(self._tokens_left, len(tokens)))]
+        self._is_truncated = self._is_truncated or len(granted) < len(tokens)
+        self._tokens_left -= len(granted)
+        self._token_counts[channel] += len(granted)
         for start in range(0, len(granted), _TOKENS_PER_BATCH):
             yield granted[start : start + _TOKENS_PER_BATCH]
 
@@ -134,13 +134,16 @@ class _Stream:
         alternatives = [certain] if self._turn.sampling.get("top_logprobs") else []
         return [{**certain, "top_logprobs": alternatives}]
 
-    def _end(self) -> list[Event]:
+    def _end_events(self) -> list[Event]:
         usage = Usage(
-            input=_count(self._turn),
-            output=sum(self._spoken.values()),
+            input=_count_tokens(self._turn),
+            output=sum(self._token_counts.values()),
             cache_read=0,
             cache_write=0,
-            reasoning=self._spoken["reasoning"],
+            reasoning=self._token_counts["reasoning"],
         )
-        reason: FinishReason = "length" if self._cut else "tool_calls" if self._reply.call else "stop"
-        return [*self._writer.close("incomplete" if self._cut else "completed"), Finished(reason, reason, usage)]
+        reason: FinishReason = "length" if self._is_truncated else "tool_calls" if self._reply.call else "stop"
+        return [
+            *self._writer.close("incomplete" if self._is_truncated else "completed"),
+            Finished(reason, reason, usage),
+        ]

@@ -6,46 +6,48 @@ from typing import Any, NamedTuple
 import orjson
 
 from providers.scripted.schema_instances import minimal_instance
-from providers.scripted.schema_strings import Unfillable
+from providers.scripted.schema_strings import UnsatisfiableSchema
 from translation.errors import Unrepresentable
 from translation.representation.json_types import Item, Json
 from translation.representation.turn import Turn
 
 
-class Call(NamedTuple):
+class ScriptedCall(NamedTuple):
     name: str
     arguments: str
 
 
-class Reply(NamedTuple):
+class ScriptedReply(NamedTuple):
     """Reasoning, if it was asked for; then a call or a text."""
 
     reasoning: str
-    call: Call | None
+    call: ScriptedCall | None
     text: str
 
 
-def reply_to(turn: Turn) -> Reply:
+def build_reply(turn: Turn) -> ScriptedReply:
     """Raises Unrepresentable for a schema nothing is known to fit."""
-    results = list(_results(turn.items))
-    call = _call(turn, answered=bool(results))
-    text = "" if call else _text(turn, results)
-    return Reply(_reasoning(turn, call, results) if _is_asked_to_reason(turn) else "", call, _cut(text, turn))
+    results = list(_tool_results(turn.items))
+    call = _build_call(turn, has_results=bool(results))
+    text = "" if call else _build_text(turn, results)
+    return ScriptedReply(
+        _build_reasoning(turn, call, results) if _wants_reasoning(turn) else "", call, _cut_at_stop(text, turn)
+    )
 
 
-def words_of(turn: Turn) -> str:
+def input_text_of(turn: Turn) -> str:
     """All the text the model is given."""
-    return " ".join([turn.instructions or "", *(_content(item) for item in turn.items)])
+    return " ".join([turn.instructions or "", *(_text_of_item(item) for item in turn.items)])
 
 
-def _is_asked_to_reason(turn: Turn) -> bool:
+def _wants_reasoning(turn: Turn) -> bool:
     if turn.thinking is not None:
         return turn.thinking
-    asked = turn.reasoning or {}
-    return asked.get("effort") not in (None, "none") or bool(asked.get("max_tokens"))
+    reasoning = turn.reasoning or {}
+    return reasoning.get("effort") not in (None, "none") or bool(reasoning.get("max_tokens"))
 
 
-def _reasoning(turn: Turn, call: Call | None, results: Sequence[str]) -> str:
+def _build_reasoning(turn: Turn, call: ScriptedCall | None, results: Sequence[str]) -> str:
     if call:
         plan = f"I will call {call.name}."
     elif turn.text_format:
@@ -58,34 +60,34 @@ def _reasoning(turn: Turn, call: Call | None, results: Sequence[str]) -> str:
     return f"The user wrote {words} {'word' if words == 1 else 'words'}. {plan}"
 
 
-def _text(turn: Turn, results: Sequence[str]) -> str:
+def _build_text(turn: Turn, results: Sequence[str]) -> str:
     if turn.text_format:
-        return _filled_format(turn.text_format)
+        return _build_formatted_text(turn.text_format)
     if results:
         return "\n".join(results)
-    said = _last_user_text(turn.items)
-    return f"You said: {said}" if said else "You said nothing."
+    user_text = _last_user_text(turn.items)
+    return f"You said: {user_text}" if user_text else "You said nothing."
 
 
-def _filled_format(text_format: Json) -> str:
+def _build_formatted_text(text_format: Json) -> str:
     if text_format.get("type") != "json_schema":
         return "{}"
     try:
-        return _instance(text_format.get("schema") or {})
-    except Unfillable as failure:
+        return _instance_json(text_format.get("schema") or {})
+    except UnsatisfiableSchema as failure:
         raise Unrepresentable(
             f"the demo model knows no value for this schema: {failure}", param="text.format.schema"
         ) from failure
 
 
-def _instance(schema: Json) -> str:
+def _instance_json(schema: Json) -> str:
     try:
         return orjson.dumps(minimal_instance(schema)).decode()
     except orjson.JSONEncodeError:
-        raise Unfillable("its numbers are too large") from None
+        raise UnsatisfiableSchema("its numbers are too large") from None
 
 
-def _cut(text: str, turn: Turn) -> str:
+def _cut_at_stop(text: str, turn: Turn) -> str:
     """The text up to the first stop sequence."""
     for stop in turn.sampling.get("stop") or ():
         if stop:
@@ -93,28 +95,28 @@ def _cut(text: str, turn: Turn) -> str:
     return text
 
 
-def _call(turn: Turn, *, answered: bool) -> Call | None:
+def _build_call(turn: Turn, *, has_results: bool) -> ScriptedCall | None:
     """A call to the first tool that may be called and whose arguments can be filled in."""
-    allowed, forced = _choice(turn.tool_choice)
-    if answered and not forced:
+    allowed, forced = _parse_tool_choice(turn.tool_choice)
+    if has_results and not forced:
         return None
-    failure: Unfillable | None = None
+    failure: UnsatisfiableSchema | None = None
     for tool in turn.tools:
         if tool.get("type") != "function" or (allowed is not None and tool["name"] not in allowed):
             continue
         try:
-            arguments = _instance({"type": "object", **(tool.get("parameters") or {})})
-        except Unfillable as error:
+            arguments = _instance_json({"type": "object", **(tool.get("parameters") or {})})
+        except UnsatisfiableSchema as error:
             failure = error
         else:
-            return Call(tool["name"], arguments)
+            return ScriptedCall(tool["name"], arguments)
     if forced:
         why = failure or "none of the tools can be called"
         raise Unrepresentable(f"the demo model cannot make the call that tool_choice asks for: {why}", param="tools")
     return None
 
 
-def _choice(choice: str | Json | None) -> tuple[Sequence[str] | None, bool]:
+def _parse_tool_choice(choice: str | Json | None) -> tuple[Sequence[str] | None, bool]:
     """The names that may be called (None: all), and whether one has to be."""
     match choice:
         case "none":
@@ -128,31 +130,31 @@ def _choice(choice: str | Json | None) -> tuple[Sequence[str] | None, bool]:
     return None, False
 
 
-def _results(items: Sequence[Item]) -> Iterator[str]:
+def _tool_results(items: Sequence[Item]) -> Iterator[str]:
     """What the tools returned since the user last spoke."""
     names = {item.get("call_id"): item["name"] for item in items if item["type"] == "function_call"}
     for item in items[_last_user_message(items) + 1 :]:
         if item["type"].endswith("_output"):
-            yield f"{names.get(item.get('call_id'), 'The tool')} returned: {_content(item)}"
+            yield f"{names.get(item.get('call_id'), 'The tool')} returned: {_text_of_item(item)}"
 
 
 def _last_user_text(items: Sequence[Item]) -> str:
     last = _last_user_message(items)
-    return _content(items[last]) if last >= 0 else ""
+    return _text_of_item(items[last]) if last >= 0 else ""
 
 
 def _last_user_message(items: Sequence[Item]) -> int:
     return max((index for index, item in enumerate(items) if item.get("role") == "user"), default=-1)
 
 
-def _content(item: Item) -> str:
+def _text_of_item(item: Item) -> str:
     content: Any = item.get("output") if item["type"].endswith("_output") else item.get("content")
     if isinstance(content, str):
         return content
-    return " ".join(_part(part) for part in content or () if isinstance(part, dict))
+    return " ".join(_text_of_part(part) for part in content or () if isinstance(part, dict))
 
 
-def _part(part: Json) -> str:
+def _text_of_part(part: Json) -> str:
     """A part's text, or for media its kind in brackets."""
     for key in ("text", "refusal"):
         if isinstance(text := part.get(key), str):

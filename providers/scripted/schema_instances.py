@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import Any, TypeAlias
 
-from providers.scripted.schema_strings import LONGEST, Unfillable, fill_text
+from providers.scripted.schema_strings import MAX_INSTANCE_SIZE, UnsatisfiableSchema, build_text
 from translation.representation.json_types import Json
 
 Schema: TypeAlias = Json | bool
@@ -18,91 +18,101 @@ def minimal_instance(schema: Schema) -> Any:
     does not know how to honour.
     """
     try:
-        return _Filling(schema).fill(schema, ())
+        return _InstanceBuilder(schema).build(schema, ())
     except RecursionError:
-        raise Unfillable("the schema is nested too deep") from None
+        raise UnsatisfiableSchema("the schema is nested too deep") from None
     except (TypeError, AttributeError, ArithmeticError):
-        raise Unfillable("it is not a JSON schema") from None
+        raise UnsatisfiableSchema("it is not a JSON schema") from None
 
 
-class _Filling:
+class _InstanceBuilder:
     """One schema being filled. Steps are counted, because a short schema can describe an enormous value."""
 
     def __init__(self, root: Schema) -> None:
         self._root = root
         self._steps = 0
 
-    def fill(self, schema: Schema, refs: tuple[str, ...]) -> Any:
+    def build(self, schema: Schema, refs: tuple[str, ...]) -> Any:
         """`refs` are the references being followed; the smallest value meets none of them again on its way down."""
         self._steps += 1
-        if self._steps > LONGEST:
-            raise Unfillable("the schema asks for too much")
+        if self._steps > MAX_INSTANCE_SIZE:
+            raise UnsatisfiableSchema("the schema asks for too much")
         if isinstance(schema, bool):
             if not schema:
-                raise Unfillable("false admits nothing")
+                raise UnsatisfiableSchema("false admits nothing")
             return {}
         if (reference := schema.get("$ref")) is not None:
             if reference in refs:
-                raise Unfillable(f"{reference} contains itself")
-            return self.fill(_merge(_resolve(reference, self._root), _without(schema, "$ref")), (*refs, reference))
+                raise UnsatisfiableSchema(f"{reference} contains itself")
+            return self.build(
+                _merge(_resolve_reference(reference, self._root), _without(schema, "$ref")), (*refs, reference)
+            )
         if "allOf" in schema:
             merged: Schema = _without(schema, "allOf")
             for part in schema["allOf"]:
                 merged = _merge(merged, part)
-            return self.fill(merged, refs)
+            return self.build(merged, refs)
         for key in ("anyOf", "oneOf"):
             if key in schema:
                 options = [_merge(_without(schema, key), option) for option in schema[key]]
-                return _first(options, lambda option: self.fill(option, refs))
-        if unknown := _UNKNOWN & schema.keys():
-            raise Unfillable(f"{min(unknown)} is not understood")
+                return _first_satisfiable(options, lambda option: self.build(option, refs))
+        if unknown := _UNSUPPORTED_KEYWORDS & schema.keys():
+            raise UnsatisfiableSchema(f"{min(unknown)} is not understood")
         if "const" in schema:
-            return _admitted(schema["const"], schema)
+            return _require_admitted(schema["const"], schema)
         if "enum" in schema:
-            return _first(schema["enum"], lambda option: _admitted(option, schema))
-        return _first(_types(schema), lambda kind: self._fill_type(kind, schema, refs))
+            return _first_satisfiable(schema["enum"], lambda option: _require_admitted(option, schema))
+        return _first_satisfiable(_types_of(schema), lambda kind: self._build_of_type(kind, schema, refs))
 
-    def _fill_type(self, kind: str, schema: Json, refs: tuple[str, ...]) -> Any:
+    def _build_of_type(self, kind: str, schema: Json, refs: tuple[str, ...]) -> Any:
         match kind:
             case "object":
-                return self._object(schema, refs)
+                return self._build_object(schema, refs)
             case "array":
-                return self._array(schema, refs)
-        return _FILLERS[kind](schema)
+                return self._build_array(schema, refs)
+        return _BUILDERS[kind](schema)
 
-    def _object(self, schema: Json, refs: tuple[str, ...]) -> Json:
+    def _build_object(self, schema: Json, refs: tuple[str, ...]) -> Json:
         properties: Mapping[str, Schema] = schema.get("properties") or {}
         others: Schema = schema.get("additionalProperties", True)
-        value = {name: self.fill(properties.get(name, others), refs) for name in schema.get("required") or ()}
+        value = {name: self.build(properties.get(name, others), refs) for name in schema.get("required") or ()}
         spare = (name for name in properties if name not in value)
         while len(value) < schema.get("minProperties", 0):
             name = next(spare, f"property_{len(value)}")
-            value[name] = self.fill(properties.get(name, others), refs)
+            value[name] = self.build(properties.get(name, others), refs)
         if len(value) > schema.get("maxProperties", math.inf):
-            raise Unfillable("maxProperties is smaller than what is required")
+            raise UnsatisfiableSchema("maxProperties is smaller than what is required")
         return value
 
-    def _array(self, schema: Json, refs: tuple[str, ...]) -> list[Any]:
+    def _build_array(self, schema: Json, refs: tuple[str, ...]) -> list[Any]:
         leading: list[Schema] = schema.get("prefixItems") or []
         items: Schema = schema.get("items", True)
         shortest = schema.get("minItems", 0)
         if shortest > schema.get("maxItems", math.inf):
-            raise Unfillable("minItems is larger than maxItems")
-        value = [self.fill(leading[index] if index < len(leading) else items, refs) for index in range(shortest)]
+            raise UnsatisfiableSchema("minItems is larger than maxItems")
+        value = [self.build(leading[index] if index < len(leading) else items, refs) for index in range(shortest)]
         if schema.get("uniqueItems") and any(entry in value[:index] for index, entry in enumerate(value)):
-            raise Unfillable("uniqueItems is not understood for more than one item")
+            raise UnsatisfiableSchema("uniqueItems is not understood for more than one item")
         return value
 
 
-_UNKNOWN = {"not", "if", "contains", "dependentRequired", "dependentSchemas", "propertyNames", "$dynamicRef"}
+_UNSUPPORTED_KEYWORDS = {
+    "not",
+    "if",
+    "contains",
+    "dependentRequired",
+    "dependentSchemas",
+    "propertyNames",
+    "$dynamicRef",
+}
 
 
-def _first(options: list[Any], fill: Callable[[Any], Any]) -> Any:
-    failure = Unfillable("there is nothing to choose from")
+def _first_satisfiable(options: list[Any], fill: Callable[[Any], Any]) -> Any:
+    failure = UnsatisfiableSchema("there is nothing to choose from")
     for option in options:
         try:
             return fill(option)
-        except Unfillable as error:
+        except UnsatisfiableSchema as error:
             failure = error
     raise failure
 
@@ -111,19 +121,19 @@ def _without(schema: Json, key: str) -> Json:
     return {name: value for name, value in schema.items() if name != key}
 
 
-def _resolve(reference: str, root: Schema) -> Schema:
+def _resolve_reference(reference: str, root: Schema) -> Schema:
     """A JSON pointer into the schema itself; nothing is ever fetched."""
     if not reference.startswith("#"):
-        raise Unfillable(f"{reference} is outside the schema")
+        raise UnsatisfiableSchema(f"{reference} is outside the schema")
     target: Any = root
     for step in reference[1:].split("/")[1:]:
         step = step.replace("~1", "/").replace("~0", "~")
         try:
             target = target[int(step)] if isinstance(target, list) else target[step]
         except (KeyError, IndexError, ValueError, TypeError):
-            raise Unfillable(f"{reference} leads nowhere") from None
+            raise UnsatisfiableSchema(f"{reference} leads nowhere") from None
     if not isinstance(target, dict | bool):
-        raise Unfillable(f"{reference} is not a schema")
+        raise UnsatisfiableSchema(f"{reference} is not a schema")
     return target
 
 
@@ -173,16 +183,18 @@ _MERGERS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-def _types(schema: Json) -> list[str]:
+def _types_of(schema: Json) -> list[str]:
     """The type it names, or else the one its keywords speak of; an object where they speak of none."""
-    named = schema.get("type", next((kind for keyword, kind in _KEYWORDS.items() if keyword in schema), "object"))
+    named = schema.get(
+        "type", next((kind for keyword, kind in _TYPE_BY_KEYWORD.items() if keyword in schema), "object")
+    )
     kinds: list[str] = named if isinstance(named, list) else [named]
-    if not kinds or any(kind not in _MATCHES for kind in kinds):
-        raise Unfillable(f"type {named!r} admits nothing")
+    if not kinds or any(kind not in _TYPE_CHECKS for kind in kinds):
+        raise UnsatisfiableSchema(f"type {named!r} admits nothing")
     return kinds
 
 
-_KEYWORDS = {
+_TYPE_BY_KEYWORD = {
     **dict.fromkeys(("properties", "required", "minProperties"), "object"),
     **dict.fromkeys(("items", "prefixItems", "minItems", "maxItems"), "array"),
     **dict.fromkeys(("pattern", "format", "minLength", "maxLength"), "string"),
@@ -190,15 +202,15 @@ _KEYWORDS = {
 }
 
 
-def _admitted(value: Any, schema: Json) -> Any:
+def _require_admitted(value: Any, schema: Json) -> Any:
     """The value, if its type and its enum allow it."""
-    kinds = _types(schema) if "type" in schema else list(_MATCHES)
-    if not any(_MATCHES[kind](value) for kind in kinds) or value not in schema.get("enum", [value]):
-        raise Unfillable("no value is of its own type")
+    kinds = _types_of(schema) if "type" in schema else list(_TYPE_CHECKS)
+    if not any(_TYPE_CHECKS[kind](value) for kind in kinds) or value not in schema.get("enum", [value]):
+        raise UnsatisfiableSchema("no value is of its own type")
     return value
 
 
-_MATCHES: dict[str, Callable[[Any], bool]] = {
+_TYPE_CHECKS: dict[str, Callable[[Any], bool]] = {
     "object": lambda value: isinstance(value, dict),
     "array": lambda value: isinstance(value, list),
     "string": lambda value: isinstance(value, str),
@@ -209,16 +221,16 @@ _MATCHES: dict[str, Callable[[Any], bool]] = {
 }
 
 
-def _string(schema: Json) -> str:
-    return fill_text(
-        shortest=schema.get("minLength", 0),
-        longest=schema.get("maxLength", LONGEST),
+def _build_string(schema: Json) -> str:
+    return build_text(
+        min_length=schema.get("minLength", 0),
+        max_length=schema.get("maxLength", MAX_INSTANCE_SIZE),
         text_format=schema.get("format"),
         pattern=schema.get("pattern"),
     )
 
 
-def _number(schema: Json) -> float:
+def _build_number(schema: Json) -> float:
     low = max(schema.get("minimum", -math.inf), schema.get("exclusiveMinimum", -math.inf))
     high = min(schema.get("maximum", math.inf), schema.get("exclusiveMaximum", math.inf))
     step = schema.get("multipleOf", 1)
@@ -234,18 +246,18 @@ def _number(schema: Json) -> float:
         below = value < high if high == schema.get("exclusiveMaximum") else value <= high
         if above and below:
             return value
-    raise Unfillable("no number is known within the bounds")
+    raise UnsatisfiableSchema("no number is known within the bounds")
 
 
-def _integer(schema: Json) -> int:
+def _build_integer(schema: Json) -> int:
     # The whole multiples of a/b, in lowest terms, are the multiples of a.
-    return int(_number({**schema, "multipleOf": Fraction(str(schema.get("multipleOf", 1))).numerator}))
+    return int(_build_number({**schema, "multipleOf": Fraction(str(schema.get("multipleOf", 1))).numerator}))
 
 
-_FILLERS: dict[str, Callable[[Json], Any]] = {
-    "string": _string,
-    "number": _number,
-    "integer": _integer,
+_BUILDERS: dict[str, Callable[[Json], Any]] = {
+    "string": _build_string,
+    "number": _build_number,
+    "integer": _build_integer,
     "boolean": lambda _: False,
     "null": lambda _: None,
 }

@@ -6,32 +6,32 @@ from re import _constants as codes  # type: ignore[attr-defined]
 from re import _parser  # type: ignore[attr-defined]
 from typing import Any
 
-LONGEST = 10_000
+MAX_INSTANCE_SIZE = 10_000
 """Characters, or items of a list; a schema that asks for more is a mistake, or an attack."""
 
 
-class Unfillable(ValueError):
+class UnsatisfiableSchema(ValueError):
     """No value is known for the schema; the text names the keyword."""
 
 
-def fill_text(*, shortest: int, longest: int, text_format: str | None, pattern: str | None) -> str:
+def build_text(*, min_length: int, max_length: int, text_format: str | None, pattern: str | None) -> str:
     """A text of that length, format and pattern. Raises Unfillable when none is known."""
-    if shortest > min(longest, LONGEST):
-        raise Unfillable(f"minLength is larger than {min(longest, LONGEST)}")
+    if min_length > min(max_length, MAX_INSTANCE_SIZE):
+        raise UnsatisfiableSchema(f"minLength is larger than {min(max_length, MAX_INSTANCE_SIZE)}")
     if pattern is not None:
-        text = _follow(pattern, shortest)
-    elif text_format in _FORMATS:
-        text = _FORMATS[text_format]
+        text = _text_for_pattern(pattern, min_length)
+    elif text_format in _FORMAT_EXAMPLES:
+        text = _FORMAT_EXAMPLES[text_format]
     else:
-        text = _WORD[:longest].ljust(shortest, _WORD[-1])
-    if not shortest <= len(text) <= longest:
-        raise Unfillable(f"no text of that length is known for {'pattern' if pattern else 'format'}")
+        text = _DEFAULT_TEXT[:max_length].ljust(min_length, _DEFAULT_TEXT[-1])
+    if not min_length <= len(text) <= max_length:
+        raise UnsatisfiableSchema(f"no text of that length is known for {'pattern' if pattern else 'format'}")
     return text
 
 
-_WORD = "string"
+_DEFAULT_TEXT = "string"
 
-_FORMATS = {
+_FORMAT_EXAMPLES = {
     "date-time": "1970-01-01T00:00:00Z",
     "date": "1970-01-01",
     "time": "00:00:00Z",
@@ -51,19 +51,19 @@ _FORMATS = {
 }
 
 
-def _follow(pattern: str, shortest: int) -> str:
+def _text_for_pattern(pattern: str, shortest: int) -> str:
     try:
         parsed = _parser.parse(pattern)
     except (re.error, OverflowError, RecursionError):
-        raise Unfillable(f"pattern {pattern!r} is not understood") from None
-    text = _Writer(pattern, 0).write(parsed)
+        raise UnsatisfiableSchema(f"pattern {pattern!r} is not understood") from None
+    text = _PatternWriter(pattern, 0).write(parsed)
     if len(text) < shortest:
-        text = _Writer(pattern, shortest - len(text)).write(parsed)
+        text = _PatternWriter(pattern, shortest - len(text)).write(parsed)
     # Nothing forbids more before or after a pattern without anchors.
-    return text if pattern.endswith("$") else text.ljust(shortest, _WORD[-1])
+    return text if pattern.endswith("$") else text.ljust(shortest, _DEFAULT_TEXT[-1])
 
 
-class _Writer:
+class _PatternWriter:
     """Writes what a parsed pattern asks for: the fewest repetitions, and `spare` more of whatever may be repeated."""
 
     def __init__(self, pattern: str, spare: int) -> None:
@@ -72,15 +72,15 @@ class _Writer:
         self._groups: dict[int, str] = {}
 
     def write(self, parsed: Any) -> str:
-        return "".join(self._token(code, argument) for code, argument in parsed)
+        return "".join(self._write_token(code, argument) for code, argument in parsed)
 
-    def _token(self, code: Any, argument: Any) -> str:
+    def _write_token(self, code: Any, argument: Any) -> str:
         if code is codes.LITERAL:
             return chr(argument)
         if code in (codes.ANY, codes.NOT_LITERAL, codes.IN):
-            return self._one_of(code, argument)
+            return self._pick_character(code, argument)
         if code in (codes.MAX_REPEAT, codes.MIN_REPEAT, codes.POSSESSIVE_REPEAT):
-            return self._repeat(*argument)
+            return self._write_repeat(*argument)
         if code is codes.SUBPATTERN:
             self._groups[argument[0]] = text = self.write(argument[3])
             return text
@@ -92,27 +92,27 @@ class _Writer:
             return self._groups[argument]
         if code is codes.AT and argument in (codes.AT_BEGINNING, codes.AT_END, codes.AT_BEGINNING_STRING):
             return ""
-        raise Unfillable(f"pattern {self._pattern!r} is not understood")
+        raise UnsatisfiableSchema(f"pattern {self._pattern!r} is not understood")
 
-    def _repeat(self, least: int, most: int, parsed: Any) -> str:
+    def _write_repeat(self, least: int, most: int, parsed: Any) -> str:
         count = least + min(self._spare, int(most) - least)
         self._spare -= count - least
         text = self.write(parsed)
-        if len(text) * count > LONGEST:
-            raise Unfillable(f"pattern {self._pattern!r} asks for too much")
+        if len(text) * count > MAX_INSTANCE_SIZE:
+            raise UnsatisfiableSchema(f"pattern {self._pattern!r} asks for too much")
         return text * count
 
-    def _one_of(self, code: Any, argument: Any) -> str:
-        for character in map(chr, _PREFERRED):
-            if code is codes.ANY or _admits(character, code, argument):
+    def _pick_character(self, code: Any, argument: Any) -> str:
+        for character in map(chr, _PREFERRED_CODE_POINTS):
+            if code is codes.ANY or _is_admitted(character, code, argument):
                 return character
-        raise Unfillable(f"pattern {self._pattern!r} is not understood")
+        raise UnsatisfiableSchema(f"pattern {self._pattern!r} is not understood")
 
 
-_PREFERRED = [*b"aA0", *range(0x20, 0x7F), *range(0xA0, 0x2000)]
+_PREFERRED_CODE_POINTS = [*b"aA0", *range(0x20, 0x7F), *range(0xA0, 0x2000)]
 
 
-def _admits(character: str, code: Any, argument: Any) -> bool:
+def _is_admitted(character: str, code: Any, argument: Any) -> bool:
     if code is codes.NOT_LITERAL:
         return bool(ord(character) != argument)
     negated = argument[0][0] is codes.NEGATE

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Final
 
 from providers.config import ProviderConfig
-from providers.engines.checks import Complaint
+from providers.engines.checks import EngineConfigProblem
 
-INSTALL: Final = 'vLLM is not installed: pip install "responses-gateway[vllm]"'
+NOT_INSTALLED: Final = 'vLLM is not installed: pip install "responses-gateway[vllm]"'
 
-OURS: Final[dict[str, str]] = {
+RESERVED_ARGUMENTS: Final[dict[str, str]] = {
     "model": "write it as the provider's model",
     "served_model_name": "the names clients use are the keys under models",
     "enable_log_requests": "the gateway logs requests itself",
@@ -21,20 +21,24 @@ OURS: Final[dict[str, str]] = {
 """Engine arguments that are not the operator's to set, and what to do instead."""
 
 
-def complaints(config: ProviderConfig) -> Sequence[Complaint]:
+def check_engine_config(config: ProviderConfig) -> Sequence[EngineConfigProblem]:
     """Everything that is wrong with `engine`, as far as names tell."""
-    installed = _folder()
+    installed = _vllm_folder()
     if installed is None:
-        return [Complaint(("type",), INSTALL)]
-    known = _names(installed / "engine" / "arg_utils.py")
+        return [EngineConfigProblem(("type",), NOT_INSTALLED)]
+    known = _argument_names(installed / "engine" / "arg_utils.py")
     # A vLLM that keeps its arguments elsewhere is asked when the engine starts, like every other.
-    return [] if not known else [*unknown(config.engine, known), *_taken(config.engine)]
+    return (
+        []
+        if not known
+        else [*unknown_argument_problems(config.engine, known), *_reserved_argument_problems(config.engine)]
+    )
 
 
-def tool_parsers() -> frozenset[str]:
+def installed_tool_parsers() -> frozenset[str]:
     """The parsers that the installed vLLM has, by name; none where they are not to be found."""
-    installed = _folder()
-    tree = _read(installed / "tool_parsers" / "__init__.py") if installed is not None else None
+    installed = _vllm_folder()
+    tree = _parse_source(installed / "tool_parsers" / "__init__.py") if installed is not None else None
     for node in tree.body if tree is not None else ():
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Dict):
             names = [getattr(target, "id", None) for target in node.targets]
@@ -43,31 +47,33 @@ def tool_parsers() -> frozenset[str]:
     return frozenset()
 
 
-def unknown(given: Collection[str], known: Collection[str]) -> Iterator[Complaint]:
+def unknown_argument_problems(given: Collection[str], known: Collection[str]) -> Iterator[EngineConfigProblem]:
     """The names that the engine does not know, each with the nearest one that it does."""
     for name in given:
         if name not in known:
             nearest = difflib.get_close_matches(str(name), sorted(known), n=1)
             hint = f"; did you mean {nearest[0]}?" if nearest else ""
-            yield Complaint(("engine", str(name)), f"the installed vLLM has no engine argument {name!r}{hint}")
+            yield EngineConfigProblem(
+                ("engine", str(name)), f"the installed vLLM has no engine argument {name!r}{hint}"
+            )
 
 
-def _taken(given: Collection[str]) -> Iterator[Complaint]:
+def _reserved_argument_problems(given: Collection[str]) -> Iterator[EngineConfigProblem]:
     for name in given:
-        if name in OURS:
-            yield Complaint(("engine", name), OURS[name])
+        if name in RESERVED_ARGUMENTS:
+            yield EngineConfigProblem(("engine", name), RESERVED_ARGUMENTS[name])
 
 
-def _folder() -> Path | None:
+def _vllm_folder() -> Path | None:
     """Where vLLM is. Finding a package that has no parent imports nothing."""
     found = importlib.util.find_spec("vllm")
     places = found.submodule_search_locations if found is not None else None
     return Path(places[0]) if places else None
 
 
-def _names(source: Path) -> frozenset[str]:
+def _argument_names(source: Path) -> frozenset[str]:
     """The fields of the classes that hold vLLM's engine arguments; none where they are not to be found."""
-    tree = _read(source)
+    tree = _parse_source(source)
     classes = [node for node in tree.body if isinstance(node, ast.ClassDef)] if tree is not None else []
     return frozenset(
         field.target.id
@@ -80,7 +86,7 @@ def _names(source: Path) -> frozenset[str]:
     )
 
 
-def _read(source: Path) -> ast.Module | None:
+def _parse_source(source: Path) -> ast.Module | None:
     try:
         return ast.parse(source.read_text(encoding="utf-8"))
     except (OSError, SyntaxError):

@@ -6,19 +6,19 @@ from contextlib import aclosing
 from types import ModuleType
 from typing import Any, Final
 
-from providers.egress import Egress
-from providers.engines.base import Generation, Piece, Prompt
+from providers.egress import EgressClient
+from providers.engines.base import EngineDelta, GenerationRequest, TokenPrompt
 from providers.errors import ContextLengthExceeded, UpstreamRejected, UpstreamTimeout
 from providers.new_id import new_id
 from providers.vllm_inprocess import rendering
-from providers.vllm_inprocess.engine_deltas import piece
-from providers.vllm_inprocess.failures import named
-from providers.vllm_inprocess.images import inlined
-from providers.vllm_inprocess.sampling import PARAMETERS, sampling_params
+from providers.vllm_inprocess.engine_deltas import delta_of_output
+from providers.vllm_inprocess.failures import raise_provider_errors
+from providers.vllm_inprocess.images import inline_images
+from providers.vllm_inprocess.sampling import SUPPORTED_PARAMETERS, build_sampling_params
 from translation.representation.json_types import Json
 
 _TAIL_TOKENS: Final = 200
-_TAGS: Final = (
+_SPECIAL_TAGS: Final = (
     *("<think>", "</think>", "<thinking>", "</thinking>", "<tool_call>", "</tool_call>"),
     *("[TOOL_CALLS]", "[THINK]", "[/THINK]", "<|python_tag|>", "<|tool_call|>", "<|tool_calls_section_begin|>"),
 )
@@ -33,40 +33,48 @@ class VllmEngine:
     """
 
     def __init__(
-        self, vllm: ModuleType, llm: Any, egress: Egress, *, silence_s: float, whole_text: bool | None = None
+        self,
+        vllm: ModuleType,
+        llm: Any,
+        egress: EgressClient,
+        *,
+        silence_s: float,
+        keep_special_tokens: bool | None = None,
     ) -> None:
         self._vllm = vllm
         self._llm = llm
         self._egress = egress
         self._silence_s = silence_s
         self._tokenizer = llm.get_tokenizer()
-        self._defaults: Mapping[str, Any] = _defaults(llm)
-        self._whole_text = _has_special_tags(self._tokenizer) if whole_text is None else whole_text
+        self._defaults: Mapping[str, Any] = _default_sampling_of(llm)
+        self._keep_special_tokens = (
+            _has_special_tags(self._tokenizer) if keep_special_tokens is None else keep_special_tokens
+        )
         self._tools_rendered: bool | None = None
 
     @property
-    def window(self) -> int:
+    def context_window(self) -> int:
         return int(self._llm.model_config.max_model_len)
 
     @property
-    def parameters(self) -> frozenset[str]:
-        return PARAMETERS
+    def supported_parameters(self) -> frozenset[str]:
+        return SUPPORTED_PARAMETERS
 
-    async def render(self, chat: Json) -> Prompt:
+    async def render(self, chat: Json) -> TokenPrompt:
         # Of an image that is none, and of a message that the template cannot say.
-        with named(self._vllm, theirs=(ValueError, NotImplementedError)):
+        with raise_provider_errors(self._vllm, client_errors=(ValueError, NotImplementedError)):
             able = self._llm.model_config.is_multimodal_model
-            inlined_chat, has_images = await inlined(chat, self._egress, able=able)
-            made = await rendering.rendered(self._vllm, self._llm.renderer, inlined_chat, as_parts=has_images)
+            inlined_chat, has_images = await inline_images(chat, self._egress, reads_images=able)
+            made = await rendering.render_prompt(self._vllm, self._llm.renderer, inlined_chat, as_parts=has_images)
         tokens = made["prompt_token_ids"]
         text = made.get("prompt") or self._tokenizer.decode(tokens[-_TAIL_TOKENS:])
         media = made if made["type"] == "multimodal" else None
-        return Prompt(tokens=tokens, tail=text[-_TAIL_TOKENS:], media=media)
+        return TokenPrompt(tokens=tokens, tail=text[-_TAIL_TOKENS:], media=media)
 
     async def renders_tools(self) -> bool:
         if self._tools_rendered is None:
             try:
-                with named(self._vllm, theirs=(ValueError,)):
+                with raise_provider_errors(self._vllm, client_errors=(ValueError,)):
                     self._tools_rendered = await rendering.renders_tools(self._vllm, self._llm.renderer)
             except UpstreamRejected:
                 # A template that fails on tools does not say them; one that fails on everything says so of the chat.
@@ -80,29 +88,34 @@ class VllmEngine:
     async def decode(self, tokens: Sequence[int]) -> str:
         return str(self._tokenizer.decode(list(tokens), skip_special_tokens=False))
 
-    async def generate(self, prompt: Prompt, asked: Generation) -> AsyncGenerator[Piece, None]:
-        room = self.window - len(prompt.tokens)
+    async def generate(self, prompt: TokenPrompt, request: GenerationRequest) -> AsyncGenerator[EngineDelta, None]:
+        room = self.context_window - len(prompt.tokens)
         if room < 1:
             raise ContextLengthExceeded(
-                f"This model's maximum context length is {self.window} tokens. However, the input has "
+                f"This model's maximum context length is {self.context_window} tokens. However, the input has "
                 f"{len(prompt.tokens)} tokens, and the answer needs at least one.",
                 status=400,
                 kind="invalid_request_error",
                 code="context_length_exceeded",
             )
         backend = self._llm.vllm_config.structured_outputs_config.backend
-        parameters = sampling_params(
-            self._vllm, asked, self._defaults, room=room, whole_text=self._whole_text, backend=backend
+        parameters = build_sampling_params(
+            self._vllm,
+            request,
+            self._defaults,
+            room=room,
+            keep_special_tokens=self._keep_special_tokens,
+            backend=backend,
         )
         first = True
-        with named(self._vllm):
-            async with aclosing(self._outputs(prompt, asked, parameters)) as outputs:
-                while (output := await self._next(outputs)) is not None:
+        with raise_provider_errors(self._vllm):
+            async with aclosing(self._start_generation(prompt, request, parameters)) as outputs:
+                while (output := await self._next_output(outputs)) is not None:
                     if output.outputs:
-                        yield piece(output, alternatives=asked.logprobs, first=first)
+                        yield delta_of_output(output, alternatives=request.top_logprobs, first=first)
                         first = False
 
-    async def _next(self, outputs: AsyncGenerator[Any, None]) -> Any:
+    async def _next_output(self, outputs: AsyncGenerator[Any, None]) -> Any:
         """The next output; None after the last. Raises UpstreamTimeout."""
         try:
             async with asyncio.timeout(self._silence_s):
@@ -110,29 +123,31 @@ class VllmEngine:
         except TimeoutError:
             raise UpstreamTimeout(f"the engine generated nothing for {self._silence_s:g} s") from None
 
-    def _outputs(self, prompt: Prompt, asked: Generation, parameters: Any) -> AsyncGenerator[Any, None]:
+    def _start_generation(
+        self, prompt: TokenPrompt, request: GenerationRequest, parameters: Any
+    ) -> AsyncGenerator[Any, None]:
         outputs: AsyncGenerator[Any, None] = self._llm.generate(
-            self._input(prompt, asked),
+            self._build_input(prompt, request),
             parameters,
             new_id("gen"),
-            priority=asked.sampling.get("priority") or 0,
+            priority=request.sampling.get("priority") or 0,
             # vLLM waits with a guide for the end of the thinking, which it looks for by a parser of its own. Where a
             # guide is asked for here, the thinking is over.
-            reasoning_ended=True if asked.guide is not None else None,
+            reasoning_ended=True if request.constraint is not None else None,
         )
         return outputs
 
-    def _input(self, prompt: Prompt, asked: Generation) -> Any:
-        tokens, salt = list(prompt.tokens), asked.sampling.get("cache_salt")
+    def _build_input(self, prompt: TokenPrompt, request: GenerationRequest) -> Any:
+        tokens, salt = list(prompt.tokens), request.sampling.get("cache_salt")
         if prompt.media is None:
             return self._vllm.tokens_input(tokens, cache_salt=salt)
         return {**prompt.media, "prompt_token_ids": tokens} | ({"cache_salt": salt} if salt is not None else {})
 
 
-def _defaults(llm: Any) -> Mapping[str, Any]:
+def _default_sampling_of(llm: Any) -> Mapping[str, Any]:
     """What the model's own generation_config says of sampling, as vLLM's server takes it, without a length."""
     return {name: value for name, value in llm.model_config.get_diff_sampling_param().items() if name != "max_tokens"}
 
 
 def _has_special_tags(tokenizer: Any) -> bool:
-    return not set(_TAGS).isdisjoint(getattr(tokenizer, "all_special_tokens", ()))
+    return not set(_SPECIAL_TAGS).isdisjoint(getattr(tokenizer, "all_special_tokens", ()))

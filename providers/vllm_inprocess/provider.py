@@ -6,12 +6,12 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from providers.base import Capabilities, Condition, Counting, Dialect, Exchange, RelayExchange
+from providers.base import Capabilities, CountMethod, Dialect, EngineStatus, Exchange, RelayExchange
 from providers.config import ProviderConfig
-from providers.egress import Egress
-from providers.engines.exchange import counted, generated
-from providers.engines.supervisor import Progress, Supervisor
-from providers.vllm_inprocess.lifecycle import Started, started
+from providers.egress import EgressClient
+from providers.engines.exchange import count_prompt_tokens, prepare_engine_exchange
+from providers.engines.supervisor import ReportProgress, Supervisor
+from providers.vllm_inprocess.lifecycle import RunningEngine, run_engine
 from translation.errors import Unrepresentable
 from translation.representation.json_types import Json
 from translation.representation.profile import Profile
@@ -33,7 +33,7 @@ _CAPABILITIES = Capabilities(
 class VllmProvider:
     """A `Provider` and a `Host`. While the engine is not up, everything that needs it raises EngineUnavailable."""
 
-    def __init__(self, name: str, config: ProviderConfig, egress: Egress) -> None:
+    def __init__(self, name: str, config: ProviderConfig, egress: EgressClient) -> None:
         """`egress` fetches the images of requests."""
         self._name = name
         self._config = config
@@ -50,41 +50,45 @@ class VllmProvider:
         return self._capabilities
 
     @property
-    def condition(self) -> Condition:
-        condition = self._supervisor.condition
-        return replace(condition, running=self._supervisor.engine.running) if condition.state == "ready" else condition
+    def engine_status(self) -> EngineStatus:
+        condition = self._supervisor.engine_status
+        return (
+            replace(condition, running=self._supervisor.engine.running_requests)
+            if condition.state == "ready"
+            else condition
+        )
 
-    def running(self) -> AbstractAsyncContextManager[None]:
-        return self._supervisor.running()
+    def run_engine(self) -> AbstractAsyncContextManager[None]:
+        return self._supervisor.run_engine()
 
-    async def settled(self) -> None:
-        await self._supervisor.settled()
+    async def wait_until_settled(self) -> None:
+        await self._supervisor.wait_until_settled()
 
     def prepare(self, turn: Turn, profile: Profile) -> Exchange:
-        engine, parsers = self._supervisor.engine.serving(turn, profile)
-        return generated(engine, turn, profile, parsers)
+        engine, parsers = self._supervisor.engine.engine_for_turn(turn, profile)
+        return prepare_engine_exchange(engine, turn, profile, parsers)
 
-    def relay(self, dialect: Dialect, body: Json) -> RelayExchange:
+    def prepare_relay(self, dialect: Dialect, body: Json) -> RelayExchange:
         raise ValueError(f"an engine speaks no dialect, so not {dialect}")
 
-    async def count(self, turn: Turn, profile: Profile, way: Counting) -> int:
-        if way not in ("template", "tokenize"):
-            raise Unrepresentable(f"an engine in this process counts by its template, not by {way!r}", param=None)
-        engine, parsers = self._supervisor.engine.serving(turn, profile)
-        return await counted(engine, turn, profile, parsers)
+    async def count_tokens(self, turn: Turn, profile: Profile, method: CountMethod) -> int:
+        if method not in ("template", "tokenize"):
+            raise Unrepresentable(f"an engine in this process counts by its template, not by {method!r}", param=None)
+        engine, parsers = self._supervisor.engine.engine_for_turn(turn, profile)
+        return await count_prompt_tokens(engine, turn, profile, parsers)
 
-    async def models(self) -> Sequence[str]:
+    async def list_models(self) -> Sequence[str]:
         return self._supervisor.engine.models
 
-    def scrub(self, message: str) -> str:
+    def redact(self, message: str) -> str:
         return message
 
     async def aclose(self) -> None:
         """There is nothing left to close once `running` has ended."""
 
     @asynccontextmanager
-    async def _start(self, progress: Progress) -> AsyncGenerator[Started, None]:
-        async with started(self._name, self._config, self._egress, progress) as engine:
+    async def _start(self, progress: ReportProgress) -> AsyncGenerator[RunningEngine, None]:
+        async with run_engine(self._name, self._config, self._egress, progress) as engine:
             yield engine
 
 
@@ -93,16 +97,16 @@ def _capabilities(config: ProviderConfig) -> Capabilities:
     window = config.engine.get("max_model_len")
     known = replace(
         _CAPABILITIES,
-        images=_may_see(Path(config.model or "")),
+        images=_may_read_images(Path(config.model or "")),
         max_context_window=window if isinstance(window, int) and window > 0 else None,
     )
-    return replace(known, **config.capabilities.given())
+    return replace(known, **config.capabilities.to_overrides())
 
 
-def _may_see(folder: Path) -> bool:
+def _may_read_images(folder: Path) -> bool:
     """Whether the model may read images. Of one that is still on the hub nothing is known: it says so itself."""
     try:
-        described = json.loads((folder / "config.json").read_bytes())
+        model_config = json.loads((folder / "config.json").read_bytes())
     except (OSError, ValueError):
         return True
-    return not isinstance(described, dict) or "vision_config" in described
+    return not isinstance(model_config, dict) or "vision_config" in model_config

@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 
-def reaper(pids: Iterable[int]) -> "subprocess.Popen[bytes]":
+def start_reaper(pids: Iterable[int]) -> "subprocess.Popen[bytes]":
     """Have these processes ended when this one is. Whoever has ended them kills the reaper first."""
     return subprocess.Popen(
         [sys.executable, "-m", "providers.vllm_inprocess.reaper", *map(str, pids)],
@@ -25,16 +25,16 @@ def reaper(pids: Iterable[int]) -> "subprocess.Popen[bytes]":
 
 
 def main() -> None:
-    known = {int(pid): _began(int(pid)) for pid in sys.argv[1:]}
+    known = {int(pid): _start_time_of(int(pid)) for pid in sys.argv[1:]}
     sys.stdin.buffer.read()
     for pid, began in known.items():
         # The number may be another process's meanwhile.
-        if _began(pid) == began:
+        if _start_time_of(pid) == began:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
 
 
-def _began(pid: int) -> str | None:
+def _start_time_of(pid: int) -> str | None:
     """When a process began, in the system's words; None where it does not tell."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]

@@ -7,10 +7,10 @@ from typing import Any, Final
 
 from translation.representation.json_types import Json
 
-_PROBE: Final = "a tool that only a template with tools in it names"
+_PROBE_DESCRIPTION: Final = "a tool that only a template with tools in it names"
 
 
-async def rendered(vllm: ModuleType, renderer: Any, chat: Json, *, as_parts: bool) -> Any:
+async def render_prompt(vllm: ModuleType, renderer: Any, chat: Json, *, as_parts: bool) -> Any:
     """The engine's input: token ids, and what belongs to images among them.
 
     Content is handed to the template as text unless `as_parts`: a template that concatenates strings fails on a list of
@@ -22,7 +22,7 @@ async def rendered(vllm: ModuleType, renderer: Any, chat: Json, *, as_parts: boo
             "add_generation_prompt": True,
             "continue_final_message": False,
             **(chat.get("chat_template_kwargs") or {}),
-            "tools": [_tool(tool) for tool in chat.get("tools") or ()] or None,
+            "tools": [_template_tool(tool) for tool in chat.get("tools") or ()] or None,
             "tokenize": False,
         },
     )
@@ -33,21 +33,23 @@ async def rendered(vllm: ModuleType, renderer: Any, chat: Json, *, as_parts: boo
     return prompt
 
 
-def _tool(tool: Mapping[str, Any]) -> Json:
+def _template_tool(tool: Mapping[str, Any]) -> Json:
     """A tool with the keys that vLLM's server gives to templates, in its order: they print the object as it is."""
     function = tool.get("function") or {}
-    said = {name: function.get(name) for name in ("name", "description", "parameters")}
+    fields = {name: function.get(name) for name in ("name", "description", "parameters")}
     if function.get("strict") is not None:
-        said["strict"] = function["strict"]
-    return {"type": "function", "function": said}
+        fields["strict"] = function["strict"]
+    return {"type": "function", "function": fields}
 
 
 async def renders_tools(vllm: ModuleType, renderer: Any) -> bool:
     """Whether the model's template says tools: it does if the name of one is in the prompt."""
     chat: Json = {
         "messages": [{"role": "user", "content": "."}],
-        "tools": [{"type": "function", "function": {"name": "probe", "description": _PROBE, "parameters": {}}}],
+        "tools": [
+            {"type": "function", "function": {"name": "probe", "description": _PROBE_DESCRIPTION, "parameters": {}}}
+        ],
     }
-    prompt = await rendered(vllm, renderer, chat, as_parts=False)
+    prompt = await render_prompt(vllm, renderer, chat, as_parts=False)
     text = prompt.get("prompt") or renderer.get_tokenizer().decode(prompt["prompt_token_ids"])
-    return _PROBE in text
+    return _PROBE_DESCRIPTION in text

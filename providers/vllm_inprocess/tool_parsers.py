@@ -10,11 +10,11 @@ from importlib import import_module
 from typing import Any, Final
 
 from providers.errors import UpstreamRejected
-from translation.parsers.tools import Arguments, CallEnded, CallStarted, Said, Text, Unreadable
-from translation.parsers.tools.blank_filter import Blanks
+from translation.parsers.tools import CallArguments, CallEnded, CallStarted, MalformedCall, ParserOutput, PlainText
+from translation.parsers.tools.blank_filter import BlankFilter
 from translation.representation.json_types import Json
 
-PREFIX: Final = "vllm:"
+VLLM_PARSER_PREFIX: Final = "vllm:"
 
 
 class VllmToolParser:
@@ -30,7 +30,7 @@ class VllmToolParser:
                 model="", messages=[{"role": "user", "content": ""}], tools=list(tools) or None, tool_choice="auto"
             )
             kind = library.ParserManager.get_parser(
-                tool_parser_name=name.removeprefix(PREFIX), enable_auto_tools=True, tokenizer=tokenizer
+                tool_parser_name=name.removeprefix(VLLM_PARSER_PREFIX), enable_auto_tools=True, tokenizer=tokenizer
             )
             self._parser = kind(tokenizer, self._request.tools)
             self._request = self._parser.adjust_request(self._request)
@@ -40,57 +40,57 @@ class VllmToolParser:
             raise UpstreamRejected(f"the tool parser {name} cannot read this model: {failure}") from failure
         self._tokenizer = tokenizer
         self._markers = sorted(tokenizer.get_added_vocab())
-        self._longest = max(map(len, self._markers), default=1) - 1
+        self._max_partial_marker = max(map(len, self._markers), default=1) - 1
         self._held = ""
-        self._whole = ""
-        self._has_said = False
+        self._full_text = ""
+        self._has_output = False
         self._index: int | None = None
         self._arguments: list[str] = []
-        self._blanks = Blanks()
+        self._blanks = BlankFilter()
 
     @property
-    def whole_text(self) -> bool:
+    def needs_special_tokens(self) -> bool:
         """Whether it has to see the special tokens."""
         return not self._request.skip_special_tokens
 
-    def feed(self, text: str) -> list[Said]:
-        self._whole += text
+    def feed(self, text: str) -> list[ParserOutput]:
+        self._full_text += text
         # vLLM's parsers find their marks among the token ids too, so one must not come in two pieces.
         text = self._held + text
-        held = self._begun_marker(text)
+        held = self._partial_marker_size(text)
         self._held = text[len(text) - held :]
         ready = text[: len(text) - held]
-        return self._read(ready, finished=False) if ready else []
+        return self._parse_text(ready, finished=False) if ready else []
 
-    def finish(self) -> list[Said]:
-        said = [*self._read(self._held, finished=True), *self._blanks.drop(self._ended(cut=True))]
+    def finish(self) -> list[ParserOutput]:
+        results = [*self._parse_text(self._held, finished=True), *self._blanks.filter_blanks(self._end_call(cut=True))]
         # Some of vLLM's parsers read no streams: they say nothing at all before they are shown the whole.
-        return said if said or self._has_said else self._read_whole()
+        return results if results or self._has_output else self._parse_full_text()
 
-    def _begun_marker(self, text: str) -> int:
+    def _partial_marker_size(self, text: str) -> int:
         """How much of the end of a text may become a marker."""
-        sizes = range(min(self._longest, len(text)), 0, -1)
-        return next((size for size in sizes if self._begins_marker(text[-size:])), 0)
+        sizes = range(min(self._max_partial_marker, len(text)), 0, -1)
+        return next((size for size in sizes if self._is_partial_marker(text[-size:])), 0)
 
-    def _begins_marker(self, text: str) -> bool:
+    def _is_partial_marker(self, text: str) -> bool:
         """Of thousands of markers, which some models have, and for every piece of text."""
         after = bisect_right(self._markers, text)
         return after < len(self._markers) and self._markers[after].startswith(text)
 
-    def _read(self, text: str, *, finished: bool) -> list[Said]:
-        said: list[Said] = []
-        steps = self._steps(text)
+    def _parse_text(self, text: str, *, finished: bool) -> list[ParserOutput]:
+        results: list[ParserOutput] = []
+        steps = self._split_tokens(text)
         for number, (step, ids) in enumerate(steps, 1):
             last = finished and number == len(steps)
             delta = self._parser.parse_delta(step, ids, self._request, prompt_token_ids=[], finished=last)
             if delta is not None:
-                said += [Text(delta.content)] if delta.content else []
+                results += [PlainText(delta.content)] if delta.content else []
                 for call in delta.tool_calls or ():
-                    said += self._call(call)
-        self._has_said = self._has_said or bool(said)
-        return self._blanks.drop(said)
+                    results += self._parse_call_delta(call)
+        self._has_output = self._has_output or bool(results)
+        return self._blanks.filter_blanks(results)
 
-    def _steps(self, text: str) -> list[tuple[str, list[int]]]:
+    def _split_tokens(self, text: str) -> list[tuple[str, list[int]]]:
         """The text token by token: that is how vLLM's server shows it to them, and several lose count otherwise."""
         if not text or not self._tokenizer.is_fast:
             return [(text, list(self._tokenizer.encode(text, add_special_tokens=False)) if text else [])]
@@ -104,36 +104,36 @@ class VllmToolParser:
                 begin, ids = end, []
         return [*steps, (text[begin:], ids)] if ids or begin < len(text) else steps
 
-    def _read_whole(self) -> list[Said]:
-        _, content, calls = self._parser.parse(self._whole, self._request, enable_auto_tools=True)
-        said: list[Said] = [Text(content)] if content else []
+    def _parse_full_text(self) -> list[ParserOutput]:
+        _, content, calls = self._parser.parse(self._full_text, self._request, enable_auto_tools=True)
+        results: list[ParserOutput] = [PlainText(content)] if content else []
         for call in calls or ():
-            said += [CallStarted(call.name), Arguments(call.arguments or "{}"), CallEnded()]
-        return self._blanks.drop(said)
+            results += [CallStarted(call.name), CallArguments(call.arguments or "{}"), CallEnded()]
+        return self._blanks.filter_blanks(results)
 
-    def _call(self, call: Any) -> list[Said]:
+    def _parse_call_delta(self, call: Any) -> list[ParserOutput]:
         """A piece of a call: of the one that is open, or the beginning of the next."""
-        said: list[Said] = []
+        results: list[ParserOutput] = []
         function = call.function
         if function is not None and function.name and call.index != self._index:
-            said += self._ended(cut=False)
+            results += self._end_call(cut=False)
             self._index = call.index
-            said.append(CallStarted(function.name))
+            results.append(CallStarted(function.name))
         if function is not None and function.arguments and self._index is not None:
             self._arguments.append(function.arguments)
-            said.append(Arguments(function.arguments))
-        return said
+            results.append(CallArguments(function.arguments))
+        return results
 
-    def _ended(self, *, cut: bool) -> list[Said]:
+    def _end_call(self, *, cut: bool) -> list[ParserOutput]:
         """The end of the open call, if there is one. vLLM's parsers do not say whether a call is whole."""
         if self._index is None:
             return []
         arguments = "".join(self._arguments)
         self._index, self._arguments = None, []
         if not arguments.strip():
-            return [Arguments("{}"), CallEnded()]
+            return [CallArguments("{}"), CallEnded()]
         try:
             json.loads(arguments)
         except ValueError as error:
-            return [Unreadable(arguments, f"its arguments are no JSON: {error}", cut)]
+            return [MalformedCall(arguments, f"its arguments are no JSON: {error}", cut)]
         return [CallEnded()]

@@ -3,18 +3,18 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
 
-from providers.config import EMBEDDED, KINDS
+from providers.config import EMBEDDED_TYPES, PROVIDER_DEFAULTS
 from providers.profiles import PROFILES
 from scripts.docs.markdown import code, page, table
 from scripts.docs.parameters import chat_parameters, responses_parameters
 from translation.anthropic.decode import STOP_REASONS
-from translation.chat.reply_objects import FINISH_REASONS, NOUNS
-from translation.gemini.decode import REASONS as GEMINI_REASONS
+from translation.chat.reply_objects import FINISH_REASONS, REPLY_FIELDS
+from translation.gemini.decode import FINISH_REASONS as GEMINI_REASONS
 from translation.ollama.decode import FINISH_REASONS as OLLAMA_REASONS
 from translation.representation.events import FinishReason
 from translation.representation.profile import Profile
-from translation.representation.text_fields import CHANNELS
-from translation.tools.kinds import KINDS as TOOL_KINDS
+from translation.representation.text_fields import TEXT_FIELDS
+from translation.tools.kinds import CLIENT_TOOL_KINDS as TOOL_KINDS
 
 _INTRODUCTION = """\
 # Dialects
@@ -75,11 +75,11 @@ def dialects() -> str:
 
 
 def _kinds() -> Iterator[list[str]]:
-    for name, kind in KINDS.items():
+    for name, kind in PROVIDER_DEFAULTS.items():
         yield [
             f"`{name}`",
-            code(kind.dialects) or ("its own" if kind.own else "none: it has no upstream"),
-            f"`{kind.base_url}`" if kind.base_url else "" if name in EMBEDDED else "required",
+            code(kind.dialects) or ("its own" if kind.own_dialect else "none: it has no upstream"),
+            f"`{kind.base_url}`" if kind.base_url else "" if name in EMBEDDED_TYPES else "required",
             f"required, usually in `{kind.key_env}`" if kind.key_env else "",
         ]
 
@@ -108,12 +108,12 @@ _CHAT_FIELDS = {
 
 
 def _channels() -> Iterator[list[str]]:
-    for (item, part), channel in CHANNELS.items():
-        noun = NOUNS.get((item, part))
+    for (item, part), channel in TEXT_FIELDS.items():
+        noun = REPLY_FIELDS.get((item, part))
         yield [
             f"`{item}`",
             f"`{part}`" if part else "",
-            f"`{channel.name}.delta`, `.done`",
+            f"`{channel.event_prefix}.delta`, `.done`",
             _CHAT_FIELDS[noun] if noun else "not said",
         ]
 
@@ -131,4 +131,4 @@ def _reasons(reasons: Mapping[str, FinishReason]) -> Iterator[list[str]]:
 
 def _tool_kinds() -> Iterator[list[str]]:
     for name, kind in TOOL_KINDS.items():
-        yield [f"`{name}`", f"`{kind.call}`"]
+        yield [f"`{name}`", f"`{kind.call_type}`"]

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from types import ModuleType
 
 from gateway import errors as gateway
-from gateway.errors import ANSWERS, FAILURES, REJECTED, Answer
+from gateway.errors import ERROR_REPLIES, FAILURE_REPLIES, REJECTION_REPLIES, ErrorReply
 from providers import errors as providers
 from scripts.docs.markdown import page, table
 from translation import errors as translation
@@ -63,8 +63,8 @@ def errors() -> str:
 def _answers() -> Iterator[list[str]]:
     meanings = {**_tree(gateway), **_tree(translation)}
     meanings |= {name: f"upstream: {what}" for name, what in _tree(providers).items()}
-    for kind, answer in sorted(ANSWERS.items(), key=lambda row: row[1].status):
-        yield [*_cells(answer), f'"{answer.tell}"' if answer.tell else meanings[kind.__name__]]
+    for kind, answer in sorted(ERROR_REPLIES.items(), key=lambda row: row[1].status):
+        yield [*_cells(answer), f'"{answer.fixed_message}"' if answer.fixed_message else meanings[kind.__name__]]
 
 
 def _tree(module: ModuleType) -> dict[str, str]:
@@ -72,16 +72,16 @@ def _tree(module: ModuleType) -> dict[str, str]:
 
 
 def _rejected() -> Iterator[list[str]]:
-    for status, answer in REJECTED.items():
+    for status, answer in REJECTION_REPLIES.items():
         yield [str(status), *_cells(answer)]
-    yield ["any other 4xx", *_cells(REJECTED[400])]
-    yield ["anything else", *_cells(ANSWERS[providers.UpstreamRejected])]
+    yield ["any other 4xx", *_cells(REJECTION_REPLIES[400])]
+    yield ["anything else", *_cells(ERROR_REPLIES[providers.UpstreamRejected])]
 
 
 def _failures() -> Iterator[list[str]]:
-    for code, answer in FAILURES.items():
+    for code, answer in FAILURE_REPLIES.items():
         yield [f"`{code}`", *_cells(answer)]
 
 
-def _cells(answer: Answer) -> list[str]:
+def _cells(answer: ErrorReply) -> list[str]:
     return [str(answer.status), f"`{answer.type}`", f"`{answer.code}`" if answer.code else "none"]

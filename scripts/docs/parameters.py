@@ -16,11 +16,11 @@ from translation.ollama import lower as ollama_lower
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile
-from translation.representation.turn import Lowered, Turn
+from translation.representation.turn import LoweredRequest, Turn
 from translation.responses import lift as responses_lift
 from translation.responses import lower as responses_lower
 from translation.responses.schema import request as responses_schema
-from translation.tools.bridge import bridge
+from translation.tools.bridge import bridge_tools
 
 _FUNCTION = {"name": "f", "parameters": {"type": "object", "properties": {}}}
 
@@ -103,7 +103,7 @@ RESPONSES = _SHARED | {
 
 class _Upstream(NamedTuple):
     name: str
-    lower: Callable[[Turn, Profile], Lowered]
+    lower: Callable[[Turn, Profile], LoweredRequest]
     profile: Profile
     hosted: frozenset[str] = frozenset()
     """Tools it runs itself."""
@@ -170,6 +170,6 @@ def _outcome(name: str, plain: Json, body: Json, lift: Callable[[Json], Turn], u
 
 
 def _lowered(turn: Turn, upstream: _Upstream) -> tuple[Json, list[Loss]]:
-    bridged = bridge(turn, kinds=frozenset({"function"}), hosted=upstream.hosted)
+    bridged = bridge_tools(turn, kinds=frozenset({"function"}), hosted=upstream.hosted)
     body, losses = upstream.lower(bridged.turn, upstream.profile)
-    return body, [*turn.lost, *bridged.losses, *losses]
+    return body, [*turn.losses, *bridged.losses, *losses]

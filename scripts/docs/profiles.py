@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from providers.profiles import FAMILIES
+from providers.profiles import MODEL_FAMILIES
 from scripts.docs.markdown import table
 
 _PROFILES = """\
@@ -84,9 +84,9 @@ def profile_sections() -> list[str]:
 
 
 def _families() -> Iterator[list[str]]:
-    for name, family in FAMILIES.items():
+    for name, family in MODEL_FAMILIES.items():
         said = ", ".join(f"`{field}: {_value(value)}`" for field, value in family.fields.items())
-        yield [f"`{name}`", family.why, said]
+        yield [f"`{name}`", family.reason, said]
 
 
 def _value(value: Any) -> str:

@@ -5,8 +5,8 @@ from dataclasses import fields
 from typing import Any
 
 from providers.base import Capabilities, Dialect
-from providers.config import EMBEDDED, KINDS, ProviderConfig, ProviderType
-from providers.registry import build
+from providers.config import EMBEDDED_TYPES, PROVIDER_DEFAULTS, ProviderConfig, ProviderType
+from providers.registry import build_provider
 from scripts.docs.markdown import page, table
 from scripts.docs.profiles import profile_sections
 
@@ -231,7 +231,7 @@ How each type is spoken to, and which request fields it is passed beyond OpenAI'
 [there too](dialects.md#parameters-of-responses)."""
 
 _COLUMNS: dict[str, tuple[ProviderType, tuple[Dialect, ...]]] = {
-    **{f"`{kind}`": (kind, KINDS[kind].dialects) for kind in KINDS},
+    **{f"`{kind}`": (kind, PROVIDER_DEFAULTS[kind].dialects) for kind in PROVIDER_DEFAULTS},
     "`openai_compatible`, `dialects: [responses]`": ("openai_compatible", ("responses",)),
 }
 
@@ -265,11 +265,11 @@ def _rows() -> Iterator[list[str]]:
 
 def _capabilities(kind: ProviderType, dialects: tuple[Dialect, ...]) -> Capabilities:
     given: dict[str, Any] = {"type": kind, "dialects": dialects}
-    if kind in EMBEDDED:
+    if kind in EMBEDDED_TYPES:
         given |= {} if kind == "scripted" else {"model": "model"}
     else:
         given |= {"base_url": "http://localhost/v1"}
-    return build(kind, ProviderConfig.model_validate(given)).capabilities
+    return build_provider(kind, ProviderConfig.model_validate(given)).capabilities
 
 
 def _words(value: Any) -> str:

@@ -8,12 +8,12 @@ from typing import Any, get_args
 import pytest
 
 from providers import errors
-from providers.base import Dialect, Host, Provider, WireDialect
-from providers.config import EMBEDDED, ProviderConfig, ProviderType
-from providers.llamacpp.process import Child
-from providers.registry import build
+from providers.base import Dialect, EngineHost, Provider, WireDialect
+from providers.config import EMBEDDED_TYPES, ProviderConfig, ProviderType
+from providers.llamacpp.process import EngineProcess
+from providers.registry import build_provider
 from translation.representation.events import Delta, Event
-from translation.representation.grammar import Grammar
+from translation.representation.grammar import EventGrammar
 from translation.representation.profile import DEFAULT_PROFILE
 from translation.representation.turn import Turn
 
@@ -52,7 +52,7 @@ STREAMED = pytest.mark.parametrize("stream", [True, False], ids=["streamed", "wh
 
 async def events_of(provider: Provider, *, stream: bool = True) -> list[Event]:
     """The events of one turn, each checked as it comes."""
-    grammar = Grammar()
+    grammar = EventGrammar()
     events: list[Event] = []
     async with aclosing(provider.prepare(Turn(**QUESTION, stream=stream), DEFAULT_PROFILE).batches()) as batches:
         async for batch in batches:
@@ -80,7 +80,7 @@ def dialect(kind: tuple[ProviderType, WireDialect]) -> WireDialect:
 @pytest.fixture
 def unreachable(kind: tuple[ProviderType, WireDialect]) -> type[errors.ProviderError]:
     """What it is called that there is nobody to talk to: a process of the gateway's own is dead then."""
-    return errors.EngineUnavailable if kind[0] in EMBEDDED else errors.UpstreamUnreachable
+    return errors.EngineUnavailable if kind[0] in EMBEDDED_TYPES else errors.UpstreamUnreachable
 
 
 @pytest.fixture
@@ -89,12 +89,12 @@ async def provider_at(kind: tuple[ProviderType, WireDialect], monkeypatch: pytes
     async with AsyncExitStack() as open_providers:
 
         async def provider_at(url: str) -> Provider:
-            provider = build("up", config_of(kind, url))
+            provider = build_provider("up", config_of(kind, url))
             open_providers.push_async_callback(provider.aclose)
-            if isinstance(provider, Host):
-                monkeypatch.setattr("providers.llamacpp.provider.child", lambda *_: _process_at(url))
-                await open_providers.enter_async_context(provider.running())
-                await provider.settled()
+            if isinstance(provider, EngineHost):
+                monkeypatch.setattr("providers.llamacpp.provider.run_engine_process", lambda *_: _process_at(url))
+                await open_providers.enter_async_context(provider.run_engine())
+                await provider.wait_until_settled()
             return provider
 
         yield provider_at
@@ -103,18 +103,18 @@ async def provider_at(kind: tuple[ProviderType, WireDialect], monkeypatch: pytes
 def config_of(kind: tuple[ProviderType, WireDialect], url: str) -> ProviderConfig:
     limits = {"silence_s": 0.3, "answer_s": 0.3, "retries": 0}
     known: dict[str, Any] = {"model": "m.gguf"}
-    if kind[0] not in EMBEDDED:
+    if kind[0] not in EMBEDDED_TYPES:
         dialects = [kind[1]] if kind[1] in get_args(Dialect) else []
         known = {"base_url": url, "api_key": KEY, "dialects": dialects}
     return ProviderConfig.model_validate({"type": kind[0], **known, **limits})
 
 
 @asynccontextmanager
-async def _process_at(url: str) -> AsyncGenerator[Child, None]:
+async def _process_at(url: str) -> AsyncGenerator[EngineProcess, None]:
     """A process that serves there and lives as long as it is wanted."""
     never: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
     async def end() -> str:
         return await never
 
-    yield Child(url.removesuffix("/v1"), KEY, end)
+    yield EngineProcess(url.removesuffix("/v1"), KEY, end)

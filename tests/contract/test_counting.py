@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from providers import errors
-from providers.base import Counting, WireDialect
+from providers.base import CountMethod, WireDialect
 from tests.contract.conftest import Build
 from tests.upstream import Hang, Reply, ScriptedUpstream, error_reply
 from tests.upstream.builders import SSE
@@ -23,7 +23,7 @@ async def test_a_turn_of_one_token_is_not_streamed_and_counted_by_its_usage(
 ) -> None:
     async with ScriptedUpstream() as upstream:
         upstream.script(sound(ANSWERS[dialect]))
-        assert await (await provider_at(upstream.url)).count(TURN, DEFAULT_PROFILE, "turn") == 9
+        assert await (await provider_at(upstream.url)).count_tokens(TURN, DEFAULT_PROFILE, "turn") == 9
         (request,) = upstream.requests
         assert not request.streams
 
@@ -31,26 +31,26 @@ async def test_a_turn_of_one_token_is_not_streamed_and_counted_by_its_usage(
 async def test_no_way_is_no_count(provider_at: Build) -> None:
     async with ScriptedUpstream() as upstream:
         with pytest.raises(Unrepresentable):
-            await (await provider_at(upstream.url)).count(TURN, DEFAULT_PROFILE, "none")
+            await (await provider_at(upstream.url)).count_tokens(TURN, DEFAULT_PROFILE, "none")
         assert upstream.requests == []
 
 
 @pytest.mark.parametrize("way", ["responses", "chat", "template", "turn"])
-async def test_what_goes_wrong_has_its_name(provider_at: Build, way: Counting) -> None:
+async def test_what_goes_wrong_has_its_name(provider_at: Build, way: CountMethod) -> None:
     async with ScriptedUpstream() as upstream:
         provider = await provider_at(upstream.url)
         upstream.script(error_reply(429, "slow down"))
         with pytest.raises(errors.UpstreamRateLimited):
-            await provider.count(TURN, DEFAULT_PROFILE, way)
+            await provider.count_tokens(TURN, DEFAULT_PROFILE, way)
         upstream.script(Reply(headers=SSE, body=[Hang()]))
         with pytest.raises(errors.UpstreamTimeout):
-            await provider.count(TURN, DEFAULT_PROFILE, way)
+            await provider.count_tokens(TURN, DEFAULT_PROFILE, way)
 
 
 async def test_who_does_not_wait_for_a_count_hangs_up(provider_at: Build) -> None:
     async with ScriptedUpstream() as upstream:
         upstream.script(Reply(headers=SSE, body=[Hang()]))
-        counting = asyncio.ensure_future((await provider_at(upstream.url)).count(TURN, DEFAULT_PROFILE, "chat"))
+        counting = asyncio.ensure_future((await provider_at(upstream.url)).count_tokens(TURN, DEFAULT_PROFILE, "chat"))
         request = await upstream.received(1)
         counting.cancel()
         async with asyncio.timeout(GONE_S):

@@ -7,9 +7,9 @@ from contextlib import AsyncExitStack, aclosing
 import pytest
 
 from providers import errors
-from providers.base import Host, Provider
+from providers.base import EngineHost, Provider
 from providers.config import ProviderConfig, ProviderType
-from providers.registry import BUILDERS, build
+from providers.registry import BUILDERS, build_provider
 from providers.vllm_inprocess import lifecycle
 from tests.contract.conftest import ELSEWHERE, KINDS, QUESTION, STREAMED, events_of, text_of
 from tests.unit.vllm_fakes import AsyncLLM, EngineDeadError, GracefulHTTPError, library, said
@@ -52,12 +52,12 @@ async def provider(request: pytest.FixtureRequest, vllm: AsyncLLM) -> AsyncItera
 
 async def opened(kind: ProviderType, until: AsyncExitStack) -> Provider:
     known = {"type": kind} if kind == "scripted" else {"type": kind, "model": "m", "silence_s": 0.3}
-    provider = build("up", ProviderConfig.model_validate(known))
+    provider = build_provider("up", ProviderConfig.model_validate(known))
     until.push_async_callback(provider.aclose)
-    if isinstance(provider, Host):
-        await until.enter_async_context(provider.running())
+    if isinstance(provider, EngineHost):
+        await until.enter_async_context(provider.run_engine())
         async with asyncio.timeout(READY_S):
-            await provider.settled()
+            await provider.wait_until_settled()
     return provider
 
 
@@ -73,10 +73,10 @@ async def test_a_turn_is_asked_and_answered_without_a_socket(provider: Provider,
     assert text_of(events)
     assert isinstance(events[-1], Finished)
     assert events[-1].usage is not None
-    assert len(await provider.models()) == 1
+    assert len(await provider.list_models()) == 1
     with pytest.raises(ValueError, match="dialect"):
-        provider.relay("chat", {})
-    assert provider.scrub("as it is") == "as it is"
+        provider.prepare_relay("chat", {})
+    assert provider.redact("as it is") == "as it is"
 
 
 @pytest.mark.parametrize(("failure", "name"), FAILURES.values(), ids=FAILURES)

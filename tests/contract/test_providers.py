@@ -9,7 +9,7 @@ import pytest
 
 from providers import errors
 from providers.base import Dialect, WireDialect
-from providers.config import KINDS, ProviderType
+from providers.config import PROVIDER_DEFAULTS, ProviderType
 from tests.contract.conftest import KEY, QUESTION, STREAMED, Build, events_of, text_of
 from tests.contract.conftest import KINDS as PROVIDERS
 from tests.upstream import Drip, Hang, Reply, Script, ScriptedUpstream, closed_port, error_reply, no_http, reset
@@ -35,7 +35,7 @@ async def test_a_turn_is_asked_and_answered(
         assert isinstance(events[-1], Finished)
         assert events[-1].usage is not None
         [request] = upstream.requests
-        assert request.headers[KINDS[kind[0]].key_header].removeprefix("Bearer ") == KEY
+        assert request.headers[PROVIDER_DEFAULTS[kind[0]].key_header].removeprefix("Bearer ") == KEY
         assert request.model == "m"
         assert request.streams == stream
 
@@ -150,8 +150,8 @@ async def test_a_relay_gets_the_bytes_as_they_are(kind: tuple[ProviderType, Dial
     async with ScriptedUpstream() as upstream:
         upstream.script(sound(answer))
         provider = await provider_at(upstream.url)
-        assert await _joined(provider.relay(dialect, {"model": "m", "stream": True}).reads()) == answer.stream
-        whole = await provider.relay(dialect, {"model": "m"}).answer()
+        assert await _joined(provider.prepare_relay(dialect, {"model": "m", "stream": True}).reads()) == answer.stream
+        whole = await provider.prepare_relay(dialect, {"model": "m"}).fetch_body()
         assert isinstance(whole, dict)
         assert "".join(TEXT) in str(whole)
         assert [request.json["model"] for request in upstream.requests] == ["m", "m"]
@@ -165,4 +165,4 @@ async def test_models_are_listed(provider_at: Build) -> None:
     async with ScriptedUpstream() as upstream:
         upstream.on("/models", json_reply({"data": [{"id": "a"}, {"id": "b"}], "models": GEMINI_MODELS}))
         upstream.on("/api/tags", ollama_tags("a", "b"))
-        assert await (await provider_at(upstream.url)).models() == ["a", "b"]
+        assert await (await provider_at(upstream.url)).list_models() == ["a", "b"]

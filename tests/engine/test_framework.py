@@ -26,7 +26,7 @@ def test_paths_and_methods_are_answered_alike(
 
 
 async def test_the_same_paths_are_described(engine: Hosted) -> None:
-    app = create_app(settings_of.parse({"store": {"url": None}}, environ={}), Drain())
+    app = create_app(settings_of.parse_settings({"store": {"url": None}}, environ={}), Drain())
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://here") as here:
         ours = (await here.get("/openapi.json")).json()["paths"]
     async with httpx.AsyncClient() as client:

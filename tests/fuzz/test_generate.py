@@ -6,7 +6,7 @@ from typing import Any
 from tests.faults.seen import Json, client
 from tests.fuzz.test_wrong_types import DEMO, SAMPLES, places
 from tests.serving import serving
-from translation.validation import dotted
+from translation.validation import dotted_path
 
 SEED: Json = {
     "model": "demo",
@@ -52,6 +52,6 @@ async def test_the_wrong_type_is_blamed_on_what_was_changed() -> None:
                     error = {} if reply.status_code == 200 else reply.json()["error"]
                     if error.get("code") == "invalid_type":
                         refused += 1
-                        at, blamed = dotted(place), error["param"]
+                        at, blamed = dotted_path(place), error["param"]
                         assert at.startswith(blamed) or blamed.startswith(at), (place, value, error)
     assert refused > 100

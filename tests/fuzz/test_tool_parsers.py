@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from tests.unit.driving import counting_ids
 from tests.unit.tool_texts import TEXTS, parse
-from translation.parsers.text_calls import TextCalls
-from translation.parsers.tools import PARSERS, Arguments, Said, Text
+from translation.parsers.text_calls import TextCallDecoder
+from translation.parsers.tools import PARSER_FACTORIES, CallArguments, ParserOutput, PlainText
 from translation.representation.events import Event, Failed, Finished, Started
-from translation.representation.grammar import Grammar
+from translation.representation.grammar import EventGrammar
 from translation.representation.item_writer import ItemWriter
 from translation.representation.json_types import Json
 
@@ -48,7 +48,7 @@ A_WHILE_S = 20.0
 """What 200 000 pieces may take on a busy machine. Where each took longer the more there were, it would be hours."""
 
 
-@pytest.mark.parametrize("parser", PARSERS)
+@pytest.mark.parametrize("parser", PARSER_FACTORIES)
 @settings(max_examples=150, deadline=timedelta(seconds=10))
 @given(answer=ANSWERS.map("".join), cuts=st.lists(st.integers(0, 300), max_size=10))
 def test_any_text_is_read_in_order_and_the_same_however_cut(parser: str, answer: str, cuts: list[int]) -> None:
@@ -59,7 +59,7 @@ def test_any_text_is_read_in_order_and_the_same_however_cut(parser: str, answer:
 
 
 @pytest.mark.parametrize("held", [False, True], ids=["streamed", "held"])
-@pytest.mark.parametrize("parser", PARSERS)
+@pytest.mark.parametrize("parser", PARSER_FACTORIES)
 @settings(max_examples=60, deadline=timedelta(seconds=10))
 @given(pieces=ANSWERS, truncated=st.booleans(), validation=st.sampled_from(["drop", "report"]))
 def test_any_text_becomes_items_in_order(
@@ -67,24 +67,26 @@ def test_any_text_becomes_items_in_order(
 ) -> None:
     new_id = counting_ids()
     writer = ItemWriter(new_id)
-    calls = TextCalls(writer, new_id, PARSERS[parser](), TOOLS, held=held, validation=validation, max_args_bytes=60)
+    calls = TextCallDecoder(
+        writer, new_id, PARSER_FACTORIES[parser](), TOOLS, buffered=held, validation=validation, max_args_bytes=60
+    )
     events: list[Event] = [Started("m")]
     for piece in pieces:
         events += calls.feed(piece)
     events += calls.finish(truncated=truncated)
     if not isinstance(events[-1], Failed):
         events += [*writer.close(), Finished("stop")]
-    Grammar().check(events)
+    EventGrammar().check(events)
     assert not (held and isinstance(events[-1], Failed))
     assert not any(isinstance(event, Failed) for event in events[:-1])
 
 
-@pytest.mark.parametrize("parser", PARSERS)
+@pytest.mark.parametrize("parser", PARSER_FACTORIES)
 @settings(max_examples=50, deadline=timedelta(seconds=10))
 @given(answer=st.text(max_size=200))
 def test_text_without_marks_is_text(parser: str, answer: str) -> None:
     if not set(answer) & set("<[{`"):
-        assert parse(parser, answer) == ([Text(answer)] if answer.strip() else [])
+        assert parse(parser, answer) == ([PlainText(answer)] if answer.strip() else [])
 
 
 ENDLESS: dict[str, tuple[str, str, str]] = {
@@ -136,6 +138,6 @@ def test_a_long_argument_comes_through_one_character_at_a_time() -> None:
     arguments = '{"a": "' + "x" * LONG + '"}'
     text = f'<tool_call>{{"name": "f", "arguments": {arguments}}}</tool_call>'
     began = time.process_time()
-    said: list[Said] = parse("hermes", text)
+    said: list[ParserOutput] = parse("hermes", text)
     assert time.process_time() - began < A_WHILE_S
-    assert said[1] == Arguments(arguments)
+    assert said[1] == CallArguments(arguments)

@@ -9,7 +9,7 @@ import pytest
 from tests.faults.seen import CHAT, RESPONSES, Json, client
 from tests.fuzz.seeds import SEEDS
 from tests.serving import serving
-from translation.validation import dotted
+from translation.validation import dotted_path
 
 PATHS = pytest.mark.parametrize("path", [RESPONSES, CHAT])
 DEMO: Json = {"providers": {"demo": {"type": "scripted"}}, "models": {"*": {"provider": "demo"}}}
@@ -46,7 +46,7 @@ async def test_the_wrong_type_deep_in_a_body_is_blamed_on_what_was_changed(path:
                 assert reply.status_code in (200, 400), (place, value, reply.text)
                 error = {} if reply.status_code == 200 else reply.json()["error"]
                 if error.get("code") == "invalid_type":  # not where a field takes anything, or another one misses it
-                    at, blamed = dotted(place), error["param"]
+                    at, blamed = dotted_path(place), error["param"]
                     assert at.startswith(blamed) or blamed.startswith(at), (place, value, error)
 
 

@@ -38,7 +38,7 @@ ASKED: Final[dict[str, tuple[Json, Callable[[str, Json], bool]]]] = {
 
 
 def main() -> None:
-    marks = real().marks
+    marks = real().control_tokens
     likely = {token: 1.0 for word in WORDS for token in real().encode(word)}
     likely |= {marks.channel: 2.0, marks.message: 3.5, marks.end: 2.0, marks.start: 1.0, marks.returns: 1.0}
     with tempfile.TemporaryDirectory() as folder:

@@ -18,8 +18,8 @@ import pytest
 import xllamacpp
 from openai import OpenAI
 
-from gateway.config.settings import parse
-from gateway.config.yaml_file import ConfigError, Problem, dotted
+from gateway.config.settings import parse_settings
+from gateway.config.yaml_file import ConfigError, Problem, render_path
 from providers.llamacpp.ranges import RANGES
 from tests.serving import Command, command
 
@@ -364,10 +364,10 @@ CHECKS: dict[str, tuple[dict[str, Any], list[str]]] = {
 def test_parameters_are_checked_by_llama_cpp_itself(given: dict[str, Any], said: list[str]) -> None:
     problems: Sequence[Problem] = ()
     try:
-        parse({**CONFIG, "providers": {"embedded": {**ENGINE, "engine": given}}}, environ={})
+        parse_settings({**CONFIG, "providers": {"embedded": {**ENGINE, "engine": given}}}, environ={})
     except ConfigError as error:
         problems = error.problems
-    lines = [f"{dotted(problem.path)}: {problem.message}" for problem in problems]
+    lines = [f"{render_path(problem.path)}: {problem.message}" for problem in problems]
     lines = [line.removeprefix("providers.embedded.engine.") for line in lines]
     assert len(lines) == len(said)
     assert all(line.startswith(claim) for line, claim in zip(lines, said, strict=True)), lines
@@ -378,7 +378,7 @@ def test_every_number_with_a_range_is_one_of_llama_cpps_and_its_default_is_in_it
     for path, allowed in RANGES.items():
         value = operator.attrgetter(path)(parameters)
         assert isinstance(value, int | float), path
-        assert allowed.complaint(value) is None, path
+        assert allowed.problem_of(value) is None, path
 
 
 def test_without_the_library_the_configuration_says_what_to_install(tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ import jsonschema_rs
 import orjson
 import pytest
 
-from providers.harmony.encoding import Marks
-from providers.harmony.grammar import Grammar
+from providers.harmony.encoding import ControlTokens
+from providers.harmony.grammar import HarmonyGrammar
 from tests.integration.engines import Engine
 
 # Kinds that end by themselves: the model is no good at ending a text.
@@ -60,12 +60,12 @@ def server(llama_server: Engine) -> Iterator[httpx.Client]:
 
 
 @pytest.fixture(scope="module")
-def marks(server: httpx.Client) -> Marks:
+def marks(server: httpx.Client) -> ControlTokens:
     def token(text: str) -> int:
         [found] = server.post("/tokenize", json={"content": text, "parse_special": True}).json()["tokens"]
         return int(found)
 
-    return Marks(
+    return ControlTokens(
         start=token("<|im_start|>"),
         channel=token("<think>"),
         constrain=token("</tool_call>"),
@@ -76,7 +76,7 @@ def marks(server: httpx.Client) -> Marks:
     )
 
 
-def written(server: httpx.Client, grammar: Grammar, *, temperature: float, seed: int) -> dict[str, Any]:
+def written(server: httpx.Client, grammar: HarmonyGrammar, *, temperature: float, seed: int) -> dict[str, Any]:
     body = {
         "prompt": [1, 2, 3],
         "n_predict": 250,
@@ -92,8 +92,8 @@ def written(server: httpx.Client, grammar: Grammar, *, temperature: float, seed:
 
 
 @pytest.mark.parametrize("schema", SCHEMAS.values(), ids=SCHEMAS)
-def test_a_call_has_arguments_that_fit_its_schema(server: httpx.Client, marks: Marks, schema: Any) -> None:
-    grammar = Grammar(marks, [{"function": {"name": "f", "parameters": schema}}], must_call=True)
+def test_a_call_has_arguments_that_fit_its_schema(server: httpx.Client, marks: ControlTokens, schema: Any) -> None:
+    grammar = HarmonyGrammar(marks, [{"function": {"name": "f", "parameters": schema}}], must_call=True)
     # The model would write a thought first and never end it.
     grammar.text = grammar.text.replace("root ::= step* ", "root ::= ")
     for seed in range(4):
@@ -106,9 +106,9 @@ def test_a_call_has_arguments_that_fit_its_schema(server: httpx.Client, marks: M
         assert jsonschema_rs.is_valid(schema, orjson.loads(arguments)), arguments
 
 
-def test_a_text_holds_no_mark_of_the_form_that_gpt_oss_has(server: httpx.Client, marks: Marks) -> None:
+def test_a_text_holds_no_mark_of_the_form_that_gpt_oss_has(server: httpx.Client, marks: ControlTokens) -> None:
     """Of the tokens that stand for marks here, one looks like those of gpt-oss."""
-    grammar = Grammar(marks, [], answer={"enum": ["yes", "no"]})
+    grammar = HarmonyGrammar(marks, [], answer_schema={"enum": ["yes", "no"]})
     for seed in range(4):
         tokens = written(server, grammar, temperature=20.0, seed=seed)["tokens"]
         assert tokens[0] == marks.channel

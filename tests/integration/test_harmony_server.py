@@ -39,7 +39,7 @@ BROKEN = re.compile(r" ?\ufffd+")
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenAI]:
-    folder, marks = tmp_path_factory.mktemp("harmony"), real().marks
+    folder, marks = tmp_path_factory.mktemp("harmony"), real().control_tokens
     likely = {token: 1.0 for word in WORDS for token in real().encode(word)}
     likely |= {token: 2.5 for word in CHARACTERS for token in real().encode(word)}
     likely |= {marks.channel: 2.0, marks.message: 3.5, marks.end: 3.0, marks.start: 1.0, marks.returns: 0.0}

@@ -6,7 +6,7 @@ import pytest
 from openai import AsyncOpenAI, NotFoundError
 
 from providers.base import Dialect, WireDialect
-from providers.config import EMBEDDED, ProviderType
+from providers.config import EMBEDDED_TYPES, ProviderType
 from tests.contract.conftest import KINDS
 from tests.serving import serving
 from tests.upstream import ScriptedUpstream
@@ -22,7 +22,7 @@ ASKED = {"best": "big", "big": "big", "gone": "gone", "small-2": "small-2", "sma
 """Asked name -> what the upstream is asked for. A pattern is not held to what is listed: lists leave models out."""
 
 
-REMOTE = {name: kind for name, kind in KINDS.items() if kind[0] not in EMBEDDED}
+REMOTE = {name: kind for name, kind in KINDS.items() if kind[0] not in EMBEDDED_TYPES}
 
 
 @pytest.mark.parametrize("kind", REMOTE.values(), ids=list(REMOTE))
@@ -53,7 +53,7 @@ async def test_names_aliases_and_patterns_are_those_of_the_upstream(kind: tuple[
 
 
 def test_every_type_that_is_asked_over_http_is_among_them() -> None:
-    assert {kind for kind, _ in REMOTE.values()} == set(get_args(ProviderType)) - EMBEDDED
+    assert {kind for kind, _ in REMOTE.values()} == set(get_args(ProviderType)) - EMBEDDED_TYPES
 
 
 async def test_a_provider_without_an_upstream_has_names_too() -> None:

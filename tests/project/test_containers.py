@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 
-from gateway.config.settings import load
+from gateway.config.settings import load_settings
 
 ROOT = Path(__file__).parents[2]
 BIN = Path(sysconfig.get_path("scripts"))
@@ -123,7 +123,7 @@ def test_every_service_but_the_gateway_states_its_health() -> None:
 
 
 def test_the_gateway_accepts_the_config_it_is_shipped_with() -> None:
-    settings = load(ROOT / "deploy/config.yaml", environ=SECRETS | IMAGE)
+    settings = load_settings(ROOT / "deploy/config.yaml", environ=SECRETS | IMAGE)
     assert settings.auth is not None
     assert settings.providers["vllm"].base_url == "http://vllm:8000/v1"
     grace = COMPOSE["services"]["gateway"]["stop_grace_period"]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from providers.config import KINDS
+from providers.config import PROVIDER_DEFAULTS
 
 ROOT = Path(__file__).parents[2]
 NATIVE = {
@@ -34,7 +34,7 @@ def choices_in(tree: ast.AST) -> Iterator[tuple[int, str]]:
         if "parser" in asked or "native" in asked:
             continue
         named = {each.value for each in ast.walk(node) if isinstance(each, ast.Constant)}
-        if named & KINDS.keys():
+        if named & PROVIDER_DEFAULTS.keys():
             yield node.lineno, asked
 
 

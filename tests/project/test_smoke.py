@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config.discovery import discover
+from gateway.config.discovery import discover_config
 from tests.serving import command
 
 SCRIPT = Path(__file__).parents[2] / "scripts/smoke.sh"
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(shutil.which("curl") is None, reason="no curl on
 
 @pytest.fixture(scope="module")
 def base_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with command(asyncio.run(discover({}, ())), tmp_path_factory.mktemp("smoke")) as server:
+    with command(asyncio.run(discover_config({}, ())), tmp_path_factory.mktemp("smoke")) as server:
         yield server.v1
 
 

@@ -12,8 +12,8 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 from sqlalchemy.pool import NullPool
 
-from gateway.state.database.tables import INPUT, OUTPUT, events, items, jobs, responses
-from gateway.state.store import ACTIVE
+from gateway.state.database.tables import INPUT_PLACE, OUTPUT_PLACE, events, items, jobs, responses
+from gateway.state.store import ACTIVE_STATUSES
 
 Hold = Literal["SHARE", "ACCESS EXCLUSIVE"]
 
@@ -53,14 +53,14 @@ async def check_whole(url: str) -> None:
         body = orjson.loads(row.body)
         assert (body["id"], body["status"], body["output"]) == (row.id, row.status, [])
         assert row.parent_id is None or row.parent_id in known
-        assert places[row.id, INPUT] > 0
-        if row.status in ACTIVE:
-            assert places[row.id, OUTPUT] == 0
+        assert places[row.id, INPUT_PLACE] > 0
+        if row.status in ACTIVE_STATUSES:
+            assert places[row.id, OUTPUT_PLACE] == 0
         else:
             assert row.worker is None
             assert row.id not in working
         if row.status == "completed":
-            assert places[row.id, OUTPUT] > 0
+            assert places[row.id, OUTPUT_PLACE] > 0
     assert working <= known.keys()
     await _check_logs(url, known)
 
@@ -75,7 +75,7 @@ async def _check_logs(url: str, known: dict[str, Any]) -> None:
             range(log[-1].last + 1)
         )
         ends = [frame for frame in frames if frame.startswith(_ENDS)]
-        assert ends == ([] if known[response_id].status in ACTIVE else frames[-1:])
+        assert ends == ([] if known[response_id].status in ACTIVE_STATUSES else frames[-1:])
 
 
 @asynccontextmanager

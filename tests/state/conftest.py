@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config.settings import Background, Store
+from gateway.config.settings import BackgroundSettings, StoreSettings
 from gateway.state.database.database import Database
-from gateway.state.database.migrate import migrate
+from gateway.state.database.migrate import migrate_database
 from gateway.state.sql.store import SqlStore
 from tests import databases
 from tests.databases import Postgres
@@ -39,7 +39,7 @@ async def database(store_url: str) -> AsyncIterator[Database]:
     """It, connected, with the tables."""
     opened = Database(store_url, deadline_s=DEADLINE_S)
     if opened.is_sqlite:
-        await migrate(store_url)
+        await migrate_database(store_url)
     yield opened
     await opened.aclose()
 
@@ -47,7 +47,7 @@ async def database(store_url: str) -> AsyncIterator[Database]:
 @pytest.fixture
 async def store(store_url: str) -> AsyncIterator[SqlStore]:
     """The store on it."""
-    opened = SqlStore(Store(url=store_url, deadline_s=DEADLINE_S, poll_s=0.05), Background(lease_s=1.0))
+    opened = SqlStore(StoreSettings(url=store_url, deadline_s=DEADLINE_S, poll_s=0.05), BackgroundSettings(lease_s=1.0))
     await opened.open()
     yield opened
     await opened.aclose()

@@ -3,7 +3,7 @@
 import itertools
 from typing import Any
 
-from gateway.state.store import NewResponse, Responses
+from gateway.state.store import NewResponse, ResponseStore
 from translation.representation.json_types import Item, Json
 
 WORKER = "worker-1"
@@ -45,7 +45,7 @@ def answered(text: str) -> Item:
 
 
 def new(begun: Json, *items: Item, owner: str = "ann", worker: str | None = WORKER, **fields: Any) -> NewResponse:
-    return NewResponse(owner=owner, response=begun, items=items, worker=worker, **fields)
+    return NewResponse(owner=owner, response=begun, input_items=items, worker=worker, **fields)
 
 
 def completed(begun: Json, *output: Item) -> Json:
@@ -56,12 +56,14 @@ def completed(begun: Json, *output: Item) -> Json:
     }
 
 
-async def turn(store: Responses, text: str, parent: Json | None = None, *, owner: str = "ann", **fields: Any) -> Json:
+async def turn(
+    store: ResponseStore, text: str, parent: Json | None = None, *, owner: str = "ann", **fields: Any
+) -> Json:
     """A whole turn: `text`, answered with its upper case."""
     begun = response()
-    await store.begin(new(begun, said(text), owner=owner, parent_id=parent and parent["id"], **fields))
+    await store.create_response(new(begun, said(text), owner=owner, parent_id=parent and parent["id"], **fields))
     ended = completed(begun, answered(text.upper()))
-    await store.finish(owner, ended, worker=WORKER)
+    await store.finish_response(owner, ended, worker=WORKER)
     return ended
 
 

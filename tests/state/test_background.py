@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import pytest
 from openai import AsyncOpenAI
 
-from gateway.state.store import ACTIVE
+from gateway.state.store import ACTIVE_STATUSES
 from tests import databases
 from tests.databases import Postgres
 from tests.serving import Command, Gateway, serving
@@ -71,7 +71,7 @@ async def until(ask: Callable[[], Awaitable[T]], is_true: Callable[[T], bool]) -
 
 
 async def ended(asking: Client, response_id: str) -> Json:
-    return await until(lambda: asking.read(response_id), lambda read: read["status"] not in ACTIVE)
+    return await until(lambda: asking.read(response_id), lambda read: read["status"] not in ACTIVE_STATUSES)
 
 
 async def is_closed(request: Request) -> None:
@@ -181,7 +181,9 @@ async def test_the_official_client_streams_resumes_polls_and_cancels(
 
             queued = await sdk.responses.create(model="m", input="hello", background=True)
             assert queued.status == "queued"
-            polled = await until(lambda: sdk.responses.retrieve(queued.id), lambda read: read.status not in ACTIVE)
+            polled = await until(
+                lambda: sdk.responses.retrieve(queued.id), lambda read: read.status not in ACTIVE_STATUSES
+            )
             assert (polled.status, polled.output_text) == ("completed", "".join(PIECES))
             assert (await sdk.responses.cancel(queued.id)).status == "completed"
 

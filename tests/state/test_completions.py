@@ -3,7 +3,7 @@
 import pytest
 
 from gateway.state.database.database import Database
-from gateway.state.sql.completions import SqlCompletions
+from gateway.state.sql.completions import SqlCompletionStore
 from gateway.state.store import PageRequest, StoredCompletion, UnknownCursor
 from translation.representation.json_types import Json
 
@@ -12,24 +12,24 @@ MESSAGES = [{"id": f"m-{place}", "role": "user", "content": f"hello \0 {place}"}
 
 
 @pytest.fixture
-def kept(database: Database) -> SqlCompletions:
-    return SqlCompletions(database)
+def kept(database: Database) -> SqlCompletionStore:
+    return SqlCompletionStore(database)
 
 
 def completion(completion_id: str, model: str = "small", **metadata: str) -> Json:
     return {"id": completion_id, "object": "chat.completion", "model": model, "choices": [], "metadata": metadata}
 
 
-async def ids(kept: SqlCompletions, page: PageRequest, **which) -> tuple[list[str], bool]:
-    found = await kept.completions(OWNER, page, **which)
+async def ids(kept: SqlCompletionStore, page: PageRequest, **which) -> tuple[list[str], bool]:
+    found = await kept.list_completions(OWNER, page, **which)
     return [row["id"] for row in found.rows], found.has_more
 
 
-async def fill(kept: SqlCompletions) -> None:
-    await kept.keep_completion(OWNER, completion("c", topic="a", user="1"), MESSAGES)
-    await kept.keep_completion(OWNER, completion("b", topic="b", user="1"), MESSAGES)
-    await kept.keep_completion(OWNER, completion("a", "large", topic="a"), MESSAGES)
-    await kept.keep_completion("bob", completion("z", topic="a"), MESSAGES)
+async def fill(kept: SqlCompletionStore) -> None:
+    await kept.store_completion(OWNER, completion("c", topic="a", user="1"), MESSAGES)
+    await kept.store_completion(OWNER, completion("b", topic="b", user="1"), MESSAGES)
+    await kept.store_completion(OWNER, completion("a", "large", topic="a"), MESSAGES)
+    await kept.store_completion("bob", completion("z", topic="a"), MESSAGES)
 
 
 async def test_lists_go_by_time_and_in_parts(kept):
@@ -55,7 +55,7 @@ async def test_lists_are_filtered_by_model_and_all_metadata(kept):
 async def test_a_cursor_that_is_not_the_owners_is_unknown(kept, cursor):
     await fill(kept)
     with pytest.raises(UnknownCursor):
-        await kept.completions(OWNER, PageRequest(cursor))
+        await kept.list_completions(OWNER, PageRequest(cursor))
 
 
 async def test_new_metadata_is_what_it_is_found_by(kept):
@@ -70,20 +70,20 @@ async def test_new_metadata_is_what_it_is_found_by(kept):
 
 async def test_long_metadata_is_found(kept):
     long = {"🎈" * 64: "\0" * 512}
-    await kept.keep_completion(OWNER, completion("c") | {"metadata": long}, [])
+    await kept.store_completion(OWNER, completion("c") | {"metadata": long}, [])
     assert await ids(kept, PageRequest(), metadata=long) == (["c"], False)
 
 
 async def test_messages_are_paged_both_ways(kept):
     await fill(kept)
-    first = await kept.completion_messages(OWNER, "c", PageRequest(limit=2, order="asc"))
+    first = await kept.list_completion_messages(OWNER, "c", PageRequest(limit=2, order="asc"))
     assert (first.rows, first.has_more) == (MESSAGES[:2], True)
-    last = await kept.completion_messages(OWNER, "c", PageRequest("m-1", 2, "asc"))
+    last = await kept.list_completion_messages(OWNER, "c", PageRequest("m-1", 2, "asc"))
     assert (last.rows, last.has_more) == (MESSAGES[2:], False)
-    backwards = await kept.completion_messages(OWNER, "c", PageRequest("m-2", 1, "desc"))
+    backwards = await kept.list_completion_messages(OWNER, "c", PageRequest("m-2", 1, "desc"))
     assert (backwards.rows, backwards.has_more) == ([MESSAGES[1]], True)
     with pytest.raises(UnknownCursor):
-        await kept.completion_messages(OWNER, "c", PageRequest("m-9"))
+        await kept.list_completion_messages(OWNER, "c", PageRequest("m-9"))
 
 
 @pytest.mark.parametrize(("owner", "completion_id"), [("bob", "c"), (OWNER, "z"), (OWNER, "c\0"), (OWNER, "")])
@@ -91,7 +91,7 @@ async def test_foreign_unknown_and_impossible_are_alike(kept, owner, completion_
     await fill(kept)
     assert await kept.completion(owner, completion_id) is None
     assert await kept.update_completion(owner, completion_id, {}) is None
-    assert await kept.completion_messages(owner, completion_id, PageRequest()) is None
+    assert await kept.list_completion_messages(owner, completion_id, PageRequest()) is None
     assert not await kept.delete_completion(owner, completion_id)
     assert (await kept.completion(OWNER, "c")).completion == completion("c", topic="a", user="1")
 
@@ -105,7 +105,7 @@ async def test_deleted_is_unknown(kept):
 
 
 async def test_what_was_lost_is_kept_beside_it_and_outlives_changes(kept):
-    await kept.keep_completion(OWNER, completion("c"), [], "store=dropped")
+    await kept.store_completion(OWNER, completion("c"), [], "store=dropped")
     stored = StoredCompletion(completion=completion("c"), losses="store=dropped")
     assert await kept.completion(OWNER, "c") == stored
     changed = StoredCompletion(completion=completion("c", topic="new"), losses="store=dropped")

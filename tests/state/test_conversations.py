@@ -5,9 +5,9 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from gateway.config.settings import Background, Store
+from gateway.config.settings import BackgroundSettings, StoreSettings
 from gateway.state.database.database import Database
-from gateway.state.sql.conversations import SqlConversations
+from gateway.state.sql.conversations import SqlConversationStore
 from gateway.state.sql.store import SqlStore
 from gateway.state.store import NewResponse, PageRequest, UnknownCursor
 from translation.representation.json_types import Item, Json
@@ -16,8 +16,8 @@ OWNER = "ann"
 
 
 @pytest.fixture
-def kept(database: Database) -> SqlConversations:
-    return SqlConversations(database)
+def kept(database: Database) -> SqlConversationStore:
+    return SqlConversationStore(database)
 
 
 def conversation(conversation_id: str = "conv_1") -> Json:
@@ -28,22 +28,22 @@ def items(*ids: str) -> list[Item]:
     return [{"type": "message", "id": item_id, "role": "user", "content": []} for item_id in ids]
 
 
-async def ids(kept: SqlConversations, page: PageRequest, conversation_id: str = "conv_1") -> tuple[list[str], bool]:
-    found = await kept.conversation_items(OWNER, conversation_id, page)
+async def ids(kept: SqlConversationStore, page: PageRequest, conversation_id: str = "conv_1") -> tuple[list[str], bool]:
+    found = await kept.list_conversation_items(OWNER, conversation_id, page)
     assert found is not None
     return [row["id"] for row in found.rows], found.has_more
 
 
 async def test_a_conversation_comes_back_as_it_went_in(kept):
     await kept.create_conversation(OWNER, conversation(), [])
-    found = await kept.conversation(OWNER, "conv_1")
+    found = await kept.load_conversation(OWNER, "conv_1")
     assert found == conversation()
     assert list(found["metadata"]) == ["z", "a"]
 
 
 async def test_items_are_paged_both_ways(kept):
     await kept.create_conversation(OWNER, conversation(), items("a", "b", "c"))
-    assert await kept.add_items(OWNER, "conv_1", items("d", "e"))
+    assert await kept.add_conversation_items(OWNER, "conv_1", items("d", "e"))
     assert await ids(kept, PageRequest(limit=2, order="asc")) == (["a", "b"], True)
     assert await ids(kept, PageRequest("b", 2, "asc")) == (["c", "d"], True)
     assert await ids(kept, PageRequest("d", 2, "asc")) == (["e"], False)
@@ -57,40 +57,40 @@ async def test_a_cursor_that_is_no_item_of_it_is_unknown(kept, cursor):
     await kept.create_conversation(OWNER, conversation(), items("a"))
     await kept.create_conversation(OWNER, conversation("conv_2"), items("nothing"))
     with pytest.raises(UnknownCursor):
-        await kept.conversation_items(OWNER, "conv_1", PageRequest(cursor))
+        await kept.list_conversation_items(OWNER, "conv_1", PageRequest(cursor))
 
 
 async def test_deleted_items_are_gone_and_the_others_keep_their_order(kept):
     await kept.create_conversation(OWNER, conversation(), items("a", "b", "c"))
-    assert await kept.delete_item(OWNER, "conv_1", "b")
-    assert not await kept.delete_item(OWNER, "conv_1", "b")
-    await kept.add_items(OWNER, "conv_1", items("d"))
-    assert [item["id"] for item in await kept.conversation_history(OWNER, "conv_1")] == ["a", "c", "d"]
-    assert await kept.conversation_item(OWNER, "conv_1", "b") is None
-    assert await kept.conversation_item(OWNER, "conv_1", "c") == items("c")[0]
+    assert await kept.delete_conversation_item(OWNER, "conv_1", "b")
+    assert not await kept.delete_conversation_item(OWNER, "conv_1", "b")
+    await kept.add_conversation_items(OWNER, "conv_1", items("d"))
+    assert [item["id"] for item in await kept.load_conversation_history(OWNER, "conv_1")] == ["a", "c", "d"]
+    assert await kept.load_conversation_item(OWNER, "conv_1", "b") is None
+    assert await kept.load_conversation_item(OWNER, "conv_1", "c") == items("c")[0]
 
 
 async def test_history_tells_an_empty_conversation_from_none(kept):
     await kept.create_conversation(OWNER, conversation(), [])
-    assert await kept.conversation_history(OWNER, "conv_1") == []
-    assert await kept.conversation_history(OWNER, "conv_2") is None
+    assert await kept.load_conversation_history(OWNER, "conv_1") == []
+    assert await kept.load_conversation_history(OWNER, "conv_2") is None
 
 
 async def test_metadata_is_replaced(kept):
     await kept.create_conversation(OWNER, conversation(), [])
     after = await kept.update_conversation(OWNER, "conv_1", {"only": "this"})
-    assert after == await kept.conversation(OWNER, "conv_1") == conversation() | {"metadata": {"only": "this"}}
+    assert after == await kept.load_conversation(OWNER, "conv_1") == conversation() | {"metadata": {"only": "this"}}
     assert await kept.update_conversation(OWNER, "conv_2", {}) is None
 
 
 async def test_an_id_the_conversation_has_is_not_given_twice(kept):
     await kept.create_conversation(OWNER, conversation(), items("msg_a"))
-    await kept.add_items(OWNER, "conv_1", items("msg_a", "msg_b", "msg_b"))
+    await kept.add_conversation_items(OWNER, "conv_1", items("msg_a", "msg_b", "msg_b"))
     found, _ = await ids(kept, PageRequest(order="asc"))
     assert len(set(found)) == 4
     assert found[0] == "msg_a"
     assert all(item_id.startswith("msg_") for item_id in found)
-    assert (await kept.conversation_item(OWNER, "conv_1", found[1]))["id"] == found[1]
+    assert (await kept.load_conversation_item(OWNER, "conv_1", found[1]))["id"] == found[1]
 
 
 async def test_turns_that_end_at_once_are_neither_lost_nor_mixed(kept):
@@ -98,7 +98,7 @@ async def test_turns_that_end_at_once_are_neither_lost_nor_mixed(kept):
     turns = [[f"t{turn}_{place}" for place in range(4)] for turn in range(20)]
     async with asyncio.TaskGroup() as group:
         for turn in turns:
-            group.create_task(kept.add_items(OWNER, "conv_1", items(*turn)))
+            group.create_task(kept.add_conversation_items(OWNER, "conv_1", items(*turn)))
     found, _ = await ids(kept, PageRequest(limit=100, order="asc"))
     assert sorted(found[place : place + 4] for place in range(0, len(found), 4)) == sorted(turns)
 
@@ -109,19 +109,21 @@ async def test_responses_that_end_at_once_in_two_replicas_keep_their_turns_whole
     async with AsyncExitStack() as opened:
         replicas = []
         for _ in range(2):
-            replica = SqlStore(Store(url=store_url), Background())
+            replica = SqlStore(StoreSettings(url=store_url), BackgroundSettings())
             await replica.open()
             opened.push_async_callback(replica.aclose)
             replicas.append(replica)
         for place, name in enumerate(names):
             begun: Json = {"id": name, "status": "in_progress", "output": [], "usage": None}
             said = items(f"{name}_asked", f"{name}_also")
-            new = NewResponse(owner=OWNER, response=begun, items=said, conversation_id="conv_1", worker=f"w{place % 2}")
-            await replicas[place % 2].begin(new)
+            new = NewResponse(
+                owner=OWNER, response=begun, input_items=said, conversation_id="conv_1", worker=f"w{place % 2}"
+            )
+            await replicas[place % 2].create_response(new)
         async with asyncio.TaskGroup() as group:
             for place, name in enumerate(names):
                 ended = {"id": name, "status": "completed", "output": items(f"{name}_said"), "usage": None}
-                group.create_task(replicas[place % 2].finish(OWNER, ended, worker=f"w{place % 2}"))
+                group.create_task(replicas[place % 2].finish_response(OWNER, ended, worker=f"w{place % 2}"))
     found, _ = await ids(kept, PageRequest(limit=100, order="asc"))
     turns = [found[place : place + 3] for place in range(0, len(found), 3)]
     assert sorted(turns) == sorted([f"{name}_asked", f"{name}_also", f"{name}_said"] for name in names)
@@ -131,9 +133,9 @@ async def test_a_deleted_conversation_is_unknown_and_takes_nothing(kept):
     await kept.create_conversation(OWNER, conversation(), items("a"))
     assert await kept.delete_conversation(OWNER, "conv_1")
     assert not await kept.delete_conversation(OWNER, "conv_1")
-    assert not await kept.add_items(OWNER, "conv_1", items("b"))
-    assert await kept.conversation(OWNER, "conv_1") is None
-    assert await kept.conversation_items(OWNER, "conv_1", PageRequest()) is None
+    assert not await kept.add_conversation_items(OWNER, "conv_1", items("b"))
+    assert await kept.load_conversation(OWNER, "conv_1") is None
+    assert await kept.list_conversation_items(OWNER, "conv_1", PageRequest()) is None
     await kept.create_conversation(OWNER, conversation(), [])
     assert await ids(kept, PageRequest()) == ([], False)
 
@@ -141,13 +143,13 @@ async def test_a_deleted_conversation_is_unknown_and_takes_nothing(kept):
 @pytest.mark.parametrize(("owner", "conversation_id"), [("bob", "conv_1"), (OWNER, "conv_2"), (OWNER, "conv_1\0")])
 async def test_foreign_unknown_and_impossible_are_alike(kept, owner, conversation_id):
     await kept.create_conversation(OWNER, conversation(), items("a"))
-    assert await kept.conversation(owner, conversation_id) is None
+    assert await kept.load_conversation(owner, conversation_id) is None
     assert await kept.update_conversation(owner, conversation_id, {}) is None
-    assert not await kept.add_items(owner, conversation_id, items("b"))
-    assert await kept.conversation_items(owner, conversation_id, PageRequest()) is None
-    assert await kept.conversation_history(owner, conversation_id) is None
-    assert await kept.conversation_item(owner, conversation_id, "a") is None
-    assert not await kept.delete_item(owner, conversation_id, "a")
+    assert not await kept.add_conversation_items(owner, conversation_id, items("b"))
+    assert await kept.list_conversation_items(owner, conversation_id, PageRequest()) is None
+    assert await kept.load_conversation_history(owner, conversation_id) is None
+    assert await kept.load_conversation_item(owner, conversation_id, "a") is None
+    assert not await kept.delete_conversation_item(owner, conversation_id, "a")
     assert not await kept.delete_conversation(owner, conversation_id)
     assert await ids(kept, PageRequest()) == (["a"], False)
 
@@ -155,4 +157,4 @@ async def test_foreign_unknown_and_impossible_are_alike(kept, owner, conversatio
 async def test_text_no_column_can_hold_is_kept_all_the_same(kept):
     said = [{"type": "message", "id": "a", "role": "user", "content": [{"type": "input_text", "text": "\0\x01😀"}]}]
     await kept.create_conversation(OWNER, conversation(), said)
-    assert await kept.conversation_history(OWNER, "conv_1") == said
+    assert await kept.load_conversation_history(OWNER, "conv_1") == said

@@ -24,7 +24,7 @@ async def add(connection: AsyncConnection, name: str) -> None:
 
 
 async def count(database: Database) -> int:
-    async with database.read() as connection:
+    async with database.read_transaction() as connection:
         return int(await connection.scalar(select(func.count()).select_from(workers)) or 0)
 
 
@@ -37,33 +37,33 @@ async def opened(url: str, *, deadline_s: float) -> AsyncIterator[Database]:
 
 async def test_a_transaction_that_fails_has_done_nothing(database: Database) -> None:
     async def half() -> None:
-        async with database.write() as connection:
+        async with database.write_transaction() as connection:
             await add(connection, "half")
             raise LookupError
 
     with pytest.raises(LookupError):
         await half()
     assert await count(database) == 0
-    assert database.degraded is None
+    assert database.degraded_reason is None
 
 
 @pytest.mark.parametrize("name", ["twice", "long" * 100, "a\0b"])
 async def test_what_no_row_can_be_is_not_the_databases_fault(database: Database, name: str) -> None:
     async def twice() -> None:
-        async with database.write() as connection:
+        async with database.write_transaction() as connection:
             await add(connection, name)
             await add(connection, name)
 
     with pytest.raises(DBAPIError) as refused:
         await twice()
     assert repr(name) not in str(refused.value), "what users said is nothing for logs"
-    assert database.degraded is None
+    assert database.degraded_reason is None
     assert await count(database) == 0
 
 
 async def test_whoever_leaves_at_any_moment_leaves_nothing_half_and_nothing_held(database: Database) -> None:
     async def pair(number: int) -> None:
-        async with database.write() as connection:
+        async with database.write_transaction() as connection:
             await add(connection, f"{number}-a")
             await add(connection, f"{number}-b")
 
@@ -82,22 +82,22 @@ async def test_whoever_leaves_at_any_moment_leaves_nothing_half_and_nothing_held
             cancelled += 1
         work.cancel()
         await asyncio.wait({work})
-    async with database.read() as connection:
+    async with database.read_transaction() as connection:
         names = set(await connection.scalars(select(workers.c.id)))
     assert {name[:-2] for name in names if f"{name[:-2]}-a" in names and f"{name[:-2]}-b" in names} == {
         name[:-2] for name in names
     }
-    await eventually(lambda: not database._unfinished)
+    await eventually(lambda: not database._background_tasks)
     await pair(0)
     assert threading.active_count() <= threads + 20
-    assert database.degraded is None
+    assert database.degraded_reason is None
 
 
 async def test_many_who_leave_at_once_do_not_use_up_the_connections(database: Database) -> None:
     begun: set[str] = set()
 
     async def endless(name: str) -> None:
-        async with database.write() as connection:
+        async with database.write_transaction() as connection:
             await add(connection, name)
             begun.add(name)
             await asyncio.Event().wait()
@@ -111,7 +111,7 @@ async def test_many_who_leave_at_once_do_not_use_up_the_connections(database: Da
         await asyncio.wait(tasks)
     async with asyncio.timeout(2):
         assert await count(database) == 0
-        async with database.write() as connection:
+        async with database.write_transaction() as connection:
             await add(connection, "after")
 
 
@@ -126,63 +126,63 @@ async def test_what_is_committed_is_told_before_its_connection_is_let_go(
         await close(connection)
 
     monkeypatch.setattr(AsyncConnection, "close", close_late)
-    monkeypatch.setattr("gateway.state.database.database._CLOSING_S", 600.0)
+    monkeypatch.setattr("gateway.state.database.database._CLOSE_TIMEOUT_S", 600.0)
     async with asyncio.timeout(30):
         for name in ("one", "two"):
-            async with database.write() as connection:
+            async with database.write_transaction() as connection:
                 await add(connection, name)
     let_go.set()
     assert await count(database) == 2
 
 
 async def test_what_takes_too_long_is_unavailable_within_the_deadline(store_url: str, database: Database) -> None:
-    async with opened(store_url, deadline_s=0.5) as hurried, database.write() as holding:
+    async with opened(store_url, deadline_s=0.5) as hurried, database.write_transaction() as holding:
         # Another connection holds what this one wants: the lock of the file, or that of the row.
         await add(holding, "one")
         began = asyncio.get_running_loop().time()
         with pytest.raises(StoreUnavailable):
-            async with hurried.write() as connection:
+            async with hurried.write_transaction() as connection:
                 await add(connection, "one")
         assert asyncio.get_running_loop().time() - began < 1.5
-        assert hurried.degraded in ("it does not answer in time", "another process holds its lock")
+        assert hurried.degraded_reason in ("it does not answer in time", "another process holds its lock")
 
 
 async def test_what_was_unavailable_is_found_well_again_without_being_asked(store_url: str, database: Database) -> None:
     async with opened(store_url, deadline_s=0.5) as hurried:
-        async with database.write() as holding:
+        async with database.write_transaction() as holding:
             await add(holding, "one")
             with pytest.raises(StoreUnavailable):
-                async with hurried.write() as connection:
+                async with hurried.write_transaction() as connection:
                     await add(connection, "one")
-        await eventually(lambda: hurried.degraded is None)
+        await eventually(lambda: hurried.degraded_reason is None)
 
 
 async def test_a_read_sees_one_moment(database: Database) -> None:
-    async with database.read() as reading:
+    async with database.read_transaction() as reading:
         before = await reading.scalar(select(func.count()).select_from(workers))
-        async with database.write() as connection:
+        async with database.write_transaction() as connection:
             await add(connection, "later")
         assert await reading.scalar(select(func.count()).select_from(workers)) == before == 0
 
 
 async def test_writers_that_read_first_wait_for_each_other(database: Database) -> None:
-    async with database.write() as connection:
+    async with database.write_transaction() as connection:
         await add(connection, "counter")
 
     async def raise_by_one(_: int) -> None:
-        async with database.write() as connection:
-            await database.one_at_a_time(connection, "counter")
+        async with database.write_transaction() as connection:
+            await database.acquire_advisory_lock(connection, "counter")
             value = await connection.scalar(select(workers.c.alive_until_us))
             assert value is not None
             await connection.execute(update(workers).values(alive_until_us=value + 1))
 
     await asyncio.gather(*map(raise_by_one, range(30)))
-    async with database.read() as connection:
+    async with database.read_transaction() as connection:
         assert await connection.scalar(select(workers.c.alive_until_us)) == 30
 
 
 async def test_the_clock_of_the_database_runs_in_microseconds(database: Database) -> None:
-    async with database.read() as connection:
+    async with database.read_transaction() as connection:
         now = await connection.scalar(select(database.now_us()))
     assert now is not None
     assert 1_577_836_800_000_000 < now < 4_102_444_800_000_000  # between 2020 and 2100
@@ -190,7 +190,7 @@ async def test_the_clock_of_the_database_runs_in_microseconds(database: Database
 
 async def test_closing_waits_for_what_is_under_way(store_url: str, database: Database) -> None:
     closing = Database(store_url, deadline_s=5.0)
-    async with closing.write() as connection:
+    async with closing.write_transaction() as connection:
         await add(connection, "written")
     await closing.aclose()
     assert await count(database) == 1

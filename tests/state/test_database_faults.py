@@ -12,10 +12,10 @@ from sqlalchemy import event, func, insert, select
 from sqlalchemy.engine import make_url
 from sqlalchemy.pool import ConnectionPoolEntry
 
-from gateway.config.settings import Background, Store
+from gateway.config.settings import BackgroundSettings, StoreSettings
 from gateway.errors import StoreUnavailable
 from gateway.state.database.database import Database
-from gateway.state.database.migrate import migrate
+from gateway.state.database.migrate import migrate_database
 from gateway.state.database.tables import workers
 from gateway.state.sql.store import SqlStore
 from gateway.state.store import PageRequest
@@ -42,23 +42,23 @@ def file(tmp_path: Path) -> Path:
 
 
 def connect(url: str) -> SqlStore:
-    return SqlStore(Store(url=url, deadline_s=DEADLINE_S, poll_s=0.05), Background(lease_s=5.0))
+    return SqlStore(StoreSettings(url=url, deadline_s=DEADLINE_S, poll_s=0.05), BackgroundSettings(lease_s=5.0))
 
 
 async def write(database: Database, name: str, count: int = 1) -> None:
-    async with database.write() as connection:
+    async with database.write_transaction() as connection:
         names = (f"{name}-{number}-{'x' * 200}" for number in range(count))
         await connection.execute(insert(workers), [{"id": one, "alive_until_us": 0} for one in names])
 
 
 async def rows(database: Database) -> int:
-    async with database.read() as connection:
+    async with database.read_transaction() as connection:
         return int(await connection.scalar(select(func.count()).select_from(workers)) or 0)
 
 
 async def test_a_full_disk_has_a_name_and_leaves_nothing_half(file: Path) -> None:
     url = databases.sqlite(file)
-    await migrate(url)
+    await migrate_database(url)
     database = Database(url, deadline_s=DEADLINE_S)
     pages = {"limit": 60}
 
@@ -73,23 +73,23 @@ async def test_a_full_disk_has_a_name_and_leaves_nothing_half(file: Path) -> Non
     await write(database, "small")
     with pytest.raises(StoreUnavailable):
         await write(database, "large", 2000)
-    assert database.degraded == "its disk is full"
+    assert database.degraded_reason == "its disk is full"
     assert await rows(database) == 1
     pages["limit"] = 100_000
-    await eventually(lambda: database.degraded is None)
+    await eventually(lambda: database.degraded_reason is None)
     await write(database, "again", 2000)
     await database.aclose()
 
 
 async def test_a_read_only_file_is_read(file: Path) -> None:
-    await migrate(databases.sqlite(file))
+    await migrate_database(databases.sqlite(file))
     database = Database(f"sqlite+aiosqlite:///file:{file}?mode=ro&uri=true", deadline_s=DEADLINE_S)
     assert await rows(database) == 0
     with pytest.raises(StoreUnavailable):
         await write(database, "one")
-    assert database.degraded == "it is read-only"
+    assert database.degraded_reason == "it is read-only"
     assert await rows(database) == 0
-    assert database.degraded == "it is read-only"
+    assert database.degraded_reason == "it is read-only"
     await database.aclose()
 
 
@@ -107,9 +107,9 @@ async def test_a_file_that_cannot_be_used_is_said_at_start(
     spoil(file)
     store = connect(databases.sqlite(file))
     await store.open()
-    assert store.degraded == claim
+    assert store.degraded_reason == claim
     with pytest.raises(StoreUnavailable):
-        await store.response("ann", "resp_1")
+        await store.load_response("ann", "resp_1")
     await store.aclose()
 
 
@@ -122,9 +122,9 @@ async def test_a_server_restarted_between_requests_is_not_noticed(own_postgres: 
     clock = asyncio.get_running_loop().time
     idle_until = clock() + 1.1
     await eventually(lambda: clock() > idle_until)
-    found = await asyncio.gather(*(store.response("ann", response["id"]) for response in kept))
+    found = await asyncio.gather(*(store.load_response("ann", response["id"]) for response in kept))
     assert [one and one.response for one in found] == kept
-    assert store.degraded is None
+    assert store.degraded_reason is None
     await store.aclose()
 
 
@@ -135,11 +135,11 @@ async def test_a_server_that_is_down_is_unavailable_until_it_is_back(own_postgre
     for _ in range(3):
         with pytest.raises(StoreUnavailable):
             await turn(store, "a")
-    assert store.degraded in ("it cannot be reached", "it was shut down")
+    assert store.degraded_reason in ("it cannot be reached", "it was shut down")
     own_postgres.start()
-    await eventually(lambda: store.degraded is None)
+    await eventually(lambda: store.degraded_reason is None)
     await turn(store, "b")
-    assert len((await store.responses("ann", PageRequest())).rows) == 1
+    assert len((await store.list_responses("ann", PageRequest())).rows) == 1
     await store.aclose()
 
 
@@ -148,9 +148,9 @@ async def test_a_server_that_is_down_at_start_is_used_once_it_is_up(own_postgres
     own_postgres.stop()
     store = connect(url)
     await store.open()
-    assert store.degraded == "it cannot be reached"
+    assert store.degraded_reason == "it cannot be reached"
     own_postgres.start()
-    await eventually(lambda: store.degraded is None)
+    await eventually(lambda: store.degraded_reason is None)
     await turn(store, "a")
     await store.aclose()
 
@@ -163,10 +163,10 @@ async def test_tables_that_turn_out_to_be_missing_are_named(own_postgres: Postgr
     own_postgres.start()
     with pytest.raises(StoreUnavailable):
         await turn(store, "a")
-    assert store.degraded is not None
-    assert "responses-gateway migrate" in store.degraded
-    await migrate(url)
-    await eventually(lambda: store.degraded is None)
+    assert store.degraded_reason is not None
+    assert "responses-gateway migrate" in store.degraded_reason
+    await migrate_database(url)
+    await eventually(lambda: store.degraded_reason is None)
     await turn(store, "a")
     await store.aclose()
 
@@ -175,7 +175,7 @@ async def test_a_server_lost_within_a_transaction_leaves_nothing_half(own_postgr
     database = Database(own_postgres.database(), deadline_s=DEADLINE_S)
 
     async def lose() -> None:
-        async with database.write() as connection:
+        async with database.write_transaction() as connection:
             await connection.execute(insert(workers).values(id="a", alive_until_us=0))
             own_postgres.stop()
             await connection.execute(insert(workers).values(id="b", alive_until_us=0))
@@ -183,8 +183,8 @@ async def test_a_server_lost_within_a_transaction_leaves_nothing_half(own_postgr
     with pytest.raises(StoreUnavailable):
         await lose()
     own_postgres.start()
-    await eventually(lambda: database.degraded is None)
-    async with database.read() as connection:
+    await eventually(lambda: database.degraded_reason is None)
+    async with database.read_transaction() as connection:
         assert {"a", "b"}.isdisjoint(await connection.scalars(select(workers.c.id)))
     await database.aclose()
 
@@ -203,7 +203,7 @@ async def test_a_server_that_hangs_is_given_up_in_time(own_postgres: Postgres) -
         for process in workers_of_server:
             os.kill(process, signal.SIGCONT)
     assert [type(outcome) for outcome in outcomes] == [StoreUnavailable] * 5
-    await eventually(lambda: database.degraded is None)
+    await eventually(lambda: database.degraded_reason is None)
     await write(database, "after")
     await database.aclose()
 
@@ -214,7 +214,7 @@ async def test_more_users_than_connections_wait_for_one(own_postgres: Postgres) 
     holding: list[int] = []
 
     async def hold(number: int) -> None:
-        async with database.read() as connection:
+        async with database.read_transaction() as connection:
             await connection.scalar(select(func.count()).select_from(workers))
             holding.append(number)
             await let_go.wait()
@@ -230,7 +230,7 @@ async def test_more_users_than_connections_wait_for_one(own_postgres: Postgres) 
 async def test_no_database_of_that_name_is_said(own_postgres: Postgres) -> None:
     store = connect(own_postgres.url("nowhere"))
     await store.open()
-    assert store.degraded == "there is no such database"
+    assert store.degraded_reason == "there is no such database"
     await store.aclose()
 
 
@@ -242,6 +242,6 @@ async def test_a_server_that_only_reads_is_read(own_postgres: Postgres) -> None:
     assert await rows(database) == 0
     with pytest.raises(StoreUnavailable):
         await write(database, "one")
-    assert database.degraded == "it is read-only"
+    assert database.degraded_reason == "it is read-only"
     assert await rows(database) == 0
     await database.aclose()

@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
-from gateway.config.settings import Background, Store
+from gateway.config.settings import BackgroundSettings, StoreSettings
 from gateway.errors import StoreUnavailable
 from gateway.state.sql.store import SqlStore
-from gateway.state.store import LogEntry, NotHeld
+from gateway.state.store import LeaseLost, LogEntry
 from tests.state.responses import WORKER, answered, completed, new, response, said
 from translation.representation.json_types import Json
 
@@ -23,28 +23,28 @@ def entry(first: int, last: int | None = None, text: str = "x") -> LogEntry:
 async def begun(store: SqlStore, *, worker: str | None = WORKER, owner: str = "ann") -> Json:
     """A response with a log, which has its first event."""
     head = response(background=True)
-    await store.begin(new(head, said("hello"), owner=owner, worker=worker, logged=True, job={"a": 1}))
+    await store.create_response(new(head, said("hello"), owner=owner, worker=worker, logged=True, job_request={"a": 1}))
     return head
 
 
 async def numbers(store: SqlStore, head: Json, after: int = -1, owner: str = "ann") -> list[tuple[int, int]]:
-    page = await store.entries(owner, head["id"], after=after)
+    page = await store.load_log_page(owner, head["id"], after=after)
     return [(found.first, found.last) for found in page.entries]
 
 
 async def test_a_log_begins_with_the_response_and_goes_on_in_order(store: SqlStore) -> None:
     head = await begun(store)
-    await store.append("ann", head["id"], entry(1), worker=WORKER)
-    await store.append("ann", head["id"], entry(2, 5), worker=WORKER)
+    await store.append_log_entry("ann", head["id"], entry(1), worker=WORKER)
+    await store.append_log_entry("ann", head["id"], entry(2, 5), worker=WORKER)
     assert await numbers(store, head) == [(0, 0), (1, 1), (2, 5)]
-    page = await store.entries("ann", head["id"], after=1)
+    page = await store.load_log_page("ann", head["id"], after=1)
     assert page.entries == [entry(2, 5)]
-    assert (page.more, page.ended) == (False, False)
+    assert (page.has_more, page.ended) == (False, False)
 
 
 async def test_an_entry_is_found_by_any_of_its_events(store: SqlStore) -> None:
     head = await begun(store)
-    await store.append("ann", head["id"], entry(1, 9), worker=WORKER)
+    await store.append_log_entry("ann", head["id"], entry(1, 9), worker=WORKER)
     assert await numbers(store, head, after=4) == [(1, 9)]
     assert await numbers(store, head, after=9) == []
 
@@ -52,29 +52,29 @@ async def test_an_entry_is_found_by_any_of_its_events(store: SqlStore) -> None:
 async def test_bytes_come_back_as_they_went_in(store: SqlStore) -> None:
     head = await begun(store)
     odd = LogEntry(1, 1, b"event: e\ndata: \x00\xff\xc3\x28\r\n\n")
-    await store.append("ann", head["id"], odd, worker=WORKER)
-    assert (await store.entries("ann", head["id"], after=0)).entries == [odd]
+    await store.append_log_entry("ann", head["id"], odd, worker=WORKER)
+    assert (await store.load_log_page("ann", head["id"], after=0)).entries == [odd]
 
 
 async def test_a_log_has_ended_with_its_last_entry(store: SqlStore) -> None:
     head = await begun(store)
-    await store.finish("ann", completed(head, answered("HELLO")), worker=WORKER, last=entry(1, 2))
-    page = await store.entries("ann", head["id"], after=0)
+    await store.finish_response("ann", completed(head, answered("HELLO")), worker=WORKER, last=entry(1, 2))
+    page = await store.load_log_page("ann", head["id"], after=0)
     assert (page.entries, page.ended) == ([entry(1, 2)], True)
 
 
 async def test_a_long_log_is_read_in_pages_none_of_which_ends_it_early(store: SqlStore) -> None:
     head = await begun(store)
-    await asyncio.gather(*(store.append("ann", head["id"], entry(n), worker=WORKER) for n in range(1, 600)))
-    await store.finish("ann", completed(head), worker=WORKER, last=entry(600))
+    await asyncio.gather(*(store.append_log_entry("ann", head["id"], entry(n), worker=WORKER) for n in range(1, 600)))
+    await store.finish_response("ann", completed(head), worker=WORKER, last=entry(600))
     found: list[int] = []
     ends: list[bool] = []
     more, pages = True, 0
     while more:
-        page = await store.entries("ann", head["id"], after=found[-1] if found else -1)
+        page = await store.load_log_page("ann", head["id"], after=found[-1] if found else -1)
         found += [read.last for read in page.entries]
         ends.append(page.ended)
-        more, pages = page.more, pages + 1
+        more, pages = page.has_more, pages + 1
     assert found == list(range(601))
     assert pages > 1
     assert ends == [*[False] * (pages - 1), True]
@@ -83,53 +83,53 @@ async def test_a_long_log_is_read_in_pages_none_of_which_ends_it_early(store: Sq
 @pytest.mark.parametrize("how", ["finish", "cancel"])
 async def test_an_end_is_not_hidden_from_followers_by_what_came_right_before_it(store: SqlStore, how: str) -> None:
     head = await begun(store)
-    async with store.watch("ann", head["id"]) as watch:
-        await store.append("ann", head["id"], entry(1), worker=WORKER)
+    async with store.watch_response("ann", head["id"]) as watch:
+        await store.append_log_entry("ann", head["id"], entry(1), worker=WORKER)
         if how == "finish":
-            await store.finish("ann", completed(head), worker=WORKER, last=entry(2))
+            await store.finish_response("ann", completed(head), worker=WORKER, last=entry(2))
         else:
-            await store.cancel("ann", head["id"])
-        await watch.changed()  # once for both
-        page = await store.entries("ann", head["id"], after=0)
+            await store.cancel_response("ann", head["id"])
+        await watch.wait_for_change()  # once for both
+        page = await store.load_log_page("ann", head["id"], after=0)
     assert [read.last for read in page.entries] == [1, 2]
     assert page.ended
 
 
 async def test_only_the_worker_that_holds_a_response_may_append(store: SqlStore) -> None:
     head = await begun(store)
-    with pytest.raises(NotHeld):
-        await store.append("ann", head["id"], entry(1), worker=OTHER)
-    with pytest.raises(NotHeld):
-        await store.append("ann", "resp_unknown", entry(1), worker=WORKER)
-    with pytest.raises(NotHeld):
-        await store.append("bob", head["id"], entry(1), worker=WORKER)
+    with pytest.raises(LeaseLost):
+        await store.append_log_entry("ann", head["id"], entry(1), worker=OTHER)
+    with pytest.raises(LeaseLost):
+        await store.append_log_entry("ann", "resp_unknown", entry(1), worker=WORKER)
+    with pytest.raises(LeaseLost):
+        await store.append_log_entry("bob", head["id"], entry(1), worker=WORKER)
     assert await numbers(store, head) == [(0, 0)]
 
 
 async def test_nothing_is_added_to_a_log_that_has_ended(store: SqlStore) -> None:
     cancelled, finished, deleted = [await begun(store) for _ in range(3)]
-    await store.cancel("ann", cancelled["id"])
-    await store.finish("ann", completed(finished), worker=WORKER, last=entry(1))
-    await store.delete("ann", deleted["id"])
+    await store.cancel_response("ann", cancelled["id"])
+    await store.finish_response("ann", completed(finished), worker=WORKER, last=entry(1))
+    await store.delete_response("ann", deleted["id"])
     for head in (cancelled, finished, deleted):
-        with pytest.raises(NotHeld):
-            await store.append("ann", head["id"], entry(2), worker=WORKER)
+        with pytest.raises(LeaseLost):
+            await store.append_log_entry("ann", head["id"], entry(2), worker=WORKER)
 
 
 async def test_an_append_that_is_refused_takes_no_other_with_it(store: SqlStore) -> None:
     heads = [await begun(store) for _ in range(4)]
-    await store.cancel("ann", heads[1]["id"])
+    await store.cancel_response("ann", heads[1]["id"])
     results = await asyncio.gather(
-        *(store.append("ann", head["id"], entry(1), worker=WORKER) for head in heads), return_exceptions=True
+        *(store.append_log_entry("ann", head["id"], entry(1), worker=WORKER) for head in heads), return_exceptions=True
     )
-    assert [type(result) for result in results] == [type(None), NotHeld, type(None), type(None)]
+    assert [type(result) for result in results] == [type(None), LeaseLost, type(None), type(None)]
     assert await numbers(store, heads[3]) == [(0, 0), (1, 1)]
 
 
 async def test_an_append_that_was_not_answered_can_be_repeated(store: SqlStore) -> None:
     head = await begun(store)
     for _ in range(2):
-        await store.append("ann", head["id"], entry(1, 3), worker=WORKER)
+        await store.append_log_entry("ann", head["id"], entry(1, 3), worker=WORKER)
     assert await numbers(store, head) == [(0, 0), (1, 3)]
 
 
@@ -138,7 +138,7 @@ async def test_many_streams_append_at_once_and_each_keeps_its_order(store: SqlSt
 
     async def write(head: Json) -> None:
         for number in range(1, 11):
-            await store.append("ann", head["id"], entry(number), worker=WORKER)
+            await store.append_log_entry("ann", head["id"], entry(number), worker=WORKER)
 
     await asyncio.gather(*map(write, heads))
     for head in heads:
@@ -148,20 +148,20 @@ async def test_many_streams_append_at_once_and_each_keeps_its_order(store: SqlSt
 async def test_who_stops_waiting_for_an_append_stops_nobody_else(store: SqlStore) -> None:
     heads = [await begun(store) for _ in range(3)]
     tasks = [
-        asyncio.get_running_loop().create_task(store.append("ann", head["id"], entry(1), worker=WORKER))
+        asyncio.get_running_loop().create_task(store.append_log_entry("ann", head["id"], entry(1), worker=WORKER))
         for head in heads
     ]
     await asyncio.sleep(0)
     tasks[0].cancel()
     results = await asyncio.gather(*tasks, return_exceptions=True)
     assert [type(result) for result in results] == [asyncio.CancelledError, type(None), type(None)]
-    await store.append("ann", heads[0]["id"], entry(1), worker=WORKER)
+    await store.append_log_entry("ann", heads[0]["id"], entry(1), worker=WORKER)
     assert await numbers(store, heads[0]) == [(0, 0), (1, 1)]
 
 
 async def test_appends_that_wait_when_the_store_closes_fail_by_name(store: SqlStore) -> None:
     head = await begun(store)
-    waiting = asyncio.get_running_loop().create_task(store.append("ann", head["id"], entry(1), worker=WORKER))
+    waiting = asyncio.get_running_loop().create_task(store.append_log_entry("ann", head["id"], entry(1), worker=WORKER))
     await asyncio.sleep(0)
     await store.aclose()
     with pytest.raises(StoreUnavailable):
@@ -170,75 +170,77 @@ async def test_appends_that_wait_when_the_store_closes_fail_by_name(store: SqlSt
 
 async def test_another_owner_reads_nothing(store: SqlStore) -> None:
     head = await begun(store)
-    page = await store.entries("bob", head["id"], after=-1)
+    page = await store.load_log_page("bob", head["id"], after=-1)
     assert (page.entries, page.ended) == ((), True) or (list(page.entries), page.ended) == ([], True)
-    assert (await store.entries("ann", "resp\0", after=-1)).ended
+    assert (await store.load_log_page("ann", "resp\0", after=-1)).ended
 
 
 async def test_a_follower_hears_of_an_append_of_its_own_process_at_once(store_url: str) -> None:
     # So seldom looking without a signal that only a signal can be why it hears.
-    store = SqlStore(Store(url=store_url, poll_s=3600), Background())
+    store = SqlStore(StoreSettings(url=store_url, poll_s=3600), BackgroundSettings())
     await store.open()
     head = await begun(store)
-    async with asyncio.timeout(10), store.watch("ann", head["id"]) as watch:
-        await store.append("ann", head["id"], entry(1), worker=WORKER)
-        await watch.changed()
+    async with asyncio.timeout(10), store.watch_response("ann", head["id"]) as watch:
+        await store.append_log_entry("ann", head["id"], entry(1), worker=WORKER)
+        await watch.wait_for_change()
         assert await numbers(store, head, after=0) == [(1, 1)]
-        await store.cancel("ann", head["id"])
-        await watch.changed()
-        assert (await store.entries("ann", head["id"], after=1)).ended
+        await store.cancel_response("ann", head["id"])
+        await watch.wait_for_change()
+        assert (await store.load_log_page("ann", head["id"], after=1)).ended
     await store.aclose()
 
 
 async def test_a_follower_hears_of_appends_of_other_processes(store: SqlStore, store_url: str) -> None:
-    other = SqlStore(Store(url=store_url, poll_s=0.05), Background())
+    other = SqlStore(StoreSettings(url=store_url, poll_s=0.05), BackgroundSettings())
     await other.open()
     head = await begun(store)
-    async with asyncio.timeout(10), other.watch("ann", head["id"]) as watch:
+    async with asyncio.timeout(10), other.watch_response("ann", head["id"]) as watch:
         for number in range(1, 20):
-            await store.append("ann", head["id"], entry(number), worker=WORKER)
+            await store.append_log_entry("ann", head["id"], entry(number), worker=WORKER)
             while not await numbers(other, head, after=number - 1):
-                await watch.changed()
+                await watch.wait_for_change()
     await other.aclose()
 
 
 async def test_a_change_while_nobody_waits_is_not_missed(store_url: str) -> None:
-    store = SqlStore(Store(url=store_url, poll_s=3600), Background())
+    store = SqlStore(StoreSettings(url=store_url, poll_s=3600), BackgroundSettings())
     await store.open()
     head = await begun(store)
-    async with asyncio.timeout(10), store.watch("ann", head["id"]) as watch:
+    async with asyncio.timeout(10), store.watch_response("ann", head["id"]) as watch:
         for number in range(1, 30):
-            await asyncio.gather(store.append("ann", head["id"], entry(number), worker=WORKER), watch.changed())
+            await asyncio.gather(
+                store.append_log_entry("ann", head["id"], entry(number), worker=WORKER), watch.wait_for_change()
+            )
             if number % 2:
-                await store.append("ann", head["id"], entry(number + 1000), worker=WORKER)
-                await watch.changed()
+                await store.append_log_entry("ann", head["id"], entry(number + 1000), worker=WORKER)
+                await watch.wait_for_change()
     await store.aclose()
 
 
 async def test_followers_in_the_same_process_miss_nothing_however_slow_they_are(store: SqlStore) -> None:
     head = await begun(store)
-    async with store.watch("ann", head["id"]):
+    async with store.watch_response("ann", head["id"]):
         last = 0
         for size in (1, 5, 200, 3):  # more than is kept at hand, and less
             for number in range(last + 1, last + size + 1):
-                await store.append("ann", head["id"], entry(number), worker=WORKER)
+                await store.append_log_entry("ann", head["id"], entry(number), worker=WORKER)
             found: list[int] = []
             after = last
             while len(found) < size:
-                page = await store.entries("ann", head["id"], after=after)
+                page = await store.load_log_page("ann", head["id"], after=after)
                 found += [read.last for read in page.entries]
                 after = found[-1]
             assert found == list(range(last + 1, last + size + 1))
             last += size
-        await store.finish("ann", completed(head), worker=WORKER, last=entry(last + 1))
-        page = await store.entries("ann", head["id"], after=last)
+        await store.finish_response("ann", completed(head), worker=WORKER, last=entry(last + 1))
+        page = await store.load_log_page("ann", head["id"], after=last)
         assert (page.entries, page.ended) == ([entry(last + 1)], True)
     assert len(await numbers(store, head)) == last + 2
 
 
 async def test_what_is_at_hand_is_its_owners_only(store: SqlStore) -> None:
     head = await begun(store)
-    async with store.watch("ann", head["id"]), store.watch("bob", head["id"]):
-        await store.append("ann", head["id"], entry(1), worker=WORKER)
+    async with store.watch_response("ann", head["id"]), store.watch_response("bob", head["id"]):
+        await store.append_log_entry("ann", head["id"], entry(1), worker=WORKER)
         assert await numbers(store, head, after=0) == [(1, 1)]
         assert await numbers(store, head, after=0, owner="bob") == []

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from gateway.config.settings import Background, Store
+from gateway.config.settings import BackgroundSettings, StoreSettings
 from gateway.state.sql.store import SqlStore
-from gateway.state.store import Job, LogEntry, NotHeld
+from gateway.state.store import Job, LeaseLost, LogEntry
 from tests.state.responses import WORKER, answered, completed, new, response, said
 from translation.representation.json_types import Json
 
@@ -17,13 +17,15 @@ SHORT_S = 0.05
 
 async def queued(store: SqlStore, *, worker: str | None = None, owner: str = "ann", **fields: Any) -> Json:
     head = response("queued", background=True)
-    await store.begin(new(head, said("hello"), owner=owner, worker=worker, job={"model": "m", "n": [1]}, **fields))
+    await store.create_response(
+        new(head, said("hello"), owner=owner, worker=worker, job_request={"model": "m", "n": [1]}, **fields)
+    )
     return head
 
 
 async def short_lived(url: str) -> SqlStore:
     """The store as a replica sees it whose leases end before one can look."""
-    store = SqlStore(Store(url=url, poll_s=0.05), Background(lease_s=SHORT_S))
+    store = SqlStore(StoreSettings(url=url, poll_s=0.05), BackgroundSettings(lease_s=SHORT_S))
     await store.open()
     return store
 
@@ -32,39 +34,44 @@ async def claimed_by(store: SqlStore, worker: str) -> Job:
     """Wait until the worker gets a job."""
     async with asyncio.timeout(10):
         async with store.watch_jobs() as watch:
-            while not (jobs := await store.claim(worker, 1)):
-                await watch.changed()
+            while not (jobs := await store.claim_jobs(worker, 1)):
+                await watch.wait_for_change()
     return jobs[0]
 
 
 async def test_a_job_is_claimed_with_what_it_needs_to_run(store: SqlStore) -> None:
     head = await queued(store)
-    (job,) = await store.claim(WORKER, 5)
+    (job,) = await store.claim_jobs(WORKER, 5)
     assert job == Job(
-        owner="ann", response_id=head["id"], request={"model": "m", "n": [1]}, attempt=1, logged=False, told=-1
+        owner="ann",
+        response_id=head["id"],
+        request={"model": "m", "n": [1]},
+        attempt=1,
+        logged=False,
+        last_sequence_number=-1,
     )
-    stored = await store.response("ann", head["id"])
+    stored = await store.load_response("ann", head["id"])
     assert stored is not None
     assert stored.response == head | {"status": "in_progress"}
 
 
 async def test_jobs_are_claimed_oldest_first_and_no_more_than_asked_for(store: SqlStore) -> None:
     heads = [await queued(store, owner=owner) for owner in ("bob", "ann", "bob", "ann")]
-    first, second = await store.claim(WORKER, 3), await store.claim(WORKER, 3)
+    first, second = await store.claim_jobs(WORKER, 3), await store.claim_jobs(WORKER, 3)
     assert [job.response_id for job in (*first, *second)] == [head["id"] for head in heads]
     assert (len(first), len(second)) == (3, 1)
-    assert await store.claim(WORKER, 3) == ()
+    assert await store.claim_jobs(WORKER, 3) == ()
 
 
 async def test_every_job_is_claimed_by_one_worker_only(store: SqlStore, store_url: str) -> None:
-    other = SqlStore(Store(url=store_url), Background())
+    other = SqlStore(StoreSettings(url=store_url), BackgroundSettings())
     await other.open()
     heads = [await queued(store) for _ in range(12)]
     claims = await asyncio.gather(
-        *(replica.claim(f"worker-{number}", 5) for number, replica in enumerate([store, other] * 4))
+        *(replica.claim_jobs(f"worker-{number}", 5) for number, replica in enumerate([store, other] * 4))
     )
     claimed = [job.response_id for jobs in claims for job in jobs]
-    while left := await store.claim("last", 5):
+    while left := await store.claim_jobs("last", 5):
         claimed += [job.response_id for job in left]
     assert sorted(claimed) == sorted(head["id"] for head in heads)
     await other.aclose()
@@ -72,113 +79,113 @@ async def test_every_job_is_claimed_by_one_worker_only(store: SqlStore, store_ur
 
 async def test_a_job_begun_by_a_worker_is_its_own(store: SqlStore) -> None:
     head = await queued(store, worker=WORKER)
-    await store.heartbeat(WORKER)
-    assert await store.claim(OTHER, 5) == ()
-    assert await store.claim(WORKER, 5) == ()
-    assert await store.held(WORKER) == {("ann", head["id"])}
+    await store.renew_lease(WORKER)
+    assert await store.claim_jobs(OTHER, 5) == ()
+    assert await store.claim_jobs(WORKER, 5) == ()
+    assert await store.list_leased_responses(WORKER) == {("ann", head["id"])}
 
 
 async def test_a_queued_response_is_started_by_who_holds_it(store: SqlStore) -> None:
     head = await queued(store, worker=WORKER)
-    with pytest.raises(NotHeld):
-        await store.start("ann", head["id"], worker=OTHER)
-    await store.start("ann", head["id"], worker=WORKER)
-    stored = await store.response("ann", head["id"])
+    with pytest.raises(LeaseLost):
+        await store.mark_in_progress("ann", head["id"], worker=OTHER)
+    await store.mark_in_progress("ann", head["id"], worker=WORKER)
+    stored = await store.load_response("ann", head["id"])
     assert stored is not None
     assert stored.response["status"] == "in_progress"
-    await store.cancel("ann", head["id"])
-    with pytest.raises(NotHeld):
-        await store.start("ann", head["id"], worker=WORKER)
+    await store.cancel_response("ann", head["id"])
+    with pytest.raises(LeaseLost):
+        await store.mark_in_progress("ann", head["id"], worker=WORKER)
 
 
 async def test_the_job_of_a_worker_that_died_is_taken_over(store_url: str) -> None:
     store = await short_lived(store_url)
     head = await queued(store)
-    (first,) = await store.claim(WORKER, 1)
+    (first,) = await store.claim_jobs(WORKER, 1)
     second = await claimed_by(store, OTHER)
     assert (first.response_id, first.attempt) == (head["id"], 1)
     assert (second.response_id, second.attempt) == (head["id"], 2)
-    with pytest.raises(NotHeld):
-        await store.finish("ann", completed(head, answered("late")), worker=WORKER)
-    await store.finish("ann", completed(head, answered("HELLO")), worker=OTHER)
-    assert await store.held(OTHER) == frozenset()
-    assert await store.claim("worker-3", 1) == ()
+    with pytest.raises(LeaseLost):
+        await store.finish_response("ann", completed(head, answered("late")), worker=WORKER)
+    await store.finish_response("ann", completed(head, answered("HELLO")), worker=OTHER)
+    assert await store.list_leased_responses(OTHER) == frozenset()
+    assert await store.claim_jobs("worker-3", 1) == ()
     await store.aclose()
 
 
 async def test_a_worker_that_gives_signs_of_life_keeps_its_jobs(store: SqlStore, store_url: str) -> None:
     impatient = await short_lived(store_url)
     await queued(impatient)
-    await impatient.claim(WORKER, 1)
-    await store.heartbeat(WORKER)  # for much longer than the lease it had
+    await impatient.claim_jobs(WORKER, 1)
+    await store.renew_lease(WORKER)  # for much longer than the lease it had
     async with asyncio.timeout(10):
         for _ in range(20):
-            assert await impatient.claim(OTHER, 1) == ()
+            assert await impatient.claim_jobs(OTHER, 1) == ()
     await impatient.aclose()
 
 
 async def test_a_job_says_what_a_former_attempt_has_told(store_url: str) -> None:
     store = await short_lived(store_url)
     head = await queued(store, logged=True)
-    (first,) = await store.claim(WORKER, 1)
-    assert (first.logged, first.told) == (True, 0)
-    await store.append("ann", head["id"], LogEntry(1, 7, b"event: e\ndata: {}\n\n" * 7), worker=WORKER)
+    (first,) = await store.claim_jobs(WORKER, 1)
+    assert (first.logged, first.last_sequence_number) == (True, 0)
+    await store.append_log_entry("ann", head["id"], LogEntry(1, 7, b"event: e\ndata: {}\n\n" * 7), worker=WORKER)
     second = await claimed_by(store, OTHER)
-    assert (second.attempt, second.told) == (2, 7)
+    assert (second.attempt, second.last_sequence_number) == (2, 7)
     await store.aclose()
 
 
 async def test_jobs_are_free_at_once_when_their_worker_leaves(store: SqlStore) -> None:
     head = await queued(store)
-    await store.claim(WORKER, 1)
-    await store.release(WORKER)
-    assert await store.held(WORKER) == frozenset()
-    (job,) = await store.claim(OTHER, 1)
+    await store.claim_jobs(WORKER, 1)
+    await store.release_jobs(WORKER)
+    assert await store.list_leased_responses(WORKER) == frozenset()
+    (job,) = await store.claim_jobs(OTHER, 1)
     assert (job.response_id, job.attempt) == (head["id"], 1)
 
 
 async def test_single_jobs_can_be_given_back(store: SqlStore) -> None:
     begun, kept, waiting = await queued(store, worker=WORKER), await queued(store), await queued(store, worker=WORKER)
-    await store.start("ann", begun["id"], worker=WORKER)
-    await store.claim(WORKER, 1)
-    await store.release(WORKER, [("ann", begun["id"]), ("ann", waiting["id"]), ("ann", "resp_unknown")])
-    assert await store.held(WORKER) == {("ann", kept["id"])}
-    attempts = {job.response_id: job.attempt for job in await store.claim(OTHER, 5)}
+    await store.mark_in_progress("ann", begun["id"], worker=WORKER)
+    await store.claim_jobs(WORKER, 1)
+    await store.release_jobs(WORKER, [("ann", begun["id"]), ("ann", waiting["id"]), ("ann", "resp_unknown")])
+    assert await store.list_leased_responses(WORKER) == {("ann", kept["id"])}
+    attempts = {job.response_id: job.attempt for job in await store.claim_jobs(OTHER, 5)}
     # What never began was no attempt.
     assert attempts == {begun["id"]: 2, waiting["id"]: 1}
 
 
 async def test_what_is_held_are_the_active_responses_of_a_worker(store: SqlStore) -> None:
     foreground = response()
-    await store.begin(new(foreground, said("hello")))
+    await store.create_response(new(foreground, said("hello")))
     ended, cancelled, deleted, job = [await queued(store, worker=WORKER) for _ in range(4)]
-    await store.finish("ann", completed(ended), worker=WORKER)
-    await store.cancel("ann", cancelled["id"])
-    await store.delete("ann", deleted["id"])
+    await store.finish_response("ann", completed(ended), worker=WORKER)
+    await store.cancel_response("ann", cancelled["id"])
+    await store.delete_response("ann", deleted["id"])
     await queued(store, worker=OTHER)
-    assert await store.held(WORKER) == {("ann", foreground["id"]), ("ann", job["id"])}
+    assert await store.list_leased_responses(WORKER) == {("ann", foreground["id"]), ("ann", job["id"])}
 
 
 async def test_cancelled_and_deleted_jobs_are_never_claimed(store: SqlStore) -> None:
-    for end in (store.cancel, store.delete):
+    for end in (store.cancel_response, store.delete_response):
         head = await queued(store)
         await end("ann", head["id"])
-        assert await store.claim(WORKER, 5) == ()
+        assert await store.claim_jobs(WORKER, 5) == ()
 
 
 async def test_who_looks_for_work_hears_of_new_jobs_and_of_cancelled_ones(store_url: str) -> None:
-    store = SqlStore(Store(url=store_url, poll_s=3600), Background())
+    store = SqlStore(StoreSettings(url=store_url, poll_s=3600), BackgroundSettings())
     await store.open()
     async with asyncio.timeout(10), store.watch_jobs() as watch:
         head = await queued(store)
-        await watch.changed()
-        await store.cancel("ann", head["id"])
-        await watch.changed()
+        await watch.wait_for_change()
+        await store.cancel_response("ann", head["id"])
+        await watch.wait_for_change()
         head = await queued(store)
-        await watch.changed()
-        await store.claim(WORKER, 1)
-        await store.release(WORKER)
-        await watch.changed()
-        await store.delete("ann", head["id"])
-        await watch.changed()
+        await watch.wait_for_change()
+        await store.claim_jobs(WORKER, 1)
+        await store.release_jobs(WORKER)
+        await watch.wait_for_change()
+        await store.delete_response("ann", head["id"])
+        await watch.wait_for_change()
     await store.aclose()

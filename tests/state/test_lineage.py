@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Engine, event, insert
 from sqlalchemy.engine import make_url
 
-from gateway.config.settings import Background, Store
+from gateway.config.settings import BackgroundSettings, StoreSettings
 from gateway.state.database.database import Database
 from gateway.state.database.tables import items, responses
 from gateway.state.sql.store import SqlStore
@@ -38,7 +38,7 @@ async def test_history_is_looked_up_link_by_link(store: SqlStore, database: Data
     one = await turn(store, "a")
     two = await turn(store, "b", one)
     with recursive_queries() as asked:
-        await store.history("ann", two["id"])
+        await store.load_history("ann", two["id"])
     await looked_up(database, asked)
 
 
@@ -46,15 +46,15 @@ async def test_what_goes_with_a_deleted_response_is_looked_up_link_by_link(store
     await fill(database)
     one = await turn(store, "a")
     two = await turn(store, "b", one)
-    await store.delete("ann", one["id"])
+    await store.delete_response("ann", one["id"])
     with recursive_queries() as asked:
-        await store.delete("ann", two["id"])
+        await store.delete_response("ann", two["id"])
     await looked_up(database, asked)
 
 
 async def test_links_are_looked_up_alone_before_the_tables_were_ever_counted(postgres: Postgres) -> None:
     url = postgres.database()
-    store = SqlStore(Store(url=url), Background())
+    store = SqlStore(StoreSettings(url=url), BackgroundSettings())
     await store.open()
     last = await turn(store, "0")
     for number in range(1, _LINKS):
@@ -63,7 +63,7 @@ async def test_links_are_looked_up_alone_before_the_tables_were_ever_counted(pos
     await fill(others)
     await others.aclose()
     for _ in range(_READS):
-        await store.history("ann", last["id"])
+        await store.load_history("ann", last["id"])
     await store.aclose()
     assert fetched(postgres, url) < _MANY * _READS
 
@@ -90,14 +90,14 @@ async def fill(database: Database) -> None:
         "logged": False,
     }
     said = {"owner": "ann", "place": 0, "position": 0, "body": "{}"}
-    async with database.write() as connection:
+    async with database.write_transaction() as connection:
         await connection.execute(insert(responses).values(**others), ids)
         await connection.execute(insert(items).values(**said), ids)
 
 
 async def looked_up(database: Database, asked: list[tuple[str, Any]]) -> None:
     assert len(asked) == 1
-    async with database.read() as connection:
+    async with database.read_transaction() as connection:
         explain = "EXPLAIN QUERY PLAN " if database.is_sqlite else "EXPLAIN "
         rows = await connection.exec_driver_sql(explain + asked[0][0], asked[0][1])
         plan = "\n".join(str(row[-1]) for row in rows)

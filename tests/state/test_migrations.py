@@ -20,10 +20,10 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Column, Connection, String, Table, column, insert, select, table, update
 from sqlalchemy.schema import MetaData
 
-from gateway.config.settings import Background, Store
+from gateway.config.settings import BackgroundSettings, StoreSettings
 from gateway.state.database.database import Database
-from gateway.state.database.migrate import config, head, migrate
-from gateway.state.database.sqlite_file import make_file, sqlite_file
+from gateway.state.database.migrate import latest_schema_version, make_alembic_config, migrate_database
+from gateway.state.database.sqlite_file import create_database_file, sqlite_path_of
 from gateway.state.database.tables import metadata
 from gateway.state.sql.store import SqlStore
 from gateway.state.store import PageRequest, SchemaMismatch, StoredCompletion
@@ -35,18 +35,18 @@ VERSIONS = Table("alembic_version", MetaData(), Column("version_num", String(32)
 
 
 def connect(url: str) -> SqlStore:
-    return SqlStore(Store(url=url), Background())
+    return SqlStore(StoreSettings(url=url), BackgroundSettings())
 
 
 def upgrade(connection: Connection, version: str) -> None:
-    alembic = config()
+    alembic = make_alembic_config()
     alembic.attributes["connection"] = connection
     command.upgrade(alembic, version)
 
 
 async def set_version(url: str, version: str) -> None:
     database = Database(url, deadline_s=5.0)
-    async with database.write() as connection:
+    async with database.write_transaction() as connection:
         await connection.execute(update(VERSIONS).values(version_num=version))
     await database.aclose()
 
@@ -57,21 +57,21 @@ def empty_postgres(postgres: Postgres) -> str:
 
 
 def test_the_version_is_the_one_that_the_migrations_lead_to() -> None:
-    assert head() == ScriptDirectory.from_config(config()).get_current_head()
+    assert latest_schema_version() == ScriptDirectory.from_config(make_alembic_config()).get_current_head()
 
 
 async def test_the_migrations_make_the_tables_the_code_has(database: Database) -> None:
     def differences(connection: Connection) -> list[object]:
         return list(compare_metadata(MigrationContext.configure(connection, opts={"compare_type": True}), metadata))
 
-    async with database.read() as connection:
+    async with database.read_transaction() as connection:
         assert await connection.run_sync(differences) == []
 
 
 def test_migrations_only_add() -> None:
     """What older replicas read and write while newer ones run stays as it is; an index is neither."""
     refused = ("drop_table", "drop_c", "alter_column", "rename_", "execute(", "batch_alter_table")
-    for script in ScriptDirectory.from_config(config()).walk_revisions():
+    for script in ScriptDirectory.from_config(make_alembic_config()).walk_revisions():
         source = Path(script.path).read_text()
         assert [word for word in refused if word in source] == []
         if script.down_revision is not None:
@@ -88,12 +88,12 @@ async def test_a_running_store_works_on_tables_that_have_more(store_url: str, da
         for name in ("responses", "items", "jobs", "events"):
             operations.add_column(name, Column("newer", String(10), nullable=True))
 
-    async with database.write() as connection:
+    async with database.write_transaction() as connection:
         await connection.run_sync(add_column)
     after = await turn(store, "after", before)
-    page = await store.responses("ann", PageRequest())
+    page = await store.list_responses("ann", PageRequest())
     assert list(page.rows) == [after, before]
-    assert await store.delete("ann", before["id"])
+    assert await store.delete_response("ann", before["id"])
     await store.aclose()
 
 
@@ -106,7 +106,7 @@ async def test_the_embedded_file_migrates_itself_and_is_its_owners_alone(tmp_pat
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     again = connect(databases.sqlite(file))
     await again.open()
-    assert (await again.responses("ann", PageRequest())).rows == [kept]
+    assert (await again.list_responses("ann", PageRequest())).rows == [kept]
     await again.aclose()
 
 
@@ -115,8 +115,8 @@ async def test_postgresql_is_migrated_only_when_told_to(empty_postgres: str) -> 
     with pytest.raises(SchemaMismatch, match=r"unmigrated.*run `responses-gateway migrate`"):
         await store.open()
     await store.aclose()
-    assert await migrate(empty_postgres) == head()
-    assert await migrate(empty_postgres) == head()
+    assert await migrate_database(empty_postgres) == latest_schema_version()
+    assert await migrate_database(empty_postgres) == latest_schema_version()
     migrated = connect(empty_postgres)
     await migrated.open()
     await turn(migrated, "a")
@@ -125,16 +125,16 @@ async def test_postgresql_is_migrated_only_when_told_to(empty_postgres: str) -> 
 
 async def test_a_newer_database_is_refused_and_left_alone(store_url: str, database: Database) -> None:
     await set_version(store_url, "9999")
-    for use in (connect(store_url).open, lambda: migrate(store_url)):
+    for use in (connect(store_url).open, lambda: migrate_database(store_url)):
         with pytest.raises(SchemaMismatch, match=r"newer than this version.*9999"):
             await use()
-    async with database.read() as connection:
+    async with database.read_transaction() as connection:
         assert await connection.scalar(select(VERSIONS)) == "9999"
 
 
 async def test_an_older_database_is_called_unmigrated(postgres: Postgres, monkeypatch: pytest.MonkeyPatch) -> None:
-    url, current = postgres.database(), head()
-    monkeypatch.setattr("gateway.state.database.migrate.head", lambda: "0999")
+    url, current = postgres.database(), latest_schema_version()
+    monkeypatch.setattr("gateway.state.database.migrate.latest_schema_version", lambda: "0999")
     with pytest.raises(SchemaMismatch, match=f"unmigrated: it is of version {current}, not 0999"):
         await connect(url).open()
 
@@ -151,11 +151,11 @@ async def test_a_new_file_is_waited_for_while_another_process_has_it(tmp_path: P
     other = sqlite3.connect(tmp_path / "state.db", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     asyncio.get_running_loop().call_later(0.3, other.close)
-    assert await migrate(url) == head()
+    assert await migrate_database(url) == latest_schema_version()
 
 
 async def test_replicas_that_migrate_at_once_do_not_collide(empty_url: str) -> None:
-    assert await asyncio.gather(*(migrate(empty_url) for _ in range(4))) == [head()] * 4
+    assert await asyncio.gather(*(migrate_database(empty_url) for _ in range(4))) == [latest_schema_version()] * 4
 
 
 @pytest.fixture
@@ -185,30 +185,30 @@ def test_the_command_migrates_and_serving_refuses_what_is_not(
     assert refused.stderr.count("\n") == 1
     assert "unmigrated" in refused.stderr
     migrated = run(empty_postgres, "migrate")
-    assert (migrated.returncode, migrated.stdout) == (0, f"the database is of version {head()}\n")
+    assert (migrated.returncode, migrated.stdout) == (0, f"the database is of version {latest_schema_version()}\n")
 
 
 async def test_completions_of_an_older_version_are_read(empty_url: str) -> None:
     """Before 0003 nothing was kept of what their requests lost."""
     database = Database(empty_url, deadline_s=5.0)
-    if (file := sqlite_file(empty_url)) is not None:
-        make_file(file)
+    if (file := sqlite_path_of(empty_url)) is not None:
+        create_database_file(file)
     completion = {"id": "c", "object": "chat.completion", "model": "m", "choices": [], "metadata": {}}
     older = {"owner": "ann", "id": "c", "created_us": 1, "model": "m", "body": json.dumps(completion), "messages": "[]"}
-    async with database.write() as connection:
+    async with database.write_transaction() as connection:
         await connection.run_sync(upgrade, "0002")
         await connection.execute(insert(table("completions", *map(column, older))).values(**older))
-    assert await migrate(empty_url) == head()
-    async with database.write() as connection:
+    assert await migrate_database(empty_url) == latest_schema_version()
+    async with database.write_transaction() as connection:
         await connection.execute(insert(table("completions", *map(column, older))).values({**older, "id": "d"}))
     await database.aclose()
     store = connect(empty_url)
     await store.open()
     for completion_id in ("c", "d"):
-        found = await store.completion("ann", completion_id)
+        found = await store.load_completion("ann", completion_id)
         assert found == StoredCompletion(completion=completion)
-    await store.keep_completion("ann", completion | {"id": "e"}, [], "n=dropped")
-    page = await store.completions("ann", PageRequest(order="asc"))
+    await store.store_completion("ann", completion | {"id": "e"}, [], "n=dropped")
+    page = await store.list_completions("ann", PageRequest(order="asc"))
     assert len(page.rows) == 3
     await store.aclose()
 
@@ -224,7 +224,7 @@ def test_two_processes_that_migrate_one_file_do_not_collide(tmp_path: Path) -> N
         _, errors = process.communicate(timeout=50)
         assert (process.returncode, errors) == (0, b"")
     with sqlite3.connect(file) as connection:
-        assert connection.execute("SELECT version_num FROM alembic_version").fetchall() == [(head(),)]
+        assert connection.execute("SELECT version_num FROM alembic_version").fetchall() == [(latest_schema_version(),)]
     connection.close()
 
 
@@ -243,8 +243,8 @@ def test_without_a_store_there_is_nothing_to_migrate(run: Callable[..., "subproc
 
 
 async def test_the_version_is_found_where_alembic_writes_it(database: Database) -> None:
-    async with database.write() as connection:
+    async with database.write_transaction() as connection:
         await connection.execute(insert(VERSIONS).values(version_num="other"))
         await connection.rollback()
-    async with database.read() as connection:
-        assert list(await connection.scalars(select(VERSIONS))) == [head()]
+    async with database.read_transaction() as connection:
+        assert list(await connection.scalars(select(VERSIONS))) == [latest_schema_version()]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gateway.config.settings import Background, Store
+from gateway.config.settings import BackgroundSettings, StoreSettings
 from gateway.state.sql.store import SqlStore
 from gateway.state.store import PageRequest
 from translation.representation.json_types import Json
@@ -36,7 +36,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 def _with_store(url: str, use: Callable[[SqlStore], Awaitable[None]]) -> None:
     async def work() -> None:
-        store = SqlStore(Store(url=url), Background())
+        store = SqlStore(StoreSettings(url=url), BackgroundSettings())
         await store.open()
         try:
             await use(store)
@@ -51,7 +51,7 @@ async def _fill(store: SqlStore) -> None:
         await store.create_conversation(owner, CONVERSATION, [ITEM])
         for number in range(2):
             completion = {"id": f"c{number}", "object": "chat.completion", "model": "m", "metadata": {}}
-            await store.keep_completion(owner, completion, [])
+            await store.store_completion(owner, completion, [])
 
 
 def test_export_prints_one_object_a_line(config: Path) -> None:
@@ -69,8 +69,8 @@ def test_erase_takes_everything_of_one_owner(config: Path, store_url: str) -> No
     assert run("export", "--owner", "ann", "--config", str(config)).stdout == ""
 
     async def check(store: SqlStore) -> None:
-        assert await store.conversation("bob", "conv_1") == CONVERSATION
-        assert len((await store.completions("bob", PageRequest())).rows) == 2
+        assert await store.load_conversation("bob", "conv_1") == CONVERSATION
+        assert len((await store.list_completions("bob", PageRequest())).rows) == 2
 
     _with_store(store_url, check)
 

@@ -10,7 +10,7 @@ import orjson
 import pytest
 from sqlalchemy import select
 
-from gateway.state.database.tables import OUTPUT, events, items, jobs, responses
+from gateway.state.database.tables import OUTPUT_PLACE, events, items, jobs, responses
 from tests.state import beside
 from tests.state.replicas import Json, client, replica
 from tests.upstream import ScriptedUpstream
@@ -61,7 +61,7 @@ async def test_an_id_is_the_same_in_every_event_row_and_log(
             assert read == final["response"]
             (row,) = await beside.rows(store_url, select(responses))
             assert (row.id, orjson.loads(row.body)["id"]) == (response_id, response_id)
-            kept = await beside.rows(store_url, select(items).where(items.c.place == OUTPUT))
+            kept = await beside.rows(store_url, select(items).where(items.c.place == OUTPUT_PLACE))
             assert [(item.response_id, item.id) for item in kept] == [(response_id, item["id"]) for item in output]
             log = await beside.rows(store_url, select(events))
             assert {entry.response_id for entry in log} == ({response_id} if how else set())

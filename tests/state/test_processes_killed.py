@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import text as sql
 from sqlalchemy.engine import make_url
 
-from gateway.config.settings import Background, Store
+from gateway.config.settings import BackgroundSettings, StoreSettings
 from gateway.state.sql.store import SqlStore
 from tests import databases
 from tests.databases import Postgres
@@ -157,12 +157,12 @@ async def test_a_commit_cut_anywhere_on_its_way_to_the_file_has_not_been(
         copy.parent.mkdir()
         copy.write_bytes(content)
         copy.with_name("state.db-wal").write_bytes(written[:cut])
-        store = SqlStore(Store(url=databases.sqlite(copy)), Background())
+        store = SqlStore(StoreSettings(url=databases.sqlite(copy)), BackgroundSettings())
         await store.open()
-        found = await store.response("anonymous", final["id"])
-        kept = await store.response("anonymous", before["id"])
-        turn = await store.conversation_history("anonymous", conversation)
-        jobs = await store.claim("another", 10)
+        found = await store.load_response("anonymous", final["id"])
+        kept = await store.load_response("anonymous", before["id"])
+        turn = await store.load_conversation_history("anonymous", conversation)
+        jobs = await store.claim_jobs("another", 10)
         await store.aclose()
         assert found is not None
         assert kept is not None

@@ -52,11 +52,13 @@ async def upstream() -> AsyncIterator[ScriptedUpstream]:
 @pytest.fixture
 def newer(tmp_path: Path) -> list[str]:
     """What runs the next version of the gateway, which has a table more, and columns."""
-    from gateway.state.database.migrate import head
+    from gateway.state.database.migrate import latest_schema_version
 
     package = tmp_path / "newer" / "gateway"
     shutil.copytree(Path(gateway.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__"))
-    (package / "state" / "migrations" / "versions" / "9999_more.py").write_text(MIGRATION.format(head=head()))
+    (package / "state" / "migrations" / "versions" / "9999_more.py").write_text(
+        MIGRATION.format(head=latest_schema_version())
+    )
     with (package / "state" / "tables.py").open("a") as tables:
         tables.write(TABLES)
     return ["env", f"PYTHONPATH={package.parent}"]

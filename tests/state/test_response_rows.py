@@ -12,7 +12,7 @@ from sqlalchemy import Table, event, func, select
 from gateway.state.database.database import Database
 from gateway.state.database.tables import events, items, jobs, responses
 from gateway.state.sql.store import SqlStore
-from gateway.state.store import LogEntry, NotHeld, PageRequest, UnknownCursor
+from gateway.state.store import LeaseLost, LogEntry, PageRequest, UnknownCursor
 from tests.state.responses import WORKER, answered, completed, new, response, said, texts, turn
 from translation.errors import InvalidRequest
 from translation.framing import sse
@@ -20,7 +20,7 @@ from translation.representation.json_types import Json
 
 
 async def rows(database: Database, table: Table) -> int:
-    async with database.read() as connection:
+    async with database.read_transaction() as connection:
         return int(await connection.scalar(select(func.count()).select_from(table)) or 0)
 
 
@@ -33,7 +33,7 @@ async def tables(store_url: str, store: SqlStore) -> AsyncIterator[Database]:
 
 
 async def history(store: SqlStore, leaf: Json) -> list[str]:
-    found = await store.history("ann", leaf["id"])
+    found = await store.load_history("ann", leaf["id"])
     assert found is not None
     return texts(found.items)
 
@@ -43,7 +43,7 @@ async def pages(store: SqlStore, **how: Any) -> list[str]:
     ids: list[str] = []
     after = None
     while True:
-        page = await store.responses("ann", PageRequest(after=after, **how))
+        page = await store.list_responses("ann", PageRequest(after=after, **how))
         ids += [row["id"] for row in page.rows]
         if not page.has_more:
             return ids
@@ -53,10 +53,10 @@ async def pages(store: SqlStore, **how: Any) -> list[str]:
 async def test_json_comes_back_byte_by_byte(store: SqlStore) -> None:
     odd = {"z": 1, "a": [1.0, 1e-7, -0.0, 2**63, "\u0000\u2028\U0001f600"], "": {"b": None, "a": {}}}
     begun = response(metadata=odd)
-    await store.begin(new(begun, said("a") | {"extra": odd}))
+    await store.create_response(new(begun, said("a") | {"extra": odd}))
     ended = completed(begun, answered("b") | {"extra": odd})
-    await store.finish("ann", ended, worker=WORKER)
-    found = await store.response("ann", begun["id"])
+    await store.finish_response("ann", ended, worker=WORKER)
+    found = await store.load_response("ann", begun["id"])
     assert found is not None
     assert orjson.dumps(found.response) == orjson.dumps(ended)
 
@@ -64,24 +64,24 @@ async def test_json_comes_back_byte_by_byte(store: SqlStore) -> None:
 @pytest.mark.parametrize(("later", "kept"), [(None, "n=dropped"), ("n=dropped, input=truncated",) * 2])
 async def test_losses_are_those_of_the_end_where_it_knows_them(store: SqlStore, later: str | None, kept: str) -> None:
     begun = response()
-    await store.begin(new(begun, said("a"), losses="n=dropped"))
-    await store.finish("ann", completed(begun), worker=WORKER, losses=later)
-    found = await store.response("ann", begun["id"])
+    await store.create_response(new(begun, said("a"), losses="n=dropped"))
+    await store.finish_response("ann", completed(begun), worker=WORKER, losses=later)
+    found = await store.load_response("ann", begun["id"])
     assert found is not None
     assert found.losses == kept
 
 
 async def test_an_end_is_written_once_and_by_its_worker(store: SqlStore) -> None:
     begun = response()
-    await store.begin(new(begun, said("a")))
-    with pytest.raises(NotHeld):
-        await store.finish("ann", completed(begun), worker="another")
-    with pytest.raises(NotHeld):
-        await store.finish("bob", completed(begun), worker=WORKER)
-    await store.finish("ann", completed(begun), worker=WORKER)
-    with pytest.raises(NotHeld):
-        await store.finish("ann", completed(begun, answered("again")), worker=WORKER)
-    found = await store.response("ann", begun["id"])
+    await store.create_response(new(begun, said("a")))
+    with pytest.raises(LeaseLost):
+        await store.finish_response("ann", completed(begun), worker="another")
+    with pytest.raises(LeaseLost):
+        await store.finish_response("bob", completed(begun), worker=WORKER)
+    await store.finish_response("ann", completed(begun), worker=WORKER)
+    with pytest.raises(LeaseLost):
+        await store.finish_response("ann", completed(begun, answered("again")), worker=WORKER)
+    found = await store.load_response("ann", begun["id"])
     assert found is not None
     assert found.response == completed(begun)
 
@@ -89,15 +89,15 @@ async def test_an_end_is_written_once_and_by_its_worker(store: SqlStore) -> None
 @pytest.mark.parametrize("gone", ["cancel", "delete"])
 async def test_what_was_cancelled_or_deleted_is_no_longer_its_workers(store: SqlStore, gone: str) -> None:
     begun = response(background=True)
-    await store.begin(new(begun, said("a"), job={"body": 1}, logged=True))
+    await store.create_response(new(begun, said("a"), job_request={"body": 1}, logged=True))
     await getattr(store, gone)("ann", begun["id"])
-    with pytest.raises(NotHeld):
-        await store.finish("ann", completed(begun), worker=WORKER)
-    with pytest.raises(NotHeld):
-        await store.append("ann", begun["id"], LogEntry(1, 1, b"x"), worker=WORKER)
-    assert await store.held(WORKER) == frozenset()
-    await store.release(WORKER)
-    assert not await store.claim("another", 10)
+    with pytest.raises(LeaseLost):
+        await store.finish_response("ann", completed(begun), worker=WORKER)
+    with pytest.raises(LeaseLost):
+        await store.append_log_entry("ann", begun["id"], LogEntry(1, 1, b"x"), worker=WORKER)
+    assert await store.list_leased_responses(WORKER) == frozenset()
+    await store.release_jobs(WORKER)
+    assert not await store.claim_jobs("another", 10)
 
 
 async def broken_off(work: Coroutine[Any, Any, None], steps: int) -> bool:
@@ -116,19 +116,23 @@ async def test_an_end_is_whole_or_not_at_all_wherever_it_is_broken_off(store: Sq
     steps, whole = 1.0, 0
     while not whole:
         begun = response(background=True)
-        await store.begin(new(begun, said("a"), conversation_id="conv_1", job={"body": 1}, logged=True))
-        before = len(await store.conversation_history("ann", "conv_1") or ())
+        await store.create_response(
+            new(begun, said("a"), conversation_id="conv_1", job_request={"body": 1}, logged=True)
+        )
+        before = len(await store.load_conversation_history("ann", "conv_1") or ())
         ended = completed(begun, answered("b"), answered("c"))
         steps = max(steps + 1, steps * 1.1)
-        broken = await broken_off(store.finish("ann", ended, worker=WORKER, last=LogEntry(1, 1, b"x")), int(steps))
-        found = await store.response("ann", begun["id"])
+        broken = await broken_off(
+            store.finish_response("ann", ended, worker=WORKER, last=LogEntry(1, 1, b"x")), int(steps)
+        )
+        found = await store.load_response("ann", begun["id"])
         assert found is not None
-        log = (await store.entries("ann", begun["id"], after=0)).entries
-        said_now = len(await store.conversation_history("ann", "conv_1") or ())
+        log = (await store.load_log_page("ann", begun["id"], after=0)).entries
+        said_now = len(await store.load_conversation_history("ann", "conv_1") or ())
         state = (found.response, len(log), said_now - before)
         assert state in ((begun, 0, 0), (ended, 1, 3))
         whole += not broken
-        await store.delete("ann", begun["id"])
+        await store.delete_response("ann", begun["id"])
     assert await rows(tables, jobs) == 0
 
 
@@ -136,11 +140,11 @@ async def test_a_plain_end_is_whole_or_not_at_all_wherever_it_is_broken_off(stor
     steps, whole = 1.0, 0
     while not whole:
         begun = response()
-        await store.begin(new(begun, said("a")))
+        await store.create_response(new(begun, said("a")))
         ended = completed(begun, answered("b"), answered("c"))
         steps = max(steps + 1, steps * 1.1)
-        broken = await broken_off(store.finish("ann", ended, worker=WORKER), int(steps))
-        found = await store.response("ann", begun["id"])
+        broken = await broken_off(store.finish_response("ann", ended, worker=WORKER), int(steps))
+        found = await store.load_response("ann", begun["id"])
         assert found is not None
         assert found.response in (begun, ended)
         whole += not broken
@@ -150,14 +154,14 @@ async def test_an_end_that_only_looks_plain_ends_all_there_is(store: SqlStore, t
     await store.create_conversation("ann", {"id": "conv_1", "metadata": {}}, [])
     for fields in ({"conversation_id": "conv_1"}, {"job": {"body": 1}}, {"logged": True}):
         begun = response(background="job" in fields)
-        await store.begin(new(begun, said("a"), **fields))
+        await store.create_response(new(begun, said("a"), **fields))
         ended = completed(begun, answered("b"))
         del ended["background"]
-        await store.finish("ann", ended, worker=WORKER)
-        found = await store.response("ann", begun["id"])
+        await store.finish_response("ann", ended, worker=WORKER)
+        found = await store.load_response("ann", begun["id"])
         assert found is not None
         assert found.response == ended
-    assert len(await store.conversation_history("ann", "conv_1") or ()) == 2
+    assert len(await store.load_conversation_history("ann", "conv_1") or ()) == 2
     assert await rows(tables, jobs) == 0
 
 
@@ -167,7 +171,7 @@ async def test_a_chain_of_a_thousand_is_one_query_and_as_large_as_what_was_said(
     parent = await turn(store, "a")
     for number in range(998):
         begun = response()
-        await store.begin(new(begun, said(str(number)), parent_id=parent["id"]))
+        await store.create_response(new(begun, said(str(number)), parent_id=parent["id"]))
         parent = begun
     parent = await turn(store, "z", parent)
     asked: list[str] = []
@@ -185,8 +189,8 @@ async def test_a_chain_goes_with_its_last_whatever_the_order(store: SqlStore, ta
         for number in range(60):
             chain.append(await turn(store, f"{number}", chain[-1] if chain else None))
         for one in chain[::order]:
-            assert await store.delete("ann", one["id"])
-            assert not await store.delete("ann", one["id"])
+            assert await store.delete_response("ann", one["id"])
+            assert not await store.delete_response("ann", one["id"])
         assert [await rows(tables, table) for table in (responses, items)] == [0, 0]
 
 
@@ -201,11 +205,11 @@ async def test_whatever_is_deleted_every_history_that_is_left_is_whole(store: Sq
         alive.append(one)
         if chance.random() < 0.4:
             gone = alive.pop(chance.randrange(len(alive)))
-            await store.delete("ann", gone["id"])
+            await store.delete_response("ann", gone["id"])
     for one in alive:
         assert await history(store, one) == expected[one["id"]]
     chance.shuffle(alive)
-    await asyncio.gather(*(store.delete("ann", one["id"]) for one in alive))
+    await asyncio.gather(*(store.delete_response("ann", one["id"]) for one in alive))
     assert [await rows(tables, table) for table in (responses, items, events, jobs)] == [0, 0, 0, 0]
 
 
@@ -213,12 +217,12 @@ async def test_a_tombstone_shows_nothing(store: SqlStore) -> None:
     one = await turn(store, "secret")
     await turn(store, "b", one)
     (item,) = one["output"]
-    await store.delete("ann", one["id"])
-    assert await store.response("ann", one["id"]) is None
-    assert await store.history("ann", one["id"]) is None
-    assert await store.input_items("ann", one["id"], PageRequest()) is None
-    assert await store.cancel("ann", one["id"]) is None
-    assert await store.items("ann", [item["id"]]) == {}
+    await store.delete_response("ann", one["id"])
+    assert await store.load_response("ann", one["id"]) is None
+    assert await store.load_history("ann", one["id"]) is None
+    assert await store.list_input_items("ann", one["id"], PageRequest()) is None
+    assert await store.cancel_response("ann", one["id"]) is None
+    assert await store.load_items("ann", [item["id"]]) == {}
     assert one["id"] not in await pages(store)
     with pytest.raises(InvalidRequest) as refused:
         await turn(store, "c", one)
@@ -230,13 +234,13 @@ async def test_a_parent_deleted_while_a_child_begins_is_refused_or_kept(store: S
         parent = await turn(store, "a")
         child = response()
         begun, deleted = await asyncio.gather(
-            store.begin(new(child, said("b"), parent_id=parent["id"])),
-            store.delete("ann", parent["id"]),
+            store.create_response(new(child, said("b"), parent_id=parent["id"])),
+            store.delete_response("ann", parent["id"]),
             return_exceptions=True,
         )
         assert deleted is True
         if isinstance(begun, InvalidRequest):
-            assert await store.response("ann", child["id"]) is None
+            assert await store.load_response("ann", child["id"]) is None
         else:
             assert begun is None
             assert await history(store, child) == ["a", "A", "b"]
@@ -248,27 +252,27 @@ async def test_lists_are_paged_in_both_orders_without_gap_or_repetition(store: S
     for limit in (1, 3, 7, 100):
         assert await pages(store, limit=limit, order="asc") == kept
         assert await pages(store, limit=limit) == kept[::-1]
-    await store.delete("ann", kept[3])
+    await store.delete_response("ann", kept[3])
     assert await pages(store, limit=2, order="asc") == kept[:3] + kept[4:]
     for unknown in (
         kept[3],
         "resp_unknown",
         "\0",
         "x" * 300,
-        (await store.responses("bob", PageRequest())).rows[0]["id"],
+        (await store.list_responses("bob", PageRequest())).rows[0]["id"],
     ):
         with pytest.raises(UnknownCursor):
-            await store.responses("ann", PageRequest(after=unknown))
+            await store.list_responses("ann", PageRequest(after=unknown))
 
 
 async def test_input_items_are_paged_in_both_orders(store: SqlStore) -> None:
     begun = response()
     asked = [said(str(number)) for number in range(5)]
-    await store.begin(new(begun, *asked))
+    await store.create_response(new(begun, *asked))
     ids = [item["id"] for item in asked]
 
     async def page(**how: Any) -> tuple[list[str], bool]:
-        found = await store.input_items("ann", begun["id"], PageRequest(**how))
+        found = await store.list_input_items("ann", begun["id"], PageRequest(**how))
         assert found is not None
         return [item["id"] for item in found.rows], found.has_more
 
@@ -286,35 +290,35 @@ async def test_input_items_are_paged_in_both_orders(store: SqlStore) -> None:
 async def test_foreign_and_impossible_ids_are_unknown(store: SqlStore, unknown: str) -> None:
     kept = await turn(store, "a")
     for owner, response_id in (("ann", unknown), ("bob", kept["id"])):
-        assert await store.response(owner, response_id) is None
-        assert await store.history(owner, response_id) is None
-        assert await store.input_items(owner, response_id, PageRequest()) is None
-        assert await store.cancel(owner, response_id) is None
-        assert await store.delete(owner, response_id) is False
-    assert await store.items("bob", [kept["output"][0]["id"]]) == {}
-    assert await store.items("ann", [unknown]) == {}
+        assert await store.load_response(owner, response_id) is None
+        assert await store.load_history(owner, response_id) is None
+        assert await store.list_input_items(owner, response_id, PageRequest()) is None
+        assert await store.cancel_response(owner, response_id) is None
+        assert await store.delete_response(owner, response_id) is False
+    assert await store.load_items("bob", [kept["output"][0]["id"]]) == {}
+    assert await store.load_items("ann", [unknown]) == {}
     assert await pages(store) == [kept["id"]]
 
 
 async def test_an_item_whose_id_no_row_can_have_is_kept(store: SqlStore) -> None:
     await store.create_conversation("ann", {"id": "conv_1", "metadata": {}}, [])
     begun = response()
-    await store.begin(new(begun, said("a"), conversation_id="conv_1"))
+    await store.create_response(new(begun, said("a"), conversation_id="conv_1"))
     ended = completed(begun, answered("b") | {"id": "x" * 300}, answered("c") | {"id": "nul\0"})
-    await store.finish("ann", ended, worker=WORKER)
-    found = await store.response("ann", begun["id"])
+    await store.finish_response("ann", ended, worker=WORKER)
+    found = await store.load_response("ann", begun["id"])
     assert found is not None
     assert found.response == ended
-    assert texts(await store.conversation_history("ann", "conv_1")) == ["a", "b", "c"]
+    assert texts(await store.load_conversation_history("ann", "conv_1")) == ["a", "b", "c"]
 
 
 def frames(*said_events: Json) -> bytes:
-    return b"".join(sse.encode(one["type"], orjson.dumps(one)) for one in said_events)
+    return b"".join(sse.encode_event(one["type"], orjson.dumps(one)) for one in said_events)
 
 
 async def test_what_was_told_before_it_was_cancelled_stays(store: SqlStore) -> None:
     begun = response(background=True)
-    await store.begin(new(begun, said("a"), job={"body": 1}, logged=True))
+    await store.create_response(new(begun, said("a"), job_request={"body": 1}, logged=True))
     item = answered("Hel") | {"status": "in_progress", "content": []}
     where = {"item_id": item["id"], "output_index": 0, "content_index": 0}
     part = {"type": "output_text", "text": "", "annotations": []}
@@ -324,14 +328,14 @@ async def test_what_was_told_before_it_was_cancelled_stays(store: SqlStore) -> N
         {"type": "response.output_text.delta", "delta": "Hel", **where},
     )
     numbered = [{"type": one["type"], "sequence_number": number} | one for number, one in enumerate(told, 1)]
-    await store.append("ann", begun["id"], LogEntry(1, 3, frames(*numbered)), worker=WORKER)
-    cancelled = await store.cancel("ann", begun["id"])
+    await store.append_log_entry("ann", begun["id"], LogEntry(1, 3, frames(*numbered)), worker=WORKER)
+    cancelled = await store.cancel_response("ann", begun["id"])
     assert cancelled is not None
     assert cancelled.response["status"] == "cancelled"
     assert texts(cancelled.response["output"]) == ["Hel"]
     assert cancelled.response["output"][0]["status"] == "incomplete"
-    log = await store.entries("ann", begun["id"], after=3)
-    assert not log.more
+    log = await store.load_log_page("ann", begun["id"], after=3)
+    assert not log.has_more
     (last,) = log.entries
     (frame,) = sse.FrameDecoder().feed(last.frames)
     assert orjson.loads(frame.payload) == {
@@ -339,13 +343,13 @@ async def test_what_was_told_before_it_was_cancelled_stays(store: SqlStore) -> N
         "sequence_number": 4,
         "response": cancelled.response,
     }
-    assert await store.cancel("ann", begun["id"]) == cancelled
+    assert await store.cancel_response("ann", begun["id"]) == cancelled
 
 
 async def test_a_log_begins_with_the_response_as_it_was_created(store: SqlStore) -> None:
     begun = response(status="queued", background=True)
-    await store.begin(new(begun, said("a"), worker=None, job={"body": 1}, logged=True))
-    log = await store.entries("ann", begun["id"], after=-1)
+    await store.create_response(new(begun, said("a"), worker=None, job_request={"body": 1}, logged=True))
+    log = await store.load_log_page("ann", begun["id"], after=-1)
     assert not log.ended
     assert log.entries == [
         LogEntry(0, 0, frames({"type": "response.created", "sequence_number": 0, "response": begun})),
@@ -354,20 +358,20 @@ async def test_a_log_begins_with_the_response_as_it_was_created(store: SqlStore)
 
 async def test_only_what_nobody_works_on_is_recovered(store: SqlStore) -> None:
     alive, dead, queued, kept = response(), response(), response(status="queued"), await turn(store, "a")
-    await store.begin(new(alive, said("a"), worker="alive"))
-    await store.begin(new(dead, said("a"), worker="dead"))
-    await store.begin(new(queued, said("a"), worker=None, job={"body": 1}))
-    await store.release("dead")
-    assert await store.recover() == 1
-    assert await store.recover() == 0
-    states = {row["id"]: row["status"] for row in (await store.responses("ann", PageRequest())).rows}
+    await store.create_response(new(alive, said("a"), worker="alive"))
+    await store.create_response(new(dead, said("a"), worker="dead"))
+    await store.create_response(new(queued, said("a"), worker=None, job_request={"body": 1}))
+    await store.release_jobs("dead")
+    assert await store.fail_orphaned_responses() == 1
+    assert await store.fail_orphaned_responses() == 0
+    states = {row["id"]: row["status"] for row in (await store.list_responses("ann", PageRequest())).rows}
     assert states == {
         alive["id"]: "in_progress",
         dead["id"]: "failed",
         queued["id"]: "queued",
         kept["id"]: "completed",
     }
-    failed = await store.history("ann", dead["id"])
+    failed = await store.load_history("ann", dead["id"])
     assert failed is not None
     assert (failed.status, texts(failed.items)) == ("failed", ["a"])
 
@@ -376,16 +380,16 @@ async def test_a_turn_goes_on_in_its_conversation_unless_it_failed(store: SqlSto
     await store.create_conversation("ann", {"id": "conv_1", "metadata": {}}, [said("first")])
     for status in ("completed", "incomplete", "failed", "cancelled"):
         begun = response()
-        await store.begin(new(begun, said(status), conversation_id="conv_1"))
-        await store.finish("ann", completed(begun, answered("!")) | {"status": status}, worker=WORKER)
-    found = await store.conversation_history("ann", "conv_1")
+        await store.create_response(new(begun, said(status), conversation_id="conv_1"))
+        await store.finish_response("ann", completed(begun, answered("!")) | {"status": status}, worker=WORKER)
+    found = await store.load_conversation_history("ann", "conv_1")
     assert texts(found) == ["first", "completed", "!", "incomplete", "!"]
 
 
 async def test_turns_that_end_together_stay_together_in_their_conversation(store: SqlStore) -> None:
     await store.create_conversation("ann", {"id": "conv_1", "metadata": {}}, [])
     await asyncio.gather(*(turn(store, f"t{number}", conversation_id="conv_1") for number in range(10)))
-    found = texts(await store.conversation_history("ann", "conv_1"))
+    found = texts(await store.load_conversation_history("ann", "conv_1"))
     assert sorted(found[::2]) == sorted(f"t{number}" for number in range(10))
     assert [word.upper() for word in found[::2]] == found[1::2]
 
@@ -393,10 +397,10 @@ async def test_turns_that_end_together_stay_together_in_their_conversation(store
 async def test_a_conversation_deleted_meanwhile_does_not_keep_a_turn_from_its_end(store: SqlStore) -> None:
     await store.create_conversation("ann", {"id": "conv_1", "metadata": {}}, [])
     begun = response()
-    await store.begin(new(begun, said("a"), conversation_id="conv_1"))
+    await store.create_response(new(begun, said("a"), conversation_id="conv_1"))
     await store.delete_conversation("ann", "conv_1")
-    await store.finish("ann", completed(begun), worker=WORKER)
-    found = await store.response("ann", begun["id"])
+    await store.finish_response("ann", completed(begun), worker=WORKER)
+    found = await store.load_response("ann", begun["id"])
     assert found is not None
     assert found.response["status"] == "completed"
 
@@ -406,6 +410,6 @@ async def test_an_item_is_found_by_its_id_wherever_it_is(store: SqlStore) -> Non
     loose = said("b")
     await store.create_conversation("ann", {"id": "conv_1", "metadata": {}}, [loose])
     (answer,) = kept["output"]
-    found = await store.items("ann", [answer["id"], loose["id"], "msg_unknown", answer["id"]])
+    found = await store.load_items("ann", [answer["id"], loose["id"], "msg_unknown", answer["id"]])
     assert found == {answer["id"]: answer, loose["id"]: loose}
-    assert len(await store.items("ann", [*(f"msg_none_{n}" for n in range(2500)), answer["id"]])) == 1
+    assert len(await store.load_items("ann", [*(f"msg_none_{n}" for n in range(2500)), answer["id"]])) == 1

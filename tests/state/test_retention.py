@@ -38,14 +38,14 @@ def begun(response_id: str, status: str = "in_progress") -> Json:
 
 async def begin(store: SqlStore, response_id: str, owner: str = OWNER, **more) -> None:
     new = NewResponse(
-        owner=owner, response=begun(response_id), items=[message(f"in_{response_id}")], worker=WORKER, **more
+        owner=owner, response=begun(response_id), input_items=[message(f"in_{response_id}")], worker=WORKER, **more
     )
-    await store.begin(new)
+    await store.create_response(new)
 
 
 async def finish(store: SqlStore, response_id: str, owner: str = OWNER) -> None:
     ended = begun(response_id, "completed") | {"output": [message(f"out_{response_id}")]}
-    await store.finish(owner, ended, worker=WORKER)
+    await store.finish_response(owner, ended, worker=WORKER)
 
 
 async def keep(store: SqlStore, response_id: str, parent_id: str | None = None, owner: str = OWNER, **more) -> None:
@@ -60,11 +60,11 @@ async def converse(store: SqlStore, conversation_id: str, owner: str = OWNER) ->
 
 async def complete(store: SqlStore, completion_id: str, owner: str = OWNER) -> None:
     completion = {"id": completion_id, "object": "chat.completion", "model": "m", "metadata": {"a": "b"}}
-    await store.keep_completion(owner, completion, [{"id": "0", "role": "user", "content": "hi"}])
+    await store.store_completion(owner, completion, [{"id": "0", "role": "user", "content": "hi"}])
 
 
 async def age(tables: Database, response_id: str, *, hours: float) -> None:
-    async with tables.write() as connection:
+    async with tables.write_transaction() as connection:
         await connection.execute(
             update(responses)
             .where(responses.c.id == response_id)
@@ -73,7 +73,7 @@ async def age(tables: Database, response_id: str, *, hours: float) -> None:
 
 
 async def count(tables: Database, table, owner: str = OWNER) -> int:
-    async with tables.read() as connection:
+    async with tables.read_transaction() as connection:
         return (await connection.scalar(select(func.count()).select_from(table).where(table.c.owner == owner))) or 0
 
 
@@ -82,7 +82,7 @@ async def test_what_is_old_goes_and_what_is_new_stays(store, kept, tables):
         await keep(store, f"old_{number}")
         await age(tables, f"old_{number}", hours=2)
     await keep(store, "new")
-    assert await kept.sweep(before=int(time.time()) - 3600) == 3
+    assert await kept.delete_expired(before=int(time.time()) - 3600) == 3
     assert await store.response(OWNER, "old_1") is None
     assert (await store.response(OWNER, "new")).response["status"] == "completed"
     assert await count(tables, items) == 2
@@ -93,7 +93,7 @@ async def test_everything_that_is_old_goes_in_many_small_steps(store, kept, tabl
         await keep(store, f"r{number}", f"r{number - 1}" if number % 10 else None)
     await converse(store, "conv_1")
     await complete(store, "c1")
-    assert await kept.sweep(before=LATER) == 122
+    assert await kept.delete_expired(before=LATER) == 122
     for table in metadata.sorted_tables:
         if "owner" in table.c:
             assert await count(tables, table) == 0, table.name
@@ -104,20 +104,20 @@ async def test_history_of_what_is_new_stays_as_long_as_it_is_needed(store, kept,
         await keep(store, name, ("a", "b")[place - 1] if place else None)
     for name in ("a", "b"):
         await age(tables, name, hours=2)
-    assert await kept.sweep(before=int(time.time()) - 3600) == 2
+    assert await kept.delete_expired(before=int(time.time()) - 3600) == 2
     assert await store.response(OWNER, "b") is None
     history = await store.history(OWNER, "c")
     assert [item["id"] for item in history.items] == ["in_a", "out_a", "in_b", "out_b", "in_c", "out_c"]
-    assert await kept.sweep(before=int(time.time()) - 3600) == 0
-    assert await kept.sweep(before=LATER) == 1
+    assert await kept.delete_expired(before=int(time.time()) - 3600) == 0
+    assert await kept.delete_expired(before=LATER) == 1
     assert await count(tables, responses) == 0
 
 
 async def test_what_runs_is_not_swept(store, kept):
-    await begin(store, "r", job={"body": 1})
-    assert await kept.sweep(before=LATER) == 0
+    await begin(store, "r", job_request={"body": 1})
+    assert await kept.delete_expired(before=LATER) == 0
     await finish(store, "r")
-    assert await kept.sweep(before=LATER) == 1
+    assert await kept.delete_expired(before=LATER) == 1
 
 
 async def test_a_conversation_is_as_old_as_its_last_item(store, kept, tables):
@@ -125,15 +125,15 @@ async def test_a_conversation_is_as_old_as_its_last_item(store, kept, tables):
         await converse(store, name)
     async with tables.write() as connection:
         await connection.execute(update(conversations).values(created_us=1, used_us=1))
-    await store.add_items(OWNER, "used", [message("later")])
-    assert await kept.sweep(before=int(time.time()) - 3600) == 1
-    assert len(await store.conversation_history(OWNER, "used")) == 2
+    await store.add_conversation_items(OWNER, "used", [message("later")])
+    assert await kept.delete_expired(before=int(time.time()) - 3600) == 1
+    assert len(await store.load_conversation_history(OWNER, "used")) == 2
 
 
 async def test_replicas_that_sweep_at_once_count_each_row_once(store, kept):
     for number in range(130):
         await keep(store, f"r{number}", f"r{number - 1}" if number % 7 else None, OWNER if number % 14 < 7 else OTHER)
-    counts = await asyncio.gather(*[kept.sweep(before=LATER) for _ in range(3)])
+    counts = await asyncio.gather(*[kept.delete_expired(before=LATER) for _ in range(3)])
     assert sum(counts) == 130
 
 
@@ -145,7 +145,7 @@ async def test_logs_of_finished_responses_go_after_their_time(store, kept, table
     await finish(store, "new")
     for name in ("old", "running"):
         await age(tables, name, hours=2)
-    assert await kept.sweep(before=0) == 0
+    assert await kept.delete_expired(before=0) == 0
     async with tables.read() as connection:
         left = set(await connection.scalars(select(events.c.response_id)))
     assert left == {"running", "new"}
@@ -157,9 +157,9 @@ async def test_leftovers_of_dead_replicas_go(store, kept, tables):
         row = {"owner": OWNER, "response_id": "gone", "created_us": 1, "request": "{}", "attempt": 0}
         await connection.execute(insert(jobs).values(row))
         await connection.execute(insert(workers).values([{"id": "dead", "alive_until_us": 1}]))
-    await begin(store, "r", job={})
-    await store.heartbeat(WORKER)
-    await kept.sweep(before=0)
+    await begin(store, "r", job_request={})
+    await store.renew_lease(WORKER)
+    await kept.delete_expired(before=0)
     async with tables.read() as connection:
         assert list(await connection.scalars(select(jobs.c.response_id))) == ["r"]
         assert "dead" not in set(await connection.scalars(select(workers.c.id)))
@@ -169,27 +169,27 @@ async def test_erase_takes_everything_of_one_owner_and_nothing_else(store, kept,
     for owner in (OWNER, OTHER):
         for number in range(60):
             await keep(store, f"r{number}", f"r{number - 1}" if number else None, owner)
-        await begin(store, "running", owner, logged=True, job={})
+        await begin(store, "running", owner, logged=True, job_request={})
         await converse(store, "conv_1", owner)
         await complete(store, "c1", owner)
-    assert await kept.erase(OWNER) == 63
+    assert await kept.erase_owner(OWNER) == 63
     for table in metadata.sorted_tables:
         if "owner" in table.c:
             assert await count(tables, table) == 0, table.name
             assert await count(tables, table, OTHER) > 0, table.name
     assert (OWNER, "running") not in await store.held(WORKER)
-    assert await kept.erase(OWNER) == 0
+    assert await kept.erase_owner(OWNER) == 0
 
 
 async def test_export_has_everything_of_one_owner(store, kept):
     for number in range(70):
         await keep(store, f"r{number:02}")
     await keep(store, "child", "r00")
-    await store.delete(OWNER, "r00")
+    await store.delete_response(OWNER, "r00")
     await converse(store, "conv_1")
     await complete(store, "c1")
     await keep(store, "foreign", owner=OTHER)
-    exported = [kept async for kept in kept.export(OWNER)]
+    exported = [kept async for kept in kept.export_owner(OWNER)]
     assert len(exported) == 73
     gone, first = exported[:2]
     assert (gone["id"], gone["deleted"], gone["input"]) == ("r00", True, [message("in_r00")])

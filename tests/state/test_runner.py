@@ -8,14 +8,14 @@ from typing import Any
 import orjson
 import pytest
 
-from gateway.config.settings import Background, Store
+from gateway.config.settings import BackgroundSettings, StoreSettings
 from gateway.errors import StoreUnavailable, UnknownModel
 from gateway.http.guard import Drain
-from gateway.jobs.job_run import Numbering
+from gateway.jobs.job_run import LogEntryBuilder
 from gateway.jobs.runner import JobRunner
-from gateway.replies.log_replay import Following, follow
+from gateway.replies.log_replay import LogReplay, open_log_replay
 from gateway.state.sql.store import SqlStore
-from gateway.state.store import ACTIVE, Job, LogEntry, NewResponse
+from gateway.state.store import ACTIVE_STATUSES, Job, LogEntry, NewResponse
 from providers.errors import UpstreamBroken
 from tests import databases
 from tests.state.responses import WORKER, answered, completed, new, response, said
@@ -29,7 +29,7 @@ POLL_S = 0.05
 
 def frame(kind: str, number: int, **fields: Any) -> bytes:
     fields = {"type": kind, "sequence_number": number} | fields
-    return sse.encode(kind, orjson.dumps(fields))
+    return sse.encode_event(kind, orjson.dumps(fields))
 
 
 class ScriptedWire:
@@ -45,10 +45,10 @@ class ScriptedWire:
         self._gate = gate
         self._error = error
 
-    def wire(self) -> "ScriptedWire":
+    def build_stream(self) -> "ScriptedWire":
         return self
 
-    def losses(self) -> str | None:
+    def render_losses(self) -> str | None:
         return "input=truncated" if self.ended else None
 
     async def frames(self) -> AsyncGenerator[bytes, None]:
@@ -63,14 +63,14 @@ class ScriptedWire:
             if self._error is not None:
                 raise self._error
             self.ended = True
-            yield frame("response.completed", 4, response=self.final) + sse.DONE
+            yield frame("response.completed", 4, response=self.final) + sse.DONE_FRAME
         finally:
             self.closed.set()
 
     def fail(self, error: Exception) -> bytes:
         self.ended = True
         self.final = self._head | {"status": "failed", "error": {"code": "server_error", "message": str(error)}}
-        return frame("response.failed", 4, response=self.final) + sse.DONE
+        return frame("response.failed", 4, response=self.final) + sse.DONE_FRAME
 
     def withdraw(self, frames: bytes) -> bytes:
         return frames
@@ -85,7 +85,7 @@ class Replica:
     def __init__(self, store: SqlStore, worker: str, **settings: Any) -> None:
         self.drain = Drain()
         settings = {"lease_s": LEASE_S} | settings
-        self.runner = JobRunner(store, Background(**settings), self.drain, worker=worker, drain_s=0)
+        self.runner = JobRunner(store, BackgroundSettings(**settings), self.drain, worker=worker, drain_s=0)
         self.reopened: list[Job] = []
         self.make: Callable[[Job], ScriptedWire] = lambda job: ScriptedWire(queued(id=job.response_id))
 
@@ -99,45 +99,45 @@ def queued(**fields: Any) -> Json:
 
 
 def logged(head: Json) -> NewResponse:
-    return new(head, said("hello"), worker=None, logged=True, job={"model": "m"})
+    return new(head, said("hello"), worker=None, logged=True, job_request={"model": "m"})
 
 
 @asynccontextmanager
 async def replica(store: SqlStore, worker: str = WORKER, **settings: Any) -> AsyncIterator[Replica]:
     made = Replica(store, worker, **settings)
-    async with made.runner.running(made.reopen):
+    async with made.runner.lifespan(made.reopen):
         yield made
 
 
 @asynccontextmanager
 async def opened(url: str, kind: type[SqlStore] = SqlStore) -> AsyncIterator[SqlStore]:
-    store = kind(Store(url=url, poll_s=POLL_S), Background(lease_s=LEASE_S))
+    store = kind(StoreSettings(url=url, poll_s=POLL_S), BackgroundSettings(lease_s=LEASE_S))
     await store.open()
     yield store
     await store.aclose()
 
 
 async def ended(store: SqlStore, head: Json) -> Json:
-    async with asyncio.timeout(PATIENCE_S), store.watch("ann", head["id"]) as watch:
+    async with asyncio.timeout(PATIENCE_S), store.watch_response("ann", head["id"]) as watch:
         while True:
-            stored = await store.response("ann", head["id"])
+            stored = await store.load_response("ann", head["id"])
             assert stored is not None
-            if stored.response["status"] not in ACTIVE:
+            if stored.response["status"] not in ACTIVE_STATUSES:
                 return stored.response
-            await watch.changed()
+            await watch.wait_for_change()
 
 
 async def told(store: SqlStore, head: Json) -> list[tuple[int, str]]:
     """Number and type of each event of a whole stream, as a follower reads it."""
-    wire = await follow(store, "ann", head["id"], after=None, patience_s=1)
+    wire = await open_log_replay(store, "ann", head["id"], after=None, max_outage_s=1)
     async with asyncio.timeout(PATIENCE_S):
         frames = b"".join([frames async for frames in wire.frames()])
-    assert frames.endswith(sse.DONE)
+    assert frames.endswith(sse.DONE_FRAME)
     return events(frames)
 
 
 def events(frames: bytes) -> list[tuple[int, str]]:
-    read = [orjson.loads(found.payload) for found in sse.FrameDecoder().feed(frames.removesuffix(sse.DONE))]
+    read = [orjson.loads(found.payload) for found in sse.FrameDecoder().feed(frames.removesuffix(sse.DONE_FRAME))]
     return [(event["sequence_number"], event["type"]) for event in read]
 
 
@@ -154,12 +154,12 @@ async def test_a_job_is_run_where_it_was_accepted_and_all_of_it_is_kept(store: S
     head = queued()
     wire = ScriptedWire(head)
     async with replica(store) as here:
-        await here.runner.accept(logged(head), wire)
+        await here.runner.submit_job(logged(head), wire)
         assert await ended(store, head) == wire.final
         assert await told(store, head) == WHOLE
         assert here.reopened == []
-        assert await store.held(WORKER) == frozenset()
-        stored = await store.response("ann", head["id"])
+        assert await store.list_leased_responses(WORKER) == frozenset()
+        stored = await store.load_response("ann", head["id"])
         assert stored is not None
         assert stored.losses == "input=truncated"
 
@@ -167,10 +167,12 @@ async def test_a_job_is_run_where_it_was_accepted_and_all_of_it_is_kept(store: S
 async def test_jobs_of_others_are_begun_from_what_they_left(store: SqlStore) -> None:
     head = queued()
     async with replica(store) as here:
-        await store.begin(logged(head))
+        await store.create_response(logged(head))
         assert (await ended(store, head))["status"] == "completed"
         assert await told(store, head) == WHOLE
-        assert [(job.request, job.attempt, job.told) for job in here.reopened] == [({"model": "m"}, 1, 0)]
+        assert [(job.request, job.attempt, job.last_sequence_number) for job in here.reopened] == [
+            ({"model": "m"}, 1, 0)
+        ]
 
 
 async def test_a_job_that_cannot_begin_fails_for_that_reason(store: SqlStore) -> None:
@@ -180,7 +182,7 @@ async def test_a_job_that_cannot_begin_fails_for_that_reason(store: SqlStore) ->
     head = queued()
     async with replica(store) as here:
         here.make = refuse
-        await store.begin(logged(head))
+        await store.create_response(logged(head))
         failed = await ended(store, head)
     assert (failed["status"], failed["error"]["message"]) == ("failed", "there is no such model any more")
     assert await told(store, head) == [(0, "response.created"), (1, "response.failed")]
@@ -189,7 +191,7 @@ async def test_a_job_that_cannot_begin_fails_for_that_reason(store: SqlStore) ->
 async def test_what_goes_wrong_upstream_ends_the_response(store: SqlStore) -> None:
     head = queued()
     async with replica(store) as here:
-        await here.runner.accept(logged(head), ScriptedWire(head, error=UpstreamBroken("cut")))
+        await here.runner.submit_job(logged(head), ScriptedWire(head, error=UpstreamBroken("cut")))
         assert (await ended(store, head))["error"]["message"] == "cut"
     assert await told(store, head) == [*WHOLE[:-1], (4, "response.failed")]
 
@@ -197,9 +199,9 @@ async def test_what_goes_wrong_upstream_ends_the_response(store: SqlStore) -> No
 async def test_a_mistake_of_ours_ends_the_response_and_nothing_else(store: SqlStore) -> None:
     head, other = queued(), queued()
     async with replica(store) as here:
-        await here.runner.accept(logged(head), ScriptedWire(head, error=ZeroDivisionError("ours")))
+        await here.runner.submit_job(logged(head), ScriptedWire(head, error=ZeroDivisionError("ours")))
         assert (await ended(store, head))["status"] == "failed"
-        await here.runner.accept(logged(other), ScriptedWire(other))
+        await here.runner.submit_job(logged(other), ScriptedWire(other))
         assert (await ended(store, other))["status"] == "completed"
 
 
@@ -208,7 +210,7 @@ async def test_a_response_that_is_taken_away_closes_its_upstream(store: SqlStore
     head = queued()
     wire = ScriptedWire(head, gate=asyncio.Event())
     async with replica(store) as here, opened(store_url) as elsewhere:
-        await here.runner.accept(logged(head), wire)
+        await here.runner.submit_job(logged(head), wire)
         async with asyncio.timeout(PATIENCE_S):
             await wire.begun.wait()
             await getattr(elsewhere, end)("ann", head["id"])
@@ -220,7 +222,7 @@ async def test_a_living_worker_keeps_its_job_for_longer_than_a_lease(store: SqlS
     gate, head = asyncio.Event(), queued()
     wire = ScriptedWire(head, gate=gate)
     async with replica(store) as here, opened(store_url) as elsewhere, replica(elsewhere, "worker-2") as there:
-        await here.runner.accept(logged(head), wire)
+        await here.runner.submit_job(logged(head), wire)
         asyncio.get_running_loop().call_later(2.5 * LEASE_S, gate.set)
         assert await ended(store, head) == wire.final
         assert there.reopened == []
@@ -230,7 +232,7 @@ async def test_more_than_may_run_are_left_to_whoever_is_free(store: SqlStore, st
     gate, heads = asyncio.Event(), [queued() for _ in range(3)]
     async with replica(store, max_running=1) as here:
         for head in heads:
-            await here.runner.accept(logged(head), ScriptedWire(head, gate=gate))
+            await here.runner.submit_job(logged(head), ScriptedWire(head, gate=gate))
         async with opened(store_url) as elsewhere, replica(elsewhere, "worker-2") as there:
             for head in heads[1:]:
                 assert (await ended(store, head))["status"] == "completed"
@@ -243,8 +245,8 @@ async def test_more_than_may_run_are_left_to_whoever_is_free(store: SqlStore, st
 async def test_a_stream_that_has_begun_is_run_here_even_when_all_places_are_taken(store: SqlStore) -> None:
     gate, first, second = asyncio.Event(), queued(), response("in_progress")
     async with replica(store, max_running=1) as here:
-        await here.runner.accept(logged(first), ScriptedWire(first, gate=gate))
-        await here.runner.accept(logged(second), ScriptedWire(second))
+        await here.runner.submit_job(logged(first), ScriptedWire(first, gate=gate))
+        await here.runner.submit_job(logged(second), ScriptedWire(second))
         assert (await ended(store, second))["status"] == "completed"
         gate.set()
         assert (await ended(store, first))["status"] == "completed"
@@ -256,20 +258,20 @@ class Flaky(SqlStore):
 
     writes = 0
 
-    async def append(self, owner: str, response_id: str, entry: LogEntry, *, worker: str) -> None:
+    async def append_log_entry(self, owner: str, response_id: str, entry: LogEntry, *, worker: str) -> None:
         Flaky.writes += 1
         if Flaky.writes % 4 == 1:
-            await super().append(owner, response_id, entry, worker=worker)
+            await super().append_log_entry(owner, response_id, entry, worker=worker)
         if Flaky.writes % 2 == 1:
             raise StoreUnavailable
-        await super().append(owner, response_id, entry, worker=worker)
+        await super().append_log_entry(owner, response_id, entry, worker=worker)
 
 
 async def test_every_event_is_in_the_log_once_though_the_store_comes_and_goes(store_url: str) -> None:
     heads = [queued() for _ in range(4)]
     async with opened(store_url, Flaky) as store, replica(store, lease_s=30) as here:
         for head in heads:
-            await here.runner.accept(logged(head), ScriptedWire(head))
+            await here.runner.submit_job(logged(head), ScriptedWire(head))
         for head in heads:
             assert (await ended(store, head))["status"] == "completed"
             assert await told(store, head) == WHOLE
@@ -278,7 +280,7 @@ async def test_every_event_is_in_the_log_once_though_the_store_comes_and_goes(st
 class Deaf(SqlStore):
     """Takes no events."""
 
-    async def append(self, owner: str, response_id: str, entry: LogEntry, *, worker: str) -> None:
+    async def append_log_entry(self, owner: str, response_id: str, entry: LogEntry, *, worker: str) -> None:
         raise StoreUnavailable
 
 
@@ -286,7 +288,7 @@ async def test_a_job_that_cannot_be_kept_is_left_to_others(store_url: str) -> No
     head = queued()
     wire = ScriptedWire(head)
     async with opened(store_url, Deaf) as deaf, opened(store_url) as store, replica(deaf, lease_s=0.3) as here:
-        await here.runner.accept(logged(head), wire)
+        await here.runner.submit_job(logged(head), wire)
         async with asyncio.timeout(PATIENCE_S):
             await wire.closed.wait()
         here.drain.begin()  # takes nothing on any more, itself included
@@ -300,31 +302,31 @@ async def test_a_job_that_cannot_be_kept_is_left_to_others(store_url: str) -> No
 async def test_what_is_held_without_being_worked_on_is_ended(store: SqlStore) -> None:
     kept, left = response(), response()
     async with replica(store, lease_s=0.5) as here:
-        here.runner.hold("ann", kept["id"])
-        await store.begin(new(kept, said("hello")))
-        await store.begin(new(left, said("hello")))
+        here.runner.track_response("ann", kept["id"])
+        await store.create_response(new(kept, said("hello")))
+        await store.create_response(new(left, said("hello")))
         assert (await ended(store, left))["error"]["code"] == "interrupted"
-        stored = await store.response("ann", kept["id"])
+        stored = await store.load_response("ann", kept["id"])
         assert stored is not None
         assert stored.response["status"] == "in_progress"
-        here.runner.drop("ann", kept["id"])
+        here.runner.untrack_response("ann", kept["id"])
 
 
 async def test_a_worker_that_leaves_gives_back_what_it_did_not_end(store: SqlStore) -> None:
     head = queued()
     wire = ScriptedWire(head, gate=asyncio.Event())
     async with replica(store) as here:
-        await here.runner.accept(new(head, said("hello"), worker=None, job={"a": 1}), wire)
+        await here.runner.submit_job(new(head, said("hello"), worker=None, job_request={"a": 1}), wire)
         async with asyncio.timeout(PATIENCE_S):
             await wire.begun.wait()
     assert wire.closed.is_set()
-    (job,) = await store.claim("worker-2", 1)
+    (job,) = await store.claim_jobs("worker-2", 1)
     assert (job.response_id, job.attempt) == (head["id"], 1)
 
 
 def numbers(frames: Sequence[bytes], told: int) -> list[tuple[int, int, list[tuple[int, str]]]]:
-    numbering = Numbering(told)
-    entries = [entry for read in frames if (entry := numbering.take(read)) is not None]
+    numbering = LogEntryBuilder(told)
+    entries = [entry for read in frames if (entry := numbering.build_entry(read)) is not None]
     return [(entry.first, entry.last, events(entry.frames)) for entry in entries]
 
 
@@ -341,7 +343,9 @@ def test_numbers_have_no_gaps_whatever_an_upstream_counts() -> None:
     reads = [
         frame("response.created", 0, response={}),
         frame("response.output_text.delta", 7, delta='"sequence_number":1,') + b": comment\n\n",
-        b'event: response.odd\ndata: {"type":"response.odd","a":"b"}\n\n' + frame("response.completed", 3) + sse.DONE,
+        b'event: response.odd\ndata: {"type":"response.odd","a":"b"}\n\n'
+        + frame("response.completed", 3)
+        + sse.DONE_FRAME,
     ]
     assert numbers(reads, 0) == [
         (1, 1, [(1, "response.output_text.delta")]),
@@ -357,10 +361,10 @@ def test_an_end_that_comes_early_is_told_after_what_was_told() -> None:
 async def test_a_follower_cuts_where_its_client_is(store: SqlStore) -> None:
     head = queued()
     async with replica(store) as here:
-        await here.runner.accept(logged(head), ScriptedWire(head))
+        await here.runner.submit_job(logged(head), ScriptedWire(head))
         await ended(store, head)
     for after in range(5):
-        wire = Following(store, "ann", head["id"], after=after, patience_s=1)
+        wire = LogReplay(store, "ann", head["id"], after=after, max_outage_s=1)
         wire.ended = after == 4
         frames = b"".join([frames async for frames in wire.frames()])
         assert events(frames) == WHOLE[after + 1 :]
@@ -374,21 +378,21 @@ async def test_a_stream_goes_on_when_its_database_has_been_restarted() -> None:
     with databases.postgres() as server:
         url = server.database()
         async with opened(url) as store, opened(url) as elsewhere, replica(store, lease_s=30) as here:
-            await here.runner.accept(logged(head), wire)
+            await here.runner.submit_job(logged(head), wire)
             async with asyncio.timeout(PATIENCE_S):
                 await wire.begun.wait()
-            follower = await follow(elsewhere, "ann", head["id"], after=None, patience_s=PATIENCE_S)
+            follower = await open_log_replay(elsewhere, "ann", head["id"], after=None, max_outage_s=PATIENCE_S)
             following = asyncio.get_running_loop().create_task(collected(follower))
             await asyncio.to_thread(server.stop)
             gate.set()
             with pytest.raises(StoreUnavailable):
-                await store.held(WORKER)
+                await store.list_leased_responses(WORKER)
             await asyncio.to_thread(server.start)
             assert events(await following) == WHOLE
             assert await told(store, head) == WHOLE
 
 
-async def collected(wire: Following) -> bytes:
+async def collected(wire: LogReplay) -> bytes:
     async with asyncio.timeout(PATIENCE_S):
         return b"".join([frames async for frames in wire.frames()])
 
@@ -397,11 +401,11 @@ class LookedAt(SqlStore):
     """Something happens while the runner looks at what its worker holds."""
 
     def __init__(self, url: str) -> None:
-        super().__init__(Store(url=url, poll_s=POLL_S), Background(lease_s=3 * PATIENCE_S))
+        super().__init__(StoreSettings(url=url, poll_s=POLL_S), BackgroundSettings(lease_s=3 * PATIENCE_S))
         self.meanwhile: Callable[[], None] | None = None
 
-    async def held(self, worker: str) -> frozenset[tuple[str, str]]:
-        held = await super().held(worker)
+    async def list_leased_responses(self, worker: str) -> frozenset[tuple[str, str]]:
+        held = await super().list_leased_responses(worker)
         if self.meanwhile is not None:
             self.meanwhile()
             self.meanwhile = None
@@ -413,8 +417,8 @@ async def test_what_is_dropped_while_the_runner_looks_is_ended_all_the_same(stor
     await store.open()
     async with replica(store, lease_s=3 * PATIENCE_S) as here:
         begun = response()
-        here.runner.hold("ann", begun["id"])
-        await store.begin(new(begun, said("hello")))
-        store.meanwhile = lambda: here.runner.drop("ann", begun["id"])
+        here.runner.track_response("ann", begun["id"])
+        await store.create_response(new(begun, said("hello")))
+        store.meanwhile = lambda: here.runner.untrack_response("ann", begun["id"])
         assert (await ended(store, begun))["error"]["code"] == "interrupted"
     await store.aclose()

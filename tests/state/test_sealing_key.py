@@ -4,17 +4,17 @@ import asyncio
 
 from sqlalchemy import delete
 
-from gateway.config.settings import Background, Store
+from gateway.config.settings import BackgroundSettings, StoreSettings
 from gateway.state.database.database import Database
 from gateway.state.database.tables import sealing_keys
-from gateway.state.sql.sealing_key import sealing_key
+from gateway.state.sql.sealing_key import load_or_create_sealing_key
 from gateway.state.sql.store import SqlStore
 
 AT_ONCE = 8
 
 
 def connect(url: str) -> SqlStore:
-    return SqlStore(Store(url=url), Background())
+    return SqlStore(StoreSettings(url=url), BackgroundSettings())
 
 
 async def key_of(url: str) -> bytes:
@@ -34,14 +34,14 @@ async def test_whoever_comes_first_at_once_has_the_same_key(store_url: str) -> N
 
 
 async def test_transactions_side_by_side_agree_on_one_key(database: Database) -> None:
-    async with database.write() as connection:
+    async with database.write_transaction() as connection:
         await connection.execute(delete(sealing_keys))
     begun = asyncio.Barrier(1 if database.is_sqlite else 2)  # SQLite has one writer at a time
 
     async def first_key() -> bytes:
-        async with database.write() as connection:
+        async with database.write_transaction() as connection:
             await begun.wait()
-            return await sealing_key(connection)
+            return await load_or_create_sealing_key(connection)
 
     one, other = await asyncio.gather(first_key(), first_key())
     assert one == other
@@ -50,6 +50,6 @@ async def test_transactions_side_by_side_agree_on_one_key(database: Database) ->
 async def test_a_store_that_was_not_reached_has_no_key() -> None:
     store = connect("postgresql+asyncpg://nobody@127.0.0.1:9/none")
     await store.open()
-    assert store.degraded is not None
+    assert store.degraded_reason is not None
     assert store.sealing_key is None
     await store.aclose()

@@ -13,14 +13,14 @@ from sqlalchemy import delete, insert, select
 from gateway.errors import StoreUnavailable
 from gateway.state.database.database import Database
 from gateway.state.database.engines import driver_of
-from gateway.state.database.migrate import migrate
+from gateway.state.database.migrate import migrate_database
 from gateway.state.database.tables import items, workers
-from gateway.state.sql.single_trip import Prepared
-from gateway.state.sql.statements import ADD_ITEMS
+from gateway.state.sql.single_trip import CompiledStatement
+from gateway.state.sql.statements import INSERT_ITEMS
 from tests import databases
 from tests.state.waiting import eventually
 
-ADD = Prepared(insert(workers), "id", "alive_until_us")
+ADD = CompiledStatement(insert(workers), "id", "alive_until_us")
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def file(tmp_path: Path) -> Path:
 @pytest.fixture
 async def database(file: Path) -> AsyncIterator[Database]:
     url = databases.sqlite(file)
-    await migrate(url)
+    await migrate_database(url)
     opened = Database(url, deadline_s=1.0)
     yield opened
     await opened.aclose()
@@ -39,19 +39,19 @@ async def database(file: Path) -> AsyncIterator[Database]:
 
 def adding(name: str) -> Callable[[sqlite3.Connection], str]:
     def add(connection: sqlite3.Connection) -> str:
-        connection.execute(ADD.text, ADD.bound({"id": name, "alive_until_us": 0}))
+        connection.execute(ADD.text, ADD.bind_parameters({"id": name, "alive_until_us": 0}))
         return name
 
     return add
 
 
 async def names(database: Database) -> set[str]:
-    async with database.read() as connection:
+    async with database.read_transaction() as connection:
         return set(await connection.scalars(select(workers.c.id)))
 
 
 async def test_what_is_done_at_once_is_kept_and_told(database: Database) -> None:
-    assert await database.at_once(adding("one")) == "one"
+    assert await database.run_transaction(adding("one")) == "one"
     assert await names(database) == {"one"}
 
 
@@ -60,15 +60,15 @@ async def test_what_fails_at_once_has_done_nothing_and_holds_nothing(database: D
         adding("half")(connection)
         raise LookupError
 
-    async with database.write() as connection:
+    async with database.write_transaction() as connection:
         driver = driver_of(connection)
     with pytest.raises(LookupError):
-        await driver.at_once(half)
+        await driver.run_transaction(half)
     assert not driver.in_transaction
     with pytest.raises(LookupError):
-        await database.at_once(half)
-    assert database.degraded is None
-    assert await database.at_once(adding("whole")) == "whole"
+        await database.run_transaction(half)
+    assert database.degraded_reason is None
+    assert await database.run_transaction(adding("whole")) == "whole"
     assert await names(database) == {"whole"}
 
 
@@ -78,9 +78,9 @@ async def test_what_no_row_can_be_at_once_is_not_the_databases_fault(database: D
         adding("twice")(connection)
 
     with pytest.raises(sqlite3.IntegrityError) as refused:
-        await database.at_once(twice)
+        await database.run_transaction(twice)
     assert "twice" not in str(refused.value), "what users said is nothing for logs"
-    assert database.degraded is None
+    assert database.degraded_reason is None
     assert await names(database) == set()
 
 
@@ -92,12 +92,12 @@ async def test_whoever_leaves_before_the_end_at_once_has_done_nothing(database: 
         begun.set()
         left.wait()
 
-    work = asyncio.create_task(database.at_once(slow))
+    work = asyncio.create_task(database.run_transaction(slow))
     await asyncio.to_thread(begun.wait)
     work.cancel()
     await asyncio.wait({work})
     left.set()
-    assert await database.at_once(adding("after")) == "after"
+    assert await database.run_transaction(adding("after")) == "after"
     assert await names(database) == {"after"}
 
 
@@ -105,11 +105,11 @@ async def test_what_takes_too_long_at_once_is_unavailable(file: Path, database: 
     other = sqlite3.connect(file, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     with pytest.raises(StoreUnavailable):
-        await database.at_once(adding("one"))
-    assert database.degraded in ("it does not answer in time", "another process holds its lock")
+        await database.run_transaction(adding("one"))
+    assert database.degraded_reason in ("it does not answer in time", "another process holds its lock")
     other.rollback()
     other.close()
-    await eventually(lambda: database.degraded is None)
+    await eventually(lambda: database.degraded_reason is None)
     assert "one" not in await names(database)
 
 
@@ -117,13 +117,13 @@ async def test_what_takes_too_long_at_once_is_unavailable(file: Path, database: 
 async def test_whoever_leaves_while_another_process_writes_is_in_nobodys_way(file: Path, how: str) -> None:
     async def add(database: Database) -> None:
         if how == "at once":
-            await database.at_once(adding("one"))
+            await database.run_transaction(adding("one"))
         else:
-            async with database.write() as connection:
+            async with database.write_transaction() as connection:
                 await connection.execute(insert(workers).values(id="one", alive_until_us=0))
 
     url = databases.sqlite(file)
-    await migrate(url)
+    await migrate_database(url)
     database = Database(url, deadline_s=60.0)
     other = sqlite3.connect(file, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
@@ -138,28 +138,28 @@ async def test_whoever_leaves_while_another_process_writes_is_in_nobodys_way(fil
     assert loop.time() - began < 30, "leaving or reading waited for the lock"
     other.rollback()
     other.close()
-    await database.at_once(adding("after"))
+    await database.run_transaction(adding("after"))
     assert await names(database) == {"after"}
     await database.aclose()
 
 
 async def test_a_transaction_in_which_nothing_was_done_holds_nothing(database: Database) -> None:
-    async with database.write() as connection:
+    async with database.write_transaction() as connection:
         driver = driver_of(connection)
     assert not driver.in_transaction
-    await database.at_once(adding("one"))
+    await database.run_transaction(adding("one"))
 
 
 async def test_what_is_closed_is_not_opened_again(file: Path) -> None:
     url = databases.sqlite(file)
-    await migrate(url)
+    await migrate_database(url)
     database = Database(url, deadline_s=5.0)
     threads = threading.active_count()
-    writing = [asyncio.create_task(database.at_once(adding(str(number)))) for number in range(3)]
+    writing = [asyncio.create_task(database.run_transaction(adding(str(number)))) for number in range(3)]
     await asyncio.sleep(0)
     closing = asyncio.create_task(database.aclose())
     await asyncio.sleep(0)
-    late = asyncio.create_task(database.at_once(adding("late")))
+    late = asyncio.create_task(database.run_transaction(adding("late")))
     assert await asyncio.gather(*writing) == ["0", "1", "2"]
     await closing
     with pytest.raises(StoreUnavailable):
@@ -173,7 +173,7 @@ async def test_what_could_not_be_committed_is_rolled_back_before_its_connection_
     drivers = []
 
     async def lose() -> None:
-        async with database.write() as connection:
+        async with database.write_transaction() as connection:
             drivers.append(driver_of(connection))
             await connection.execute(insert(workers).values(id="lost", alive_until_us=0))
 
@@ -187,18 +187,20 @@ async def test_what_could_not_be_committed_is_rolled_back_before_its_connection_
     assert database._probe is not None
     database._probe.cancel()  # it would heal it
     for _ in range(10):
-        assert await database.at_once(adding("kept")) == "kept"
+        assert await database.run_transaction(adding("kept")) == "kept"
         assert "lost" not in await names(database)
-        async with database.write() as connection:
+        async with database.write_transaction() as connection:
             await connection.execute(delete(workers))
 
 
 async def test_a_statement_is_executed_as_sqlalchemy_does(database: Database) -> None:
     row = {"owner": "ann", "response_id": "r", "place": 1, "position": 0, "id": "msg_1", "body": '{"a":"ü"}'}
-    prepared = Prepared(ADD_ITEMS, *row)
-    async with database.write() as connection:
-        await connection.execute(ADD_ITEMS, [row | {"owner": "bob"}])
-    await database.at_once(lambda connection: connection.execute(prepared.text, prepared.bound(row)).rowcount)
-    async with database.read() as connection:
+    prepared = CompiledStatement(INSERT_ITEMS, *row)
+    async with database.write_transaction() as connection:
+        await connection.execute(INSERT_ITEMS, [row | {"owner": "bob"}])
+    await database.run_transaction(
+        lambda connection: connection.execute(prepared.text, prepared.bind_parameters(row)).rowcount
+    )
+    async with database.read_transaction() as connection:
         found = (await connection.execute(select(items).order_by(items.c.owner))).mappings().all()
     assert [dict(one) for one in found] == [row, row | {"owner": "bob"}]

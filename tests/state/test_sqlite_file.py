@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config.settings import Background, Store
+from gateway.config.settings import BackgroundSettings, StoreSettings
 from gateway.state.sql.store import SqlStore
-from gateway.state.store import ACTIVE
+from gateway.state.store import ACTIVE_STATUSES
 from tests import databases
 from tests.state.responses import new, response, said
 
@@ -26,7 +26,7 @@ async def main():
     begun = response()
     await store.begin(new(begun, said("hello"), worker="other"))
     job = response(background=True, status="queued")
-    await store.begin(new(job, said("hello"), worker="other", job={"body": 1}))
+    await store.begin(new(job, said("hello"), worker="other", job_request={"body": 1}))
     print(begun["id"], job["id"], flush=True)
     sys.stdin.read()
 
@@ -64,11 +64,11 @@ def other(url: str) -> Iterator[Callable[[], "tuple[subprocess.Popen[str], str, 
 
 
 def connect(url: str) -> SqlStore:
-    return SqlStore(Store(url=url), Background())
+    return SqlStore(StoreSettings(url=url), BackgroundSettings())
 
 
 async def status(store: SqlStore, response_id: str) -> str:
-    found = await store.response("ann", response_id)
+    found = await store.load_response("ann", response_id)
     assert found is not None
     return str(found.response["status"])
 
@@ -79,10 +79,10 @@ async def test_what_another_process_runs_is_left_alone(
     _, running, job = other()
     store = connect(url)
     await store.open()
-    assert await store.recover() == 0
-    assert await status(store, running) in ACTIVE
-    assert not await store.claim("me", 10)
-    assert await status(store, job) in ACTIVE
+    assert await store.fail_orphaned_responses() == 0
+    assert await status(store, running) in ACTIVE_STATUSES
+    assert not await store.claim_jobs("me", 10)
+    assert await status(store, job) in ACTIVE_STATUSES
     await store.aclose()
 
 
@@ -94,11 +94,11 @@ async def test_what_a_killed_process_ran_is_dead_at_once(
     process.wait()
     store = connect(url)
     await store.open()
-    found = await store.response("ann", running)
+    found = await store.load_response("ann", running)
     assert found is not None
     assert found.response["status"] == "failed"
     assert found.response["error"]["code"] == "interrupted"
-    assert [claimed.response_id for claimed in await store.claim("me", 10)] == [job]
+    assert [claimed.response_id for claimed in await store.claim_jobs("me", 10)] == [job]
     await store.aclose()
 
 
@@ -108,7 +108,7 @@ async def test_those_that_start_together_do_not_take_each_other_for_dead(url: st
 
     async def start(number: int) -> None:
         await stores[number].open()
-        await stores[number].begin(new(begun[number], said("a"), worker=f"worker-{number}"))
+        await stores[number].create_response(new(begun[number], said("a"), worker=f"worker-{number}"))
 
     await asyncio.gather(*map(start, range(4)))
     assert [await status(stores[0], one["id"]) for one in begun] == ["in_progress"] * 4

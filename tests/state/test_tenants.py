@@ -114,7 +114,7 @@ WITHOUT_IDS: dict[Route, str] = {
 def routes() -> set[Route]:
     """Every route of the application as it is assembled, WebSockets among them."""
     store = {"url": "sqlite+aiosqlite:///nowhere.db"}
-    layer: Any = create_app(settings_of.parse({**CONFIG, "store": store}, environ={}), Drain())
+    layer: Any = create_app(settings_of.parse_settings({**CONFIG, "store": store}, environ={}), Drain())
     found: set[Route] = set()
     while not isinstance(layer, FastAPI):
         found |= {("WS", path) for path in getattr(layer, "_sockets", ())}

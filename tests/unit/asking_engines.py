@@ -4,11 +4,11 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
 
-from providers.engines.exchange import generated
+from providers.engines.exchange import prepare_engine_exchange
 from tests.unit.driving import collect
 from tests.unit.fake_engine import FakeEngine, message
 from translation.representation.events import Event, Finished, Usage
-from translation.representation.grammar import Grammar
+from translation.representation.grammar import EventGrammar
 from translation.representation.json_types import Json
 from translation.representation.profile import Profile
 from translation.representation.turn import Turn
@@ -63,8 +63,8 @@ class Told:
 
 async def ask(engine: FakeEngine, profile: Profile = PROFILE, **turn: Any) -> Told:
     """All of a turn; every run of the engine is over at its end."""
-    exchange = generated(engine, Turn(model="m", items=[message("Hi")], **turn), profile)
-    grammar = Grammar()
+    exchange = prepare_engine_exchange(engine, Turn(model="m", items=[message("Hi")], **turn), profile)
+    grammar = EventGrammar()
     events: list[Event] = []
     async with aclosing(exchange.batches()) as batches:
         async for batch in batches:

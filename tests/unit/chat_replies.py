@@ -23,7 +23,7 @@ from translation.representation.events import (
     Started,
     Usage,
 )
-from translation.representation.grammar import Grammar
+from translation.representation.grammar import EventGrammar
 from translation.representation.json_types import Item, Json
 
 CHUNK = TypeAdapter(ChatCompletionChunk)
@@ -42,7 +42,7 @@ def turn(*events: Event | list[Event], end: Event | None = None) -> list[Event]:
     for event in events:
         whole += event if isinstance(event, list) else [event]
     whole.append(end or Finished("stop"))
-    grammar = Grammar()
+    grammar = EventGrammar()
     grammar.check(whole)
     grammar.finish()
     return whole
@@ -54,17 +54,17 @@ def part(index: int, part_index: int, start: Json, *texts: str) -> list[Event]:
 
 
 def text(index: int, *texts: str) -> list[Event]:
-    started = ItemStarted(index, items.message(f"msg_{index}"))
-    return [started, *part(index, 0, items.output_text(), *texts), ItemEnded(index)]
+    started = ItemStarted(index, items.new_message(f"msg_{index}"))
+    return [started, *part(index, 0, items.new_output_text(), *texts), ItemEnded(index)]
 
 
 def thought(index: int, *texts: str) -> list[Event]:
-    started = ItemStarted(index, items.reasoning(f"rs_{index}"))
-    return [started, *part(index, 0, items.reasoning_text(), *texts), ItemEnded(index)]
+    started = ItemStarted(index, items.new_reasoning(f"rs_{index}"))
+    return [started, *part(index, 0, items.new_reasoning_text(), *texts), ItemEnded(index)]
 
 
 def call(index: int, name: str, *arguments: str) -> list[Event]:
-    started = ItemStarted(index, items.function_call(f"fc_{index}", call_id=f"call_{index}", name=name))
+    started = ItemStarted(index, items.new_function_call(f"fc_{index}", call_id=f"call_{index}", name=name))
     return [started, *(Delta(index, None, piece) for piece in arguments), PartEnded(index, None), ItemEnded(index)]
 
 
@@ -88,7 +88,7 @@ def whole(index: int, item: Item) -> list[Event]:
     return [ItemStarted(index, item), ItemEnded(index, item)]
 
 
-WHOLE_CALL: Item = {**items.function_call("fc_0", call_id="call_0", name="f"), "arguments": "{}"}
+WHOLE_CALL: Item = {**items.new_function_call("fc_0", call_id="call_0", name="f"), "arguments": "{}"}
 
 TURNS: dict[str, list[Event]] = {
     "a text": turn(text(0, "Hel", 'lo "you"\n', "é\u2028🙂")),
@@ -99,36 +99,36 @@ TURNS: dict[str, list[Event]] = {
     "a text that ended for no reason": turn(text(0, "a"), end=Finished("other")),
     "two texts": turn(text(0, "a"), text(1, "b")),
     "a text and a refusal": turn(
-        ItemStarted(0, items.message("msg_0")),
-        part(0, 0, items.output_text(), "a"),
-        part(0, 1, items.refusal(), "n", "o"),
+        ItemStarted(0, items.new_message("msg_0")),
+        part(0, 0, items.new_output_text(), "a"),
+        part(0, 1, items.new_refusal(), "n", "o"),
         ItemEnded(0),
     ),
     "reasoning, then text": turn(thought(0, "h", "m"), text(1, "a")),
     "reasoning only": turn(thought(0, "hm")),
     "raw reasoning cut by text is one text": turn(thought(0, "a"), text(1, "x"), thought(2, "b")),
     "summaries are paragraphs": turn(
-        ItemStarted(0, items.reasoning("rs_0")),
-        part(0, 0, items.summary_text(), "a", "b"),
-        part(0, 1, items.summary_text()),
-        part(0, 2, items.summary_text(), "c"),
+        ItemStarted(0, items.new_reasoning("rs_0")),
+        part(0, 0, items.new_summary_text(), "a", "b"),
+        part(0, 1, items.new_summary_text()),
+        part(0, 2, items.new_summary_text(), "c"),
         ItemEnded(0),
-        ItemStarted(1, items.reasoning("rs_1")),
-        part(1, 0, items.summary_text(), "d"),
+        ItemStarted(1, items.new_reasoning("rs_1")),
+        part(1, 0, items.new_summary_text(), "d"),
         ItemEnded(1),
     ),
     "parts of raw reasoning are paragraphs": turn(
-        ItemStarted(0, items.reasoning("rs_0")),
-        part(0, 0, items.reasoning_text(), "a"),
-        part(0, 1, items.reasoning_text(), "b"),
+        ItemStarted(0, items.new_reasoning("rs_0")),
+        part(0, 0, items.new_reasoning_text(), "a"),
+        part(0, 1, items.new_reasoning_text(), "b"),
         ItemEnded(0),
     ),
     "reasoning with details": turn(
         thought(0, "a")[:-1],
         ItemEnded(
-            0, {**items.reasoning("rs_0"), "content": [{"type": "reasoning_text", "text": "a"}], "details": DETAILS}
+            0, {**items.new_reasoning("rs_0"), "content": [{"type": "reasoning_text", "text": "a"}], "details": DETAILS}
         ),
-        whole(1, {**items.reasoning("rs_1"), "details": DETAILS}),
+        whole(1, {**items.new_reasoning("rs_1"), "details": DETAILS}),
     ),
     "a call": turn(call(0, "f", '{"a"', ":1}"), end=Finished("tool_calls")),
     "a call an upstream says nothing about": turn(call(0, "f", "{}"), end=Finished("stop")),
@@ -146,15 +146,15 @@ TURNS: dict[str, list[Event]] = {
     "a custom call": turn(custom_call(0, "c", "x", "y")),
     "calls of both kinds": turn(call(0, "f", "{}"), custom_call(1, "c", "x")),
     "items that came whole": turn(
-        whole(0, {**items.reasoning("rs_0"), "summary": [{"type": "summary_text", "text": "a"}]}),
+        whole(0, {**items.new_reasoning("rs_0"), "summary": [{"type": "summary_text", "text": "a"}]}),
         whole(
             1,
             {
-                **items.message("msg_1"),
+                **items.new_message("msg_1"),
                 "status": "completed",
                 "content": [
-                    {**items.output_text(), "text": "b", "annotations": []},
-                    {**items.output_text(), "text": ""},
+                    {**items.new_output_text(), "text": "b", "annotations": []},
+                    {**items.new_output_text(), "text": ""},
                     {"type": "new", "text": "c"},
                 ],
             },
@@ -167,19 +167,19 @@ TURNS: dict[str, list[Event]] = {
         ItemEnded(0, WHOLE_CALL),
     ),
     "logprobs": turn(
-        ItemStarted(0, items.message("msg_0")),
-        PartStarted(0, 0, items.output_text()),
+        ItemStarted(0, items.new_message("msg_0")),
+        PartStarted(0, 0, items.new_output_text()),
         Delta(0, 0, "x", [LOGPROB]),
         Delta(0, 0, "y", [LOGPROB]),
         PartEnded(0, 0),
-        PartStarted(0, 1, items.refusal()),
+        PartStarted(0, 1, items.new_refusal()),
         Delta(0, 1, "x", [LOGPROB]),
         PartEnded(0, 1),
         ItemEnded(0),
     ),
     "logprobs of reasoning are not the answer's": turn(
-        ItemStarted(0, items.reasoning("rs_0")),
-        PartStarted(0, 0, items.reasoning_text()),
+        ItemStarted(0, items.new_reasoning("rs_0")),
+        PartStarted(0, 0, items.new_reasoning_text()),
         Delta(0, 0, "x", [LOGPROB]),
         PartEnded(0, 0),
         ItemEnded(0),
@@ -199,10 +199,10 @@ TURNS: dict[str, list[Event]] = {
         PartEnded(1, None),
         ItemEnded(1),
         Opaque("responses", {"type": "x"}),
-        ItemStarted(2, items.message("msg_2")),
+        ItemStarted(2, items.new_message("msg_2")),
         part(2, 0, {"type": "new"}, "x"),
         part(2, 1, {}, "x"),
-        part(2, 2, items.output_text(), "a"),
+        part(2, 2, items.new_output_text(), "a"),
         ItemEnded(2),
     ),
     "facts learnt late": turn(

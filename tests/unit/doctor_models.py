@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from gateway.config.settings import Settings, parse
+from gateway.config.settings import Settings, parse_settings
 from tests.upstream import ScriptedUpstream, chat_calls, chat_text, error_reply
 from tests.upstream.script import Exchange, Script
 
@@ -22,7 +22,7 @@ def settings_for(upstream: ScriptedUpstream, capabilities: Mapping[str, Any] | N
         "providers": {"upstream": {**provider, "capabilities": declared}},
         "models": {"sound": {"provider": "upstream", "model": MODEL, **model}, "other-*": {"provider": "upstream"}},
     }
-    return parse(tree, environ={})
+    return parse_settings(tree, environ={})
 
 
 async def sound(exchange: Exchange) -> None:

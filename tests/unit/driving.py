@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
-from translation.representation.collector import Collector
+from translation.representation.collector import TurnCollector
 from translation.representation.events import Event
-from translation.representation.grammar import Grammar
+from translation.representation.grammar import EventGrammar
 from translation.representation.items import NewId
 from translation.representation.json_types import Item, Json
 
@@ -29,7 +29,7 @@ def counting_ids() -> NewId:
 
 def decode(decoder: Decoder, chunks: Iterable[Json]) -> list[Event]:
     """Everything the chunks mean, up to the end; each event checked to have a right to be where it is."""
-    grammar = Grammar()
+    grammar = EventGrammar()
     events: list[Event] = []
     for chunk in chunks:
         batch = decoder.feed(chunk)
@@ -43,7 +43,7 @@ def decode(decoder: Decoder, chunks: Iterable[Json]) -> list[Event]:
 
 def collect(events: Sequence[Event]) -> list[Item]:
     """The items that events add up to."""
-    collector = Collector()
+    collector = TurnCollector()
     collector.feed(events)
     return collector.items
 

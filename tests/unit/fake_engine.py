@@ -3,7 +3,7 @@
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field
 
-from providers.engines.base import Finish, Generation, Piece, Prompt
+from providers.engines.base import EngineDelta, EngineFinishReason, GenerationRequest, TokenPrompt
 from translation.representation.json_types import Json
 
 END = 0
@@ -18,7 +18,7 @@ class Run:
 
     prompt: str
     tokens: Sequence[int]
-    asked: Generation
+    asked: GenerationRequest
     closed: bool = False
 
 
@@ -32,7 +32,7 @@ class FakeEngine:
     texts: Sequence[str | Exception]
     words: Sequence[str] = ()
     size: int = 1
-    window: int | None = None
+    context_window: int | None = None
     opens: str = ""
     """What the template writes at the end of a prompt."""
     tools: bool = True
@@ -40,7 +40,7 @@ class FakeEngine:
     heeds_limit: bool = True
     shows_stops: bool = False
     """The stop text that ended the text is in it."""
-    parameters: frozenset[str] = frozenset({"temperature", "seed", "min_tokens"})
+    supported_parameters: frozenset[str] = frozenset({"temperature", "seed", "min_tokens"})
     cached: int | None = None
     endless: int | None = None
     """The run that ends without saying so."""
@@ -49,10 +49,10 @@ class FakeEngine:
     runs: list[Run] = field(default_factory=list)
     rendered: list[Json] = field(default_factory=list)
 
-    async def render(self, chat: Json) -> Prompt:
+    async def render(self, chat: Json) -> TokenPrompt:
         self.rendered.append(chat)
         text = "".join(f"{said['role']}: {said.get('content')}\n" for said in chat["messages"]) + self.opens
-        return Prompt(tokens=await self.encode(text), tail=text[-100:])
+        return TokenPrompt(tokens=await self.encode(text), tail=text[-100:])
 
     async def renders_tools(self) -> bool:
         return self.tools
@@ -71,25 +71,25 @@ class FakeEngine:
     def _text(self, token: int) -> str:
         return END_TEXT if token == END else self.words[-1 - token] if token < 0 else chr(token)
 
-    async def generate(self, prompt: Prompt, asked: Generation) -> AsyncGenerator[Piece, None]:
-        assert asked.max_tokens >= 1
-        run = Run(await self.decode(prompt.tokens), list(prompt.tokens), asked)
+    async def generate(self, prompt: TokenPrompt, request: GenerationRequest) -> AsyncGenerator[EngineDelta, None]:
+        assert request.max_tokens >= 1
+        run = Run(await self.decode(prompt.tokens), list(prompt.tokens), request)
         self.runs.append(run)
         try:
-            for piece in await self._pieces(self.texts[len(self.runs) - 1], asked):
+            for piece in await self._pieces(self.texts[len(self.runs) - 1], request):
                 if isinstance(piece, Exception):
                     raise piece
-                if piece.finish and self.endless == len(self.runs) - 1:
+                if piece.finish_reason and self.endless == len(self.runs) - 1:
                     return
                 yield piece
         finally:
             run.closed = True
 
-    async def _pieces(self, text: str | Exception, asked: Generation) -> list[Piece | Exception]:
+    async def _pieces(self, text: str | Exception, asked: GenerationRequest) -> list[EngineDelta | Exception]:
         if isinstance(text, Exception):
-            return [Piece("a", [ord("a")]), text]
+            return [EngineDelta("a", [ord("a")]), text]
         written, said, waiting = "", 0, []
-        pieces: list[Piece | Exception] = []
+        pieces: list[EngineDelta | Exception] = []
         tokens = [*await self.encode(text), END]
         for number, token in enumerate(tokens[: asked.max_tokens] if self.heeds_limit else tokens, 1):
             waiting.append(token)
@@ -97,7 +97,7 @@ class FakeEngine:
             met = [stop for stop in asked.stop if self.heeds_stops and stop in written]
             stop = min(met, key=written.index, default=None)
             is_last = self.heeds_limit and number == asked.max_tokens
-            finish: Finish | None = "stop" if stop or token == END else "length" if is_last else None
+            finish: EngineFinishReason | None = "stop" if stop or token == END else "length" if is_last else None
             if finish is None and len(waiting) < self.size:
                 continue
             end = written.index(stop) if stop and not self.shows_stops else len(written)
@@ -105,8 +105,8 @@ class FakeEngine:
                 end = max(said, end - max(map(len, asked.stop), default=1) + 1)
             named = [each for each in waiting if each != END or self.names_end]
             unnamed = len(waiting) - len(named)
-            logprobs = None if asked.logprobs is None else [{"token": written[said:end]}]
-            pieces.append(Piece(written[said:end], named, logprobs, finish, stop, self.cached, unnamed))
+            logprobs = None if asked.top_logprobs is None else [{"token": written[said:end]}]
+            pieces.append(EngineDelta(written[said:end], named, logprobs, finish, stop, self.cached, unnamed))
             said, waiting = end, []
             if finish:
                 break

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import orjson
 
-from providers.engines.base import Piece
+from providers.engines.base import EngineDelta
 from translation.framing.sse import DONE_PAYLOAD, FrameDecoder
 from translation.representation.events import Event
 from translation.representation.json_types import Json
@@ -33,7 +33,7 @@ def check_events(recording: Path, events: Sequence[Event], *, update: bool) -> N
     _check(recording, events, update=update)
 
 
-def check_pieces(recording: Path, pieces: Sequence[Piece], *, update: bool) -> None:
+def check_pieces(recording: Path, pieces: Sequence[EngineDelta], *, update: bool) -> None:
     """The same for what an engine's stream was understood as."""
     _check(recording, pieces, update=update)
 

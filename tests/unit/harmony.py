@@ -1,16 +1,16 @@
 """gpt-oss's own encoding, and texts with its control tokens, for tests."""
 
-from providers.harmony.completion_request import asked_of
-from providers.harmony.encoding import Encoding, encoding
-from providers.harmony.token_decoder import HarmonyReply
+from providers.harmony.completion_request import build_completion_request
+from providers.harmony.encoding import Encoding, load_encoding
+from providers.harmony.token_decoder import HarmonyTokenDecoder
 from tests.unit.driving import counting_ids
 from translation.representation.events import Event
 from translation.representation.profile import DEFAULT_PROFILE, Profile
-from translation.representation.turn import Lowered, Turn
+from translation.representation.turn import LoweredRequest, Turn
 
 
 def real() -> Encoding:
-    return encoding()
+    return load_encoding()
 
 
 def marked(text: str) -> list[int]:
@@ -19,9 +19,9 @@ def marked(text: str) -> list[int]:
     return tokens
 
 
-def lower_to_harmony(turn: Turn, profile: Profile = DEFAULT_PROFILE) -> Lowered:
-    asked = asked_of(turn, profile, real())
-    return Lowered(asked.body, asked.losses)
+def lower_to_harmony(turn: Turn, profile: Profile = DEFAULT_PROFILE) -> LoweredRequest:
+    asked = build_completion_request(turn, profile, real())
+    return LoweredRequest(asked.body, asked.losses)
 
 
 def prompt_of(turn: Turn) -> str:
@@ -33,6 +33,6 @@ def events_of(
     text: str | list[int], primed: str = "", stop: tuple[str, ...] = (), profile: Profile = DEFAULT_PROFILE
 ) -> list[Event]:
     """What a reply means, up to its end."""
-    reply = HarmonyReply(real(), counting_ids(), profile, marked(primed), stop)
+    reply = HarmonyTokenDecoder(real(), counting_ids(), profile, marked(primed), stop)
     tokens = marked(text) if isinstance(text, str) else text
     return [*(event for token in tokens for event in reply.feed(token)), *reply.finish("completed")]

@@ -38,8 +38,8 @@ def custom_call(item_id: str) -> Json:
 
 def message(index: int, *texts: str, item_id: str = "msg_1") -> list[Event]:
     return [
-        ItemStarted(index, items.message(item_id)),
-        PartStarted(index, 0, items.output_text()),
+        ItemStarted(index, items.new_message(item_id)),
+        PartStarted(index, 0, items.new_output_text()),
         *[Delta(index, 0, text) for text in texts],
         PartEnded(index, 0),
         ItemEnded(index),
@@ -70,8 +70,8 @@ STREAMS: dict[str, Stream] = {
     "text with logprobs": Stream(
         [
             Started("up"),
-            ItemStarted(0, items.message("msg_1")),
-            PartStarted(0, 0, items.output_text()),
+            ItemStarted(0, items.new_message("msg_1")),
+            PartStarted(0, 0, items.new_output_text()),
             Delta(0, 0, 'x"logprobs":[]}', [LOGPROB]),
             Delta(0, 0, "y"),
             PartEnded(0, 0),
@@ -83,8 +83,8 @@ STREAMS: dict[str, Stream] = {
     "text with a citation": Stream(
         [
             Started("up"),
-            ItemStarted(0, items.message("msg_1")),
-            PartStarted(0, 0, items.output_text()),
+            ItemStarted(0, items.new_message("msg_1")),
+            PartStarted(0, 0, items.new_output_text()),
             Delta(0, 0, "rain"),
             Annotated(0, 0, CITATION),
             Annotated(0, 0, CITATION),
@@ -98,11 +98,11 @@ STREAMS: dict[str, Stream] = {
     "text, then a refusal in the same message": Stream(
         [
             Started("up"),
-            ItemStarted(0, items.message("msg_1")),
-            PartStarted(0, 0, items.output_text()),
+            ItemStarted(0, items.new_message("msg_1")),
+            PartStarted(0, 0, items.new_output_text()),
             Delta(0, 0, "Well,"),
             PartEnded(0, 0),
-            PartStarted(0, 1, items.refusal()),
+            PartStarted(0, 1, items.new_refusal()),
             Delta(0, 1, "no.", [LOGPROB]),
             PartEnded(0, 1),
             ItemEnded(0),
@@ -114,8 +114,8 @@ STREAMS: dict[str, Stream] = {
     "raw reasoning, then text": Stream(
         [
             Started("up"),
-            ItemStarted(0, items.reasoning("rs_1")),
-            PartStarted(0, 0, items.reasoning_text()),
+            ItemStarted(0, items.new_reasoning("rs_1")),
+            PartStarted(0, 0, items.new_reasoning_text()),
             Delta(0, 0, "hm"),
             PartEnded(0, 0),
             ItemEnded(0),
@@ -128,14 +128,14 @@ STREAMS: dict[str, Stream] = {
     "summaries and raw reasoning are counted apart": Stream(
         [
             Started("up"),
-            ItemStarted(0, items.reasoning("rs_1")),
-            PartStarted(0, 0, items.summary_text()),
+            ItemStarted(0, items.new_reasoning("rs_1")),
+            PartStarted(0, 0, items.new_summary_text()),
             Delta(0, 0, "short"),
             PartEnded(0, 0),
-            PartStarted(0, 1, items.reasoning_text()),
+            PartStarted(0, 1, items.new_reasoning_text()),
             Delta(0, 1, "long"),
             PartEnded(0, 1),
-            PartStarted(0, 2, items.summary_text()),
+            PartStarted(0, 2, items.new_summary_text()),
             PartEnded(0, 2),
             ItemEnded(0),
             _DONE,
@@ -147,8 +147,8 @@ STREAMS: dict[str, Stream] = {
     "calls may interleave": Stream(
         [
             Started("up"),
-            ItemStarted(0, items.function_call("fc_1", call_id="call_1", name="f")),
-            ItemStarted(1, items.function_call("fc_2", call_id="call_2", name="g")),
+            ItemStarted(0, items.new_function_call("fc_1", call_id="call_1", name="f")),
+            ItemStarted(1, items.new_function_call("fc_2", call_id="call_2", name="g")),
             Delta(1, None, "{}"),
             Delta(0, None, "[]"),
             PartEnded(0, None),
@@ -163,7 +163,7 @@ STREAMS: dict[str, Stream] = {
     "a call without arguments gets an empty object": Stream(
         [
             Started("up"),
-            ItemStarted(0, items.function_call("fc_1", call_id="call_1", name="f")),
+            ItemStarted(0, items.new_function_call("fc_1", call_id="call_1", name="f")),
             PartEnded(0, None),
             ItemEnded(0),
             _DONE,
@@ -173,7 +173,7 @@ STREAMS: dict[str, Stream] = {
     "a call cut off before its arguments gets none": Stream(
         [
             Started("up"),
-            ItemStarted(0, items.function_call("fc_1", call_id="call_1", name="f")),
+            ItemStarted(0, items.new_function_call("fc_1", call_id="call_1", name="f")),
             PartEnded(0, None),
             ItemEnded(0, status="incomplete"),
             Finished("length", "length"),
@@ -184,7 +184,7 @@ STREAMS: dict[str, Stream] = {
     "a call that comes whole is streamed all the same": Stream(
         [
             Started("up"),
-            ItemStarted(0, {**items.function_call("fc_1", call_id="call_1", name="f"), "arguments": '{"a":1}'}),
+            ItemStarted(0, {**items.new_function_call("fc_1", call_id="call_1", name="f"), "arguments": '{"a":1}'}),
             ItemEnded(0),
             _DONE,
         ],
@@ -193,7 +193,7 @@ STREAMS: dict[str, Stream] = {
     "a call whose end says more than its deltas": Stream(
         [
             Started("up"),
-            ItemStarted(0, items.function_call("fc_1", call_id="call_1", name="f")),
+            ItemStarted(0, items.new_function_call("fc_1", call_id="call_1", name="f")),
             PartEnded(0, None, {"arguments": '{"a":1}'}),
             ItemEnded(0),
             _DONE,
@@ -203,10 +203,10 @@ STREAMS: dict[str, Stream] = {
     "a part whose end says more than its deltas": Stream(
         [
             Started("up"),
-            ItemStarted(0, items.message("msg_1")),
-            PartStarted(0, 0, items.output_text()),
+            ItemStarted(0, items.new_message("msg_1")),
+            PartStarted(0, 0, items.new_output_text()),
             Delta(0, 0, "Hel"),
-            PartEnded(0, 0, {**items.output_text(), "text": "Hello"}),
+            PartEnded(0, 0, {**items.new_output_text(), "text": "Hello"}),
             ItemEnded(0),
             _DONE,
         ],
@@ -295,8 +295,8 @@ STREAMS: dict[str, Stream] = {
     "cut off by the token limit": Stream(
         [
             Started("up"),
-            ItemStarted(0, items.message("msg_1")),
-            PartStarted(0, 0, items.output_text()),
+            ItemStarted(0, items.new_message("msg_1")),
+            PartStarted(0, 0, items.new_output_text()),
             Delta(0, 0, "Hel"),
             PartEnded(0, 0),
             ItemEnded(0, status="incomplete"),
@@ -312,10 +312,10 @@ STREAMS: dict[str, Stream] = {
         [
             Started("up"),
             *message(0, "a"),
-            ItemStarted(1, items.message("msg_2")),
-            PartStarted(1, 0, items.output_text()),
+            ItemStarted(1, items.new_message("msg_2")),
+            PartStarted(1, 0, items.new_output_text()),
             Delta(1, 0, "Hel"),
-            ItemStarted(2, items.function_call("fc_1", call_id="call_1", name="f")),
+            ItemStarted(2, items.new_function_call("fc_1", call_id="call_1", name="f")),
             Delta(2, None, '{"a'),
             ItemStarted(3, {"id": "ws_1", "type": "web_search_call", "status": "in_progress", "action": SEARCH}),
             Failed("upstream_truncated", "the upstream closed before finishing", usage=USAGE),
@@ -331,10 +331,10 @@ STREAMS: dict[str, Stream] = {
             Started("up"),
             Opaque("chat", {"object": "strange"}),
             Opaque("responses", {"type": "response.strange", "sequence_number": 77, "more": 1}),
-            ItemStarted(0, items.message("msg_1")),
+            ItemStarted(0, items.new_message("msg_1")),
             Opaque("responses", {"type": "response.odd", "item_id": "theirs", "output_index": 9}, 0),
             Opaque("responses", {"type": "response.bare"}, 0),
-            PartStarted(0, 0, items.output_text()),
+            PartStarted(0, 0, items.new_output_text()),
             Noted(USAGE),
             PartEnded(0, 0),
             ItemEnded(0),
@@ -350,7 +350,7 @@ STREAMS: dict[str, Stream] = {
             Delta(0, None, "unsaid"),
             PartEnded(0, None),
             ItemEnded(0),
-            ItemStarted(1, items.message("msg_1")),
+            ItemStarted(1, items.new_message("msg_1")),
             PartStarted(1, 0, {"type": "output_hologram", "format": "x"}),
             Delta(1, 0, "unsaid"),
             PartEnded(1, 0),

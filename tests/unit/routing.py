@@ -7,7 +7,7 @@ from typing import Any
 from gateway.config import settings as settings_of
 from gateway.config.settings import Settings
 from gateway.planning.resolver import Resolver
-from providers.base import Batch, Capabilities, Counting, Dialect
+from providers.base import Batch, Capabilities, CountMethod, Dialect
 from providers.capabilities import CAPABILITIES
 from translation.errors import TranslationError
 from translation.representation.json_types import Json
@@ -32,7 +32,7 @@ class Recorder:
         self.turn = turn
         return self
 
-    def relay(self, dialect: Dialect, body: Json) -> "Recorder":
+    def prepare_relay(self, dialect: Dialect, body: Json) -> "Recorder":
         self.relayed = (dialect, body)
         return self
 
@@ -44,19 +44,19 @@ class Recorder:
         raise TranslationError("nothing is sent here")
         yield b""
 
-    async def answer(self) -> Json | bytes:
+    async def fetch_body(self) -> Json | bytes:
         raise TranslationError("nothing is sent here")
 
-    async def count(self, turn: Turn, profile: Profile, way: Counting) -> int:
+    async def count_tokens(self, turn: Turn, profile: Profile, method: CountMethod) -> int:
         raise TranslationError("nothing is sent here")
 
-    async def models(self) -> Sequence[str]:
+    async def list_models(self) -> Sequence[str]:
         self.asked += 1
         if isinstance(self.served, Exception):
             raise self.served
         return self.served
 
-    def scrub(self, message: str) -> str:
+    def redact(self, message: str) -> str:
         return message
 
     async def aclose(self) -> None: ...
@@ -65,7 +65,7 @@ class Recorder:
 def settings(models: dict[str, Any], *names: str) -> Settings:
     """Models over openai_compatible providers of these names."""
     upstream = {"type": "openai_compatible", "base_url": "http://127.0.0.1:9/v1"}
-    return settings_of.parse({"providers": dict.fromkeys(names, upstream), "models": models}, environ={})
+    return settings_of.parse_settings({"providers": dict.fromkeys(names, upstream), "models": models}, environ={})
 
 
 def resolver(models: dict[str, Any], *providers: Recorder) -> Resolver:

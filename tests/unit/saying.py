@@ -12,26 +12,26 @@ from gateway.config.settings import Settings
 from gateway.http.auth import ANONYMOUS
 from gateway.http.guard import Drain
 from gateway.replies.endpoints import ENDPOINTS
-from gateway.replies.event_stream import Wire
-from gateway.service.accepted_request import Opened
+from gateway.replies.event_stream import ReplyStream
+from gateway.service.accepted_request import AcceptedRequest
 from gateway.service.service import Service
-from providers.base import Batch, Capabilities, Counting, Dialect, Exchange, Provider, RelayExchange
+from providers.base import Batch, Capabilities, CountMethod, Dialect, Exchange, Provider, RelayExchange
 from providers.capabilities import CAPABILITIES
-from providers.config import EMBEDDED, KINDS, ProviderConfig
-from providers.engines.exchange import generated
+from providers.config import EMBEDDED_TYPES, PROVIDER_DEFAULTS, ProviderConfig
+from providers.engines.exchange import prepare_engine_exchange
 from providers.harmony.decode import HarmonyDecoder
-from providers.harmony.token_decoder import HarmonyReply
+from providers.harmony.token_decoder import HarmonyTokenDecoder
 from providers.http.dialects import SPOKEN
-from providers.http.exchange import WireExchange, WireRelay
+from providers.http.exchange import HttpExchange, HttpRelay
 from providers.profiles import PROFILES
-from providers.registry import build
+from providers.registry import build_provider
 from providers.scripted.provider import ScriptedExchange
 from tests.unit.driving import counting_ids
 from tests.unit.fake_engine import FakeEngine
 from tests.unit.golden import GOLDEN, chunks_of
 from tests.unit.harmony import lower_to_harmony, real
-from translation.parsers.generated_text import Generated
-from translation.parsers.tools import PARSERS
+from translation.parsers.generated_text import GeneratedTextDecoder
+from translation.parsers.tools import PARSER_FACTORIES
 from translation.representation.events import Event, Started, Usage
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
@@ -50,7 +50,7 @@ FAILED = [path for path, events in RECORDINGS.items() if "\nFailed(" in events a
 
 ANSWERS = [path for path, events in RECORDINGS.items() if "Failed(" not in events]
 
-ENGINES = sorted(EMBEDDED - {"scripted"})
+ENGINES = sorted(EMBEDDED_TYPES - {"scripted"})
 """Types that write with an engine of the gateway's."""
 
 
@@ -61,7 +61,7 @@ def events_of(recording: Path) -> list[Event]:
     if dialect == "completion":
         return _events_of_engine(chunks)
     if dialect == "harmony":
-        decoder: Any = HarmonyDecoder(real(), HarmonyReply(real(), counting_ids(), DEFAULT_PROFILE), 9)
+        decoder: Any = HarmonyDecoder(real(), HarmonyTokenDecoder(real(), counting_ids(), DEFAULT_PROFILE), 9)
     else:
         decoder = SPOKEN[dialect].decoder(counting_ids(), PROFILES["openai_compatible"])  # type: ignore[index]
     return [*(event for chunk in chunks for event in decoder.feed(chunk)), *decoder.finish()]
@@ -69,10 +69,12 @@ def events_of(recording: Path) -> list[Event]:
 
 def _events_of_engine(chunks: Sequence[Json]) -> list[Event]:
     """What an engine wrote, with the thoughts and the calls that are in it."""
-    said = Generated(counting_ids(), DEFAULT_PROFILE, tags=True, parser=PARSERS["hermes"]())
+    said = GeneratedTextDecoder(
+        counting_ids(), DEFAULT_PROFILE, parse_think_tags=True, parser=PARSER_FACTORIES["hermes"]()
+    )
     events: list[Event] = [Started(model="m")]
     for chunk in chunks:
-        events += said.say(chunk["content"])
+        events += said.feed_text(chunk["content"])
     return [*events, *said.finish("length" if chunks[-1]["stop_type"] == "limit" else "stop", Usage())]
 
 
@@ -93,16 +95,16 @@ class Source:
         body = lower(turn, profile).body
         return Told([], {"prompt": real().decode(body["prompt"])} if dialect == "harmony" else body)
 
-    def relay(self, dialect: Dialect, body: Json) -> RelayExchange:
+    def prepare_relay(self, dialect: Dialect, body: Json) -> RelayExchange:
         raise AssertionError("what is recorded is translated")
 
-    async def count(self, turn: Turn, profile: Profile, way: Counting) -> int:
+    async def count_tokens(self, turn: Turn, profile: Profile, method: CountMethod) -> int:
         raise AssertionError("nobody counts")
 
-    async def models(self) -> Sequence[str]:
+    async def list_models(self) -> Sequence[str]:
         return []
 
-    def scrub(self, message: str) -> str:
+    def redact(self, message: str) -> str:
         return message
 
     async def aclose(self) -> None: ...
@@ -130,7 +132,7 @@ class Relayed:
     async def reads(self) -> AsyncGenerator[bytes, None]:
         yield b""
 
-    async def answer(self) -> Json | bytes:
+    async def fetch_body(self) -> Json | bytes:
         return b""
 
 
@@ -139,22 +141,28 @@ class Embedded(Source):
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.capabilities = build(name, ProviderConfig.model_validate({"type": name, "model": "m"})).capabilities
+        self.capabilities = build_provider(
+            name, ProviderConfig.model_validate({"type": name, "model": "m"})
+        ).capabilities
 
     def prepare(self, turn: Turn, profile: Profile) -> Exchange:
         return _generated(turn, profile)
 
-    def relay(self, dialect: Dialect, body: Json) -> RelayExchange:
+    def prepare_relay(self, dialect: Dialect, body: Json) -> RelayExchange:
         return Relayed(body)
 
 
 def _generated(turn: Turn, profile: Profile) -> Exchange:
-    return generated(FakeEngine(["Yes."]), turn, profile)
+    return prepare_engine_exchange(FakeEngine(["Yes."]), turn, profile)
 
 
 TARGETS: dict[str, dict[str, Any]] = {
-    **{kind: {"type": kind, "base_url": "http://127.0.0.1:9/v1"} for kind in KINDS if kind not in EMBEDDED},
-    **{kind: {"type": kind} if kind == "scripted" else {"type": kind, "model": "m"} for kind in sorted(EMBEDDED)},
+    **{
+        kind: {"type": kind, "base_url": "http://127.0.0.1:9/v1"}
+        for kind in PROVIDER_DEFAULTS
+        if kind not in EMBEDDED_TYPES
+    },
+    **{kind: {"type": kind} if kind == "scripted" else {"type": kind, "model": "m"} for kind in sorted(EMBEDDED_TYPES)},
     "openai, chat": {"type": "openai", "base_url": "http://127.0.0.1:9/v1", "dialects": ["chat"]},
     "openai, Responses": {"type": "openai", "base_url": "http://127.0.0.1:9/v1", "dialects": ["responses"]},
 }
@@ -164,7 +172,7 @@ TARGETS: dict[str, dict[str, Any]] = {
 def build_target(name: str) -> Provider:
     if TARGETS[name]["type"] in ENGINES:
         return Embedded(name)
-    return build(name, ProviderConfig.model_validate(TARGETS[name]))
+    return build_provider(name, ProviderConfig.model_validate(TARGETS[name]))
 
 
 class Gateway:
@@ -183,35 +191,35 @@ class Gateway:
         for provider in self._providers.values():
             await provider.aclose()
 
-    async def accept(self, api: str, **body: Any) -> Opened:
+    async def accept(self, api: str, **body: Any) -> AcceptedRequest:
         """The request, accepted by the whole gateway and lowered, but not sent. Raises what it is refused with."""
-        return await self._service.open(ENDPOINTS[api], ANONYMOUS, body, strict=False)  # type: ignore[index]
+        return await self._service.accept(ENDPOINTS[api], ANONYMOUS, body, strict=False)  # type: ignore[index]
 
     async def say(self, api: str, **body: Any) -> Json:
         """The answer to a request."""
-        return await (await self.accept(api, **body)).result()
+        return await (await self.accept(api, **body)).produce_reply()
 
     async def stream(self, **body: Any) -> Json:
         """The response of the last event."""
         opened = await self.accept("responses", stream=True, **body)
-        response: Json = chunks_of(await _read(opened.wire()))[-1]["response"]
+        response: Json = chunks_of(await _read(opened.build_stream()))[-1]["response"]
         return response
 
 
-async def _read(wire: Wire) -> bytes:
+async def _read(wire: ReplyStream) -> bytes:
     async with aclosing(wire.frames()) as frames:
         return b"".join([each async for each in frames])
 
 
-async def sent(opened: Opened) -> bytes:
+async def sent(opened: AcceptedRequest) -> bytes:
     """What its upstream would be told, as JSON; of a prompt in tokens, its text. Nothing, where nothing is sent."""
     exchange: Any = opened.run.plan.exchange
     if isinstance(exchange, ScriptedExchange):
         return b""
     if isinstance(exchange, Told | Relayed):
         return orjson.dumps(exchange.body)
-    if isinstance(exchange, WireExchange | WireRelay):
+    if isinstance(exchange, HttpExchange | HttpRelay):
         body = exchange._body
         return orjson.dumps(real().decode(body["prompt"]) if "prompt" in body else body)
-    await opened.result()
+    await opened.produce_reply()
     return orjson.dumps(exchange._engine.rendered)

@@ -2,23 +2,23 @@
 
 from collections.abc import Callable
 
-from dataplane.source import Passage
+from dataplane.source import FastPath
 
 
 class FakePassage:
-    def __init__(self, pass_chunks: Callable[[bytes], int]) -> None:
-        self._pass_chunks = pass_chunks
+    def __init__(self, forward_chunks: Callable[[bytes], int]) -> None:
+        self._pass_chunks = forward_chunks
 
-    def pass_chunks(self, read: bytes, /) -> int:
+    def forward_chunks(self, read: bytes, /) -> int:
         return self._pass_chunks(read)
 
 
 class FakeSink:
-    """`push`, and where it is given `pass_chunks`, its passage."""
+    """`push`, and where it is given `forward_chunks`, its passage."""
 
-    def __init__(self, push: Callable[[bytes], bool], pass_chunks: Callable[[bytes], int] | None = None) -> None:
+    def __init__(self, push: Callable[[bytes], bool], forward_chunks: Callable[[bytes], int] | None = None) -> None:
         self._push = push
-        self.passage: Passage | None = None if pass_chunks is None else FakePassage(pass_chunks)
+        self.fast_path: FastPath | None = None if forward_chunks is None else FakePassage(forward_chunks)
 
     def push(self, read: bytes) -> bool:
         return self._push(read)

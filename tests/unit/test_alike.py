@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dataplane.source import Incoming, Sink
-from gateway.replies.reply_streams import CallMapping, RelayedWire, TranslatedWire
+from dataplane.source import Sink, Source
+from gateway.replies.reply_streams import EventMapper, RelayedReply, TranslatedReply
 from providers.base import Batch
-from providers.http.dialects import RELAYED, SSE
-from providers.http.exchange import WireExchange, WireRelay
+from providers.http.dialects import RELAY_DIALECTS, SSE
+from providers.http.exchange import HttpExchange, HttpRelay
 from providers.http.upstream import Upstream
 from tests.unit.chat_chunks import chunk, said
 from tests.unit.driving import counting_ids
@@ -29,7 +29,7 @@ HEAD = new_response({"model": "m", "input": "hi"}, response_id="resp_1", created
 ROLE, STOP = chunk({"role": "assistant", "content": ""}), chunk(finish="stop")
 
 
-class Server(Incoming[bytes]):
+class Server(Source[bytes]):
     """An upstream whose reply is these reads; the upstream's reply too."""
 
     max_frame_bytes = 1000
@@ -42,7 +42,7 @@ class Server(Incoming[bytes]):
     async def post(self, *_: Any, **__: Any) -> "Server":
         return self
 
-    def scrub(self, message: str) -> str:
+    def redact(self, message: str) -> str:
         return message
 
     def take(self) -> bytes:
@@ -50,10 +50,10 @@ class Server(Incoming[bytes]):
         self.ended = not self.reads
         return read
 
-    def taken(self, read: bytes) -> bytes:
+    def take_read(self, read: bytes) -> bytes:
         return read
 
-    def arrival(self, sink: Sink | None = None) -> Awaitable[None]:
+    def wait_for_read(self, sink: Sink | None = None) -> Awaitable[None]:
         raise AssertionError("everything has come")
 
     async def close(self, *, whole: bool = False) -> None:
@@ -67,20 +67,24 @@ class Unmapped:
         return batch
 
 
-def wire_of(server: Server, encoder: Any = None, calls: CallMapping | None = None) -> TranslatedWire:
-    exchange = WireExchange(
+def wire_of(server: Server, encoder: Any = None, calls: EventMapper | None = None) -> TranslatedReply:
+    exchange = HttpExchange(
         cast("Upstream", server), "/x", {}, (), ChatDecoder(counting_ids()), stream=True, framing=SSE
     )
-    return TranslatedWire(exchange, calls, encoder or ResponsesEncoder(HEAD, lambda: 105))
+    return TranslatedReply(exchange, calls, encoder or ResponsesEncoder(HEAD, lambda: 105))
 
 
-async def sent(server: Server, wire: TranslatedWire | RelayedWire, *, alike: bool) -> tuple[bytes, int]:
+async def sent(server: Server, wire: TranslatedReply | RelayedReply, *, alike: bool) -> tuple[bytes, int]:
     """All its frames, and how many reads took the short way if they might."""
     frames, short = [], 0
     await wire.open()
     while not wire.ended:
         offered = server.reads[0] if alike and len(server.reads) > 1 else None
-        if offered is not None and wire.alike is not None and (made := wire.alike.piece_of(offered)) is not None:
+        if (
+            offered is not None
+            and wire.template is not None
+            and (made := wire.template.encode_read(offered)) is not None
+        ):
             server.reads.pop(0)
             frames.append(made)
             short += 1
@@ -90,12 +94,12 @@ async def sent(server: Server, wire: TranslatedWire | RelayedWire, *, alike: boo
 
 
 def reads_of(chunks: Iterable[Json], frames_per_read: int) -> list[bytes]:
-    frames = [*(sse.data(orjson.dumps(each)) for each in chunks), sse.DONE]
+    frames = [*(sse.encode_data(orjson.dumps(each)) for each in chunks), sse.DONE_FRAME]
     return [b"".join(frames[at : at + frames_per_read]) for at in range(0, len(frames), frames_per_read)]
 
 
 REASONING = chunk({"reasoning": "r"})
-B = sse.data(orjson.dumps(said("b")))
+B = sse.encode_data(orjson.dumps(said("b")))
 STREAMS: dict[str, tuple[list[bytes], int]] = {
     "one by one": (reads_of([ROLE, said("a"), said('"b\\ü'), said("c"), STOP], 1), 2),
     "several in a read": (reads_of([ROLE, said("a"), *[said("b")] * 6, STOP], 2), 3),
@@ -156,7 +160,7 @@ async def test_others_go_the_long_way(way: str) -> None:
     server = Server(reads)
     wire = wire_of(server, calls=Unmapped()) if way == "its calls are mapped" else wire_of(server, chat)
     frames, short = await sent(server, wire, alike=True)
-    assert frames.endswith(sse.DONE)
+    assert frames.endswith(sse.DONE_FRAME)
     assert short == 0
 
 
@@ -164,6 +168,6 @@ async def test_a_relay_passes_on_what_is_alike_as_it_came() -> None:
     reads = reads_of([ROLE, said("a"), said("b"), said("[DONE]"), STOP], 1)
     server = Server(reads)
     relay = ChatRelay(model=None, identity={}, reasoning_fields=frozenset(), include_usage=False)
-    wire = RelayedWire(WireRelay(cast("Upstream", server), RELAYED["chat"], {}), relay)
+    wire = RelayedReply(HttpRelay(cast("Upstream", server), RELAY_DIALECTS["chat"], {}), relay)
     assert await sent(server, wire, alike=True) == (b"".join(reads), 2)
     assert wire.ended

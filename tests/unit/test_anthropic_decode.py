@@ -500,7 +500,7 @@ def test_a_message_without_usage_has_none() -> None:
 
 def test_events_are_read_as_their_bytes_came() -> None:
     decoder = AnthropicDecoder(counting_ids())
-    events = decoder.read([orjson.dumps(event) for event in text_events("a", "b")])
+    events = decoder.decode_payloads([orjson.dumps(event) for event in text_events("a", "b")])
     assert [event.text for event in events if isinstance(event, Delta)] == ["a", "b"]
     with pytest.raises(orjson.JSONDecodeError):
-        AnthropicDecoder(counting_ids()).read([b"{"])
+        AnthropicDecoder(counting_ids()).decode_payloads([b"{"])

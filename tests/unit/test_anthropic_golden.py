@@ -53,5 +53,5 @@ def test_it_does_not_matter_where_the_bytes_are_cut() -> None:
     expected = decode(decoder(), chunks_of(stream))
     for reads in every_split(stream):
         frames, reading = FrameDecoder(), AnthropicDecoder(counting_ids())
-        events = [event for read in reads for event in reading.read(frames.payloads(read))]
+        events = [event for read in reads for event in reading.decode_payloads(frames.parse_payloads(read))]
         assert [*events, *reading.finish()] == expected

@@ -8,8 +8,8 @@ import pytest
 from providers.profiles import PROFILES
 from tests.unit.test_anthropic_lower_items import SIGNED, call, output, text, thought, use, user
 from translation.anthropic.lower import lower
-from translation.anthropic.schemas import closed
-from translation.anthropic.thinking import is_older
+from translation.anthropic.schemas import close_schema
+from translation.anthropic.thinking import predates_adaptive
 from translation.errors import InvalidRequest, Unrepresentable
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
@@ -198,7 +198,7 @@ NAMES = {
 
 @pytest.mark.parametrize(("model", "older"), NAMES.items())
 def test_older_models_are_known_by_their_names(model: str, older: bool) -> None:
-    assert is_older(model) is older
+    assert predates_adaptive(model) is older
 
 
 THINKS = {"thinking": ADAPTIVE}
@@ -515,7 +515,7 @@ def test_schemas_are_closed_and_their_limits_described(
     schema: Json, expected: Json, expected_losses: list[Loss]
 ) -> None:
     losses: list[Loss] = []
-    assert closed(schema, "s", losses) == expected
+    assert close_schema(schema, "s", losses) == expected
     assert losses == expected_losses
 
 
@@ -524,7 +524,7 @@ def test_a_schema_nested_too_deep_is_refused() -> None:
     for _ in range(2000):
         schema = {"items": schema}
     with pytest.raises(Unrepresentable):
-        closed(schema, "s", [])
+        close_schema(schema, "s", [])
 
 
 MARK = {"type": "ephemeral"}

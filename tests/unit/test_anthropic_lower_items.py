@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from translation.anthropic.lower_items import is_thought_through, lower_items
+from translation.anthropic.lower_items import lower_items, open_turn_has_thinking
 from translation.errors import InvalidRequest, Unrepresentable
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
@@ -439,4 +439,4 @@ TURNS: dict[str, tuple[list[Json], bool]] = {
 
 @pytest.mark.parametrize(("messages", "expected"), TURNS.values(), ids=TURNS)
 def test_a_turn_thinks_from_its_start_or_not_at_all(messages: list[Json], expected: bool) -> None:
-    assert is_thought_through(messages) is expected
+    assert open_turn_has_thinking(messages) is expected

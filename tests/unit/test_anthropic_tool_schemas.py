@@ -5,7 +5,7 @@ from copy import deepcopy
 import jsonschema_rs
 import pytest
 
-from translation.anthropic.tool_schemas import object_schema
+from translation.anthropic.tool_schemas import to_object_schema
 from translation.errors import Unrepresentable
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
@@ -31,7 +31,7 @@ KEPT: dict[str, tuple[Json, Json]] = {
 @pytest.mark.parametrize(("schema", "told"), KEPT.values(), ids=KEPT)
 def test_what_the_api_takes_is_left_alone(schema: Json, told: Json) -> None:
     losses: list[Loss] = []
-    assert object_schema(schema, "p", losses) == told
+    assert to_object_schema(schema, "p", losses) == told
     assert losses == []
 
 
@@ -117,7 +117,7 @@ MERGED: dict[str, tuple[Json, Json, list[Loss]]] = {
 @pytest.mark.parametrize(("schema", "told", "expected_losses"), MERGED.values(), ids=MERGED)
 def test_a_choice_at_the_top_is_merged(schema: Json, told: Json, expected_losses: list[Loss]) -> None:
     before, losses = deepcopy(schema), list[Loss]()
-    assert object_schema(schema, "p", losses) == told
+    assert to_object_schema(schema, "p", losses) == told
     assert losses == expected_losses
     assert schema == before
 
@@ -142,5 +142,5 @@ def test_a_schema_nested_too_deep_is_refused(key: str) -> None:
     for _ in range(2000):
         schema = {key: [schema]}
     with pytest.raises(Unrepresentable) as refused:
-        object_schema(schema, "p", [])
+        to_object_schema(schema, "p", [])
     assert refused.value.param == "p"

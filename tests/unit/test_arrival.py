@@ -5,13 +5,13 @@ from contextvars import ContextVar
 
 import pytest
 
-from dataplane.read_waiter import Arrival
+from dataplane.read_waiter import ReadWaiter
 
 who: ContextVar[str] = ContextVar("who", default="nobody")
 
 
 async def test_the_waiter_goes_on_before_arrive_returns() -> None:
-    arrival = Arrival(asyncio.get_running_loop())
+    arrival = ReadWaiter(asyncio.get_running_loop())
     said: list[str] = []
 
     async def wait() -> None:
@@ -19,7 +19,7 @@ async def test_the_waiter_goes_on_before_arrive_returns() -> None:
         said.append("waiter")
 
     def come() -> None:
-        arrival.arrive()
+        arrival.notify()
         said.append("caller")
 
     waiting = asyncio.ensure_future(wait())
@@ -29,7 +29,7 @@ async def test_the_waiter_goes_on_before_arrive_returns() -> None:
 
 
 async def test_the_waiter_goes_on_in_its_own_context() -> None:
-    arrival = Arrival(asyncio.get_running_loop())
+    arrival = ReadWaiter(asyncio.get_running_loop())
 
     async def wait() -> str:
         who.set("waiter")
@@ -37,20 +37,20 @@ async def test_the_waiter_goes_on_in_its_own_context() -> None:
         return who.get()
 
     waiting = asyncio.ensure_future(wait())
-    asyncio.get_running_loop().call_soon(arrival.arrive)
+    asyncio.get_running_loop().call_soon(arrival.notify)
     assert await waiting == "waiter"
     assert who.get() == "nobody"
 
 
 async def test_what_has_arrived_is_not_waited_for() -> None:
-    arrival = Arrival(asyncio.get_running_loop())
-    arrival.arrive()
-    arrival.arrive()
+    arrival = ReadWaiter(asyncio.get_running_loop())
+    arrival.notify()
+    arrival.notify()
     await arrival
 
 
 async def test_a_cancelled_waiter_goes_on_with_the_cancellation_and_nothing_arrives_after_it() -> None:
-    arrival = Arrival(asyncio.get_running_loop())
+    arrival = ReadWaiter(asyncio.get_running_loop())
 
     async def wait() -> None:
         await arrival
@@ -59,11 +59,11 @@ async def test_a_cancelled_waiter_goes_on_with_the_cancellation_and_nothing_arri
     asyncio.get_running_loop().call_soon(waiting.cancel)
     with pytest.raises(asyncio.CancelledError):
         await waiting
-    arrival.arrive()
+    arrival.notify()
     assert arrival.cancel() is False
 
 
 async def test_a_wait_may_have_a_deadline() -> None:
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.01):
-            await Arrival(asyncio.get_running_loop())
+            await ReadWaiter(asyncio.get_running_loop())

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from gateway.planning.logprobs import AskedLogprobs
+from gateway.planning.logprobs import LogprobsCheck
 from gateway.replies.loss_header import facts_in, unreported_in
 from translation.representation.events import (
     Delta,
@@ -50,7 +50,7 @@ CALL: list[Event] = [ItemStarted(0, {"type": "function_call"}), Delta(0, None, "
     ids=["a text without any", "a text with some", "no text", "a reply that failed"],
 )
 def test_a_reply_tells_whether_it_lacks_what_was_asked_for(events: Sequence[Event], told: str | None) -> None:
-    watch = AskedLogprobs("include", None)
+    watch = LogprobsCheck("include", None)
     batches = [list(watch.feed([event])) for event in events]
     assert unreported_in(facts_in(batches[-1])) == told
     assert batches[-1][-1] == events[-1]
@@ -65,5 +65,5 @@ class Doubling:
 
 
 def test_it_watches_what_is_left_of_a_reply_whose_calls_are_mapped() -> None:
-    assert AskedLogprobs("logprobs", Doubling()).feed(CALL[1:2]) == [CALL[1], CALL[1]]
-    assert AskedLogprobs("logprobs", Doubling()).feed([]) == []
+    assert LogprobsCheck("logprobs", Doubling()).feed(CALL[1:2]) == [CALL[1], CALL[1]]
+    assert LogprobsCheck("logprobs", Doubling()).feed([]) == []

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from gateway.config.settings import parse
-from gateway.process.banner import banner
+from gateway.config.settings import parse_settings
+from gateway.process.banner import render_banner
 
 URL = "http://127.0.0.1:8080"
 
@@ -13,7 +13,7 @@ URL = "http://127.0.0.1:8080"
 def banner_of(models: dict[str, str], **more: Any) -> str:
     providers = {"demo": {"type": "scripted"}, "local": {"type": "vllm"}}
     tree = {"providers": providers, "models": {name: {"provider": kind} for name, kind in models.items()}, **more}
-    return banner(parse(tree, environ={"TEAM_KEY": "s3cret"}), URL)
+    return render_banner(parse_settings(tree, environ={"TEAM_KEY": "s3cret"}), URL)
 
 
 def test_it_lists_the_models_and_who_serves_them() -> None:

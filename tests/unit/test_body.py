@@ -8,8 +8,8 @@ import pytest
 from starlette.requests import Request
 
 from gateway.errors import BodyTooLarge, BodyTooSlow, GatewayError, NotJson, UnsupportedEncoding
-from gateway.http.body import parse, read_json
-from gateway.http.guard import ClientLeft
+from gateway.http.body import parse_json_object, read_json
+from gateway.http.guard import ClientDisconnected
 
 MB = 1024 * 1024
 
@@ -70,7 +70,7 @@ async def test_a_body_that_does_not_come_is_not_waited_for() -> None:
 
 
 async def test_a_client_that_leaves_while_it_sends_is_gone() -> None:
-    with pytest.raises(ClientLeft):
+    with pytest.raises(ClientDisconnected):
         await read(request([b'{"a":', None]))
 
 
@@ -97,4 +97,4 @@ async def test_a_client_that_asks_before_it_sends_is_not_read() -> None:
     ids=["as deep as it may be", "wide, not deep", "brackets in a text"],
 )
 def test_depth_is_what_counts(body: bytes) -> None:
-    assert parse(body, max_depth=10).keys() == {"a"}
+    assert parse_json_object(body, max_depth=10).keys() == {"a"}

@@ -4,7 +4,7 @@ import pytest
 
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
-from translation.tools.arguments import arguments_object, arguments_text, fault_in, unfenced
+from translation.tools.arguments import arguments_fault, arguments_object, arguments_text, strip_code_fence
 
 
 @pytest.mark.parametrize(
@@ -59,11 +59,11 @@ def test_arguments_are_no_longer_than_two_hundred_thousand_bytes_unless_they_may
 
 @pytest.mark.parametrize("arguments", ["", " ", "{}"])
 def test_no_arguments_at_all_are_no_fault(arguments: str) -> None:
-    assert fault_in(arguments, 100) is None
+    assert arguments_fault(arguments, 100) is None
 
 
 @pytest.mark.parametrize("inner", [" " * 199_000, "`" * 199_000, "a" * 199_000, "``` " * 49_000])
 def test_fences_around_much_of_nothing_are_read_at_once(inner: str) -> None:
     given = f"```{inner}"
-    assert unfenced(given) == given
-    assert unfenced(f"{given}```") == f"{given}```"
+    assert strip_code_fence(given) == given
+    assert strip_code_fence(f"{given}```") == f"{given}```"

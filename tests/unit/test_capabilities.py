@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gateway.planning.capability_check import fit
+from gateway.planning.capability_check import apply_capabilities
 from providers.base import Capabilities, Dialect
 from translation.errors import Unrepresentable
 from translation.representation.loss import Loss
@@ -59,9 +59,9 @@ def test_what_an_upstream_cannot_do_is_refused_by_name(asked: Json, needed: str,
     lacking = replace(EVERYTHING, **gap)
     params: dict[Dialect, str] = {"responses": responses, "chat": chat}
     for dialect, param in params.items():
-        fit(turn(**asked), EVERYTHING, dialect, [], relayed=False)
+        apply_capabilities(turn(**asked), EVERYTHING, dialect, [], relayed=False)
         with pytest.raises(Unrepresentable) as refusal:
-            fit(turn(**asked), lacking, dialect, [], relayed=False)
+            apply_capabilities(turn(**asked), lacking, dialect, [], relayed=False)
         assert refusal.value.param == param
 
 
@@ -78,7 +78,7 @@ FINE: dict[str, Json] = {
 @pytest.mark.parametrize("asked", FINE.values(), ids=FINE)
 def test_what_asks_for_nothing_needs_nothing(asked: Json) -> None:
     losses: list[Loss] = []
-    fit(turn(**asked), Capabilities(), "responses", losses, relayed=False)
+    apply_capabilities(turn(**asked), Capabilities(), "responses", losses, relayed=False)
     assert losses == []
 
 
@@ -92,20 +92,20 @@ def test_several_choices_need_a_relay_to_an_upstream_that_gives_them(
     asked, capabilities = turn(sampling={"n": 2}), replace(EVERYTHING, choices=choices)
     if allowed:
         losses: list[Loss] = []
-        fit(asked, capabilities, "chat", losses, relayed=relayed)
+        apply_capabilities(asked, capabilities, "chat", losses, relayed=relayed)
         assert losses == []
         return
     with pytest.raises(Unrepresentable) as refusal:
-        fit(asked, capabilities, "chat", [], relayed=relayed)
+        apply_capabilities(asked, capabilities, "chat", [], relayed=relayed)
     assert refusal.value.param == "n"
 
 
 @pytest.mark.parametrize(("dialect", "param"), [("responses", "max_output_tokens"), ("chat", "max_completion_tokens")])
 def test_an_answer_that_cannot_fit_the_context_is_refused(dialect: Dialect, param: str) -> None:
     small = replace(EVERYTHING, max_context_window=100)
-    fit(turn(max_output_tokens=100), small, dialect, [], relayed=True)
+    apply_capabilities(turn(max_output_tokens=100), small, dialect, [], relayed=True)
     with pytest.raises(Unrepresentable) as refusal:
-        fit(turn(max_output_tokens=101), small, dialect, [], relayed=True)
+        apply_capabilities(turn(max_output_tokens=101), small, dialect, [], relayed=True)
     assert refusal.value.param == param
     told = f"'{param}' is 101, and the model's context is 100 tokens for input and answer: ask for fewer"
     assert refusal.value.message == told
@@ -115,7 +115,7 @@ def test_what_is_reported_as_dropped_is_dropped() -> None:
     asked = turn(tools=[TOOL], parallel_tool_calls=True, reasoning={"effort": "low"})
     losses: list[Loss] = []
     lacking = replace(EVERYTHING, parallel_tools=False, reasoning=False)
-    fitted, dropped = fit(asked, lacking, "chat", losses, relayed=False)
+    fitted, dropped = apply_capabilities(asked, lacking, "chat", losses, relayed=False)
     assert losses == [Loss("parallel_tool_calls", "dropped"), Loss("reasoning_effort", "dropped")]
     assert fitted == turn(tools=[TOOL])
     assert dropped == {"parallel_tool_calls", "reasoning", "reasoning_effort"}
@@ -124,5 +124,5 @@ def test_what_is_reported_as_dropped_is_dropped() -> None:
 def test_what_the_upstream_can_do_goes_out_as_asked() -> None:
     asked = turn(tools=[TOOL], parallel_tool_calls=True, reasoning={"effort": "low"})
     losses: list[Loss] = []
-    assert fit(asked, EVERYTHING, "chat", losses, relayed=False) == (asked, set())
+    assert apply_capabilities(asked, EVERYTHING, "chat", losses, relayed=False) == (asked, set())
     assert losses == []

@@ -6,7 +6,7 @@ from typing import Any
 import orjson
 import pytest
 
-from gateway.sealing.reply_seal import Carrier, ReplySeal
+from gateway.sealing.reply_seal import ReasoningSeal, ReplyItemSeal
 from gateway.sealing.sealer import Sealer
 from translation.errors import InvalidRequest
 from translation.representation.json_types import Item
@@ -15,8 +15,8 @@ from translation.representation.profile import Profile
 from translation.representation.turn import Turn
 
 SEALER = Sealer([b"k" * 32])
-HERE = Carrier(SEALER, "ann", "claude", "opus", seals_itself=False)
-RELAY = replace(HERE, provider="openai", model="gpt", seals_itself=True)
+HERE = ReasoningSeal(SEALER, "ann", "claude", "opus", upstream_seals=False)
+RELAY = replace(HERE, provider="openai", model="gpt", upstream_seals=True)
 DETAILS = [{"type": "anthropic.thinking", "thinking": "Hm.", "signature": "s"}]
 SUMMARY = [{"type": "summary_text", "text": "Hm."}]
 CONTENT = [{"type": "reasoning_text", "text": "Hm."}]
@@ -27,8 +27,8 @@ MESSAGE: Item = {"type": "message", "role": "user", "content": [{"type": "input_
 COMPACTION: Item = {"type": "compaction", "id": "cmp_1", "encrypted_content": "rgc1.x"}
 
 
-def told(item: Item, carrier: Carrier = HERE, *, included: bool = False) -> Item:
-    return ReplySeal(carrier, included=included).ended(item)
+def told(item: Item, carrier: ReasoningSeal = HERE, *, included: bool = False) -> Item:
+    return ReplyItemSeal(carrier, include_reasoning=included).seal_done_item(item)
 
 
 def test_what_is_needed_back_leaves_sealed_and_comes_back_as_it_was() -> None:
@@ -37,15 +37,15 @@ def test_what_is_needed_back_leaves_sealed_and_comes_back_as_it_was() -> None:
         assert "details" not in sealed
         assert sealed["encrypted_content"].startswith("rgr1.")
         assert "gAAAA" not in str(sealed)
-        assert carrier.opened(sealed) == item
+        assert carrier.unseal_item(sealed) == item
 
 
 @pytest.mark.parametrize("included", [True, False])
 @pytest.mark.parametrize("item", [MESSAGE, COMPACTION, {"type": "reasoning", "summary": [], "content": None}])
 def test_what_holds_nothing_to_seal_stays_itself(item: Item, included: bool) -> None:
     assert told(item, included=included) is item
-    assert ReplySeal(HERE, included=included).begun(item) is item
-    assert HERE.opened(item) is item
+    assert ReplyItemSeal(HERE, include_reasoning=included).seal_added_item(item) is item
+    assert HERE.unseal_item(item) is item
 
 
 def test_reasoning_that_can_be_read_is_sealed_where_it_is_asked_for() -> None:
@@ -55,40 +55,40 @@ def test_reasoning_that_can_be_read_is_sealed_where_it_is_asked_for() -> None:
     assert {**sealed, "encrypted_content": None} == {**item, "encrypted_content": None}
     # Some clients send back only what they must.
     least = {"type": "reasoning", "summary": [], "encrypted_content": sealed["encrypted_content"]}
-    assert HERE.opened(least) == {"type": "reasoning", "summary": SUMMARY, "content": CONTENT}
+    assert HERE.unseal_item(least) == {"type": "reasoning", "summary": SUMMARY, "content": CONTENT}
 
 
 @pytest.mark.parametrize("other", [{"provider": "gemini"}, {"model": "sonnet"}])
 def test_another_upstream_gets_what_can_be_read(other: Any) -> None:
     sealed = told({**SIGNED, "content": CONTENT}, included=True)
-    assert replace(HERE, **other).opened(sealed) == {**THOUGHT, "content": CONTENT}
+    assert replace(HERE, **other).unseal_item(sealed) == {**THOUGHT, "content": CONTENT}
 
 
 def test_another_upstream_is_told_that_a_mark_is_no_thought() -> None:
     mark = {"type": "gemini.text", "thought": False, "signature": "s"}
     bare: Item = {"type": "reasoning", "id": "rs_1", "summary": []}
     other = replace(HERE, provider="ollama")
-    assert other.opened(told({**bare, "details": [mark]})) == {**bare, "details": [{"thought": False}]}
-    assert other.opened(told({**bare, "details": [mark, *DETAILS]})) == bare
-    assert HERE.opened(told({**bare, "details": [mark]})) == {**bare, "details": [mark]}
+    assert other.unseal_item(told({**bare, "details": [mark]})) == {**bare, "details": [{"thought": False}]}
+    assert other.unseal_item(told({**bare, "details": [mark, *DETAILS]})) == bare
+    assert HERE.unseal_item(told({**bare, "details": [mark]})) == {**bare, "details": [mark]}
 
 
 def test_what_an_announced_item_holds_is_told_at_its_end() -> None:
-    seal = ReplySeal(HERE, included=False)
-    assert seal.begun(SIGNED) == seal.begun(OWN) == THOUGHT
+    seal = ReplyItemSeal(HERE, include_reasoning=False)
+    assert seal.seal_added_item(SIGNED) == seal.seal_added_item(OWN) == THOUGHT
 
 
 def test_an_item_has_one_seal_however_often_it_is_told() -> None:
-    seal = ReplySeal(RELAY, included=False)
-    once = seal.ended(OWN)
-    assert seal.ended(dict(OWN)) == once
-    assert seal.ended(once) is once
-    assert seal.ended({**OWN, "encrypted_content": "gBBBB"}) != once
+    seal = ReplyItemSeal(RELAY, include_reasoning=False)
+    once = seal.seal_done_item(OWN)
+    assert seal.seal_done_item(dict(OWN)) == once
+    assert seal.seal_done_item(once) is once
+    assert seal.seal_done_item({**OWN, "encrypted_content": "gBBBB"}) != once
 
 
 def test_a_seal_of_another_gateway_is_sealed_like_any_other() -> None:
     theirs = told(OWN, replace(RELAY, sealer=Sealer([b"t" * 32])))
-    assert RELAY.opened(told(theirs, RELAY)) == theirs
+    assert RELAY.unseal_item(told(theirs, RELAY)) == theirs
 
 
 def test_without_a_key_nothing_that_is_needed_back_is_given_out() -> None:
@@ -112,46 +112,46 @@ UNREADABLE: dict[str, Item] = {
 @pytest.mark.parametrize("item", UNREADABLE.values(), ids=UNREADABLE)
 def test_what_cannot_be_opened_is_refused_by_its_place(item: Item) -> None:
     with pytest.raises(InvalidRequest) as refused:
-        HERE.check([MESSAGE, told(SIGNED), item], 0)
+        HERE.check_input([MESSAGE, told(SIGNED), item], 0)
     assert (refused.value.code, refused.value.param) == ("invalid_encrypted_content", "input[2].encrypted_content")
     with pytest.raises(InvalidRequest) as refused:
-        HERE.check([MESSAGE, told(SIGNED), item], 2)
+        HERE.check_input([MESSAGE, told(SIGNED), item], 2)
     assert refused.value.param == "input[0].encrypted_content"
 
 
 @pytest.mark.parametrize("item", UNREADABLE.values(), ids=UNREADABLE)
 def test_in_history_what_cannot_be_opened_is_left_out(item: Item) -> None:
-    HERE.check([item, MESSAGE], 1)
-    assert HERE.opened(item) == (item if item is OWN else THOUGHT)
+    HERE.check_input([item, MESSAGE], 1)
+    assert HERE.unseal_item(item) == (item if item is OWN else THOUGHT)
 
 
 @pytest.mark.parametrize("given", [None, "Hi", [], [MESSAGE, COMPACTION, THOUGHT, {"role": "user", "content": "Hi"}]])
 def test_an_input_without_seals_passes(given: object) -> None:
-    HERE.check(given, 0)
+    HERE.check_input(given, 0)
 
 
 def test_an_upstream_that_seals_reads_its_own_seals() -> None:
-    RELAY.check([OWN], 0)
-    assert RELAY.opened(OWN) is OWN
+    RELAY.check_input([OWN], 0)
+    assert RELAY.unseal_item(OWN) is OWN
     with pytest.raises(InvalidRequest):
-        RELAY.check([UNREADABLE["changed"]], 0)
+        RELAY.check_input([UNREADABLE["changed"]], 0)
 
 
 def test_a_turn_is_opened_where_something_in_it_is_sealed() -> None:
     turn = Turn(model="opus", items=[MESSAGE, told(SIGNED)])
-    assert HERE.opened_turn(turn).items == [MESSAGE, SIGNED]
+    assert HERE.unseal_turn(turn).items == [MESSAGE, SIGNED]
     plain = Turn(model="opus", items=[MESSAGE])
-    assert HERE.opened_turn(plain) is plain
+    assert HERE.unseal_turn(plain) is plain
 
 
 def test_a_relay_gets_its_own_back_and_of_others_what_its_profile_says() -> None:
     foreign = told({**SIGNED, "content": CONTENT}, included=True)
     given = [{"role": "user", "content": "Hi"}, told(OWN, RELAY), foreign, told({**SIGNED, "type": "web_search_call"})]
     search = {**THOUGHT, "type": "web_search_call"}
-    items, losses = RELAY.relayed(given, Profile(replay_reasoning="none"))
+    items, losses = RELAY.unseal_relayed_items(given, Profile(replay_reasoning="none"))
     assert items == [given[0], OWN, search]
     assert losses == [Loss("input[2]", "reasoning dropped")]
-    items, losses = RELAY.relayed(given, Profile(replay_reasoning="reasoning"))
+    items, losses = RELAY.unseal_relayed_items(given, Profile(replay_reasoning="reasoning"))
     assert items == [given[0], OWN, {**THOUGHT, "content": CONTENT}, search]
     assert losses == []
 
@@ -166,4 +166,4 @@ def test_a_relay_gets_its_own_back_and_of_others_what_its_profile_says() -> None
     ],
 )
 def test_events_are_only_looked_into_where_they_may_hold_something(event: Any, included: bool, concerned: bool) -> None:
-    assert ReplySeal(RELAY, included=included).concerns(orjson.dumps(event)) is concerned
+    assert ReplyItemSeal(RELAY, include_reasoning=included).may_need_seal(orjson.dumps(event)) is concerned

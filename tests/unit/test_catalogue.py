@@ -11,7 +11,7 @@ EVERY = ("*",)
 
 
 async def names(catalogue: Catalogue, *allowed: str) -> list[str]:
-    return [model["id"] for model in await catalogue.models(allowed or EVERY)]
+    return [model["id"] for model in await catalogue.list_models(allowed or EVERY)]
 
 
 async def test_names_are_listed_in_the_order_of_the_config() -> None:
@@ -21,7 +21,7 @@ async def test_names_are_listed_in_the_order_of_the_config() -> None:
 
 
 async def test_a_model_is_an_object_of_the_api() -> None:
-    [model] = await Catalogue(resolver({"mine": {"provider": "a"}}, Recorder("a"))).models(EVERY)
+    [model] = await Catalogue(resolver({"mine": {"provider": "a"}}, Recorder("a"))).list_models(EVERY)
     assert isinstance(model.pop("created"), int)
     assert model == {"id": "mine", "object": "model", "owned_by": "a"}
 
@@ -29,7 +29,10 @@ async def test_a_model_is_an_object_of_the_api() -> None:
 async def test_a_name_served_twice_is_the_first_ones() -> None:
     a, b = Recorder("a", served=["m"]), Recorder("b", served=["m", "n"])
     catalogue = Catalogue(resolver({"m*": {"provider": "a"}, "*": {"provider": "b"}}, a, b))
-    assert [(model["id"], model["owned_by"]) for model in await catalogue.models(EVERY)] == [("m", "a"), ("n", "b")]
+    assert [(model["id"], model["owned_by"]) for model in await catalogue.list_models(EVERY)] == [
+        ("m", "a"),
+        ("n", "b"),
+    ]
 
 
 async def test_an_upstream_that_does_not_answer_is_left_out() -> None:
@@ -39,7 +42,7 @@ async def test_an_upstream_that_does_not_answer_is_left_out() -> None:
 
 
 async def test_an_upstream_that_answers_no_longer_keeps_what_it_listed_last(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.service.catalogue._FRESH_S", 0.0)
+    monkeypatch.setattr("gateway.service.catalogue._REFRESH_S", 0.0)
     a = Recorder("a", served=["m"])
     catalogue = Catalogue(resolver({"*": {"provider": "a"}}, a))
     found = [await names(catalogue)]
@@ -61,6 +64,6 @@ async def test_an_upstream_is_asked_once_a_minute_and_only_for_patterns() -> Non
 async def test_a_key_sees_the_models_it_may_use() -> None:
     catalogue = Catalogue(resolver({"a1": {"provider": "a"}, "b1": {"provider": "a"}}, Recorder("a")))
     assert await names(catalogue, "b*") == ["b1"]
-    assert catalogue.model("b1", ("b*",))["id"] == "b1"
+    assert catalogue.get_model("b1", ("b*",))["id"] == "b1"
     with pytest.raises(UnknownModel):
-        catalogue.model("a1", ("b*",))
+        catalogue.get_model("a1", ("b*",))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.unit.chat_chunks import call, calls, chunk, completion, said, thought, usage_only
 from tests.unit.driving import collect, counting_ids, decode
 from tests.unit.golden import GOLDEN, check_events, chunks_of, recordings
-from translation.chat.decode import ChatDecoder, State
+from translation.chat.decode import ChatDecoder, DecoderState
 from translation.errors import ProtocolViolation
 from translation.representation import items
 from translation.representation.events import (
@@ -43,8 +43,8 @@ COUNTS = Usage(input=5, output=2, raw=USAGE)
 
 def message(index: int, *texts: str, id: str = "msg_1", status: Any = "completed") -> list[Event]:
     return [
-        ItemStarted(index, items.message(id)),
-        PartStarted(index, 0, items.output_text()),
+        ItemStarted(index, items.new_message(id)),
+        PartStarted(index, 0, items.new_output_text()),
         *(Delta(index, 0, text) for text in texts),
         PartEnded(index, 0),
         ItemEnded(index, status=status),
@@ -53,8 +53,8 @@ def message(index: int, *texts: str, id: str = "msg_1", status: Any = "completed
 
 def reasoning(index: int, *texts: str, id: str = "rs_1", status: Any = "completed") -> list[Event]:
     return [
-        ItemStarted(index, items.reasoning(id)),
-        PartStarted(index, 0, items.reasoning_text()),
+        ItemStarted(index, items.new_reasoning(id)),
+        PartStarted(index, 0, items.new_reasoning_text()),
         *(Delta(index, 0, text) for text in texts),
         PartEnded(index, 0),
         ItemEnded(index, status=status),
@@ -63,7 +63,7 @@ def reasoning(index: int, *texts: str, id: str = "rs_1", status: Any = "complete
 
 def function(index: int, name: str, *texts: str, call_id: str = "a", id: str = "fc_1") -> list[Event]:
     return [
-        ItemStarted(index, items.function_call(id, call_id=call_id, name=name)),
+        ItemStarted(index, items.new_function_call(id, call_id=call_id, name=name)),
         *(Delta(index, None, text) for text in texts),
         PartEnded(index, None),
         ItemEnded(index),
@@ -142,11 +142,11 @@ CASES: dict[str, tuple[list[Json], list[Event]]] = {
         [said("I "), chunk({"refusal": "no"}), chunk(finish="stop")],
         [
             STARTED,
-            ItemStarted(0, items.message("msg_1")),
-            PartStarted(0, 0, items.output_text()),
+            ItemStarted(0, items.new_message("msg_1")),
+            PartStarted(0, 0, items.new_output_text()),
             Delta(0, 0, "I "),
             PartEnded(0, 0),
-            PartStarted(0, 1, items.refusal()),
+            PartStarted(0, 1, items.new_refusal()),
             Delta(0, 1, "no"),
             PartEnded(0, 1),
             ItemEnded(0),
@@ -193,8 +193,8 @@ CASES: dict[str, tuple[list[Json], list[Event]]] = {
         [said("yes"), chunk(finish="stop"), usage_only(**USAGE)],
         [
             STARTED,
-            ItemStarted(0, items.message("msg_1")),
-            PartStarted(0, 0, items.output_text()),
+            ItemStarted(0, items.new_message("msg_1")),
+            PartStarted(0, 0, items.new_output_text()),
             Delta(0, 0, "yes"),
             Noted(usage=COUNTS),
             PartEnded(0, 0),
@@ -309,10 +309,10 @@ CASES: dict[str, tuple[list[Json], list[Event]]] = {
             *message(1, "y", "es")[:-2],
             Opaque("chat", {"type": "image", "id": 1}),
             PartEnded(1, 0),
-            PartStarted(1, 1, items.refusal()),
+            PartStarted(1, 1, items.new_refusal()),
             Delta(1, 1, "no"),
             PartEnded(1, 1),
-            PartStarted(1, 2, items.output_text()),
+            PartStarted(1, 2, items.new_output_text()),
             Delta(1, 2, "!"),
             PartEnded(1, 2),
             ItemEnded(1),
@@ -362,7 +362,7 @@ CASES: dict[str, tuple[list[Json], list[Event]]] = {
             *reasoning(0, "hm"),
             *message(1, "yes"),
             *function(2, "f", "{}")[:-2],
-            ItemStarted(3, items.function_call("fc_2", call_id="b", name="g")),
+            ItemStarted(3, items.new_function_call("fc_2", call_id="b", name="g")),
             Delta(3, None, "{}"),
             PartEnded(2, None),
             ItemEnded(2),
@@ -439,7 +439,7 @@ def details(*blocks: Json, **more: Any) -> Json:
 SIGNED = {"type": "reasoning.text", "text": "hm", "signature": "sig", "index": 0}
 ENCRYPTED = {"type": "reasoning.encrypted", "data": "xyz", "index": 1}
 
-YES = {**items.message("msg_1"), "content": [{**items.output_text(), "text": "yes!"}], "status": "completed"}
+YES = {**items.new_message("msg_1"), "content": [{**items.new_output_text(), "text": "yes!"}], "status": "completed"}
 
 DETAILS: dict[str, tuple[list[Json], list[Item]]] = {
     "signed reasoning keeps its blocks, put together": (
@@ -451,7 +451,7 @@ DETAILS: dict[str, tuple[list[Json], list[Item]]] = {
         ],
         [
             {
-                **items.reasoning("rs_1"),
+                **items.new_reasoning("rs_1"),
                 "content": [{"type": "reasoning_text", "text": "hm"}],
                 "details": [SIGNED],
             }
@@ -459,7 +459,7 @@ DETAILS: dict[str, tuple[list[Json], list[Item]]] = {
     ),
     "unsigned reasoning is only its text": (
         [details({"type": "reasoning.text", "text": "hm", "index": 0}), chunk(finish="stop")],
-        [{**items.reasoning("rs_1"), "content": [{"type": "reasoning_text", "text": "hm"}]}],
+        [{**items.new_reasoning("rs_1"), "content": [{"type": "reasoning_text", "text": "hm"}]}],
     ),
     "a summary is a summary": (
         [
@@ -469,7 +469,7 @@ DETAILS: dict[str, tuple[list[Json], list[Item]]] = {
         ],
         [
             {
-                **items.reasoning("rs_1"),
+                **items.new_reasoning("rs_1"),
                 "summary": [{"type": "summary_text", "text": "in short"}],
                 "content": [],
                 "details": [{"type": "reasoning.summary", "summary": "in short", "index": 0}, ENCRYPTED],
@@ -482,23 +482,23 @@ DETAILS: dict[str, tuple[list[Json], list[Item]]] = {
             chunk(finish="tool_calls"),
         ],
         [
-            {**items.reasoning("rs_1"), "details": [ENCRYPTED]},
-            {**items.function_call("fc_1", call_id="a", name="f"), "arguments": "{}", "status": "completed"},
+            {**items.new_reasoning("rs_1"), "details": [ENCRYPTED]},
+            {**items.new_function_call("fc_1", call_id="a", name="f"), "arguments": "{}", "status": "completed"},
         ],
     ),
     "encrypted reasoning without text is an item before the answer": (
         [details(ENCRYPTED), said("yes"), said("!"), chunk(finish="stop")],
-        [{**items.reasoning("rs_1"), "details": [ENCRYPTED]}, YES],
+        [{**items.new_reasoning("rs_1"), "details": [ENCRYPTED]}, YES],
     ),
     "encrypted reasoning that comes after the answer does not cut it": (
         [said("yes"), details(ENCRYPTED), said("!"), chunk(finish="stop")],
-        [YES, {**items.reasoning("rs_1"), "details": [ENCRYPTED]}],
+        [YES, {**items.new_reasoning("rs_1"), "details": [ENCRYPTED]}],
     ),
     "signed reasoning that is cut off is incomplete": (
         [details(SIGNED), chunk(finish="length")],
         [
             {
-                **items.reasoning("rs_1"),
+                **items.new_reasoning("rs_1"),
                 "content": [{"type": "reasoning_text", "text": "hm"}],
                 "details": [SIGNED],
                 "status": "incomplete",
@@ -597,7 +597,12 @@ def test_the_states_follow_the_stream() -> None:
         decoder.feed(each)
         seen.append(decoder.state)
     decoder.finish()
-    assert [*seen, decoder.state] == [State.WAITING, State.STREAMING, State.DRAINING, State.ENDED]
+    assert [*seen, decoder.state] == [
+        DecoderState.WAITING,
+        DecoderState.STREAMING,
+        DecoderState.DRAINING,
+        DecoderState.ENDED,
+    ]
 
 
 def test_nothing_comes_after_the_end() -> None:

@@ -50,7 +50,7 @@ def test_a_completion_survives_both_ways(more: Json) -> None:
 def chunks(*deltas: Json, **last: Any) -> bytes:
     spoken = [{"index": 0, "delta": delta, "finish_reason": None} for delta in deltas]
     rows = [*spoken, {"index": 0, "delta": {}, "finish_reason": "stop", **last}]
-    return b"".join(sse.data(orjson.dumps({**HEAD, "choices": [row]})) for row in rows) + sse.DONE
+    return b"".join(sse.encode_data(orjson.dumps({**HEAD, "choices": [row]})) for row in rows) + sse.DONE_FRAME
 
 
 PIECES: dict[str, tuple[list[Json], Json]] = {
@@ -99,5 +99,5 @@ NO_COMPLETIONS: dict[str, Json] = {
 
 @pytest.mark.parametrize("answer", NO_COMPLETIONS.values(), ids=NO_COMPLETIONS)
 def test_what_is_no_completion_is_left_to_whoever_reads_the_stream(answer: Json) -> None:
-    [chunk] = [orjson.loads(payload) for payload in sse.FrameDecoder().payloads(stream_of(answer))[:-1]]
+    [chunk] = [orjson.loads(payload) for payload in sse.FrameDecoder().parse_payloads(stream_of(answer))[:-1]]
     assert chunk["choices"] == answer.get("choices")

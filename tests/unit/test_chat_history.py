@@ -160,7 +160,7 @@ CASES: dict[str, tuple[list[Json], list[Item]]] = {
 def test_messages_become_items(messages: list[Json], expected: list[Item]) -> None:
     turn = turn_of(*messages)
     assert list(turn.items) == expected
-    assert turn.lost == ()
+    assert turn.losses == ()
 
 
 REFUSED: dict[str, tuple[list[Json], str, str]] = {
@@ -198,4 +198,4 @@ def test_a_relay_may_refer_to_audio_answers() -> None:
 def test_what_items_cannot_say_is_a_loss_said_once() -> None:
     part = {"type": "text", "text": "x", "cache_control": {"type": "ephemeral"}}
     turn = turn_of({"role": "user", "content": [part, part], "name": "n"}, assistant(content="a", name="n"))
-    assert turn.lost == (Loss("messages.name", "dropped"), Loss("messages.content.cache_control", "dropped"))
+    assert turn.losses == (Loss("messages.name", "dropped"), Loss("messages.content.cache_control", "dropped"))

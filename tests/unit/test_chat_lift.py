@@ -36,11 +36,11 @@ FIELDS: dict[str, tuple[Json, Json]] = {
     "the limit by its old name": ({"max_tokens": 5}, {"max_output_tokens": 5}),
     "one limit said twice": (
         {"max_tokens": 5, "max_completion_tokens": 5},
-        {"max_output_tokens": 5, "lost": ()},
+        {"max_output_tokens": 5, "losses": ()},
     ),
     "two limits": (
         {"max_tokens": 5, "max_completion_tokens": 6},
-        {"max_output_tokens": 6, "lost": (Loss("max_tokens", "dropped"),)},
+        {"max_output_tokens": 6, "losses": (Loss("max_tokens", "dropped"),)},
     ),
     "shared parameters, nulls left out": (
         {"temperature": 0.5, "seed": 3, "n": 2, "logit_bias": {"1": 2}, "store": False, "user": None, "metadata": {}},
@@ -55,7 +55,7 @@ FIELDS: dict[str, tuple[Json, Json]] = {
     "the thinking extension": ({"thinking": False}, {"thinking": False, "reasoning": None}),
     "OpenRouter's reasoning": (
         {"reasoning": {"max_tokens": 9, "effort": "low", "summary": "auto", "enabled": True, "exclude": None}},
-        {"reasoning": {"max_tokens": 9, "effort": "low", "summary": "auto"}, "thinking": True, "lost": ()},
+        {"reasoning": {"max_tokens": 9, "effort": "low", "summary": "auto"}, "thinking": True, "losses": ()},
     ),
     "reasoning said twice": (
         {
@@ -63,7 +63,7 @@ FIELDS: dict[str, tuple[Json, Json]] = {
             "reasoning_effort": "high",
             "thinking": False,
         },
-        {"reasoning": {"effort": "high"}, "thinking": False, "lost": (Loss("reasoning.exclude", "dropped"),)},
+        {"reasoning": {"effort": "high"}, "thinking": False, "losses": (Loss("reasoning.exclude", "dropped"),)},
     ),
     "text as the format": ({"response_format": {"type": "text"}}, {"text_format": None}),
     "a JSON object as the format": (
@@ -163,7 +163,7 @@ FIELDS: dict[str, tuple[Json, Json]] = {
     ),
     "tools win over the old functions": (
         {"functions": [{"name": "f"}], "tools": [{"type": "function", "function": {"name": "g"}}]},
-        {"tools": [{"type": "function", "name": "g"}], "lost": (Loss("functions", "dropped"),)},
+        {"tools": [{"type": "function", "name": "g"}], "losses": (Loss("functions", "dropped"),)},
     ),
     "what the endpoint does not know, as it is": (
         {"top_k": 3, "provider": {"order": ["x"]}, "moderation": None},
@@ -171,19 +171,19 @@ FIELDS: dict[str, tuple[Json, Json]] = {
     ),
     "what steers only the reply is not passed on": (
         {"stream": True, "stream_options": {"include_usage": True}, "extensions": True},
-        {"extra": {}, "lost": ()},
+        {"extra": {}, "losses": ()},
     ),
     "padding of a stream is lost": (
         {"stream": True, "stream_options": {"include_obfuscation": True}},
-        {"stream": True, "lost": (Loss("stream_options.include_obfuscation", "dropped"),)},
+        {"stream": True, "losses": (Loss("stream_options.include_obfuscation", "dropped"),)},
     ),
     "a prediction is lost": (
         {"prediction": {"type": "content", "content": "x"}},
-        {"lost": (Loss("prediction", "dropped"),)},
+        {"losses": (Loss("prediction", "dropped"),)},
     ),
     "a voice without audio is lost": (
         {"audio": {"format": "wav", "voice": "alloy"}, "modalities": ["text"]},
-        {"lost": (Loss("audio", "dropped"),)},
+        {"losses": (Loss("audio", "dropped"),)},
     ),
 }
 

@@ -31,7 +31,7 @@ def relay(**options: Any) -> ChatRelay:
 
 
 def wire(*chunks: Json, done: bool = True) -> bytes:
-    return b"".join(sse.data(orjson.dumps(each)) for each in chunks) + (sse.DONE if done else b"")
+    return b"".join(sse.encode_data(orjson.dumps(each)) for each in chunks) + (sse.DONE_FRAME if done else b"")
 
 
 def run(relaying: ChatRelay, reads: Iterable[bytes]) -> bytes:
@@ -40,8 +40,8 @@ def run(relaying: ChatRelay, reads: Iterable[bytes]) -> bytes:
 
 def failure(out: bytes) -> Json:
     """The error of the last chunk of a stream that ended badly, checked to be well formed."""
-    assert out.endswith(sse.DONE)
-    assert out.count(sse.DONE) == 1
+    assert out.endswith(sse.DONE_FRAME)
+    assert out.count(sse.DONE_FRAME) == 1
     last = chunks_of(out)[-1]
     assert last["choices"] == [{"index": 0, "delta": {}, "finish_reason": "error"}]
     error: Json = last["error"]
@@ -92,7 +92,7 @@ def test_done_twice_and_what_follows_it_are_left_out() -> None:
 
 
 def test_done_leaves_with_the_read_it_came_in() -> None:
-    assert relay().feed(wire(*TEXT)).endswith(sse.DONE)
+    assert relay().feed(wire(*TEXT)).endswith(sse.DONE_FRAME)
 
 
 def test_usage_is_read_but_left_out_where_nobody_asked() -> None:
@@ -132,7 +132,7 @@ RENAMED: dict[str, Callable[[Json], bytes]] = {
 
 @pytest.mark.parametrize("dump", RENAMED.values(), ids=RENAMED)
 def test_every_chunk_says_our_name_of_the_model(dump: Callable[[Json], bytes]) -> None:
-    sent = b"".join(sse.data(dump(each)) for each in [*TEXT[:3], {**said("x"), "model": "m2"}, *TEXT[3:]])
+    sent = b"".join(sse.encode_data(dump(each)) for each in [*TEXT[:3], {**said("x"), "model": "m2"}, *TEXT[3:]])
     assert {each["model"] for each in chunks_of(run(relay(model="ours"), [sent]))} == {"ours"}
 
 
@@ -259,7 +259,7 @@ FAILURES: dict[str, tuple[bytes, str, str]] = {
 
 @pytest.mark.parametrize(("sent", "code", "message"), FAILURES.values(), ids=FAILURES)
 def test_a_stream_that_breaks_ends_in_an_error(sent: bytes, code: str, message: str) -> None:
-    relaying = relay(model="ours", max_line_bytes=300)
+    relaying = relay(model="ours", max_frame_bytes=300)
     first_frame, rest = sent.split(b"\n\n", 1)
     out = run(relaying, [first_frame[:60], first_frame[60:] + b"\n\n", rest])
     error = failure(out)
@@ -289,7 +289,7 @@ EARLY: dict[str, tuple[bytes, str]] = {
 def test_before_content_a_failure_is_left_to_the_caller(sent: bytes, code: str) -> None:
     relaying = relay()
     out = run(relaying, [sent])
-    assert sse.DONE not in out
+    assert sse.DONE_FRAME not in out
     assert relaying.failed is not None
     assert (relaying.failed.code, relaying.has_content) == (code, False)
     assert failure(relaying.fail(Failed("later", "not this")))["code"] == code
@@ -494,12 +494,12 @@ ALIKE: dict[str, tuple[list[bytes], dict[str, Any], int]] = {
 
 @pytest.mark.parametrize(("payloads", "options", "short"), ALIKE.values(), ids=ALIKE)
 def test_frames_like_the_last_leave_as_others_do(payloads: list[bytes], options: dict[str, Any], short: int) -> None:
-    frames = [*map(sse.data, payloads), sse.DONE]
+    frames = [*map(sse.encode_data, payloads), sse.DONE_FRAME]
     whole, one_by_one = relay(**options), relay(**options)
     alike = 0
     out: list[bytes] = []
     for read in frames:
-        passed = None if one_by_one.alike is None else one_by_one.alike.piece_of(read)
+        passed = None if one_by_one.template is None else one_by_one.template.encode_read(read)
         alike += passed is not None
         out.append(one_by_one.feed(read) if passed is None else passed)
     assert b"".join([*out, one_by_one.finish()]) == run(whole, [b"".join(frames)])

@@ -53,7 +53,7 @@ def test_a_stream_says_arguments(pieces: list[str], arguments: str, why: str | N
 @pytest.mark.parametrize(("pieces", "arguments", "why"), SAID.values(), ids=SAID)
 def test_a_whole_answer_says_arguments(pieces: list[str], arguments: str, why: str | None) -> None:
     answer = completion({"content": None, "tool_calls": [entry(None, "a", "f", "".join(pieces))]}, "tool_calls")
-    told = relay_completion(answer, model=None, reasoning_fields=frozenset(), calls=RULES)
+    told = relay_completion(answer, model=None, reasoning_fields=frozenset(), call_rules=RULES)
     said = told["choices"][0]["message"]["tool_calls"][0]["function"]["arguments"]
     assert said.strip() == arguments.strip()
     assert told.get("tool_warnings") == expected_warnings(why)
@@ -71,11 +71,11 @@ def test_choices_are_told_of_one_after_the_other() -> None:
     relay = ChatRelay(model=None, identity={}, reasoning_fields=frozenset(), include_usage=False, choices=2)
 
     def of(choice: int, **said: Any) -> bytes:
-        return sse.data(orjson.dumps({**chunk(), "choices": [{"index": choice, "delta": {}, **said}]}))
+        return sse.encode_data(orjson.dumps({**chunk(), "choices": [{"index": choice, "delta": {}, **said}]}))
 
     begun = [of(choice, delta=delta(entry(0, "a", name, "?"))) for choice, name in enumerate("fg")]
     ended = [of(choice, finish_reason="tool_calls") for choice in range(2)]
-    *_, first, second = chunks_of(relay.feed(b"".join([*begun, *ended]) + sse.DONE))
+    *_, first, second = chunks_of(relay.feed(b"".join([*begun, *ended]) + sse.DONE_FRAME))
     assert first["tool_warnings"] == [{"name": "f", "why": NOT_JSON}]
     assert second["tool_warnings"] == relay.warnings == [{"name": name, "why": NOT_JSON} for name in "fg"]
 
@@ -93,7 +93,7 @@ def test_a_call_that_was_cut_says_what_it_had_and_is_not_told_of() -> None:
 )
 def test_a_call_that_breaks_off_says_what_it_had(text: str, rest: Json | None) -> None:
     relay = ChatRelay(model=None, identity={}, reasoning_fields=frozenset(), include_usage=False)
-    relay.feed(sse.data(orjson.dumps(chunk(delta(entry(0, "a", "f", text))))))
+    relay.feed(sse.encode_data(orjson.dumps(chunk(delta(entry(0, "a", "f", text))))))
     [last] = chunks_of(relay.fail(Failed("upstream_error", "it broke")))
     assert last["choices"][0]["delta"] == ({} if rest is None else delta({"index": 0, "function": rest}))
     assert last["error"]["code"] == "upstream_error"
@@ -102,7 +102,7 @@ def test_a_call_that_breaks_off_says_what_it_had(text: str, rest: Json | None) -
 def test_pieces_of_arguments_without_a_fence_leave_as_the_bytes_that_came() -> None:
     relay = ChatRelay(model=None, identity={}, reasoning_fields=frozenset(), include_usage=False)
     wire = b"".join(
-        sse.data(orjson.dumps(each))
+        sse.encode_data(orjson.dumps(each))
         for each in [
             chunk(delta(entry(0, "a", "f", ""))),
             chunk(delta(entry(0, text=" "))),
@@ -111,4 +111,4 @@ def test_pieces_of_arguments_without_a_fence_leave_as_the_bytes_that_came() -> N
             chunk(finish="tool_calls"),
         ]
     )
-    assert relay.feed(wire + sse.DONE) == wire + sse.DONE
+    assert relay.feed(wire + sse.DONE_FRAME) == wire + sse.DONE_FRAME

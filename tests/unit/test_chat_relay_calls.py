@@ -32,11 +32,11 @@ def relayed(
         identity={},
         reasoning_fields=frozenset({"reasoning"}),
         include_usage=False,
-        calls=rules,
+        call_rules=rules,
         legacy_functions=legacy,
     )
-    wire = b"".join(sse.data(orjson.dumps(each)) for each in [*map(chunk, deltas), chunk(finish=finish)])
-    return chunks_of(relay.feed(wire + sse.DONE) + relay.finish())
+    wire = b"".join(sse.encode_data(orjson.dumps(each)) for each in [*map(chunk, deltas), chunk(finish=finish)])
+    return chunks_of(relay.feed(wire + sse.DONE_FRAME) + relay.finish())
 
 
 def added_up(chunks: list[Json]) -> list[tuple[str, str, str]]:

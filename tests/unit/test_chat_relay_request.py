@@ -7,7 +7,7 @@ import pytest
 from translation.chat.relaying.request import relay_body
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile
-from translation.representation.turn import Lowered
+from translation.representation.turn import LoweredRequest
 
 Json = dict[str, Any]
 
@@ -148,7 +148,7 @@ BODIES: dict[str, tuple[Json, Json, Json]] = {
 def test_the_upstream_gets(asked: Json, profile: Json, expected: Json) -> None:
     body = {"model": "m", "messages": [QUESTION], **asked}
     lowered = relay_body(body, Profile(**profile), model="theirs")
-    assert lowered == Lowered({"model": "theirs", "messages": [QUESTION], **expected}, [])
+    assert lowered == LoweredRequest({"model": "theirs", "messages": [QUESTION], **expected}, [])
     assert body == {"model": "m", "messages": [QUESTION], **asked}, "the client's body is not changed"
 
 

@@ -6,7 +6,7 @@ import pytest
 from openai.types.chat import completion_create_params
 from openai.types.shared import ReasoningEffort
 
-from translation.chat.schema import FIELDS, REQUEST_SCHEMA, validate
+from translation.chat.schema import REQUEST_FIELDS, REQUEST_SCHEMA, validate
 from translation.errors import InvalidRequest
 from translation.representation.json_types import Json
 
@@ -103,7 +103,7 @@ ACCEPTED: dict[str, Json] = {
     "the extensions": body(thinking=True, extensions=True),
     "OpenRouter's reasoning": body(reasoning={"effort": "low", "max_tokens": 9, "enabled": True, "exclude": True}),
     "parameters of an upstream's own": body(top_k=3, provider={"order": ["x"]}),
-    "null for everything optional": body(**dict.fromkeys(FIELDS - {"model", "messages"})),
+    "null for everything optional": body(**dict.fromkeys(REQUEST_FIELDS - {"model", "messages"})),
 }  # fmt: skip
 
 
@@ -199,7 +199,9 @@ def test_what_is_malformed_is_named(request_body: Json, param: str, code: str) -
 
 def test_every_parameter_of_the_official_sdk_is_known_or_passed_on() -> None:
     official = set(completion_create_params.CompletionCreateParamsStreaming.__annotations__)
-    assert official - FIELDS == {"moderation", "prompt_cache_options"}, "these reach only upstreams that know them"
+    assert official - REQUEST_FIELDS == {"moderation", "prompt_cache_options"}, (
+        "these reach only upstreams that know them"
+    )
 
 
 def test_efforts_are_those_of_the_official_sdk() -> None:

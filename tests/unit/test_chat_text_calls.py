@@ -9,7 +9,7 @@ from tests.unit.chat_chunks import call, calls, chunk, completion, said, thought
 from tests.unit.driving import collect, counting_ids, decode
 from translation.chat.decode import ChatDecoder
 from translation.representation.events import Event, Failed, Finished
-from translation.representation.grammar import Grammar
+from translation.representation.grammar import EventGrammar
 from translation.representation.json_types import Json
 from translation.representation.profile import Profile
 
@@ -22,8 +22,8 @@ F = '<tool_call>{"name": "f", "arguments": {"a": 1}}</tool_call>'
 UNFIT = '<tool_call>{"name": "f", "arguments": {"a": "x"}}</tool_call>'
 
 
-def read(*chunks: Json, profile: Profile = HERMES, tools: list[Json] = TOOLS, held: bool = False) -> list[Event]:
-    return decode(ChatDecoder(counting_ids(), profile, tools=tools, held=held), chunks)
+def read(*chunks: Json, profile: Profile = HERMES, tools: list[Json] = TOOLS, buffered: bool = False) -> list[Event]:
+    return decode(ChatDecoder(counting_ids(), profile, tools=tools, buffered=buffered), chunks)
 
 
 def brief(events: list[Event]) -> list[object]:
@@ -47,7 +47,7 @@ def test_calls_in_text_are_calls(profile: Profile) -> None:
 
 
 def test_a_whole_answer_is_read_the_same() -> None:
-    events = read(completion({"content": f"Let me see.\n{F}"}), held=True)
+    events = read(completion({"content": f"Let me see.\n{F}"}), buffered=True)
     assert brief(events) == ["Let me see.\n", ("f", '{"a": 1}')]
     assert events[-1] == Finished("tool_calls", "stop")
 
@@ -117,15 +117,15 @@ def test_a_call_that_is_cut_at_the_limit_of_tokens_is_incomplete() -> None:
 
 
 def test_a_call_that_does_not_fit_is_left_out_of_a_whole_answer() -> None:
-    events = read(completion({"content": f"{UNFIT}{F}"}), held=True)
+    events = read(completion({"content": f"{UNFIT}{F}"}), buffered=True)
     assert brief(events) == [("f", '{"a": 1}')]
 
 
 def test_a_profile_says_what_becomes_of_calls_that_do_not_fit() -> None:
     reports = Profile(tool_parser="hermes", tool_validation="report")
-    assert brief(read(completion({"content": UNFIT}), held=True, profile=reports)) == [("f", '{"a": "x"}')]
+    assert brief(read(completion({"content": UNFIT}), buffered=True, profile=reports)) == [("f", '{"a": "x"}')]
     short = Profile(tool_parser="hermes", max_tool_args_bytes=5)
-    told = brief(read(completion({"content": F}), held=True, profile=short))
+    told = brief(read(completion({"content": F}), buffered=True, profile=short))
     assert told == ["The model made a tool call that cannot be run."]
 
 
@@ -137,8 +137,8 @@ def test_runs_of_text_are_read_for_calls_however_reads_come() -> None:
         decoder = ChatDecoder(counting_ids(), HERMES, tools=TOOLS)
         events: list[Event] = []
         for start, end in pairwise([*range(0, len(payloads), size), len(payloads)]):
-            events += decoder.read(payloads[start:end])
-            assert decoder.run is None
+            events += decoder.decode_payloads(payloads[start:end])
+            assert decoder.delta_run is None
         events += decoder.finish()
-        Grammar().check(events)
+        EventGrammar().check(events)
         assert brief(events) == ["Let me see, said the model.\n", ("f", '{"a": 1}'), "\nDone."]

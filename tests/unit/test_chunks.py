@@ -24,17 +24,17 @@ ENDED = {
 def test_what_follows_the_end_is_not_even_looked_at(kind: Callable[..., ChunkDecoder], chunks: list[object]) -> None:
     decoder = kind(new_id)
     payloads = [*map(orjson.dumps, chunks), b"{"]
-    assert isinstance(decoder.read(payloads)[-1], Finished | Failed)
+    assert isinstance(decoder.decode_payloads(payloads)[-1], Finished | Failed)
     assert decoder.ended
-    assert decoder.read([b"{"]) == []
+    assert decoder.decode_payloads([b"{"]) == []
 
 
 def test_what_is_no_json_before_the_end_is_told_of() -> None:
     with pytest.raises(orjson.JSONDecodeError):
-        GeminiDecoder(new_id).read([orjson.dumps(gemini.chunk(gemini.text("a"))), b"{"])
+        GeminiDecoder(new_id).decode_payloads([orjson.dumps(gemini.chunk(gemini.text("a"))), b"{"])
 
 
 def test_no_chunk_is_taken_for_one_like_the_last() -> None:
     decoder = GeminiDecoder(new_id)
-    decoder.read([orjson.dumps(gemini.chunk(gemini.text("a")))] * 2)
-    assert decoder.run is None
+    decoder.decode_payloads([orjson.dumps(gemini.chunk(gemini.text("a")))] * 2)
+    assert decoder.delta_run is None

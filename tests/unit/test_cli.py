@@ -45,7 +45,7 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[Settings]:
         assert (host, port, workers) == (settings.server.host, settings.server.port, settings.server.workers)
         calls.append(settings)
 
-    monkeypatch.setattr("gateway.process.serving.serve", serve)
+    monkeypatch.setattr("gateway.process.serving.serve_gateway", serve)
     # The command's stderr is closed once it is over, and loggers of the whole process would go on writing to it.
     monkeypatch.setattr("gateway.logs.configure_logs", lambda: None)
     return calls

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from clients.contract import Api, Ask
+from clients.contract import Api, GatewayRequest
 from clients.generate_api import GenerateApi
-from clients.http import Frame, Gateway, GatewayError
+from clients.http import GatewayClient, GatewayError, JsonFrame
 from clients.responses_api import ResponsesApi
 from tests.serving import serving
 
@@ -26,23 +26,23 @@ each_api = pytest.mark.parametrize("api", APIS, ids=["generate", "responses"])
 
 
 @pytest.fixture(scope="module")
-def gateway() -> Iterator[Gateway]:
+def gateway() -> Iterator[GatewayClient]:
     with serving({"providers": {"demo": {"type": "scripted"}}, "models": {"demo": {"provider": "demo"}}}) as running:
-        yield Gateway(base_url=running.url, api_key=None, timeout_s=20, max_retries=0, headers={})
+        yield GatewayClient(base_url=running.url, api_key=None, timeout_s=20, max_retries=0, headers={})
 
 
-def ask(*messages: Json, **more: Any) -> Ask:
-    return Ask(messages=messages or [HELLO], model="demo", **more)
+def ask(*messages: Json, **more: Any) -> GatewayRequest:
+    return GatewayRequest(messages=messages or [HELLO], model="demo", **more)
 
 
-def whole(gateway: Gateway, api: Api, asked: Ask) -> Json:
-    return _named(api.reply(gateway.post(api.path, api.body(asked, stream=False))))
+def whole(gateway: GatewayClient, api: Api, asked: GatewayRequest) -> Json:
+    return _named(api.parse_reply(gateway.post(api.path, api.build_body(asked, stream=False))))
 
 
-def streamed(gateway: Gateway, api: Api, asked: Ask) -> tuple[list[Json], Json]:
+def streamed(gateway: GatewayClient, api: Api, asked: GatewayRequest) -> tuple[list[Json], Json]:
     """The pieces, and the reply at the end."""
-    reader = api.reader()
-    frames = gateway.stream(api.path, api.body(asked, stream=True))
+    reader = api.create_reader()
+    frames = gateway.stream(api.path, api.build_body(asked, stream=True))
     pieces = [piece for frame in frames for piece in reader.feed(frame)]
     assert reader.reply is not None
     return pieces, _named(reader.reply)
@@ -96,7 +96,7 @@ ASKED = {
 
 
 @pytest.mark.parametrize("asked", ASKED.values(), ids=ASKED)
-def test_both_apis_give_the_same_reply_whole_or_streamed(gateway: Gateway, asked: Ask) -> None:
+def test_both_apis_give_the_same_reply_whole_or_streamed(gateway: GatewayClient, asked: GatewayRequest) -> None:
     expected = whole(gateway, APIS[0], asked)
     assert whole(gateway, APIS[1], asked) == expected
     for api in APIS:
@@ -111,7 +111,7 @@ def test_both_apis_give_the_same_reply_whole_or_streamed(gateway: Gateway, asked
         )
 
 
-def test_the_questions_above_have_the_answers_they_are_asked_for(gateway: Gateway) -> None:
+def test_the_questions_above_have_the_answers_they_are_asked_for(gateway: GatewayClient) -> None:
     replies = {name: whole(gateway, APIS[0], asked) for name, asked in ASKED.items()}
     assert replies["thinking"]["thinking"] == "The user wrote 2"
     assert replies["no thinking"]["thinking"] == ""
@@ -128,9 +128,9 @@ def test_the_questions_above_have_the_answers_they_are_asked_for(gateway: Gatewa
 
 
 @each_api
-def test_what_is_beside_the_contract_goes_along(gateway: Gateway, api: Api) -> None:
+def test_what_is_beside_the_contract_goes_along(gateway: GatewayClient, api: Api) -> None:
     assert (
-        api.body(ask(more={"seed": 3, "top_p": 0.5}), stream=True).items()
+        api.build_body(ask(more={"seed": 3, "top_p": 0.5}), stream=True).items()
         >= {
             "seed": 3,
             "top_p": 0.5,
@@ -141,37 +141,37 @@ def test_what_is_beside_the_contract_goes_along(gateway: Gateway, api: Api) -> N
 
 
 @each_api
-def test_a_refusal_is_raised(gateway: Gateway, api: Api) -> None:
+def test_a_refusal_is_raised(gateway: GatewayClient, api: Api) -> None:
     with pytest.raises(GatewayError, match="does not exist"):
-        gateway.post(api.path, api.body(Ask(messages=[HELLO], model="unheard-of"), stream=False))
+        gateway.post(api.path, api.build_body(GatewayRequest(messages=[HELLO], model="unheard-of"), stream=False))
 
 
 def test_generate_says_what_only_it_can() -> None:
     asked = ask(two_pass=True, think_tag="thinking", tool_parser="hermes")
-    body = APIS[0].body(asked, stream=False)
+    body = APIS[0].build_body(asked, stream=False)
     assert (body["two_pass"], body["think_tag"], body["tool_parser"]) == (True, "thinking", "hermes")
-    assert not APIS[1].body(asked, stream=False).keys() & {"two_pass", "think_tag", "tool_parser"}
+    assert not APIS[1].build_body(asked, stream=False).keys() & {"two_pass", "think_tag", "tool_parser"}
 
 
 def test_one_limit_stands_for_both_over_responses() -> None:
-    body = APIS[1].body(ask(max_thinking_tokens=10, max_response_tokens=5), stream=False)
+    body = APIS[1].build_body(ask(max_thinking_tokens=10, max_response_tokens=5), stream=False)
     assert (body["max_output_tokens"], body["reasoning"]) == (15, {"max_tokens": 10})
     assert body["store"] is False
 
 
 def test_a_failure_in_a_stream_is_raised() -> None:
     error = {"message": "it broke off", "code": "upstream_disconnected", "param": None}
-    said: list[tuple[Api, Frame]] = [
-        (APIS[0], Frame("error", {"error": error})),
-        (APIS[1], Frame("response.failed", {"type": "response.failed", "response": {"error": error}})),
-        (APIS[1], Frame("error", {"type": "error", **error})),
+    said: list[tuple[Api, JsonFrame]] = [
+        (APIS[0], JsonFrame("error", {"error": error})),
+        (APIS[1], JsonFrame("response.failed", {"type": "response.failed", "response": {"error": error}})),
+        (APIS[1], JsonFrame("error", {"type": "error", **error})),
     ]
     for api, frame in said:
         with pytest.raises(GatewayError, match="it broke off") as failed:
-            api.reader().feed(frame)
+            api.create_reader().feed(frame)
         assert failed.value.code == "upstream_disconnected"
     with pytest.raises(GatewayError, match="it broke off"):
-        APIS[1].reply({"status": "failed", "error": error, "output": []})
+        APIS[1].parse_reply({"status": "failed", "error": error, "output": []})
 
 
 def _response(arguments: str, **more: Any) -> Json:
@@ -180,11 +180,11 @@ def _response(arguments: str, **more: Any) -> Json:
 
 
 def test_a_call_that_was_cut_off_is_none_and_one_that_cannot_be_read_is_a_failure() -> None:
-    cut = APIS[1].reply(_response('{"a', incomplete_details={"reason": "max_output_tokens"}))
+    cut = APIS[1].parse_reply(_response('{"a', incomplete_details={"reason": "max_output_tokens"}))
     assert (cut["tool_calls"], cut["pre_tool_text"], cut["finish_reason"], cut["usage"]) == ([], "", "length", None)
     with pytest.raises(GatewayError, match="'add'") as failed:
-        APIS[1].reply(_response('{"a'))
+        APIS[1].parse_reply(_response('{"a'))
     assert failed.value.code == "tool_call_parse_error"
-    assert APIS[1].reply(_response("", incomplete_details={"reason": "max_output_tokens"}))["tool_calls"] == []
-    filtered = APIS[1].reply(_response("", incomplete_details={"reason": "content_filter"}))
+    assert APIS[1].parse_reply(_response("", incomplete_details={"reason": "max_output_tokens"}))["tool_calls"] == []
+    filtered = APIS[1].parse_reply(_response("", incomplete_details={"reason": "content_filter"}))
     assert filtered["finish_reason"] == "content_filter"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from clients import http
-from clients.http import FrameReader, Gateway, GatewayError
+from clients.http import FrameReader, GatewayClient, GatewayError
 from tests.upstream import Hang, Reply, ScriptedUpstream, closed_port, error_reply, json_reply, reset
 from tests.upstream.builders import SSE
 
@@ -43,23 +43,23 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return waited
 
 
-def gateway(base_url: str, *, retries: int = 2, timeout_s: float = 5.0, key: str | None = None) -> Gateway:
-    return Gateway(base_url=base_url, api_key=key, timeout_s=timeout_s, max_retries=retries, headers={"x-a": "b"})
+def gateway(base_url: str, *, retries: int = 2, timeout_s: float = 5.0, key: str | None = None) -> GatewayClient:
+    return GatewayClient(base_url=base_url, api_key=key, timeout_s=timeout_s, max_retries=retries, headers={"x-a": "b"})
 
 
-async def _post(asked: Gateway) -> Any:
+async def _post(asked: GatewayClient) -> Any:
     return await asyncio.to_thread(asked.post, "/generate", {"a": 1})
 
 
-async def _apost(asked: Gateway) -> Any:
+async def _apost(asked: GatewayClient) -> Any:
     return await asked.apost("/generate", {"a": 1})
 
 
-async def _stream(asked: Gateway) -> Any:
+async def _stream(asked: GatewayClient) -> Any:
     return await asyncio.to_thread(lambda: [frame.payload for frame in asked.stream("/generate", {"a": 1})])
 
 
-async def _astream(asked: Gateway) -> Any:
+async def _astream(asked: GatewayClient) -> Any:
     return [frame.payload async for frame in asked.astream("/generate", {"a": 1})]
 
 
@@ -200,4 +200,4 @@ def test_frames_are_the_same_wherever_they_are_cut() -> None:
 
 
 def test_waits_grow_and_stay_bounded() -> None:
-    assert list(gateway("http://x", retries=8)._tries()) == [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0, None]
+    assert list(gateway("http://x", retries=8)._retry_waits()) == [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0, None]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from providers.config import ProviderConfig
-from providers.registry import build
+from providers.registry import build_provider
 from tests.unit.driving import collect
 from tests.upstream import Hang, Reply, ScriptedUpstream
 from tests.upstream.builders import SSE, data_frame
@@ -33,7 +33,7 @@ PATIENCE_S = 5.0
 async def events_of(*steps: Step) -> Sequence[Event]:
     async with ScriptedUpstream() as server:
         server.script(Reply(headers=SSE, body=list(steps)))
-        provider = build("up", ProviderConfig(type="gemini", base_url=server.url, silence_s=30))
+        provider = build_provider("up", ProviderConfig(type="gemini", base_url=server.url, silence_s=30))
         exchange = provider.prepare(Turn(model="m", items=[QUESTION]), DEFAULT_PROFILE)
         events: list[Event] = []
         async with asyncio.timeout(PATIENCE_S), aclosing(exchange.batches()) as batches:

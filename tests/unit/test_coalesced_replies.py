@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 import httpx
 import pytest
 
-from dataplane.coalescing import READS, Coalescing, Stream
+from dataplane.coalescing import READS_BEFORE_ASKING, CoalescedStream, ReadCoalescer
 from dataplane.connection import Connection
 from dataplane.transport import Limits, PooledTransport, Target
 from providers.config import ProviderConfig
-from providers.http.transports import transport_of
+from providers.http.transports import build_transport
 from tests.unit.sinks import FakeSink
 from tests.upstream.script import Exchange
 from tests.upstream.server import ScriptedUpstream
@@ -59,12 +59,12 @@ class Socket(asyncio.Transport):
         self.closing = True
 
 
-class Together(Coalescing):
+class Together(ReadCoalescer):
     """It always pays, and nothing is read."""
 
     def __init__(self, seconds: float = APART_S) -> None:
         super().__init__(seconds)
-        self.members: list[tuple[int, Stream]] = []
+        self.members: list[tuple[int, CoalescedStream]] = []
         self.is_full = False
         self.waits = 0
 
@@ -74,12 +74,12 @@ class Together(Coalescing):
     def pays(self, loop: asyncio.AbstractEventLoop) -> bool:
         return True
 
-    def join(self, number: int, stream: Stream, loop: asyncio.AbstractEventLoop) -> None:
+    def join(self, number: int, stream: CoalescedStream, loop: asyncio.AbstractEventLoop) -> None:
         if self.is_full:
             raise OSError("too many open files")
         self.members.append((number, stream))
 
-    def leave(self, number: int, stream: Stream) -> None:
+    def leave(self, number: int, stream: CoalescedStream) -> None:
         self.members.remove((number, stream))
 
 
@@ -103,7 +103,7 @@ class Reply:
         await asyncio.sleep(0)
         asyncio.get_running_loop().call_soon(self.connection.data_received, head)
         await sending
-        self.connection.arrival(FakeSink(self._push, None if self.pushed else self._pass))
+        self.connection.wait_for_read(FakeSink(self._push, None if self.pushed else self._pass))
 
     def read(self, data: bytes = DELTA) -> bool:
         """It has come; whether the next is read by itself."""
@@ -135,12 +135,12 @@ async def flowing(*, pushed: bool = False) -> Reply:
 async def test_a_reply_joins_with_its_fourth_read_and_leaves_with_its_end(pushed: bool) -> None:
     reply = Reply(pushed=pushed)
     await reply.begin()
-    assert [reply.read() for _ in range(READS)] == [True, True, True, False]
+    assert [reply.read() for _ in range(READS_BEFORE_ASKING)] == [True, True, True, False]
     assert reply.together.members == [(NUMBER, reply.connection)]
     assert not reply.read()
     assert reply.read(END)
     assert reply.connection.whole
-    assert b"".join(reply.came).count(b"delta") == READS + 1
+    assert b"".join(reply.came).count(b"delta") == READS_BEFORE_ASKING + 1
 
 
 @pytest.mark.parametrize("pushed", [False, True], ids=["passed", "pushed"])
@@ -169,7 +169,7 @@ async def test_a_reply_whose_reader_falls_behind_leaves_and_is_not_read() -> Non
 async def test_a_reply_whose_reader_is_behind_does_not_join() -> None:
     reply = Reply(pushed=True, takes_nothing=True)
     await reply.begin()
-    for _ in range(READS):
+    for _ in range(READS_BEFORE_ASKING):
         reply.connection.data_received(MUCH)
     assert not reply.together.members
 
@@ -178,9 +178,9 @@ async def test_a_reply_that_has_no_room_with_others_is_read_as_it_comes() -> Non
     reply = Reply()
     reply.together.is_full = True
     await reply.begin()
-    assert all(reply.read() for _ in range(2 * READS))
+    assert all(reply.read() for _ in range(2 * READS_BEFORE_ASKING))
     reply.together.is_full = False
-    assert [reply.read() for _ in range(READS)] == [True, True, True, False]
+    assert [reply.read() for _ in range(READS_BEFORE_ASKING)] == [True, True, True, False]
 
 
 @pytest.mark.parametrize("until_close", [False, True])
@@ -219,7 +219,7 @@ async def test_a_reply_that_is_no_http_any_more_leaves_before_its_socket_is_clos
     reply = await flowing()
     left_open: list[bool] = []
 
-    def leave(number: int, stream: Stream) -> None:
+    def leave(number: int, stream: CoalescedStream) -> None:
         left_open.append(not reply.socket.closing)
 
     monkeypatch.setattr(reply.together, "leave", leave)
@@ -254,7 +254,7 @@ async def test_the_first_ask_of_each_reply_may_be_later() -> None:
     reply = Reply(together)
     for _ in range(2):
         await reply.begin()
-        assert [reply.read() for _ in range(READS + 2)] == [True] * (READS + 1) + [False]
+        assert [reply.read() for _ in range(READS_BEFORE_ASKING + 2)] == [True] * (READS_BEFORE_ASKING + 1) + [False]
         reply.read(END)
         assert reply.connection.take() == b""
         assert reply.connection.rest()
@@ -263,26 +263,26 @@ async def test_the_first_ask_of_each_reply_may_be_later() -> None:
 async def test_the_next_reply_of_a_connection_does_not_join_at_once() -> None:
     reply = Reply()
     await reply.begin()
-    assert all(reply.read() for _ in range(READS - 1))
+    assert all(reply.read() for _ in range(READS_BEFORE_ASKING - 1))
     reply.read(END)
     assert reply.connection.take() == b""
     assert reply.connection.rest()
     await reply.begin()
-    assert all(reply.read() for _ in range(READS - 1))
+    assert all(reply.read() for _ in range(READS_BEFORE_ASKING - 1))
 
 
 @pytest.mark.parametrize(("tls", "seconds"), [(True, APART_S), (False, 0)], ids=["tls", "coalesce_ms 0"])
 async def test_some_are_always_read_as_it_comes(tls: bool, seconds: float) -> None:
     reply = Reply(Together(seconds), socket=Socket(tls=tls))
     await reply.begin()
-    assert all(reply.read() for _ in range(10 * READS))
+    assert all(reply.read() for _ in range(10 * READS_BEFORE_ASKING))
 
 
 async def test_a_provider_reads_as_its_configuration_says(monkeypatch: pytest.MonkeyPatch) -> None:
     joined, apart = asyncio.Event(), []
-    join = Coalescing.join
+    join = ReadCoalescer.join
 
-    def noted(self: Coalescing, number: int, stream: Stream, loop: asyncio.AbstractEventLoop) -> None:
+    def noted(self: ReadCoalescer, number: int, stream: CoalescedStream, loop: asyncio.AbstractEventLoop) -> None:
         apart.append(self.seconds)
         join(self, number, stream, loop)
         joined.set()
@@ -294,15 +294,15 @@ async def test_a_provider_reads_as_its_configuration_says(monkeypatch: pytest.Mo
             await asyncio.sleep(0)
         await exchange.send(DELTA + END)
 
-    monkeypatch.setattr(Coalescing, "join", noted)
+    monkeypatch.setattr(ReadCoalescer, "join", noted)
     async with ScriptedUpstream() as server, asyncio.timeout(30):
         server.script(until_it_is_read_with_others)
         config = ProviderConfig(type="vllm", base_url=server.url, coalesce_ms=20)
-        transport = transport_of(config, server.url)
+        transport = build_transport(config, server.url)
         assert isinstance(transport, PooledTransport)
         body = await transport.ask(Target.of("POST", httpx.URL(server.url), []), b"{}", Limits())
         while not body.ended:
-            await body.arrival(FakeSink(bool))
+            await body.wait_for_read(FakeSink(bool))
             assert body.take()
         await body.close()
         await transport.aclose()

@@ -15,7 +15,7 @@ from unittest.mock import Mock
 import pytest
 
 from dataplane import coalescing
-from dataplane.coalescing import READS, Coalescing
+from dataplane.coalescing import READS_BEFORE_ASKING, ReadCoalescer
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="epoll(7) is Linux's")
 
@@ -23,9 +23,9 @@ APART_S = 0.004
 
 
 def test_nobody_joins_where_there_is_no_epoll(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert Coalescing(APART_S).is_possible
+    assert ReadCoalescer(APART_S).is_possible
     monkeypatch.setattr(coalescing, "_HAS_EPOLL", False)
-    assert not Coalescing(APART_S).is_possible
+    assert not ReadCoalescer(APART_S).is_possible
 
 
 class Loop:
@@ -54,7 +54,7 @@ class Loop:
 class Pair:
     """A stream on a real socket."""
 
-    together: Coalescing
+    together: ReadCoalescer
     here: socket.socket
     there: socket.socket
     came: list[bytes] = field(default_factory=list)
@@ -69,25 +69,25 @@ class Pair:
         self.came.append(data)
         self.then()
 
-    def read_as_it_comes(self) -> None:
+    def leave_coalescing(self) -> None:
         self.left += 1
         self.together.leave(self.here.fileno(), self)
 
     def fail(self, error: Exception) -> None:
         self.failed.append(error)
-        self.read_as_it_comes()
+        self.leave_coalescing()
 
 
 ANY_LOOP: Any = Loop()
 
 
 @pytest.fixture
-def together() -> Coalescing:
-    return Coalescing(APART_S)
+def together() -> ReadCoalescer:
+    return ReadCoalescer(APART_S)
 
 
 @pytest.fixture
-def pair(together: Coalescing) -> Iterator[Callable[[], Pair]]:
+def pair(together: ReadCoalescer) -> Iterator[Callable[[], Pair]]:
     with ExitStack() as open_sockets:
 
         def make() -> Pair:
@@ -98,7 +98,7 @@ def pair(together: Coalescing) -> Iterator[Callable[[], Pair]]:
         yield make
 
 
-def test_all_that_has_come_by_a_moment_is_read_then(together: Coalescing, pair: Callable[[], Pair]) -> None:
+def test_all_that_has_come_by_a_moment_is_read_then(together: ReadCoalescer, pair: Callable[[], Pair]) -> None:
     loop, one, two = Loop(), pair(), pair()
     one.join(loop)
     two.join(loop)
@@ -126,7 +126,7 @@ def test_the_end_of_a_stream_is_not_read_here(pair: Callable[[], Pair]) -> None:
     assert two.came == [b"a"]
 
 
-def test_the_last_words_of_one_that_says_no_more_are_not_read_here(together: Coalescing) -> None:
+def test_the_last_words_of_one_that_says_no_more_are_not_read_here(together: ReadCoalescer) -> None:
     loop = Loop()
     with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as here:
         there, _ = server.accept()
@@ -139,7 +139,7 @@ def test_the_last_words_of_one_that_says_no_more_are_not_read_here(together: Coa
             assert (one.came, one.left) == ([], 1)
 
 
-def test_one_that_has_been_reset_is_not_read_here(together: Coalescing) -> None:
+def test_one_that_has_been_reset_is_not_read_here(together: ReadCoalescer) -> None:
     loop = Loop()
     with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as here:
         there, _ = server.accept()
@@ -155,7 +155,7 @@ def test_one_that_leaves_while_another_is_read_is_not_read(pair: Callable[[], Pa
     loop, one, two = Loop(), pair(), pair()
     for each, other in ((one, two), (two, one)):
         each.join(loop)
-        each.then = other.read_as_it_comes
+        each.then = other.leave_coalescing
         each.there.send(b"a")
     loop.come()
     assert one.came + two.came == [b"a"]
@@ -180,9 +180,9 @@ def test_with_the_last_that_leaves_there_are_no_moments(pair: Callable[[], Pair]
     loop, one, two = Loop(), pair(), pair()
     for each in (one, two):
         each.join(loop)
-    one.read_as_it_comes()
+    one.leave_coalescing()
     assert len(loop.moments) == 1
-    two.read_as_it_comes()
+    two.leave_coalescing()
     assert not loop.moments
     two.join(loop)
     two.there.send(b"a")
@@ -193,8 +193,8 @@ def test_with_the_last_that_leaves_there_are_no_moments(pair: Callable[[], Pair]
 def test_one_that_leaves_twice_has_left(pair: Callable[[], Pair]) -> None:
     loop, one = Loop(), pair()
     one.join(loop)
-    one.read_as_it_comes()
-    one.read_as_it_comes()
+    one.leave_coalescing()
+    one.leave_coalescing()
     assert not loop.moments
 
 
@@ -246,7 +246,7 @@ def test_one_that_cannot_be_read_has_failed(pair: Callable[[], Pair], monkeypatc
 
 def test_one_that_brings_more_than_a_read_leaves(pair: Callable[[], Pair], monkeypatch: pytest.MonkeyPatch) -> None:
     loop, one, two = Loop(), pair(), pair()
-    monkeypatch.setattr(coalescing, "_MOST_BYTES", 4)
+    monkeypatch.setattr(coalescing, "_MAX_READ_BYTES", 4)
     for each in (one, two):
         each.join(loop)
     one.there.send(b"abcde")
@@ -256,7 +256,7 @@ def test_one_that_brings_more_than_a_read_leaves(pair: Callable[[], Pair], monke
 
 
 def test_where_the_system_has_no_room_nothing_has_changed(
-    together: Coalescing, pair: Callable[[], Pair], monkeypatch: pytest.MonkeyPatch
+    together: ReadCoalescer, pair: Callable[[], Pair], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loop, one = Loop(), pair()
     with monkeypatch.context() as without_room:
@@ -280,7 +280,7 @@ def test_a_loop_that_ended_keeps_nobody_in_the_next(pair: Callable[[], Pair]) ->
     two.there.send(b"b")
     loop.come()
     assert (one.came, two.came) == ([], [b"b"])
-    one.read_as_it_comes()
+    one.leave_coalescing()
     assert len(loop.moments) == 1
 
 
@@ -332,35 +332,35 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     ("apart_ms", "pays_after_ms"), [(1.1, 35.2), (3.9, 62.4), (4.1, 32.8), (7.9, 63.2), (8.1, None), (20, None)]
 )
 def test_it_pays_after_eight_spans_in_a_row_in_which_somebody_asked(
-    clock: Clock, together: Coalescing, apart_ms: float, pays_after_ms: float | None
+    clock: Clock, together: ReadCoalescer, apart_ms: float, pays_after_ms: float | None
 ) -> None:
     began = clock.now
-    answers = [together.pays(ANY_LOOP)]
+    answers = [together.should_join(ANY_LOOP)]
     while not answers[-1] and len(answers) < 100:
         clock.now += apart_ms / 1000
-        answers.append(together.pays(ANY_LOOP))
+        answers.append(together.should_join(ANY_LOOP))
     assert (pytest.approx((clock.now - began) * 1000) if answers[-1] else None) == pays_after_ms
 
 
-def test_it_does_not_pay_where_steps_of_an_engine_are_sent_at_once(clock: Clock, together: Coalescing) -> None:
+def test_it_does_not_pay_where_steps_of_an_engine_are_sent_at_once(clock: Clock, together: ReadCoalescer) -> None:
     answers = []
     for _ in range(100):
         for _ in range(64):
             clock.now += 0.00005
-            answers.append(together.pays(ANY_LOOP))
+            answers.append(together.should_join(ANY_LOOP))
         clock.now += 0.0168
     assert not any(answers)
 
 
-def test_streams_that_begin_together_ask_at_different_reads(together: Coalescing) -> None:
-    assert sorted(together.before_asking() for _ in range(2 * READS)) == [0, 0, 1, 1, 2, 2, 3, 3]
+def test_streams_that_begin_together_ask_at_different_reads(together: ReadCoalescer) -> None:
+    assert sorted(together.next_stagger() for _ in range(2 * READS_BEFORE_ASKING)) == [0, 0, 1, 1, 2, 2, 3, 3]
 
 
-def test_it_pays_to_join_others_of_the_same_loop(together: Coalescing, pair: Callable[[], Pair]) -> None:
+def test_it_pays_to_join_others_of_the_same_loop(together: ReadCoalescer, pair: Callable[[], Pair]) -> None:
     loop: Any = Loop()
     one = pair()
     one.join(loop)
-    assert together.pays(loop)
-    assert not together.pays(ANY_LOOP)
-    one.read_as_it_comes()
-    assert not together.pays(loop)
+    assert together.should_join(loop)
+    assert not together.should_join(ANY_LOOP)
+    one.leave_coalescing()
+    assert not together.should_join(loop)

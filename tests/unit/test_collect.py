@@ -5,7 +5,7 @@ import copy
 import pytest
 
 from translation.representation import items
-from translation.representation.collector import Collector, ItemState
+from translation.representation.collector import ItemState, TurnCollector
 from translation.representation.events import (
     Annotated,
     Delta,
@@ -22,22 +22,22 @@ from translation.representation.events import (
     Started,
     Usage,
 )
-from translation.representation.grammar import Grammar
+from translation.representation.grammar import EventGrammar
 from translation.representation.json_types import Item, Json
 
 LOGPROB: Json = {"token": "x", "logprob": -0.1, "bytes": [120], "top_logprobs": []}
 CITED: Json = {"type": "url_citation", "url": "u", "title": "t", "start_index": 0, "end_index": 1}
-MESSAGE = items.message("msg_1")
-CALL = items.function_call("fc_1", call_id="call_1", name="f")
+MESSAGE = items.new_message("msg_1")
+CALL = items.new_function_call("fc_1", call_id="call_1", name="f")
 SEARCH: Item = {"id": "ws_1", "type": "web_search_call", "status": "in_progress"}
 
 
-def collect(*events: Event, end: Event | None = None) -> Collector:
+def collect(*events: Event, end: Event | None = None) -> TurnCollector:
     turn: list[Event] = [Started("m"), *events, end or Finished("stop")]
-    grammar = Grammar()
+    grammar = EventGrammar()
     grammar.check(turn)
     grammar.finish()
-    collector = Collector()
+    collector = TurnCollector()
     collector.feed(turn)
     return collector
 
@@ -49,28 +49,28 @@ def part(index: int, part_index: int, start: Json, *texts: str, ended: Json | No
 
 CASES: dict[str, tuple[list[Event], list[Item]]] = {
     "deltas of a text are one text": (
-        [ItemStarted(0, MESSAGE), *part(0, 0, items.output_text(), "a", "b", "c"), ItemEnded(0)],
-        [{**MESSAGE, "status": "completed", "content": [{**items.output_text(), "text": "abc"}]}],
+        [ItemStarted(0, MESSAGE), *part(0, 0, items.new_output_text(), "a", "b", "c"), ItemEnded(0)],
+        [{**MESSAGE, "status": "completed", "content": [{**items.new_output_text(), "text": "abc"}]}],
     ),
     "parts keep their order": (
         [
             ItemStarted(0, MESSAGE),
-            *part(0, 0, items.output_text(), "a"),
-            *part(0, 1, items.refusal(), "no"),
+            *part(0, 0, items.new_output_text(), "a"),
+            *part(0, 1, items.new_refusal(), "no"),
             ItemEnded(0),
         ],
         [
             {
                 **MESSAGE,
                 "status": "completed",
-                "content": [{**items.output_text(), "text": "a"}, {"type": "refusal", "refusal": "no"}],
+                "content": [{**items.new_output_text(), "text": "a"}, {"type": "refusal", "refusal": "no"}],
             }
         ],
     ),
     "logprobs and citations are kept with their text": (
         [
             ItemStarted(0, MESSAGE),
-            PartStarted(0, 0, items.output_text()),
+            PartStarted(0, 0, items.new_output_text()),
             Delta(0, 0, "x", [LOGPROB]),
             Annotated(0, 0, CITED),
             PartEnded(0, 0),
@@ -80,14 +80,14 @@ CASES: dict[str, tuple[list[Event], list[Item]]] = {
             {
                 **MESSAGE,
                 "status": "completed",
-                "content": [{**items.output_text(), "text": "x", "annotations": [CITED], "logprobs": [LOGPROB]}],
+                "content": [{**items.new_output_text(), "text": "x", "annotations": [CITED], "logprobs": [LOGPROB]}],
             }
         ],
     ),
     "a part without those keys gets them when there is something in them": (
         [
             ItemStarted(0, MESSAGE),
-            PartStarted(0, 0, items.refusal()),
+            PartStarted(0, 0, items.new_refusal()),
             Delta(0, 0, "x", [LOGPROB]),
             Annotated(0, 0, CITED),
             PartEnded(0, 0),
@@ -103,9 +103,9 @@ CASES: dict[str, tuple[list[Event], list[Item]]] = {
     ),
     "summaries and raw reasoning are in lists of their own, without a status": (
         [
-            ItemStarted(0, items.reasoning("rs_1")),
-            *part(0, 0, items.summary_text(), "s"),
-            *part(0, 1, items.reasoning_text(), "r"),
+            ItemStarted(0, items.new_reasoning("rs_1")),
+            *part(0, 0, items.new_summary_text(), "s"),
+            *part(0, 1, items.new_reasoning_text(), "r"),
             ItemEnded(0),
         ],
         [
@@ -118,8 +118,8 @@ CASES: dict[str, tuple[list[Event], list[Item]]] = {
         ],
     ),
     "reasoning that was cut says so": (
-        [ItemStarted(0, items.reasoning("rs_1")), ItemEnded(0, status="incomplete")],
-        [{**items.reasoning("rs_1"), "status": "incomplete"}],
+        [ItemStarted(0, items.new_reasoning("rs_1")), ItemEnded(0, status="incomplete")],
+        [{**items.new_reasoning("rs_1"), "status": "incomplete"}],
     ),
     "calls may interleave": (
         [
@@ -145,7 +145,7 @@ CASES: dict[str, tuple[list[Event], list[Item]]] = {
     "the upstream's own part wins over the deltas": (
         [
             ItemStarted(0, MESSAGE),
-            *part(0, 0, items.refusal(), "n", ended={**items.refusal(), "refusal": "no"}),
+            *part(0, 0, items.new_refusal(), "n", ended={**items.new_refusal(), "refusal": "no"}),
             ItemEnded(0),
         ],
         [{**MESSAGE, "status": "completed", "content": [{"type": "refusal", "refusal": "no"}]}],
@@ -159,8 +159,8 @@ CASES: dict[str, tuple[list[Event], list[Item]]] = {
         [{**CALL, "arguments": "{}", "status": "completed"}],
     ),
     "an item that came whole stays whole": (
-        [ItemStarted(0, {**MESSAGE, "content": [{**items.output_text(), "text": "a"}]}), ItemEnded(0)],
-        [{**MESSAGE, "status": "completed", "content": [{**items.output_text(), "text": "a"}]}],
+        [ItemStarted(0, {**MESSAGE, "content": [{**items.new_output_text(), "text": "a"}]}), ItemEnded(0)],
+        [{**MESSAGE, "status": "completed", "content": [{**items.new_output_text(), "text": "a"}]}],
     ),
     "nouns nobody knows are what the upstream made of them": (
         [
@@ -185,7 +185,7 @@ def test_events_add_up_to_items(events: list[Event], expected: list[Item]) -> No
 
 def test_items_still_open_when_the_turn_fails_are_incomplete() -> None:
     done: list[Event] = [ItemStarted(0, CALL), PartEnded(0, None), ItemEnded(0)]
-    open_text: list[Event] = [ItemStarted(1, MESSAGE), PartStarted(1, 0, items.refusal()), Delta(1, 0, "n")]
+    open_text: list[Event] = [ItemStarted(1, MESSAGE), PartStarted(1, 0, items.new_refusal()), Delta(1, 0, "n")]
     collector = collect(*done, *open_text, end=Failed("upstream_truncated", "gone", usage=Usage(1, 2)))
     assert [item["status"] for item in collector.items] == ["completed", "incomplete"]
     assert collector.items[1]["content"] == [{"type": "refusal", "refusal": "n"}]
@@ -209,12 +209,12 @@ def test_the_latest_usage_and_facts_win() -> None:
 
 def test_an_item_can_be_read_while_it_grows() -> None:
     state = ItemState(MESSAGE)
-    refusal = state.start_part(items.refusal())
+    refusal = state.start_part(items.new_refusal())
     refusal.append("n")
     assert refusal.text == "n"
     refusal.append("o")
     refusal.add_logprobs([LOGPROB])
-    assert state.part(0).text == "no"
-    assert state.part(0).logprobs == [LOGPROB]
+    assert state.part_at(0).text == "no"
+    assert state.part_at(0).logprobs == [LOGPROB]
     assert state.snapshot()["content"][0]["refusal"] == "no"
     assert state.snapshot()["status"] == "in_progress"

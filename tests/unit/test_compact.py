@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gateway.planning.compaction import CompactingExchange, summary_turn, total
+from gateway.planning.compaction import CompactingExchange, add_usage, build_summary_turn
 from providers.base import Batch, Exchange
 from translation.representation.events import (
     Annotated,
@@ -23,7 +23,7 @@ from translation.representation.events import (
     Started,
     Usage,
 )
-from translation.representation.grammar import Grammar
+from translation.representation.grammar import EventGrammar
 from translation.representation.json_types import Item
 from translation.representation.loss import Loss
 from translation.representation.turn import Turn
@@ -92,7 +92,7 @@ async def test_every_event_moves_by_one_item() -> None:
     ]
     exchange, asked = compacting(Script(*answer))
     events = await played(exchange)
-    grammar = Grammar()
+    grammar = EventGrammar()
     grammar.check(events)
     grammar.finish()
     assert [event.index for event in events if hasattr(event, "index")] == [
@@ -142,7 +142,7 @@ async def test_leaving_closes_what_is_open() -> None:
     ],
 )
 def test_what_nobody_reported_stays_unknown(one: Usage | None, other: Usage | None, expected: Usage | None) -> None:
-    assert total(one, other) == expected
+    assert add_usage(one, other) == expected
 
 
 RUNNING = {
@@ -167,7 +167,7 @@ def test_a_summary_is_not_bound_by_what_binds_the_answer() -> None:
         text_format={"type": "json_object"},
         extra={"guided_json": {}, **RUNNING},
     )
-    asked = summary_turn(turn, [said("user", "hello")])
+    asked = build_summary_turn(turn, [said("user", "hello")])
     assert (asked.instructions, asked.sampling) == ("Be brief.", {"user": "u"})
     assert (asked.tools, asked.tool_choice, asked.max_output_tokens, asked.text_format) == ((), None, None, None)
     assert asked.extra == RUNNING

@@ -8,16 +8,16 @@ from translation.errors import InvalidRequest
 from translation.representation.json_types import Item, Json
 from translation.representation.turn import Turn
 from translation.responses.compaction import (
-    Sealed,
+    CompactionContent,
+    apply_compaction,
+    apply_compaction_to_body,
+    apply_compaction_to_turn,
     compaction_item,
-    is_triggered,
-    just_compacted,
-    relayed_window,
-    seal,
-    threshold,
-    unseal,
-    window,
-    windowed,
+    has_compaction_trigger,
+    lowest_threshold_entry,
+    seal_compaction,
+    unseal_compaction,
+    was_just_compacted,
 )
 
 FOREIGN: Item = {"type": "compaction", "id": "cmp_9", "encrypted_content": "gAAAAABo"}
@@ -31,7 +31,7 @@ def said(role: str, text: str) -> Item:
 
 
 CALL: Item = {"type": "function_call", "call_id": "a", "name": "f", "arguments": "{}"}
-SEALED = Sealed("they met", [said("system", "rules")], [CALL], after_users=False)
+SEALED = CompactionContent("they met", [said("system", "rules")], [CALL], after_users=False)
 OURS = compaction_item("cmp_1", SEALED)
 
 
@@ -41,12 +41,14 @@ def texts(items: list[Item]) -> list[str]:
 
 def test_what_is_sealed_comes_back() -> None:
     assert OURS.keys() == {"id", "type", "encrypted_content"}
-    assert unseal(OURS["encrypted_content"], "input[0]") == SEALED
-    assert unseal(seal(Sealed("é", after_users=True)), "input[0]") == Sealed("é", [], [], after_users=True)
+    assert unseal_compaction(OURS["encrypted_content"], "input[0]") == SEALED
+    assert unseal_compaction(
+        seal_compaction(CompactionContent("é", after_users=True)), "input[0]"
+    ) == CompactionContent("é", [], [], after_users=True)
 
 
 def test_what_another_server_sealed_is_told_from_ours() -> None:
-    assert unseal(FOREIGN["encrypted_content"], "input[0]") is None
+    assert unseal_compaction(FOREIGN["encrypted_content"], "input[0]") is None
 
 
 def checked(held: bytes) -> str:
@@ -80,96 +82,98 @@ DAMAGED = {
 @pytest.mark.parametrize("content", DAMAGED.values(), ids=DAMAGED)
 def test_damaged_content_is_refused_by_name(content: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
-        window([said("user", "a"), {"type": "compaction", "encrypted_content": content}])
+        apply_compaction([said("user", "a"), {"type": "compaction", "encrypted_content": content}])
     assert refused.value.param == "input[1].encrypted_content"
 
 
 def test_a_compaction_stands_for_everything_before_it() -> None:
     items = [said("user", "hello"), said("assistant", "hi"), OURS, said("user", "on")]
-    rules, summary, call, last = window(items)
+    rules, summary, call, last = apply_compaction(items)
     assert texts([rules, call, last]) == ["rules", "function_call", "on"]
     assert (summary["role"], summary["id"]) == ("user", "cmp_1")
     assert summary["content"][0]["text"].endswith("they met")
 
 
 def test_the_last_compaction_stands_for_those_before_it() -> None:
-    later = compaction_item("cmp_2", Sealed("they met again"))
-    assert [text[-14:] for text in texts(window([FOREIGN, OURS, said("user", "on"), later]))] == ["they met again"]
+    later = compaction_item("cmp_2", CompactionContent("they met again"))
+    assert [text[-14:] for text in texts(apply_compaction([FOREIGN, OURS, said("user", "on"), later]))] == [
+        "they met again"
+    ]
 
 
 def test_what_instructs_stays_once() -> None:
     items = [said("developer", "more"), said("system", "rules"), said("user", "hello"), OURS]
-    assert texts(window(items))[:2] == ["more", "rules"]
-    assert len(window(items)) == 4
+    assert texts(apply_compaction(items))[:2] == ["more", "rules"]
+    assert len(apply_compaction(items)) == 4
 
 
 def test_user_messages_right_before_a_window_of_them_are_read_first() -> None:
-    ours = compaction_item("cmp_1", Sealed("they met", after_users=True))
+    ours = compaction_item("cmp_1", CompactionContent("they met", after_users=True))
     items = [said("user", "gone"), said("assistant", "hi"), said("user", "one"), said("user", "two"), ours]
-    assert texts(window(items))[:-1] == ["one", "two"]
-    assert texts(window([said("user", "one"), ours]))[:-1] == ["one"]
+    assert texts(apply_compaction(items))[:-1] == ["one", "two"]
+    assert texts(apply_compaction([said("user", "one"), ours]))[:-1] == ["one"]
 
 
 def test_an_item_without_an_id_of_its_kind_is_still_known_as_a_summary() -> None:
     for given in (None, "mine"):
-        summary = window([{**OURS, "id": given}])[1]
+        summary = apply_compaction([{**OURS, "id": given}])[1]
         assert summary["id"] == "cmp"
 
 
 def test_only_who_made_a_compaction_can_read_it() -> None:
     with pytest.raises(InvalidRequest, match="another server made it") as refused:
-        window([FOREIGN])
+        apply_compaction([FOREIGN])
     assert refused.value.param == "input[0].encrypted_content"
-    assert window([FOREIGN, said("user", "on")], native=True) == [FOREIGN, said("user", "on")]
+    assert apply_compaction([FOREIGN, said("user", "on")], native=True) == [FOREIGN, said("user", "on")]
 
 
 def test_a_trigger_is_asked_for_last() -> None:
-    assert is_triggered([said("user", "a"), TRIGGER])
-    assert not any(is_triggered(given) for given in (None, "hello", [], [TRIGGER, said("user", "a")]))
-    assert window([said("user", "a"), TRIGGER]) == [said("user", "a")]
-    assert window([TRIGGER], native=True) == [TRIGGER]
+    assert has_compaction_trigger([said("user", "a"), TRIGGER])
+    assert not any(has_compaction_trigger(given) for given in (None, "hello", [], [TRIGGER, said("user", "a")]))
+    assert apply_compaction([said("user", "a"), TRIGGER]) == [said("user", "a")]
+    assert apply_compaction([TRIGGER], native=True) == [TRIGGER]
     with pytest.raises(InvalidRequest) as refused:
-        window([TRIGGER, said("user", "a")])
+        apply_compaction([TRIGGER, said("user", "a")])
     assert refused.value.param == "input[0]"
 
 
 def test_a_trigger_that_was_answered_is_no_mistake() -> None:
-    assert window([said("user", "a"), TRIGGER, OURS])[-1] == CALL
+    assert apply_compaction([said("user", "a"), TRIGGER, OURS])[-1] == CALL
 
 
 def test_a_turn_reads_what_a_compaction_holds_and_keeps_its_tools() -> None:
     plain = Turn(model="m", items=[said("user", "a")])
-    assert windowed(plain) is plain
+    assert apply_compaction_to_turn(plain) is plain
     found: Item = {"type": "tool_search_output", "call_id": "a", "tools": [SEARCH]}
-    ours = compaction_item("cmp_1", Sealed("they met", rest=[CALL, found]))
-    turn = windowed(Turn(model="m", items=[said("user", "a"), ours]))
+    ours = compaction_item("cmp_1", CompactionContent("they met", rest=[CALL, found]))
+    turn = apply_compaction_to_turn(Turn(model="m", items=[said("user", "a"), ours]))
     assert texts(list(turn.items))[1:] == ["function_call", "tool_search_output"]
     assert turn.tools == [SEARCH]
 
 
 def test_a_turn_stays_as_it_is_where_the_upstream_reads_its_compaction_items_itself() -> None:
     turn = Turn(model="m", items=[said("user", "a"), FOREIGN, TRIGGER])
-    assert windowed(turn, native=True) is turn
+    assert apply_compaction_to_turn(turn, native=True) is turn
 
 
 def test_a_relay_is_sent_what_its_upstream_can_read() -> None:
     body = {"model": "m", "input": [{"role": "user", "content": "a"}, OURS, FOREIGN]}
-    items = relayed_window(body)["input"]
+    items = apply_compaction_to_body(body)["input"]
     assert texts(items)[2:] == ["function_call", "compaction"]
     assert "id" not in items[1]
     for untouched in ({"model": "m", "input": "a"}, {"model": "m", "input": [FOREIGN]}, {"model": "m"}):
-        assert relayed_window(untouched) is untouched
+        assert apply_compaction_to_body(untouched) is untouched
 
 
 def test_the_lowest_threshold_comes_into_force_first() -> None:
     entries: list[Json] = [{"compact_threshold": None}, {"compact_threshold": 9}, {"compact_threshold": 5}]
-    assert threshold(entries) == {"compact_threshold": 5}
-    assert (threshold([]), threshold(None)) == (None, None)
+    assert lowest_threshold_entry(entries) == {"compact_threshold": 5}
+    assert (lowest_threshold_entry([]), lowest_threshold_entry(None)) == (None, None)
 
 
 def test_a_turn_that_compacted_is_known_by_what_followed() -> None:
     user, answer = said("user", "a"), said("assistant", "b")
-    assert just_compacted([user, OURS, answer])
-    assert not just_compacted([OURS, user, answer])
-    assert not just_compacted([OURS, {"type": "function_call_output", "call_id": "a", "output": ""}, answer])
-    assert not just_compacted([answer])
+    assert was_just_compacted([user, OURS, answer])
+    assert not was_just_compacted([OURS, user, answer])
+    assert not was_just_compacted([OURS, {"type": "function_call_output", "call_id": "a", "output": ""}, answer])
+    assert not was_just_compacted([answer])

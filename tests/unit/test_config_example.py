@@ -9,7 +9,7 @@ import pytest
 import yaml
 from pydantic import BaseModel
 
-from gateway.config.settings import Egress, Server, Settings, Store, load
+from gateway.config.settings import EgressSettings, ServerSettings, Settings, StoreSettings, load_settings
 from providers.config import ProviderConfig
 
 EXAMPLE = Path(__file__).parents[2] / "config.example.yaml"
@@ -49,7 +49,7 @@ def written_keys(tree: Any, path: str = "") -> Iterator[str]:
 
 
 def test_the_example_can_be_used_as_it_is() -> None:
-    settings = load(EXAMPLE, environ=ENVIRON)
+    settings = load_settings(EXAMPLE, environ=ENVIRON)
     assert next(iter(settings.models)) == "demo"
 
 
@@ -71,10 +71,10 @@ def test_every_key_is_in_the_example(name: str) -> None:
 
 
 def test_the_defaults_it_shows_are_the_defaults() -> None:
-    settings = load(EXAMPLE, environ=ENVIRON)
-    assert settings.server.model_copy(update={"cors": None}) == Server()
-    assert settings.store == Store()
-    assert settings.egress.model_copy(update={"allow": ()}) == Egress()
+    settings = load_settings(EXAMPLE, environ=ENVIRON)
+    assert settings.server.model_copy(update={"cors": None}) == ServerSettings()
+    assert settings.store == StoreSettings()
+    assert settings.egress.model_copy(update={"allow": ()}) == EgressSettings()
     shown = settings.providers["local"]
     limits = ("connect_s", "silence_s", "answer_s", "retries", "max_line_mb", "max_connections", "coalesce_ms")
     for name in (*limits, "transport"):

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config.discovery import Local, discover
-from gateway.config.settings import parse
+from gateway.config.discovery import LocalServer, discover_config
+from gateway.config.settings import parse_settings
 from tests.upstream import ScriptedUpstream, closed_port, error_reply, json_reply, silence
 from tests.upstream.ollama import ollama_error, ollama_shown, ollama_tags
 
@@ -19,9 +19,9 @@ def listing(*names: str) -> dict[str, object]:
 
 @pytest.mark.anyio
 async def test_the_demo_is_a_real_engine_with_a_tiny_model() -> None:
-    tree = await discover({}, ())
+    tree = await discover_config({}, ())
     assert tree["providers"]["demo"]["type"] == "llamacpp"
-    settings = parse(tree)
+    settings = parse_settings(tree)
     assert settings.models["demo"].two_pass == "on"
     assert settings.models["scripted"].provider == "scripted"
 
@@ -40,7 +40,7 @@ async def test_without_an_engine_or_its_model_the_demo_is_scripted(
     take_away: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     take_away(monkeypatch)
-    assert await discover({}, ()) == {
+    assert await discover_config({}, ()) == {
         "providers": {"scripted": {"type": "scripted"}},
         "models": {"demo": {"provider": "scripted"}, "scripted": {"provider": "scripted"}},
     }
@@ -48,7 +48,7 @@ async def test_without_an_engine_or_its_model_the_demo_is_scripted(
 
 @pytest.mark.anyio
 async def test_keys_open_their_services_by_the_names_of_their_models() -> None:
-    settings = parse(await discover(KEYS, ()), environ=KEYS)
+    settings = parse_settings(await discover_config(KEYS, ()), environ=KEYS)
     assert settings.providers["openai"].key == "a"
     assert settings.providers["openrouter"].key == "b"
     patterns = {name: model.provider for name, model in settings.models.items()}
@@ -60,15 +60,15 @@ async def test_keys_open_their_services_by_the_names_of_their_models() -> None:
 
 @pytest.mark.anyio
 async def test_an_empty_key_is_no_key() -> None:
-    assert "openai" not in (await discover({"OPENAI_API_KEY": ""}, ()))["providers"]
+    assert "openai" not in (await discover_config({"OPENAI_API_KEY": ""}, ()))["providers"]
 
 
 @pytest.mark.anyio
 async def test_a_local_server_is_served_by_the_names_it_lists() -> None:
     async with ScriptedUpstream() as upstream:
         upstream.on("/models", json_reply(listing("qwen3:8b", "Qwen/Qwen3-0.6B")))
-        tree = await discover(KEYS, [Local("ollama", "openai_compatible", upstream.url)])
-    settings = parse(tree, environ=KEYS)
+        tree = await discover_config(KEYS, [LocalServer("ollama", "openai_compatible", upstream.url)])
+    settings = parse_settings(tree, environ=KEYS)
     assert settings.providers["ollama"].base_url == upstream.url
     assert list(settings.models)[:4] == ["demo", "scripted", "qwen3:8b", "Qwen/Qwen3-0.6B"]
     assert settings.models["Qwen/Qwen3-0.6B"].provider == "ollama"
@@ -79,7 +79,9 @@ async def test_the_first_to_list_a_name_serves_it_and_nobody_takes_the_demo() ->
     async with ScriptedUpstream() as one, ScriptedUpstream() as other:
         one.on("/models", json_reply(listing("demo", "a")))
         other.on("/models", json_reply(listing("a", "b")))
-        tree = await discover({}, [Local("one", "vllm", one.url), Local("other", "openai_compatible", other.url)])
+        tree = await discover_config(
+            {}, [LocalServer("one", "vllm", one.url), LocalServer("other", "openai_compatible", other.url)]
+        )
     assert {name: model["provider"] for name, model in tree["models"].items()} == {
         "demo": "demo",
         "scripted": "scripted",
@@ -92,7 +94,7 @@ async def test_the_first_to_list_a_name_serves_it_and_nobody_takes_the_demo() ->
 async def test_a_name_that_would_be_a_pattern_is_left_out() -> None:
     async with ScriptedUpstream() as upstream:
         upstream.on("/models", json_reply(listing("a*", "b?", "c[1]", "d")))
-        tree = await discover({}, [Local("vllm", "vllm", upstream.url)])
+        tree = await discover_config({}, [LocalServer("vllm", "vllm", upstream.url)])
     assert list(tree["models"]) == ["demo", "scripted", "d"]
 
 
@@ -105,7 +107,7 @@ async def test_a_name_that_would_be_a_pattern_is_left_out() -> None:
 async def test_a_server_that_lists_nothing_in_time_is_not_there(script: object) -> None:
     async with ScriptedUpstream() as upstream:
         upstream.on("/models", script)  # type: ignore[arg-type]
-        tree = await discover({}, [Local("vllm", "vllm", upstream.url)])
+        tree = await discover_config({}, [LocalServer("vllm", "vllm", upstream.url)])
     assert list(tree["providers"]) == ["demo", "scripted"]
 
 
@@ -114,11 +116,11 @@ async def test_what_a_server_tells_of_its_models_holds() -> None:
     async with ScriptedUpstream() as upstream:
         upstream.on("/api/tags", ollama_tags("llama3.2", "llava"))
         upstream.on("/api/show", ollama_shown("completion", "tools", num_ctx=8192), ollama_error(500, "boom"))
-        tree = await discover({}, [Local("ollama", "ollama", upstream.url)])
-    settings = parse(tree, environ={})
-    told = settings.models["llama3.2"].capabilities.given()
+        tree = await discover_config({}, [LocalServer("ollama", "ollama", upstream.url)])
+    settings = parse_settings(tree, environ={})
+    told = settings.models["llama3.2"].capabilities.to_overrides()
     assert told == {"images": False, "reasoning": False, "tools": True, "max_context_window": 8192}
-    assert settings.models["llava"].capabilities.given() == {}
+    assert settings.models["llava"].capabilities.to_overrides() == {}
 
 
 @pytest.mark.anyio
@@ -126,11 +128,11 @@ async def test_a_server_that_tells_nothing_in_time_is_served_all_the_same() -> N
     async with ScriptedUpstream() as upstream:
         upstream.on("/api/tags", ollama_tags("llama3.2"))
         upstream.on("/api/show", silence)
-        tree = await discover({}, [Local("ollama", "ollama", upstream.url)])
+        tree = await discover_config({}, [LocalServer("ollama", "ollama", upstream.url)])
     assert tree["models"]["llama3.2"] == {"provider": "ollama"}
 
 
 @pytest.mark.anyio
 async def test_nobody_listening_is_nobody_there() -> None:
-    tree = await discover({}, [Local("vllm", "vllm", f"http://127.0.0.1:{closed_port()}/v1")])
+    tree = await discover_config({}, [LocalServer("vllm", "vllm", f"http://127.0.0.1:{closed_port()}/v1")])
     assert list(tree["providers"]) == ["demo", "scripted"]

@@ -6,7 +6,7 @@ import pytest
 
 from scripts.docs import PAGES, ROOT
 from scripts.docs.parameters import CHAT, RESPONSES
-from translation.chat.schema import FIELDS
+from translation.chat.schema import REQUEST_FIELDS
 from translation.representation.profile import Profile
 from translation.responses.schema.request import Request
 
@@ -17,7 +17,7 @@ def test_a_generated_page_is_up_to_date(path: str) -> None:
 
 
 def test_every_parameter_of_chat_completions_has_a_row() -> None:
-    assert FIELDS - {"model", "messages"} == CHAT.keys()
+    assert REQUEST_FIELDS - {"model", "messages"} == CHAT.keys()
 
 
 def test_every_parameter_of_responses_has_a_row() -> None:

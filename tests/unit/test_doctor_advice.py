@@ -4,18 +4,18 @@ from dataclasses import replace
 
 import pytest
 
-from gateway.doctor.advice import advice
+from gateway.doctor.advice import suggest_fix
 from gateway.doctor.checks.subjects import Subject
 from providers.base import Capabilities
 
 SUBJECT = Subject(
     name="m",
     provider="p",
-    kind="vllm",
+    provider_type="vllm",
     upstream_model="org/m",
     capabilities=Capabilities(streaming=True, tools=True),
     strict=False,
-    stranger="nobody",
+    unknown_model="nobody",
 )
 
 
@@ -29,19 +29,19 @@ SUBJECT = Subject(
     ],
 )
 def test_errors_that_no_capability_mends_are_told_by_their_code(code: str, words: str) -> None:
-    assert words in advice(SUBJECT, code, ("tools",), undeclared=False)
+    assert words in suggest_fix(SUBJECT, code, ("tools",), undeclared=False)
 
 
 def test_what_is_declared_can_be_taken_back() -> None:
-    said = advice(SUBJECT, "upstream_rejected", ("tools", "streaming"), undeclared=False)
+    said = suggest_fix(SUBJECT, "upstream_rejected", ("tools", "streaming"), undeclared=False)
     assert said.startswith("Where the model cannot, write capabilities: {streaming: false} at models.m")
 
 
 def test_what_holds_without_being_declared_can_be() -> None:
     subject = replace(SUBJECT, capabilities=Capabilities(tools=True))
-    said = advice(subject, None, ("tools", "streaming"), undeclared=True)
+    said = suggest_fix(subject, None, ("tools", "streaming"), undeclared=True)
     assert said == "Where the model can, write capabilities: {streaming: true} at models.m."
 
 
 def test_where_no_capability_stands_for_it_the_upstream_is_to_be_mended() -> None:
-    assert advice(SUBJECT, None, (), undeclared=False).startswith("Mend the upstream")
+    assert suggest_fix(SUBJECT, None, (), undeclared=False).startswith("Mend the upstream")

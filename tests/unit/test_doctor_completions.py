@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from gateway.doctor.checks.completions import check_chunks, check_completion, check_counts
-from gateway.doctor.checks.response_shape import answer_of, calls_of
-from gateway.doctor.checks.verdicts import Wrong
+from gateway.doctor.checks.completions import check_chunks, check_completion, check_completion_usage
+from gateway.doctor.checks.response_shape import parse_calls, require_text
+from gateway.doctor.checks.verdicts import CheckFailed
 from tests.upstream.builders import CHAT_USAGE, chat_chunk, text_chunks, whole_chat
 
 Json = dict[str, Any]
@@ -25,7 +25,7 @@ CALLED = chat_chunk({}, "tool_calls")
 
 def test_a_stream_is_read_as_the_response_it_would_be() -> None:
     response = check_chunks(text_chunks("po", "ng"), done=True)
-    assert answer_of(response) == "pong"
+    assert require_text(response) == "pong"
     assert (response["status"], response["incomplete_details"]) == ("completed", None)
     assert response["usage"] == {"output_tokens": CHAT_USAGE["completion_tokens"]}
 
@@ -33,7 +33,7 @@ def test_a_stream_is_read_as_the_response_it_would_be() -> None:
 def test_calls_that_come_in_pieces_are_put_together() -> None:
     pieces = [call(0, "a", "f"), call(0, arguments='{"x":'), call(0, "a", arguments="1}"), call(1, "b", "f", "{}")]
     response = check_chunks([ROLE, *pieces, CALLED], done=True)
-    assert calls_of(response, {"f"}) == [("a", "f", {"x": 1}), ("b", "f", {})]
+    assert parse_calls(response, {"f"}) == [("a", "f", {"x": 1}), ("b", "f", {})]
 
 
 def test_an_answer_that_is_cut_off_is_incomplete() -> None:
@@ -44,8 +44,8 @@ def test_an_answer_that_is_cut_off_is_incomplete() -> None:
 def test_a_whole_completion_is_read_with_its_calls_and_its_refusal() -> None:
     calls = [{"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}}]
     response = check_completion(whole_chat(None, finish_reason="tool_calls", tool_calls=calls, refusal="No."))
-    assert calls_of(response, {"f"}) == [("a", "f", {})]
-    assert answer_of(response) == "No."
+    assert parse_calls(response, {"f"}) == [("a", "f", {})]
+    assert require_text(response) == "No."
 
 
 def other(chunk: Json, **changes: Any) -> Json:
@@ -77,12 +77,12 @@ def other(chunk: Json, **changes: Any) -> Json:
     ],
 )
 def test_a_chunk_that_has_no_right_to_be_there_is_told(chunks: list[Json], complaint: str) -> None:
-    with pytest.raises(Wrong, match=complaint):
+    with pytest.raises(CheckFailed, match=complaint):
         check_chunks(chunks, done=True)
 
 
 def test_a_stream_without_its_last_frame_is_not_whole() -> None:
-    with pytest.raises(Wrong, match=r"without \[DONE\]"):
+    with pytest.raises(CheckFailed, match=r"without \[DONE\]"):
         check_chunks(text_chunks("pong"), done=False)
 
 
@@ -95,13 +95,13 @@ def test_a_stream_without_its_last_frame_is_not_whole() -> None:
     ],
 )
 def test_a_completion_that_is_none_is_told(completion: Json, complaint: str) -> None:
-    with pytest.raises(Wrong, match=complaint):
+    with pytest.raises(CheckFailed, match=complaint):
         check_completion(completion)
 
 
 def test_tokens_are_counted_under_the_names_of_chat() -> None:
-    assert check_counts({"usage": CHAT_USAGE}) == CHAT_USAGE
-    with pytest.raises(Wrong, match=r"usage\.completion_tokens is 0"):
-        check_counts({"usage": {**CHAT_USAGE, "completion_tokens": 0}})
-    with pytest.raises(Wrong, match="no usage"):
-        check_counts({})
+    assert check_completion_usage({"usage": CHAT_USAGE}) == CHAT_USAGE
+    with pytest.raises(CheckFailed, match=r"usage\.completion_tokens is 0"):
+        check_completion_usage({"usage": {**CHAT_USAGE, "completion_tokens": 0}})
+    with pytest.raises(CheckFailed, match="no usage"):
+        check_completion_usage({})

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gateway.config.settings import Settings, parse
+from gateway.config.settings import Settings, parse_settings
 from gateway.doctor.checks.responses import CHECKS
 from gateway.doctor.checks.verdicts import Diagnosis, Finding
 from gateway.doctor.runner import diagnose
@@ -272,7 +272,7 @@ async def test_a_model_that_was_not_asked_to_think_is_not_blamed_for_it(upstream
     upstream.script(anthropic_text("pong"))
     provider = {"type": "anthropic", "base_url": upstream.url, "api_key": "k", "retries": 0}
     model = {"provider": "p", "model": "claude-sonnet-4-5", "capabilities": {"max_context_window": WINDOW}}
-    settings = parse({"providers": {"p": provider}, "models": {"m": model}}, environ={})
+    settings = parse_settings({"providers": {"p": provider}, "models": {"m": model}}, environ={})
     found = finding(await examined(settings, "reasoning"), "reasoning")
     assert (found.verdict, "reasoning=no room for it" in found.detail) == ("skipped", True)
 
@@ -317,7 +317,7 @@ async def test_the_keys_of_the_configuration_are_not_the_doctors(upstream: Scrip
 async def test_every_dialect_is_examined_alike(kind: ProviderType, replies: Script, upstream: ScriptedUpstream) -> None:
     upstream.script(replies)
     provider = {"type": kind, "base_url": upstream.url, "api_key": "k", "retries": 0}
-    settings = parse({"providers": {"p": provider}, "models": {"m": {"provider": "p"}}}, environ={})
+    settings = parse_settings({"providers": {"p": provider}, "models": {"m": {"provider": "p"}}}, environ={})
     found = verdicts(await examined(settings))
     assert {check: found[check] for check in ("text", "streaming", "usage", "cancel")} == dict.fromkeys(
         ("text", "streaming", "usage", "cancel"), "pass"
@@ -331,6 +331,6 @@ async def test_a_relayed_stream_is_held_to_the_same_order(upstream: ScriptedUpst
     events[4] = {**events[4], "item_id": "msg_of_another"}
     upstream.script(responses_sse(events))
     provider = {"type": "openai", "base_url": upstream.url, "api_key": "k"}
-    settings = parse({"providers": {"p": provider}, "models": {"m": {"provider": "p"}}}, environ={})
+    settings = parse_settings({"providers": {"p": provider}, "models": {"m": {"provider": "p"}}}, environ={})
     found = finding(await examined(settings, "streaming"), "streaming")
     assert (found.verdict, found.detail) == ("fail", "an item's id changed")

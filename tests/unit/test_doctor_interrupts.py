@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from gateway.doctor.interrupts import heard
+from gateway.doctor.interrupts import interrupt_waits
 
 
 def test_an_interrupt_that_woke_nobody_is_heard() -> None:
@@ -21,7 +21,7 @@ def test_an_interrupt_that_woke_nobody_is_heard() -> None:
             waits.start()
             here.recv(1)
 
-        with heard(), pytest.raises(KeyboardInterrupt):
+        with interrupt_waits(), pytest.raises(KeyboardInterrupt):
             wait()
     assert [signal.getsignal(number) for number in (signal.SIGALRM, signal.SIGINT)] == handlers
     assert signal.getitimer(signal.ITIMER_REAL) == (0, 0)

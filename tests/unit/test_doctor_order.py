@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from gateway.doctor.checks.event_order import check_order
-from gateway.doctor.checks.response_shape import answer_of, calls_of, check_response, check_usage, text_of
-from gateway.doctor.checks.verdicts import Untold, Wrong
+from gateway.doctor.checks.response_shape import check_response, check_usage, message_text_of, parse_calls, require_text
+from gateway.doctor.checks.verdicts import CheckFailed, Inconclusive
 from tests.unit.responses_order import read_stream
 from tests.unit.responses_streams import STREAMS, Stream
 from tests.upstream.builders import message_item, response_snapshot, text_events
@@ -86,7 +86,7 @@ WRONG = {
 
 @pytest.mark.parametrize(("break_it", "words"), WRONG.values(), ids=WRONG)
 def test_what_is_out_of_order_is_named(break_it: Callable[[list[Json]], list[Json]], words: str) -> None:
-    with pytest.raises(Wrong, match=words):
+    with pytest.raises(CheckFailed, match=words):
         check_order(break_it(sound()), done=True)
 
 
@@ -124,12 +124,12 @@ def call_events() -> list[Json]:
 )
 def test_a_call_that_is_out_of_order_is_named(break_it: Callable[[list[Json]], list[Json]], words: str) -> None:
     check_order(call_events(), done=True)
-    with pytest.raises(Wrong, match=words):
+    with pytest.raises(CheckFailed, match=words):
         check_order(break_it(call_events()), done=True)
 
 
 def test_a_stream_needs_its_last_frame() -> None:
-    with pytest.raises(Wrong, match="DONE"):
+    with pytest.raises(CheckFailed, match="DONE"):
         check_order(sound(), done=False)
 
 
@@ -146,22 +146,22 @@ def test_a_stream_needs_its_last_frame() -> None:
 )
 def test_a_response_of_another_shape_is_wrong(changes: Json, words: str) -> None:
     assert check_response(response(message_item("pong")))
-    with pytest.raises(Wrong, match=words):
+    with pytest.raises(CheckFailed, match=words):
         check_response(response(message_item("pong"), **changes))
 
 
 def test_an_answer_that_was_cut_off_before_it_began_tells_nothing() -> None:
-    with pytest.raises(Untold, match="max_output_tokens"):
-        answer_of(response(status="incomplete", incomplete_details={"reason": "max_output_tokens"}))
-    with pytest.raises(Wrong, match="no text"):
-        answer_of(response())
+    with pytest.raises(Inconclusive, match="max_output_tokens"):
+        require_text(response(status="incomplete", incomplete_details={"reason": "max_output_tokens"}))
+    with pytest.raises(CheckFailed, match="no text"):
+        require_text(response())
 
 
 def test_a_message_of_something_else_is_wrong() -> None:
-    with pytest.raises(Wrong, match="no text"):
-        text_of(response({**message_item("pong"), "content": [{"type": "output_text"}]}))
-    with pytest.raises(Wrong, match="a part that is no text"):
-        text_of(response({**message_item("pong"), "content": [{"type": "picture"}]}))
+    with pytest.raises(CheckFailed, match="no text"):
+        message_text_of(response({**message_item("pong"), "content": [{"type": "output_text"}]}))
+    with pytest.raises(CheckFailed, match="a part that is no text"):
+        message_text_of(response({**message_item("pong"), "content": [{"type": "picture"}]}))
 
 
 @pytest.mark.parametrize(
@@ -174,14 +174,14 @@ def test_a_message_of_something_else_is_wrong() -> None:
     ],
 )
 def test_a_call_of_another_shape_is_wrong(changes: Json, words: str) -> None:
-    assert calls_of(response(CALL), {"search"}) == [("call_1", "search", {"query": "x"})]
-    with pytest.raises(Wrong, match=words):
-        calls_of(response({**CALL, **changes}), {"search"})
+    assert parse_calls(response(CALL), {"search"}) == [("call_1", "search", {"query": "x"})]
+    with pytest.raises(CheckFailed, match=words):
+        parse_calls(response({**CALL, **changes}), {"search"})
 
 
 def test_two_calls_of_one_id_are_wrong() -> None:
-    with pytest.raises(Wrong, match="two calls have one id"):
-        calls_of(response(CALL, CALL), {"search"})
+    with pytest.raises(CheckFailed, match="two calls have one id"):
+        parse_calls(response(CALL, CALL), {"search"})
 
 
 @pytest.mark.parametrize(
@@ -196,5 +196,5 @@ def test_two_calls_of_one_id_are_wrong() -> None:
 )
 def test_usage_that_cannot_be_is_wrong(usage: Json | None, words: str) -> None:
     assert check_usage(USAGE) == USAGE
-    with pytest.raises(Wrong, match=words):
+    with pytest.raises(CheckFailed, match=words):
         check_usage(usage)

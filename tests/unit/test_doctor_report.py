@@ -7,13 +7,13 @@ from html.parser import HTMLParser
 
 import pytest
 
-from gateway.config.settings import Settings, parse
+from gateway.config.settings import Settings, parse_settings
 from gateway.doctor.checks.responses import CHECKS
-from gateway.doctor.checks.subjects import NothingToExamine, chosen, practice
+from gateway.doctor.checks.subjects import NothingToExamine, prepare_examination, select_models
 from gateway.doctor.checks.verdicts import Diagnosis, Finding, Verdict
-from gateway.doctor.html_report import as_page
-from gateway.doctor.text_report import as_json, as_text, counted, duration
-from providers.registry import build
+from gateway.doctor.html_report import render_html
+from gateway.doctor.text_report import count_verdicts, format_duration, render_json, render_text
+from providers.registry import build_provider
 
 VERDICTS: tuple[Verdict, ...] = ("pass", "fail", "refused", "skipped")
 
@@ -34,7 +34,7 @@ def diagnosis(model: str = "m", *failing: str, **changes: str) -> Diagnosis:
         )
         for check in CHECKS
     ]
-    facts = {"provider": "p", "kind": "vllm", "upstream_model": "org/m", **changes}
+    facts = {"provider": "p", "provider_type": "vllm", "upstream_model": "org/m", **changes}
     return Diagnosis(model=model, findings=tuple(findings), capabilities={"tools": True}, **facts)
 
 
@@ -64,7 +64,7 @@ class Reader(HTMLParser):
 
 
 def test_the_table_has_a_row_for_every_feature_and_a_column_for_every_model() -> None:
-    text = as_text([diagnosis("one", "tools"), diagnosis("two")])
+    text = render_text([diagnosis("one", "tools"), diagnosis("two")])
     head, providers, *rows = text.splitlines()
     assert head.split() == ["FEATURE", "one", "two"]
     assert providers.split() == ["p", "p"]
@@ -76,7 +76,7 @@ def test_the_table_has_a_row_for_every_feature_and_a_column_for_every_model() ->
 
 
 def test_what_is_no_pass_has_its_reason_and_what_is_lost_is_named() -> None:
-    text = as_text([diagnosis("one", "tools")])
+    text = render_text([diagnosis("one", "tools")])
     assert "  fail Tools: call and result: <b>why</b> & so" in text
     assert "  skipped Errors: <b>why</b> & so" in text
     assert "  lost on the way: stop=dropped" in text
@@ -84,7 +84,7 @@ def test_what_is_no_pass_has_its_reason_and_what_is_lost_is_named() -> None:
 
 
 def test_of_a_fail_there_is_what_to_do_and_the_same_advice_is_given_once() -> None:
-    lines = as_text([diagnosis("one", "tools", "stop")]).splitlines()
+    lines = render_text([diagnosis("one", "tools", "stop")]).splitlines()
     assert lines[lines.index("  fail Stop sequences: <b>why</b> & so") + 1] == "    Mend <it>."
     assert lines.count("    Mend <it>.") == 1
 
@@ -92,30 +92,30 @@ def test_of_a_fail_there_is_what_to_do_and_the_same_advice_is_given_once() -> No
 def test_features_that_are_skipped_for_one_reason_have_one_line() -> None:
     silent = [Finding(check=check.name, verdict="skipped", detail="Text was not answered") for check in CHECKS]
     few = [replace(each, detail=each.detail if number else "alone") for number, each in enumerate(silent)]
-    text = as_text([replace(diagnosis("one"), findings=tuple(few))])
+    text = render_text([replace(diagnosis("one"), findings=tuple(few))])
     assert "  skipped Text: alone" in text
     assert text.count("Text was not answered") == 1
     assert f"  skipped {len(CHECKS) - 1} features: Text was not answered" in text
 
 
 def test_verdicts_are_painted_and_nothing_else_is() -> None:
-    plain, painted = as_text([diagnosis("pass")]), as_text([diagnosis("pass")], lambda word: f"[{word}]")
+    plain, painted = render_text([diagnosis("pass")]), render_text([diagnosis("pass")], lambda word: f"[{word}]")
     assert painted.splitlines()[0] == plain.splitlines()[0] == "FEATURE                    pass"
     assert re.sub(r"[\[\]]", "", painted) == plain
 
 
 def test_models_that_do_not_fit_beside_each_other_come_below() -> None:
     many = [diagnosis(f"model-{number:02}") for number in range(9)]
-    lines = as_text(many, width=80).splitlines()
+    lines = render_text(many, width=80).splitlines()
     heads = [line.split()[1:] for line in lines if line.startswith("FEATURE")]
     assert [name for head in heads for name in head] == [each.model for each in many]
     assert len(heads) == 2
     assert all(len(line) <= 80 for line in lines[: lines.index("") + 1])
-    assert [line for line in as_text([diagnosis("m" * 200)], width=20).splitlines() if "FEATURE" in line] != []
+    assert [line for line in render_text([diagnosis("m" * 200)], width=20).splitlines() if "FEATURE" in line] != []
 
 
 def test_json_says_everything_and_whether_all_is_well() -> None:
-    said = json.loads(as_json([diagnosis("one", "tools"), diagnosis("two")]))
+    said = json.loads(render_json([diagnosis("one", "tools"), diagnosis("two")]))
     assert (said["version"], said["ok"]) == (1, False)
     assert [(each["model"], each["ok"]) for each in said["backends"]] == [("one", False), ("two", True)]
     one = said["backends"][0]
@@ -134,11 +134,11 @@ def test_json_says_everything_and_whether_all_is_well() -> None:
         "came": "",
         "advice": "",
     }
-    assert json.loads(as_json([diagnosis()]))["ok"] is True
+    assert json.loads(render_json([diagnosis()]))["ok"] is True
 
 
 def test_the_page_is_whole_and_needs_nothing_from_elsewhere() -> None:
-    page = as_page([diagnosis("<script>", "tools"), diagnosis("two", provider="a&b")])
+    page = render_html([diagnosis("<script>", "tools"), diagnosis("two", provider="a&b")])
     reader = Reader(page)
     assert reader.open == []
     assert len(set(reader.ids)) == len(reader.ids)
@@ -153,7 +153,7 @@ def test_the_page_is_whole_and_needs_nothing_from_elsewhere() -> None:
 
 
 def test_the_page_begins_with_what_fails_and_shows_how_it_was_found() -> None:
-    page = as_page([diagnosis("sound"), diagnosis("worse", "tools", "stop"), diagnosis("bad", "tools")])
+    page = render_html([diagnosis("sound"), diagnosis("worse", "tools", "stop"), diagnosis("bad", "tools")])
     assert page.index(">worse</a><small>") < page.index(">bad</a><small>") < page.index(">sound</a><small>")
     failures = page[page.index("What fails") : page.index("<caption>Checks")]
     assert failures.count("<article>") == 3
@@ -164,23 +164,28 @@ def test_the_page_begins_with_what_fails_and_shows_how_it_was_found() -> None:
 
 
 def test_a_page_of_what_is_sound_has_no_failures() -> None:
-    assert "What fails" not in as_page([diagnosis("sound")])
+    assert "What fails" not in render_html([diagnosis("sound")])
 
 
 @pytest.mark.parametrize("verdict", VERDICTS)
 def test_the_page_has_a_word_and_a_colour_for_every_verdict(verdict: Verdict) -> None:
-    page = as_page([])
+    page = render_html([])
     assert f".{verdict} " in page
     assert f"--{verdict}:" in page
     assert f"</span> {verdict}</span>" in page
 
 
 def test_every_verdict_is_counted() -> None:
-    assert counted([diagnosis("one", "tools"), diagnosis("two")]) == {"pass": 45, "fail": 1, "refused": 0, "skipped": 2}
+    assert count_verdicts([diagnosis("one", "tools"), diagnosis("two")]) == {
+        "pass": 45,
+        "fail": 1,
+        "refused": 0,
+        "skipped": 2,
+    }
 
 
 def test_times_are_for_people() -> None:
-    assert (duration(None), duration(0.0123), duration(75.04)) == ("-", "12 ms", "75.0 s")
+    assert (format_duration(None), format_duration(0.0123), format_duration(75.04)) == ("-", "12 ms", "75.0 s")
 
 
 def settings() -> Settings:
@@ -189,14 +194,14 @@ def settings() -> Settings:
         "b": {"provider": "two", "model": "org/b"},
         "c-*": {"provider": "two"},
     }
-    return parse(
+    return parse_settings(
         {"providers": {"one": {"type": "scripted"}, "two": {"type": "scripted"}}, "models": models}, environ={}
     )
 
 
 def test_all_models_that_are_no_patterns_are_chosen_or_those_that_are_named() -> None:
-    assert list(chosen(settings(), [])) == ["a", "b"]
-    assert list(chosen(settings(), ["c-1", "a"])) == ["c-1", "a"]
+    assert list(select_models(settings(), [])) == ["a", "b"]
+    assert list(select_models(settings(), ["c-1", "a"])) == ["c-1", "a"]
 
 
 @pytest.mark.parametrize(
@@ -204,19 +209,19 @@ def test_all_models_that_are_no_patterns_are_chosen_or_those_that_are_named() ->
 )
 def test_names_that_are_no_models_are_told(names: list[str], words: str) -> None:
     with pytest.raises(NothingToExamine, match=re.escape(words)):
-        chosen(settings(), names)
+        select_models(settings(), names)
 
 
 def test_a_configuration_of_patterns_needs_a_name() -> None:
     only = settings().model_copy(update={"models": {"*": settings().models["c-*"]}})
     with pytest.raises(NothingToExamine, match="--model"):
-        chosen(only, [])
+        select_models(only, [])
 
 
 def test_the_gateway_that_is_examined_has_a_key_of_its_own_and_keeps_nothing() -> None:
     given = settings()
-    providers = {name: build(name, config) for name, config in given.providers.items()}
-    through, subjects, key = practice(given, chosen(given, ["a", "c-1"]), providers)
+    providers = {name: build_provider(name, config) for name, config in given.providers.items()}
+    through, subjects, key = prepare_examination(given, select_models(given, ["a", "c-1"]), providers)
     assert through.store.url is None
     assert through.auth is not None
     assert [each.secret for each in through.auth.keys] == [key]

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from gateway.http.middleware import BODY_SEND, Edge
-from gateway.logs import note, note_only, noted
+from gateway.http.middleware import BODY_SEND, RequestMiddleware
+from gateway.logs import bind_fields, bound_fields, reset_fields
 
 MADE = "req_"
 
@@ -16,7 +16,7 @@ async def ask(*headers: tuple[bytes, bytes], app: Any = None, kind: str = "http"
     sent: list[Any] = []
 
     async def answer(scope: Any, receive: Any, send: Any) -> None:
-        note(model="m", provider="p")
+        bind_fields(model="m", provider="p")
         await send({"type": "http.response.start", "status": 201, "headers": [(b"a", b"b")]})
         await send({"type": "http.response.body", "body": b""})
 
@@ -27,7 +27,7 @@ async def ask(*headers: tuple[bytes, bytes], app: Any = None, kind: str = "http"
         return {"type": "http.request"}
 
     scope = {"type": kind, "method": "POST", "path": "/v1/responses", "headers": list(headers)}
-    await Edge(app or answer)(scope, receive, send)
+    await RequestMiddleware(app or answer)(scope, receive, send)
     return sent[0] if sent else scope
 
 
@@ -70,11 +70,11 @@ async def test_one_line_says_what_was_asked_and_answered() -> None:
         "model": "m",
         "provider": "p",
     }
-    assert noted() == {}
+    assert bound_fields() == {}
 
 
 def _merge(_: Any, __: str, line: Any) -> Any:
-    return {**noted(), **line}
+    return {**bound_fields(), **line}
 
 
 async def test_nothing_of_the_request_it_waited_behind_is_in_its_line() -> None:
@@ -82,7 +82,7 @@ async def test_nothing_of_the_request_it_waited_behind_is_in_its_line() -> None:
         await send({"type": "http.response.start", "status": 401, "headers": []})
 
     # A server starts the next request on a connection in the context of the last.
-    note_only(client="another", error="upstream_timeout")
+    reset_fields(client="another", error="upstream_timeout")
     with capture_logs(processors=[_merge]) as lines:
         await ask(app=refuse_all)
     assert lines[0].keys() == {"event", "log_level", "method", "path", "status", "request_id", "ms"}

@@ -37,5 +37,5 @@ def test_line_breaks_are_stripped_at_the_edges_only(runs: list[tuple[str, str]],
 def test_line_breaks_before_something_else_are_dropped() -> None:
     trimmer = EdgeTrimmer()
     assert trimmer.feed("reasoning", "a\n") == "a"
-    trimmer.cut()
+    trimmer.end_reasoning()
     assert trimmer.feed("reasoning", "\nb") == "b"

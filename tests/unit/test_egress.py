@@ -9,7 +9,7 @@ import pytest
 from gateway.config.settings import Settings
 from gateway.process import app
 from providers import egress
-from providers.egress import Egress, Fetched, is_public
+from providers.egress import EgressClient, FetchResult, is_public
 from translation.errors import InvalidRequest
 
 PAGE = b"HTTP/1.1 200 OK\r\ncontent-type: Image/PNG; x=y\r\ncontent-length: 4\r\n\r\nabcd"
@@ -56,7 +56,7 @@ def names(**hosts: str | Sequence[str]) -> Callable[[str, int], Awaitable[Sequen
     async def resolve(host: str, port: int) -> Sequence[str]:
         known = hosts.get(host.replace(".", "_"))
         if known is None:
-            return await egress.resolve(host, port)
+            return await egress.resolve_host(host, port)
         return [known] if isinstance(known, str) else known
 
     return resolve
@@ -69,11 +69,15 @@ def here(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(egress, "is_public", lambda text: text == "127.0.0.1" or real(text))
 
 
-async def get(url: str, resolve: egress.Resolve = egress.resolve, *, max_bytes: int = 100, allow: Sequence[str] = ()):
-    return await Egress(allow=allow, resolve=resolve).fetch(url, max_bytes=max_bytes, deadline_s=5, param="input[0]")
+async def get(
+    url: str, resolve: egress.HostResolver = egress.resolve_host, *, max_bytes: int = 100, allow: Sequence[str] = ()
+):
+    return await EgressClient(allow=allow, resolver=resolve).fetch(
+        url, max_bytes=max_bytes, deadline_s=5, param="input[0]"
+    )
 
 
-async def refusal(url: str, resolve: egress.Resolve = egress.resolve, *, max_bytes: int = 100) -> str:
+async def refusal(url: str, resolve: egress.HostResolver = egress.resolve_host, *, max_bytes: int = 100) -> str:
     with pytest.raises(InvalidRequest) as refused:
         await get(url, resolve, max_bytes=max_bytes)
     assert refused.value.param == "input[0]"
@@ -159,7 +163,7 @@ async def test_what_is_no_plain_web_address_is_refused(url: str, told: str) -> N
 async def test_what_a_public_host_has_is_returned_with_its_type(here: None) -> None:
     async with serving(PAGE) as server:
         found = await get(f"http://pictures.example:{server.port}/a?b=c", names(pictures_example="127.0.0.1"))
-        assert found == Fetched("image/png", b"abcd")
+        assert found == FetchResult("image/png", b"abcd")
         head = server.asked[0].lower()
         assert head.startswith(b"get /a?b=c http/1.1\r\n")
         assert f"host: pictures.example:{server.port}\r\n".encode() in head
@@ -238,7 +242,7 @@ async def test_what_is_too_large_is_not_read_to_its_end(here: None) -> None:
         async with serving(reply, hold=True) as server:
             assert "larger than 100 bytes" in await refusal(f"http://127.0.0.1:{server.port}/")
     async with serving(b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * 100) as server:
-        assert await get(f"http://127.0.0.1:{server.port}/") == Fetched("", b"x" * 100)
+        assert await get(f"http://127.0.0.1:{server.port}/") == FetchResult("", b"x" * 100)
 
 
 @pytest.mark.parametrize(
@@ -260,7 +264,7 @@ async def test_an_answer_that_is_none_is_named(here: None, reply: bytes, told: s
 async def test_the_deadline_holds_for_all_of_it(here: None) -> None:
     async with serving(b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nabcd", hold=True) as server:
         with pytest.raises(InvalidRequest, match=r"within 0\.2 s"):
-            await Egress().fetch(f"http://127.0.0.1:{server.port}/", max_bytes=100, deadline_s=0.2)
+            await EgressClient().fetch(f"http://127.0.0.1:{server.port}/", max_bytes=100, deadline_s=0.2)
 
 
 async def test_tls_asks_for_the_name_and_not_for_the_address(here: None) -> None:
@@ -287,7 +291,7 @@ async def test_a_host_of_the_operators_own_may_be_anywhere() -> None:
 
 
 async def test_what_the_operator_grants_is_what_adapters_fetch_with(monkeypatch: pytest.MonkeyPatch) -> None:
-    granted: list[Egress] = []
+    granted: list[EgressClient] = []
     monkeypatch.setattr(app, "build", lambda _name, _config, egress: granted.append(egress))
     written = {"allow": ["127.0.0.1"], "max_mb": 0.5, "deadline_s": 4}
     app.build_providers(Settings.model_validate({"egress": written, "providers": {"p": {"type": "scripted"}}}))

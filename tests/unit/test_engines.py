@@ -10,10 +10,10 @@ from typing import Any, Literal
 import httpx
 import pytest
 
-from gateway.config.settings import parse
+from gateway.config.settings import parse_settings
 from gateway.process.server import GatewayServer, make_server
-from gateway.service.embedded_engines import Engines
-from providers.base import Condition
+from gateway.service.embedded_engines import EmbeddedEngines
+from providers.base import EngineStatus
 from providers.config import ProviderConfig
 from providers.scripted.provider import ScriptedProvider
 from tests.serving import READY_S
@@ -32,24 +32,24 @@ class FakeHost(ScriptedProvider):
 
     def __init__(self, name: str = "engine", state: State = "starting") -> None:
         super().__init__(name, ProviderConfig(type="scripted"))
-        self.condition = Condition(state)
+        self.engine_status = EngineStatus(state)
         self.is_running = False
         self._has_settled = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
 
     @asynccontextmanager
-    async def running(self) -> AsyncGenerator[None, None]:
+    async def run_engine(self) -> AsyncGenerator[None, None]:
         self._loop = asyncio.get_running_loop()
         self.is_running = True
         yield
         self.is_running = False
 
-    async def settled(self) -> None:
+    async def wait_until_settled(self) -> None:
         await self._has_settled.wait()
 
-    def settle(self, condition: Condition) -> None:
+    def settle(self, condition: EngineStatus) -> None:
         assert self._loop is not None
-        self.condition = condition
+        self.engine_status = condition
         self._loop.call_soon_threadsafe(self._has_settled.set)
 
 
@@ -57,7 +57,7 @@ class FakeHost(ScriptedProvider):
 def started(host: FakeHost, on_ready: Callable[[], None]) -> Iterator[tuple[GatewayServer, str]]:
     """A server that has bound its socket, ready or not, and its address."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        server = make_server(parse(CONFIG, environ={}), on_ready, {"engine": host})
+        server = make_server(parse_settings(CONFIG, environ={}), on_ready, {"engine": host})
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
         thread.start()
         try:
@@ -74,7 +74,7 @@ def get(url: str) -> httpx.Response:
 
 def test_a_server_answers_while_an_engine_starts_and_says_that_it_listens_afterwards() -> None:
     host, ready = FakeHost(), threading.Event()
-    host.condition = Condition("starting", "loading tiny.gguf")
+    host.engine_status = EngineStatus("starting", "loading tiny.gguf")
     with started(host, ready.set) as (_, url):
         assert get(f"{url}/healthz").status_code == 200
         reply = get(f"{url}/readyz")
@@ -82,7 +82,7 @@ def test_a_server_answers_while_an_engine_starts_and_says_that_it_listens_afterw
         assert (reply.status_code, reply.json()) == (503, {"status": "starting", "engines": {"engine": state}})
         assert not ready.is_set()
 
-        host.settle(Condition("ready", running=2))
+        host.settle(EngineStatus("ready", running=2))
         assert ready.wait(READY_S)
         reply = get(f"{url}/readyz")
         state = {"state": "ready", "detail": None, "running": 2}
@@ -95,7 +95,7 @@ def test_an_engine_that_failed_keeps_nobody_else_waiting() -> None:
     host, ready = FakeHost(), threading.Event()
     with started(host, ready.set) as (_, url):
         assert get(f"{url}/healthz").status_code == 200
-        host.settle(Condition("down", "no memory"))
+        host.settle(EngineStatus("down", "no memory"))
         assert ready.wait(READY_S)
         reply = get(f"{url}/readyz")
         assert (reply.status_code, reply.json()["status"]) == (503, "engine_down")
@@ -122,6 +122,6 @@ WORST: dict[str, tuple[list[State], str | None]] = {
 @pytest.mark.parametrize(("states", "hindrance"), WORST.values(), ids=WORST)
 def test_the_worst_state_is_what_hinders(states: list[State], hindrance: str | None) -> None:
     hosts = [FakeHost(f"engine-{number}", state) for number, state in enumerate(states)]
-    engines = Engines([*hosts, ScriptedProvider("none", ProviderConfig(type="scripted"))])
-    assert engines.hindrance == hindrance
-    assert list(engines.report()) == [host.name for host in hosts]
+    engines = EmbeddedEngines([*hosts, ScriptedProvider("none", ProviderConfig(type="scripted"))])
+    assert engines.not_ready_reason == hindrance
+    assert list(engines.report_conditions()) == [host.name for host in hosts]

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from translation.tools.freeform import Unwrapper, unwrap, wrap
+from translation.tools.freeform import FreeformUnwrapper, unwrap_input, wrap_input
 
 
 def unwrapped(fragments: list[str]) -> str:
-    unwrapper = Unwrapper()
+    unwrapper = FreeformUnwrapper()
     return "".join([unwrapper.feed(fragment) for fragment in fragments] + [unwrapper.finish()])
 
 
@@ -57,7 +57,7 @@ CASES: dict[str, tuple[str, str]] = {
 
 @pytest.mark.parametrize(("arguments", "expected"), CASES.values(), ids=CASES)
 def test_arguments_become_input(arguments: str, expected: str) -> None:
-    assert unwrap(arguments) == expected
+    assert unwrap_input(arguments) == expected
 
 
 @pytest.mark.parametrize(("arguments", "expected"), CASES.values(), ids=CASES)
@@ -70,17 +70,17 @@ def test_where_the_arguments_are_cut_does_not_matter(arguments: str, expected: s
 @given(st.text(), st.booleans(), st.lists(st.integers(0, 200)))
 def test_whatever_is_wrapped_comes_back(text: str, ascii_only: bool, cuts: list[int]) -> None:
     assert unwrapped(cut(json.dumps({"input": text}, ensure_ascii=ascii_only), cuts)) == text
-    assert unwrapped(cut(wrap(text), cuts)) == text
+    assert unwrapped(cut(wrap_input(text), cuts)) == text
 
 
 @given(st.text(alphabet=st.sampled_from('{"input:}\\ud83e0nx ,')), st.lists(st.integers(0, 40)))
 def test_any_cut_of_anything_gives_the_same(arguments: str, cuts: list[int]) -> None:
-    assert unwrapped(cut(arguments, cuts)) == unwrap(arguments)
-    unwrap(arguments).encode()  # nothing that cannot be sent
+    assert unwrapped(cut(arguments, cuts)) == unwrap_input(arguments)
+    unwrap_input(arguments).encode()  # nothing that cannot be sent
 
 
 def test_input_streams_while_it_comes() -> None:
-    unwrapper = Unwrapper()
+    unwrapper = FreeformUnwrapper()
     assert [unwrapper.feed(fragment) for fragment in ('{"inp', 'ut": "a', "b\\", "nc", '"', "}")] == [
         "",
         "a",

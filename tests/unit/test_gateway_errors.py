@@ -6,20 +6,20 @@ import orjson
 import pytest
 
 from gateway.errors import (
-    ANSWERS,
-    FAILURES,
-    REJECTED,
+    ERROR_REPLIES,
+    FAILURE_REPLIES,
+    REJECTION_REPLIES,
     GatewayError,
     MethodNotAllowed,
     ShuttingDown,
     TurnFailed,
     UnknownModel,
-    answer,
-    as_body,
-    as_event,
-    headers,
+    error_body,
+    error_headers,
+    failed_event,
+    resolve_error_reply,
 )
-from gateway.http.json_reply import error_answer
+from gateway.http.json_reply import build_error_reply
 from providers.errors import (
     ContextLengthExceeded,
     ProviderError,
@@ -58,13 +58,13 @@ def example(kind: type[Exception]) -> Exception:
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 def test_every_failure_has_a_row_of_its_own(kind: type[Exception]) -> None:
-    assert kind in ANSWERS or kind in ROWLESS
+    assert kind in ERROR_REPLIES or kind in ROWLESS
 
 
 @pytest.mark.parametrize("kind", [*KINDS, ValueError], ids=lambda kind: kind.__name__)
 def test_every_answer_has_all_four_keys(kind: type[Exception]) -> None:
     error = example(kind) if kind is not ValueError else ValueError("secret of the code")
-    reply = error_answer(error)
+    reply = build_error_reply(error)
     assert 400 <= reply.status_code < 600
     assert reply.headers["content-type"] == "application/json"
     body = orjson.loads(reply.body)
@@ -77,7 +77,7 @@ def test_every_answer_has_all_four_keys(kind: type[Exception]) -> None:
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 def test_a_stream_ends_in_the_words_of_the_http_answer(kind: type[Exception]) -> None:
     error = example(kind)
-    body, event = as_body(error)["error"], as_event(error)
+    body, event = error_body(error)["error"], failed_event(error)
     assert (event.message, event.param) == (body["message"], body["param"])
     assert event.code == (body["code"] or body["type"])
 
@@ -92,7 +92,7 @@ def test_a_stream_ends_in_the_words_of_the_http_answer(kind: type[Exception]) ->
     ids=["401", "403", "inside a good reply"],
 )
 def test_an_upstream_that_refuses_our_key_is_not_the_clients_401(error: Exception) -> None:
-    reply = error_answer(error)
+    reply = build_error_reply(error)
     assert reply.status_code == 502
     assert b"sk-upstream" not in reply.body
     assert b"upstream_unauthorized" in reply.body
@@ -116,7 +116,7 @@ STATUSES = {
 
 @pytest.mark.parametrize(("status", "expected"), STATUSES.items())
 def test_an_upstreams_status_becomes_ours(status: int, expected: tuple[int, str]) -> None:
-    row = answer(UpstreamRejected("boom", status=status))
+    row = resolve_error_reply(UpstreamRejected("boom", status=status))
     assert (row.status, row.code) == expected
 
 
@@ -145,27 +145,29 @@ NAMED: dict[str, tuple[Exception, int, str]] = {
 
 @pytest.mark.parametrize(("error", "status", "code"), NAMED.values(), ids=NAMED)
 def test_what_happened_has_its_own_code(error: Exception, status: int, code: str) -> None:
-    row = answer(error)
+    row = resolve_error_reply(error)
     assert (row.status, row.code) == (status, code)
 
 
-@pytest.mark.parametrize(("code", "status"), [*((code, row.status) for code, row in FAILURES.items()), ("other", 502)])
+@pytest.mark.parametrize(
+    ("code", "status"), [*((code, row.status) for code, row in FAILURE_REPLIES.items()), ("other", 502)]
+)
 def test_a_failure_inside_a_good_reply_gets_the_status_it_should_have_had(code: str, status: int) -> None:
-    assert answer(TurnFailed(Failed(code, "boom"))).status == status
+    assert resolve_error_reply(TurnFailed(Failed(code, "boom"))).status == status
 
 
 def test_no_row_of_a_rejection_blames_the_client_for_the_gateways_request() -> None:
-    assert all(row.status not in (401, 403, 404) for row in REJECTED.values())
+    assert all(row.status not in (401, 403, 404) for row in REJECTION_REPLIES.values())
 
 
 def test_headers_that_help_the_client_wait_are_passed_on() -> None:
-    assert headers(UpstreamRateLimited("slow", status=429, headers={"retry-after": "7"})) == {"retry-after": "7"}
-    assert headers(ShuttingDown()) == {"retry-after": "1"}
-    assert headers(MethodNotAllowed("x", headers={"allow": "POST"})) == {"allow": "POST"}
-    assert headers(ValueError("x")) == {}
+    assert error_headers(UpstreamRateLimited("slow", status=429, headers={"retry-after": "7"})) == {"retry-after": "7"}
+    assert error_headers(ShuttingDown()) == {"retry-after": "1"}
+    assert error_headers(MethodNotAllowed("x", headers={"allow": "POST"})) == {"allow": "POST"}
+    assert error_headers(ValueError("x")) == {}
 
 
 def test_a_call_that_turned_out_to_be_none_is_a_502_of_its_own_type() -> None:
     error = TurnFailed(Failed("tool_call_parse_error", "no call"))
-    assert answer(error).status == 502
-    assert as_body(error)["error"]["type"] == as_event(error).code == "tool_call_parse_error"
+    assert resolve_error_reply(error).status == 502
+    assert error_body(error)["error"]["type"] == failed_event(error).code == "tool_call_parse_error"

@@ -62,7 +62,7 @@ def test_a_connection_gathers_where_its_server_does(
     ids=["unsaid", "on", "off"],
 )
 def test_the_configuration_says_which(said: dict[str, bool], kind: type[HttpProtocol]) -> None:
-    settings = settings_of.parse(
+    settings = settings_of.parse_settings(
         {
             "server": said,
             "store": {"url": None},

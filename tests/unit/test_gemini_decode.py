@@ -80,8 +80,8 @@ def test_how_the_network_cuts_a_stream_does_not_matter() -> None:
 
 def _events_of(reads: list[bytes]) -> list[Event]:
     frames, decoder = FrameDecoder(), GeminiDecoder(counting_ids())
-    events = [event for read in reads for event in decoder.read(frames.payloads(read))]
-    return [*events, *decoder.read([frame.payload for frame in frames.finish()]), *decoder.finish()]
+    events = [event for read in reads for event in decoder.decode_payloads(frames.parse_payloads(read))]
+    return [*events, *decoder.decode_payloads([frame.payload for frame in frames.finish()]), *decoder.finish()]
 
 
 ITEMS: dict[str, tuple[list[Json], list[Item]]] = {
@@ -303,9 +303,9 @@ def test_what_is_no_answer_fails(chunks: list[Json], code: str) -> None:
 def test_it_says_when_its_answer_is_whole() -> None:
     decoder = GeminiDecoder(counting_ids())
     decoder.feed(chunk(text("a")))
-    assert not decoder.whole
+    assert not decoder.is_complete
     decoder.feed(chunk(reason="STOP"))
-    assert decoder.whole
+    assert decoder.is_complete
 
 
 def test_a_failure_counts_what_was_used() -> None:
@@ -343,6 +343,8 @@ def test_odd_values_say_nothing() -> None:
 
 def test_bytes_are_read_as_the_chunk_they_hold() -> None:
     decoder = GeminiDecoder(counting_ids())
-    assert decoder.read([orjson.dumps(chunk(text("a")))]) == GeminiDecoder(counting_ids()).feed(chunk(text("a")))
+    assert decoder.decode_payloads([orjson.dumps(chunk(text("a")))]) == GeminiDecoder(counting_ids()).feed(
+        chunk(text("a"))
+    )
     with pytest.raises(orjson.JSONDecodeError):
-        decoder.read([b"{"])
+        decoder.decode_payloads([b"{"])

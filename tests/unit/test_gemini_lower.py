@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.gemini_items import message, model, user
 from translation.errors import InvalidRequest, Unrepresentable
-from translation.gemini.lower import lower, lower_to_count, names_in, path_of
+from translation.gemini.lower import build_count_request, lower, parse_model_names, path_of
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 from translation.representation.profile import DEFAULT_PROFILE, Profile
@@ -175,7 +175,7 @@ def test_a_model_is_asked_at_a_path_of_its_own(asked: tuple[str, bool], path: st
 
 def test_a_count_is_asked_for_what_the_input_is_made_of() -> None:
     turn = Turn(model=OLD, items=[HI], instructions="a", tools=[TOOL], max_output_tokens=5)
-    path, body, key = lower_to_count(turn, DEFAULT_PROFILE)
+    path, body, key = build_count_request(turn, DEFAULT_PROFILE)
     assert (path, key) == (f"/models/{OLD}:countTokens", "totalTokens")
     [asked] = body.values()
     assert asked.keys() == {"model", "systemInstruction", "contents", "tools"}
@@ -190,5 +190,5 @@ def test_models_that_generate_content_are_listed() -> None:
         {"name": 7},
         "d",
     ]
-    assert names_in({"models": rows}) == ["a", "tunedModels/c"]
-    assert names_in({"models": None}) is None
+    assert parse_model_names({"models": rows}) == ["a", "tunedModels/c"]
+    assert parse_model_names({"models": None}) is None

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from translation.gemini.failures import blocked, broken_off, failure_in
-from translation.gemini.grounding import citations
+from translation.gemini.failures import failure_from_block, failure_from_finish, failure_in
+from translation.gemini.grounding import build_url_citations
 from translation.gemini.logprobs import read_logprobs
 from translation.gemini.usage import read_usage
 from translation.representation.events import Failed, Usage
@@ -122,7 +122,7 @@ CITATIONS: dict[str, tuple[Json, list[Json]]] = {
 
 @pytest.mark.parametrize(("candidate", "expected"), CITATIONS.values(), ids=CITATIONS)
 def test_sources_are_cited(candidate: Json, expected: list[Json]) -> None:
-    assert citations(candidate, "Grüße aus") == expected
+    assert build_url_citations(candidate, "Grüße aus") == expected
 
 
 KEY = {"status": "INVALID_ARGUMENT", "message": "API key not valid", "details": [7, {"reason": "API_KEY_INVALID"}]}
@@ -150,7 +150,7 @@ def test_a_failure_has_its_name(error: Any, code: str) -> None:
 
 
 def test_what_the_upstream_says_of_its_end_is_told() -> None:
-    assert broken_off("OTHER", {}) == Failed("upstream_error", "the model stopped with OTHER")
-    assert broken_off("OTHER", {"finishMessage": "m"}).message == "the model stopped with OTHER: m"
-    assert blocked({"blockReason": "SAFETY"}).message == "the upstream blocked the prompt (SAFETY)"
-    assert blocked({"blockReason": "X", "blockReasonMessage": "m"}).message.endswith("(X): m")
+    assert failure_from_finish("OTHER", {}) == Failed("upstream_error", "the model stopped with OTHER")
+    assert failure_from_finish("OTHER", {"finishMessage": "m"}).message == "the model stopped with OTHER: m"
+    assert failure_from_block({"blockReason": "SAFETY"}).message == "the upstream blocked the prompt (SAFETY)"
+    assert failure_from_block({"blockReason": "X", "blockReasonMessage": "m"}).message.endswith("(X): m")

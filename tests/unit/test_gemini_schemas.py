@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from translation.errors import InvalidRequest
-from translation.gemini.schemas import reduced
+from translation.gemini.schemas import reduce_schema
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 
@@ -107,7 +107,7 @@ CASES: dict[str, tuple[Json, Json, list[str]]] = {
 def test_a_schema_is_said_in_the_keywords_that_are_read(given: Json, expected: Json, lost: list[str]) -> None:
     losses: list[Loss] = []
     before = deepcopy(given)
-    assert reduced(given, "tools[0].parameters", losses) == expected
+    assert reduce_schema(given, "tools[0].parameters", losses) == expected
     assert losses == [Loss("tools[0].parameters", what) for what in lost]
     assert given == before
 
@@ -130,7 +130,7 @@ REFUSED: dict[str, Any] = {
 @pytest.mark.parametrize("schema", REFUSED.values(), ids=REFUSED)
 def test_what_is_no_schema_is_refused_by_name(schema: Json) -> None:
     with pytest.raises(InvalidRequest) as refusal:
-        reduced(schema, "tools[0].parameters", [])
+        reduce_schema(schema, "tools[0].parameters", [])
     assert refusal.value.param == "tools[0].parameters"
 
 
@@ -138,6 +138,6 @@ def test_parts_with_many_required_names_are_joined_in_no_more_than_a_look_at_eac
     names = [f"n{number}" for number in range(20_000)]
     part = {"properties": dict.fromkeys(names, STRING), "required": names}
     started = process_time()
-    said = reduced({"allOf": [part, part]}, "tools[0].parameters", [])
+    said = reduce_schema({"allOf": [part, part]}, "tools[0].parameters", [])
     assert process_time() - started < 1.0
     assert said["required"] == names

@@ -6,7 +6,7 @@ import pytest
 
 from translation.errors import Unrepresentable
 from translation.gemini.families import family_of
-from translation.gemini.thinking import thinking_config
+from translation.gemini.thinking import lower_thinking
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 from translation.representation.profile import DEFAULT_PROFILE, Profile
@@ -24,7 +24,7 @@ PRO_25, FLASH_25, PRO_3, PRO_31, FLASH_3, OLD = (
 
 def asked(model: str, profile: Profile = DEFAULT_PROFILE, **turn: Any) -> tuple[Json, list[str]]:
     losses: list[Loss] = []
-    config = thinking_config(Turn(model=model, items=[], **turn), family_of(model), profile, losses)
+    config = lower_thinking(Turn(model=model, items=[], **turn), family_of(model), profile, losses)
     return config, list(map(str, losses))
 
 

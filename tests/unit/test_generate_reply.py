@@ -34,17 +34,17 @@ STARTED = Started("up")
 
 def block(index: int, kind: str, *texts: str) -> list[Event]:
     item, part = {
-        "thinking": (items.reasoning(f"rs_{index}"), items.reasoning_text()),
-        "summary": (items.reasoning(f"rs_{index}"), items.summary_text()),
-        "text": (items.message(f"msg_{index}"), items.output_text()),
-        "refusal": (items.message(f"msg_{index}"), items.refusal()),
+        "thinking": (items.new_reasoning(f"rs_{index}"), items.new_reasoning_text()),
+        "summary": (items.new_reasoning(f"rs_{index}"), items.new_summary_text()),
+        "text": (items.new_message(f"msg_{index}"), items.new_output_text()),
+        "refusal": (items.new_message(f"msg_{index}"), items.new_refusal()),
     }[kind]
     deltas = [Delta(index, 0, text) for text in texts]
     return [ItemStarted(index, item), PartStarted(index, 0, part), *deltas, PartEnded(index, 0), ItemEnded(index)]
 
 
 def call(index: int, name: str, *arguments: str, **end: Any) -> list[Event]:
-    started = ItemStarted(index, items.function_call(f"fc_{index}", call_id=f"call_{index}", name=name))
+    started = ItemStarted(index, items.new_function_call(f"fc_{index}", call_id=f"call_{index}", name=name))
     deltas = [Delta(index, None, text) for text in arguments]
     return [started, *deltas, PartEnded(index, None), ItemEnded(index, **end)]
 
@@ -189,7 +189,7 @@ def test_summaries_are_paragraphs_and_raw_thoughts_are_not() -> None:
     assert whole(*block(0, "thinking", "a"), *block(1, "thinking", "b"), finished())["thinking"] == "ab"
     two_parts = [
         *block(0, "summary", "a")[:-1],
-        PartStarted(0, 1, items.summary_text()),
+        PartStarted(0, 1, items.new_summary_text()),
         PartEnded(0, 1, {"type": "summary_text", "text": "b"}),
         ItemEnded(0),
     ]
@@ -197,15 +197,18 @@ def test_summaries_are_paragraphs_and_raw_thoughts_are_not() -> None:
 
 
 def test_what_comes_without_deltas_is_said_once() -> None:
-    message = {**items.message("msg_0"), "content": [{**items.output_text(), "text": "Hi."}, {"type": "unheard_of"}]}
-    thought = {**items.reasoning("rs_1"), "summary": [{**items.summary_text(), "text": "Hm."}]}
-    called = {**items.function_call("fc_2", call_id="call_2", name="f"), "arguments": '{"a":1}'}
+    message = {
+        **items.new_message("msg_0"),
+        "content": [{**items.new_output_text(), "text": "Hi."}, {"type": "unheard_of"}],
+    }
+    thought = {**items.new_reasoning("rs_1"), "summary": [{**items.new_summary_text(), "text": "Hm."}]}
+    called = {**items.new_function_call("fc_2", call_id="call_2", name="f"), "arguments": '{"a":1}'}
     events: list[Event] = [
-        ItemStarted(0, items.message("msg_0")),
+        ItemStarted(0, items.new_message("msg_0")),
         ItemEnded(0, message),
-        ItemStarted(1, items.reasoning("rs_1")),
+        ItemStarted(1, items.new_reasoning("rs_1")),
         ItemEnded(1, thought),
-        ItemStarted(2, items.function_call("fc_2", call_id="call_2", name="f")),
+        ItemStarted(2, items.new_function_call("fc_2", call_id="call_2", name="f")),
         ItemEnded(2, called),
         finished(),
     ]
@@ -230,8 +233,8 @@ def test_what_has_no_place_is_left_out() -> None:
         Delta(0, 0, "x"),
         PartEnded(0, 0, {"type": "unheard_of"}),
         ItemEnded(0),
-        ItemStarted(1, items.message("msg_1")),
-        PartStarted(1, 0, {**items.output_text(), "text": "rain"}),
+        ItemStarted(1, items.new_message("msg_1")),
+        PartStarted(1, 0, {**items.new_output_text(), "text": "rain"}),
         Annotated(1, 0, {"type": "url_citation"}),
         PartEnded(1, 0),
         ItemEnded(1),

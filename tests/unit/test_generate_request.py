@@ -6,7 +6,7 @@ import pytest
 
 from translation.chat.schema import validate as validate_chat
 from translation.errors import InvalidRequest
-from translation.generate.chat_body import as_chat, with_budget
+from translation.generate.chat_body import build_chat_body, set_thinking_budget
 from translation.generate.schema import REQUEST_SCHEMA, validate
 
 Json = dict[str, Any]
@@ -18,7 +18,7 @@ ADD: Json = {"name": "add", "description": "adds", "parameters": {"type": "objec
 def said(body: Json, *, two_pass: bool = False) -> Json:
     whole = {"messages": [HELLO], **body}
     validate(whole)
-    chat = as_chat(whole, model="tiny", two_pass=two_pass)
+    chat = build_chat_body(whole, model="tiny", two_pass=two_pass)
     validate_chat(chat)
     return chat
 
@@ -72,10 +72,10 @@ def test_a_limit_on_the_answer_is_none_on_the_thinking_where_that_is_apart(
 
 
 def test_a_budget_of_nothing_forbids_thinking() -> None:
-    assert with_budget({}, 7, two_pass=False) == {"reasoning": {"max_tokens": 7}}
-    assert with_budget({"reasoning": {"effort": "low"}}, 7, two_pass=True)["reasoning"]["max_tokens"] == 7
-    assert with_budget({}, 0, two_pass=True) == {"reasoning": {"max_tokens": 0}}
-    assert with_budget({}, 0, two_pass=False) == {"thinking": False}
+    assert set_thinking_budget({}, 7, two_pass=False) == {"reasoning": {"max_tokens": 7}}
+    assert set_thinking_budget({"reasoning": {"effort": "low"}}, 7, two_pass=True)["reasoning"]["max_tokens"] == 7
+    assert set_thinking_budget({}, 0, two_pass=True) == {"reasoning": {"max_tokens": 0}}
+    assert set_thinking_budget({}, 0, two_pass=False) == {"thinking": False}
 
 
 @pytest.mark.parametrize(

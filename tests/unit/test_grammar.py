@@ -19,12 +19,12 @@ from translation.representation.events import (
     Progressed,
     Started,
 )
-from translation.representation.grammar import Grammar
+from translation.representation.grammar import EventGrammar
 
 STARTED = Started("m")
-MESSAGE = ItemStarted(0, items.message("msg_1"))
-PART = PartStarted(0, 0, items.output_text())
-CALL = ItemStarted(0, items.function_call("fc_1", call_id="a", name="f"))
+MESSAGE = ItemStarted(0, items.new_message("msg_1"))
+PART = PartStarted(0, 0, items.new_output_text())
+CALL = ItemStarted(0, items.new_function_call("fc_1", call_id="a", name="f"))
 
 LEGAL: dict[str, list[Event]] = {
     "nothing but an end": [Failed("x", "before the start")],
@@ -36,7 +36,7 @@ LEGAL: dict[str, list[Event]] = {
         PART,
         Annotated(0, 0, {}),
         PartEnded(0, 0),
-        PartStarted(0, 1, items.refusal()),
+        PartStarted(0, 1, items.new_refusal()),
         PartEnded(0, 1),
         ItemEnded(0),
         Finished("stop"),
@@ -44,7 +44,7 @@ LEGAL: dict[str, list[Event]] = {
     "interleaved calls": [
         STARTED,
         CALL,
-        ItemStarted(1, items.function_call("fc_2", call_id="b", name="g")),
+        ItemStarted(1, items.new_function_call("fc_2", call_id="b", name="g")),
         Delta(1, None, "{}"),
         Delta(0, None, "{}"),
         PartEnded(0, None),
@@ -68,9 +68,12 @@ ILLEGAL: dict[str, tuple[list[Event], str]] = {
     "an item before the start": ([MESSAGE], "before Started"),
     "two starts": ([STARTED, STARTED], "Started twice"),
     "anything after the end": ([STARTED, Finished("stop"), Noted()], "after the end"),
-    "a skipped item": ([STARTED, ItemStarted(1, items.message("msg_1"))], "item 1 opened, 0 expected"),
+    "a skipped item": ([STARTED, ItemStarted(1, items.new_message("msg_1"))], "item 1 opened, 0 expected"),
     "an item without an id": ([STARTED, ItemStarted(0, {"type": "message"})], "no type or no id"),
-    "a skipped part": ([STARTED, MESSAGE, PartStarted(0, 1, items.refusal())], "part 1 of item 0 opened, 0 expected"),
+    "a skipped part": (
+        [STARTED, MESSAGE, PartStarted(0, 1, items.new_refusal())],
+        "part 1 of item 0 opened, 0 expected",
+    ),
     "text for a part that is not open": ([STARTED, MESSAGE, Delta(0, 0, "a")], "part 0 of item 0 is not open"),
     "text for an item that is not open": ([STARTED, Delta(0, None, "a")], "item 0 is not open"),
     "an item that ends with an open part": ([STARTED, MESSAGE, PART, ItemEnded(0)], "open parts"),
@@ -82,21 +85,21 @@ ILLEGAL: dict[str, tuple[list[Event], str]] = {
 
 @pytest.mark.parametrize("events", LEGAL.values(), ids=LEGAL)
 def test_a_legal_stream_passes(events: list[Event]) -> None:
-    grammar = Grammar()
+    grammar = EventGrammar()
     grammar.check(events)
     grammar.finish()
 
 
 @pytest.mark.parametrize(("events", "words"), ILLEGAL.values(), ids=ILLEGAL)
 def test_the_first_event_without_a_right_is_named(events: list[Event], words: str) -> None:
-    grammar = Grammar()
+    grammar = EventGrammar()
     grammar.check(events[:-1])
     with pytest.raises(ProtocolViolation, match=words):
         grammar.check(events[-1:])
 
 
 def test_a_stream_that_just_stops_has_no_end() -> None:
-    grammar = Grammar()
+    grammar = EventGrammar()
     grammar.check([STARTED])
     with pytest.raises(ProtocolViolation, match="without Finished or Failed"):
         grammar.finish()

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from uvicorn.protocols.http.flow_control import FlowControl
 
-from dataplane.http_protocol import Client as Sender
+from dataplane.http_protocol import ClientWriter as Sender
 from gateway.errors import ShuttingDown
-from gateway.http.guard import ClientLeft, Drain, Guard
+from gateway.http.guard import ClientDisconnected, Drain, Guard
 
 
 class Client:
@@ -34,7 +34,7 @@ async def guarded(client: Client, drain: Drain, sender: Sender | None = None) ->
 async def test_a_client_that_leaves_ends_the_block() -> None:
     client, drain = Client(), Drain()
     client.left.set()
-    with pytest.raises(ClientLeft):
+    with pytest.raises(ClientDisconnected):
         await guarded(client, drain)
     assert len(drain) == 0
     await asyncio.sleep(0)  # nothing of the cancellation is left over
@@ -117,12 +117,12 @@ async def test_a_cancellation_from_outside_stays_one() -> None:
 async def test_the_beginning_of_draining_is_told_once_to_those_who_listen() -> None:
     drain = Drain()
     told: list[str] = []
-    with drain.telling(lambda: told.append("a")):
-        with drain.telling(lambda: told.append("b")):
+    with drain.notify_on_begin(lambda: told.append("a")):
+        with drain.notify_on_begin(lambda: told.append("b")):
             assert told == []
         drain.begin()
     assert told == ["a"]
-    with drain.telling(lambda: told.append("late")):
+    with drain.notify_on_begin(lambda: told.append("late")):
         assert told == ["a", "late"]
 
 
@@ -145,8 +145,8 @@ def sender_over(flow: Flow) -> Sender:
 async def test_a_server_that_tells_of_leaving_is_not_waited_for() -> None:
     client, flow = Client(), Flow()
     sender = sender_over(flow)
-    asyncio.get_running_loop().call_later(0.01, sender.left)
-    with pytest.raises(ClientLeft):
+    asyncio.get_running_loop().call_later(0.01, sender.on_disconnect)
+    with pytest.raises(ClientDisconnected):
         await guarded(client, Drain(), sender)
     assert not client.watched.is_set()
     assert not flow.read_paused, "who does not read does not hear"
@@ -154,8 +154,8 @@ async def test_a_server_that_tells_of_leaving_is_not_waited_for() -> None:
 
 async def test_who_left_before_the_block_ends_it_at_once() -> None:
     sender = sender_over(Flow())
-    sender.left()
-    with pytest.raises(ClientLeft):
+    sender.on_disconnect()
+    with pytest.raises(ClientDisconnected):
         await guarded(Client(), Drain(), sender)
 
 
@@ -163,5 +163,5 @@ async def test_who_leaves_after_the_block_ends_nothing() -> None:
     sender = sender_over(Flow())
     with Guard(Client(), Drain(), sender):
         pass
-    sender.left()
+    sender.on_disconnect()
     await asyncio.sleep(0)

@@ -6,7 +6,7 @@ import orjson
 import pytest
 
 from providers.harmony.decode import HarmonyDecoder
-from providers.harmony.token_decoder import HarmonyReply
+from providers.harmony.token_decoder import HarmonyTokenDecoder
 from tests.unit.driving import collect, counting_ids, decode
 from tests.unit.harmony import marked, real
 from tests.upstream import harmony
@@ -18,7 +18,7 @@ ANSWER = marked("<|channel|>final<|message|>Yes")
 
 
 def decoder(stop: tuple[str, ...] = ()) -> HarmonyDecoder:
-    return HarmonyDecoder(real(), HarmonyReply(real(), counting_ids(), DEFAULT_PROFILE, (), stop), 9)
+    return HarmonyDecoder(real(), HarmonyTokenDecoder(real(), counting_ids(), DEFAULT_PROFILE, (), stop), 9)
 
 
 def text_of(chunks: list[dict[str, Any]]) -> str:
@@ -63,7 +63,7 @@ def test_a_server_that_goes_on_after_the_end_is_not_waited_for() -> None:
     [last] = [event for event in told.feed(harmony.chunk("No", *ANSWER)) if isinstance(event, Finished)]
     assert last.reason == "stop"
     assert told.feed(harmony.chunk("No", *ANSWER)) == []
-    assert told.read([b"what is this"]) == []
+    assert told.decode_payloads([b"what is this"]) == []
     assert told.finish() == []
 
 

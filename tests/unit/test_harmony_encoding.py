@@ -5,8 +5,8 @@ import os
 import pytest
 
 from providers.config import ProviderConfig
-from providers.engine_checks import complaints
-from providers.harmony.encoding import encoding
+from providers.engine_checks import check_engine_config
+from providers.harmony.encoding import load_encoding
 from tests.unit.harmony import real
 
 CONFIG = ProviderConfig(type="harmony", base_url="http://localhost:1/v1")
@@ -20,14 +20,14 @@ def test_it_is_loaded_from_the_package_and_the_environment_is_left_as_it_was(
     monkeypatch.delenv(FOLDER, raising=False)
     if before is not None:
         monkeypatch.setenv(FOLDER, before)
-    loaded = encoding.__wrapped__()
+    loaded = load_encoding.__wrapped__()
     assert loaded.decode(loaded.encode("Grüße")) == "Grüße"
     assert os.environ.get(FOLDER) == before
 
 
 def test_marks_are_those_of_gpt_oss() -> None:
-    assert real().marks == (200006, 200005, 200003, 200008, 200007, 200002, 200012)
-    assert all(map(real().is_special, real().marks))
+    assert real().control_tokens == (200006, 200005, 200003, 200008, 200007, 200002, 200012)
+    assert all(map(real().is_special, real().control_tokens))
 
 
 def test_text_that_spells_a_mark_is_text() -> None:
@@ -37,7 +37,7 @@ def test_text_that_spells_a_mark_is_text() -> None:
 
 
 def test_a_configuration_is_told_that_the_library_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert complaints(CONFIG) == []
+    assert check_engine_config(CONFIG) == []
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
-    [complaint] = complaints(CONFIG)
+    [complaint] = check_engine_config(CONFIG)
     assert 'pip install "responses-gateway[harmony]"' in complaint.message

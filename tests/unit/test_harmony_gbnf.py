@@ -4,19 +4,19 @@ from typing import Any
 
 import pytest
 
-from providers.harmony.encoding import Marks
-from providers.harmony.gbnf import BASE, Rules, literal
-from providers.harmony.grammar import Grammar
+from providers.harmony.encoding import ControlTokens
+from providers.harmony.gbnf import JSON_RULES, GrammarRules, gbnf_literal
+from providers.harmony.grammar import HarmonyGrammar
 from translation.representation.json_types import Json
 
-MARKS = Marks(start=1, channel=2, constrain=3, message=4, end=5, returns=6, call=7)
+MARKS = ControlTokens(start=1, channel=2, constrain=3, message=4, end=5, returns=6, call=7)
 
 
 def rules_of(schema: Any) -> dict[str, str]:
     """The rules of a schema, without those that every grammar has."""
-    rules = Rules()
-    rules.of(schema, "r")
-    return {name: rule for name, rule in rules.rules.items() if name not in BASE}
+    rules = GrammarRules()
+    rules.add_schema(schema, "r")
+    return {name: rule for name, rule in rules.rules.items() if name not in JSON_RULES}
 
 
 PLAIN: dict[str, tuple[Any, str]] = {
@@ -127,9 +127,9 @@ def test_what_is_nested_too_deep_is_left_open() -> None:
     schema: dict[str, Any] = {"type": "string"}
     for _ in range(100):
         schema = {"type": "array", "items": schema}
-    rules = Rules()
-    rules.of(schema, "r")
-    assert rules.left_open == {"nesting"}
+    rules = GrammarRules()
+    rules.add_schema(schema, "r")
+    assert rules.unenforced == {"nesting"}
 
 
 _A: Json = {"properties": {"a": {"type": "null"}}}
@@ -147,9 +147,9 @@ _A: Json = {"properties": {"a": {"type": "null"}}}
     ],
 )
 def test_what_stands_beside_a_schema_that_is_taken_for_all_of_it_is_told_of(schema: Json, left_open: set[str]) -> None:
-    rules = Rules()
-    rules.of({**schema, "$defs": {"a": {"type": "object", **_A}}}, "r")
-    assert rules.left_open == left_open
+    rules = GrammarRules()
+    rules.add_schema({**schema, "$defs": {"a": {"type": "object", **_A}}}, "r")
+    assert rules.unenforced == left_open
 
 
 def test_keywords_that_are_not_held_to_are_told_of_by_tool() -> None:
@@ -157,11 +157,11 @@ def test_keywords_that_are_not_held_to_are_told_of_by_tool() -> None:
         {"function": {"name": "a", "parameters": {"properties": {"x": {"type": "string", "pattern": "x"}}}}},
         {"function": {"name": "b"}},
     ]
-    assert Grammar(MARKS, tools, answer={"not": {}}).left_open == {"a": {"pattern"}, "": {"not"}}
+    assert HarmonyGrammar(MARKS, tools, answer_schema={"not": {}}).unenforced == {"a": {"pattern"}, "": {"not"}}
 
 
 def test_control_tokens_are_written_by_their_ids() -> None:
-    text = Grammar(MARKS, [{"function": {"name": "f"}}], must_call=True, thinks=False).text
+    text = HarmonyGrammar(MARKS, [{"function": {"name": "f"}}], must_call=True, may_think=False).text
     root, *_ = text.splitlines()
     assert root == "root ::= step* (call-0)"
     assert 'call-0 ::= (" to=functions.f" <[2]> "commentary" | <[2]> "commentary" " to=functions.f")' in text
@@ -170,22 +170,22 @@ def test_control_tokens_are_written_by_their_ids() -> None:
 
 @pytest.mark.parametrize("tools", [[], [{"function": {"name": "f"}}]], ids=["no tools", "tools"])
 def test_nothing_but_thoughts_may_stand_before_an_answer_that_is_held(tools: list[Json]) -> None:
-    text = Grammar(MARKS, tools, answer={"type": "null"}).text
+    text = HarmonyGrammar(MARKS, tools, answer_schema={"type": "null"}).text
     assert text.startswith("root ::= step* (")
     assert 'step ::= <[2]> ("analysis") <[4]>' in text
-    text = Grammar(MARKS, tools, answer={"type": "null"}, thinks=False).text
+    text = HarmonyGrammar(MARKS, tools, answer_schema={"type": "null"}, may_think=False).text
     assert text.startswith("root ::= (")
     assert "step ::=" not in text
 
 
 def test_a_literal_is_escaped() -> None:
-    assert literal('a\\"\n\r') == '"a\\\\\\"\\n\\r"'
+    assert gbnf_literal('a\\"\n\r') == '"a\\\\\\"\\n\\r"'
 
 
 def test_what_would_be_a_grammar_of_no_end_is_left_open() -> None:
-    rules = Rules()
-    rules.of({"type": "object", "properties": {f"k{n}": {"type": "null"} for n in range(6000)}}, "r")
-    assert rules.left_open == {"size"}
+    rules = GrammarRules()
+    rules.add_schema({"type": "object", "properties": {f"k{n}": {"type": "null"} for n in range(6000)}}, "r")
+    assert rules.unenforced == {"size"}
 
 
 @pytest.mark.parametrize("odd", [[], 7, "x", None, False, [{}]])
@@ -200,7 +200,7 @@ def test_alternatives_that_double_with_every_level_are_given_up() -> None:
     for n in range(1, 50):
         twice = [{"allOf": [{"$ref": f"#/$defs/{n - 1}"}]} for _ in range(2)]
         doubling["$defs"][str(n)] = {"anyOf": twice}
-    rules = Rules()
-    rules.of({**doubling, "allOf": [{"$ref": "#/$defs/49"}]}, "r")
-    assert rules.left_open == {"nesting", "size"}
+    rules = GrammarRules()
+    rules.add_schema({**doubling, "allOf": [{"$ref": "#/$defs/49"}]}, "r")
+    assert rules.unenforced == {"nesting", "size"}
     assert len(rules.rules) < 6000

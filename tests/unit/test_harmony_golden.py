@@ -6,7 +6,7 @@ import orjson
 import pytest
 
 from providers.harmony.decode import HarmonyDecoder
-from providers.harmony.token_decoder import HarmonyReply
+from providers.harmony.token_decoder import HarmonyTokenDecoder
 from tests.unit.driving import collect, counting_ids, decode
 from tests.unit.golden import check_events, chunks_of, recordings
 from tests.unit.harmony import real
@@ -17,7 +17,7 @@ RECORDINGS = recordings("harmony")
 
 
 def decoder() -> HarmonyDecoder:
-    return HarmonyDecoder(real(), HarmonyReply(real(), counting_ids(), DEFAULT_PROFILE), 9)
+    return HarmonyDecoder(real(), HarmonyTokenDecoder(real(), counting_ids(), DEFAULT_PROFILE), 9)
 
 
 @pytest.mark.parametrize("recording", RECORDINGS, ids=lambda path: path.stem)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from providers.harmony.completion_request import asked_of
+from providers.harmony.completion_request import build_completion_request
 from tests.unit.harmony import lower_to_harmony, marked, prompt_of, real
 from translation.errors import InvalidRequest, Unrepresentable
 from translation.representation.json_types import Item, Json
@@ -96,9 +96,9 @@ def test_thoughts_before_a_final_answer_are_left_out_and_those_after_it_are_not(
     ids=["an answer", "a thought", "both"],
 )
 def test_the_model_goes_on_with_what_it_has_begun(items: list[Item], ends: str) -> None:
-    asked = asked_of(turn(user("Hi"), *items), DEFAULT_PROFILE, real())
+    asked = build_completion_request(turn(user("Hi"), *items), DEFAULT_PROFILE, real())
     assert real().decode(asked.body["prompt"]).endswith(f"<|start|>assistant{ends}")
-    assert list(asked.primed) == marked(ends)
+    assert list(asked.prefill) == marked(ends)
 
 
 def test_a_thought_without_words_cannot_be_gone_on_with() -> None:
@@ -163,7 +163,7 @@ def test_a_body_asks_for_tokens_and_samples_as_told() -> None:
         extra={"top_k": 3, "id_slot": 1, "odd": 1},
         stream=False,
     )
-    found = asked_of(asked, Profile(extra_params=frozenset({"top_k"})), real())
+    found = build_completion_request(asked, Profile(extra_params=frozenset({"top_k"})), real())
     assert found.body | {"prompt": []} == {
         "model": "m",
         "prompt": [],

@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from providers.harmony.token_decoder import HarmonyReply, Stops
+from providers.harmony.token_decoder import HarmonyTokenDecoder, StopStrings
 from tests.unit.driving import collect, counting_ids
 from tests.unit.harmony import events_of, marked, real
 from translation.representation.events import Finished, Started, Usage
-from translation.representation.grammar import Grammar
+from translation.representation.grammar import EventGrammar
 from translation.representation.profile import DEFAULT_PROFILE, Profile
 
 A = "<|channel|>analysis<|message|>"
@@ -131,7 +131,7 @@ def test_stop_strings_end_answers_and_not_thoughts() -> None:
 def test_text_is_cut_at_the_stop_string_that_is_whole_first_however_it_comes(
     pieces: list[str], stop: list[str]
 ) -> None:
-    stops = Stops(stop)
+    stops = StopStrings(stop)
     said = "".join(map(stops.feed, pieces)) + stops.finish()
     whole = "".join(pieces)
     ends = [(whole.find(each) + len(each), whole.find(each)) for each in stop if each and each in whole]
@@ -145,7 +145,7 @@ def test_a_character_that_is_never_finished_is_left_out(kept: int, whole: str) -
     assert told([*cut, *marked(NEXT + F + "Yes")]) == [("reasoning", whole), ("message", "Yes")]
 
 
-_MARKS = st.sampled_from([*real().marks, 199999, 200001, 201087])
+_MARKS = st.sampled_from([*real().control_tokens, 199999, 200001, 201087])
 _WORDS = st.sampled_from(
     marked(
         "assistant user functions.f analysis final commentary to=functions. json {} ü 👩‍🚀 <|end|>".replace(
@@ -160,7 +160,7 @@ _WORDS = st.sampled_from(
 @given(st.lists(_MARKS | _WORDS | st.integers(0, 199997), max_size=120), st.sampled_from(["", F, A, "<|start|>"]))
 def test_no_special_token_reaches_a_client(tokens: list[int], primed: str) -> None:
     """The text that comes out is spelt by the tokens that are none, in their order."""
-    grammar = Grammar()
+    grammar = EventGrammar()
     events = events_of(tokens, primed)
     grammar.check([Started(model="m"), *events, Finished("stop", None, Usage())])
     grammar.finish()
@@ -173,11 +173,11 @@ def test_no_special_token_reaches_a_client(tokens: list[int], primed: str) -> No
 
 
 def test_tokens_of_thoughts_are_counted_without_their_marks() -> None:
-    reply = HarmonyReply(real(), counting_ids(), DEFAULT_PROFILE)
+    reply = HarmonyTokenDecoder(real(), counting_ids(), DEFAULT_PROFILE)
     for token in marked(A + "One two three" + NEXT + F + "Four<|return|>"):
         reply.feed(token)
-    assert reply.reasoned == 3
-    assert reply.over
+    assert reply.reasoning_tokens == 3
+    assert reply.ended
 
 
 def test_what_follows_half_a_character_at_the_end_of_a_message_is_said() -> None:

@@ -5,8 +5,8 @@ from typing import Final
 
 import pytest
 
-from providers.harmony.prompt import render
-from providers.harmony.text_splitting import pieces
+from providers.harmony.prompt import render_conversation
+from providers.harmony.text_splitting import split_text
 from tests.unit.harmony import marked, real
 from translation.errors import InvalidRequest
 from translation.representation.json_types import Json
@@ -33,7 +33,7 @@ def test_a_run_is_encoded_in_pieces(text: str) -> None:
     started = process_time()
     tokens = real().encode(text)
     assert process_time() - started < BOUND_S
-    assert max(map(len, pieces(text))) < 2_000
+    assert max(map(len, split_text(text))) < 2_000
     assert real().decode(tokens) == text
 
 
@@ -64,7 +64,7 @@ def messages_of(role: str, text: str) -> list[Json]:
 def test_whoever_says_a_run_it_is_rendered_in_pieces(role: str, tools: list[Json]) -> None:
     text = RUNS["letters"]
     started = process_time()
-    tokens = render(real(), messages_of(role, text), tools, "low", None)
+    tokens = render_conversation(real(), messages_of(role, text), tools, "low", None)
     assert process_time() - started < BOUND_S
     assert text in real().decode(tokens)
 
@@ -75,21 +75,21 @@ def test_what_is_rendered_in_pieces_is_what_is_rendered_whole(
     role: str, tools: list[Json], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     messages = messages_of(role, "\u5929\u6c14\u5f88\u597d\uff0c" * 300)
-    cut = render(real(), messages, tools, "low", {"enum": ["ab"] * 200})
-    monkeypatch.setattr("providers.harmony.prompt.pieces", lambda text: [text])
-    assert cut == render(real(), messages, tools, "low", {"enum": ["ab"] * 200})
+    cut = render_conversation(real(), messages, tools, "low", {"enum": ["ab"] * 200})
+    monkeypatch.setattr("providers.harmony.prompt.split_text", lambda text: [text])
+    assert cut == render_conversation(real(), messages, tools, "low", {"enum": ["ab"] * 200})
 
 
 def test_a_run_in_a_tool_is_refused_by_name() -> None:
     parameters = {"type": "object", "properties": {"a": {"type": "string", "enum": ["a" * 5_000]}}}
     tool = {"type": "function", "function": {"name": "f", "parameters": parameters}}
     with pytest.raises(InvalidRequest, match="without a blank") as refused:
-        render(real(), messages_of("user", "Hi"), [tool], "low", None)
+        render_conversation(real(), messages_of("user", "Hi"), [tool], "low", None)
     assert refused.value.param == "tools"
 
 
 def test_a_run_in_the_name_of_a_call_is_refused_by_name() -> None:
     call = {"id": "c", "function": {"name": "f" * 5_000, "arguments": "{}"}}
     with pytest.raises(InvalidRequest, match="without a blank") as refused:
-        render(real(), [{"role": "assistant", "tool_calls": [call]}], [], "low", None)
+        render_conversation(real(), [{"role": "assistant", "tool_calls": [call]}], [], "low", None)
     assert refused.value.param == "tools"

@@ -9,8 +9,8 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
-from dataplane.http_protocol import CLIENT, Client, HttpProtocol
-from gateway.http.middleware import Edge, Sending
+from dataplane.http_protocol import CLIENT, ClientWriter, HttpProtocol
+from gateway.http.middleware import ReplySender, RequestMiddleware
 
 App = Callable[[Any, Any, Any], Awaitable[None]]
 
@@ -75,8 +75,8 @@ class Connection:
         self.protocol.connection_lost(None)
 
 
-def client_of(scope: Any) -> Client:
-    client: Client = scope[CLIENT]
+def client_of(scope: Any) -> ClientWriter:
+    client: ClientWriter = scope[CLIENT]
     return client
 
 
@@ -86,7 +86,7 @@ async def send_whole(scope: Any, receive: Any, send: Any) -> None:
 
 
 async def answer_whole(scope: Any, receive: Any, send: Any) -> None:
-    assert client_of(scope).answer(HEADERS, b"{}")
+    assert client_of(scope).send_reply(HEADERS, b"{}")
 
 
 async def send_pieces(scope: Any, receive: Any, send: Any) -> None:
@@ -97,14 +97,14 @@ async def send_pieces(scope: Any, receive: Any, send: Any) -> None:
 
 
 async def write_pieces(scope: Any, receive: Any, send: Any) -> None:
-    assert client_of(scope).begin([], b"a piece", last=False)
-    assert client_of(scope).write(b"another")
+    assert client_of(scope).begin_stream([], b"a piece", last=False)
+    assert client_of(scope).write_piece(b"another")
     await send({"type": "http.response.body", "body": b""})
 
 
 async def write_pieces_and_the_end(scope: Any, receive: Any, send: Any) -> None:
-    assert client_of(scope).begin([], b"a piece", last=False)
-    assert client_of(scope).end(b"another")
+    assert client_of(scope).begin_stream([], b"a piece", last=False)
+    assert client_of(scope).end_stream(b"another")
 
 
 async def send_nothing_but_a_head(scope: Any, receive: Any, send: Any) -> None:
@@ -113,7 +113,7 @@ async def send_nothing_but_a_head(scope: Any, receive: Any, send: Any) -> None:
 
 
 async def begin_with_nothing(scope: Any, receive: Any, send: Any) -> None:
-    assert client_of(scope).begin([], b"", last=True)
+    assert client_of(scope).begin_stream([], b"", last=True)
 
 
 @pytest.mark.parametrize("asked", ASKED_BY.values(), ids=ASKED_BY)
@@ -159,8 +159,8 @@ async def test_a_request_in_line_is_answered_and_watched_in_its_turn() -> None:
         if mine == 2:
             connection.protocol.connection_lost(None)
         else:
-            assert client_of(scope).answer(HEADERS, b"{}")
-            client_of(scope).tell = None
+            assert client_of(scope).send_reply(HEADERS, b"{}")
+            client_of(scope).on_leave = None
 
     connection = Connection(app)
     assert (await connection.ask(ASKED + ASKED)).count(b"200 OK") == 1
@@ -172,9 +172,9 @@ async def test_nothing_is_written_to_who_left_with_another_request_in_line() -> 
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         client = client_of(scope)
-        said.append(client.begin([], b"a piece", last=False))
+        said.append(client.begin_stream([], b"a piece", last=False))
         connection.protocol.connection_lost(None)
-        said.extend([client.ready, client.write(b"another"), client.end(b"")])
+        said.extend([client.ready, client.write_piece(b"another"), client.end_stream(b"")])
 
     connection = Connection(app)
     assert b"another" not in await connection.ask(ASKED + ASKED)
@@ -192,8 +192,8 @@ async def test_what_the_server_does_otherwise_is_left_to_it(asked: bytes, header
     said: list[bool] = []
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
-        said.append(client_of(scope).answer(headers, b"{}"))
-        said.append(client_of(scope).begin(headers, b"{}", last=True))
+        said.append(client_of(scope).send_reply(headers, b"{}"))
+        said.append(client_of(scope).begin_stream(headers, b"{}", last=True))
         assert connection.transport.written == []
         await send_whole(scope, receive, send)
 
@@ -207,8 +207,8 @@ async def test_what_the_server_does_otherwise_is_left_to_it(asked: bytes, header
 
 async def test_a_reply_is_not_begun_twice() -> None:
     async def app(scope: Any, receive: Any, send: Any) -> None:
-        assert client_of(scope).answer(HEADERS, b"{}")
-        assert not client_of(scope).answer(HEADERS, b"{}")
+        assert client_of(scope).send_reply(HEADERS, b"{}")
+        assert not client_of(scope).send_reply(HEADERS, b"{}")
 
     connection = Connection(app)
     assert (await connection.ask()).count(b"200 OK") == 1
@@ -217,9 +217,9 @@ async def test_a_reply_is_not_begun_twice() -> None:
 
 async def test_a_reply_is_not_ended_twice() -> None:
     async def app(scope: Any, receive: Any, send: Any) -> None:
-        assert client_of(scope).begin([], b"a piece", last=False)
-        assert client_of(scope).end(b"")
-        assert not client_of(scope).end(b"")
+        assert client_of(scope).begin_stream([], b"a piece", last=False)
+        assert client_of(scope).end_stream(b"")
+        assert not client_of(scope).end_stream(b"")
 
     connection = Connection(app)
     assert (await connection.ask()).count(b"0\r\n\r\n") == 1
@@ -236,9 +236,9 @@ async def test_nothing_is_written_to_who_does_not_read(stop: str) -> None:
         else:
             connection.protocol.connection_lost(None)
         assert not client.ready
-        assert not client.write(b"a piece")
-        assert not client.end(b"the last")
-        assert not client.answer(HEADERS, b"{}")
+        assert not client.write_piece(b"a piece")
+        assert not client.end_stream(b"the last")
+        assert not client.send_reply(HEADERS, b"{}")
         connection.protocol.resume_writing()
         assert client.ready == (stop == "pause_writing")
         await send_whole(scope, receive, send)
@@ -254,7 +254,7 @@ async def test_a_body_that_is_there_is_read_once() -> None:
     said: list[bytes | None] = []
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
-        said.extend([client_of(scope).body(), client_of(scope).body()])
+        said.extend([client_of(scope).take_body(), client_of(scope).take_body()])
         await send_whole(scope, receive, send)
 
     connection = Connection(app)
@@ -270,7 +270,7 @@ async def test_a_body_of_which_more_is_to_come_is_received(asked: bytes) -> None
     said: list[Any] = []
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
-        said.append(client_of(scope).body())
+        said.append(client_of(scope).take_body())
         said.append((await receive())["body"])
         await send_whole(scope, receive, send)
 
@@ -282,14 +282,14 @@ async def test_a_body_of_which_more_is_to_come_is_received(asked: bytes) -> None
 
 
 async def test_the_edge_puts_its_id_on_what_goes_past_the_server() -> None:
-    async def app(scope: Any, receive: Any, send: Sending) -> None:
+    async def app(scope: Any, receive: Any, send: ReplySender) -> None:
         if scope["path"] == "/whole":
-            assert send.answer(HEADERS, b"{}")
+            assert send.send_reply(HEADERS, b"{}")
         else:
-            assert send.begin([], b"{}", last=True)
+            assert send.begin_reply([], b"{}", last=True)
         assert send.status == 200
 
-    connection = Connection(Edge(app))  # type: ignore[arg-type]
+    connection = Connection(RequestMiddleware(app))  # type: ignore[arg-type]
     for path in (b"/whole", b"/pieces"):
         asked = ASKED.replace(b"/asked", path).replace(b"host", b"x-request-id: mine\r\nhost")
         assert b"\r\nx-request-id: mine\r\n" in await connection.ask(asked)
@@ -386,7 +386,7 @@ async def test_a_connection_is_closed_when_it_has_been_idle_for_its_time_since_i
         held = asyncio.Event()
         loop.call_later(next(left) * IDLE_S, held.set)
         await held.wait()
-        assert client_of(scope).answer(HEADERS, b"{}")
+        assert client_of(scope).send_reply(HEADERS, b"{}")
 
     config = uvicorn.Config(app, lifespan="off", log_config=None, access_log=False)
     config.load()

@@ -10,8 +10,8 @@ import pytest
 from providers import errors
 from providers.capabilities import CAPABILITIES
 from providers.config import ProviderConfig
-from providers.http.dialects import RELAYED, SPOKEN
-from providers.http.exchange import WireProvider
+from providers.http.dialects import RELAY_DIALECTS, SPOKEN
+from providers.http.exchange import HttpProvider
 from providers.http.upstream import Upstream
 
 Json = dict[str, Any]
@@ -30,7 +30,7 @@ def upstream(answering: Answering, **config: Any) -> Upstream:
 
 async def post(answering: Answering, **config: Any) -> Json:
     asked = upstream(answering, **config)
-    return asked.parse(await (await asked.post("/chat/completions", {"a": 1}, stream=False)).body(10_000))
+    return asked.parse_json(await (await asked.post("/chat/completions", {"a": 1}, stream=False)).read_body(10_000))
 
 
 def answers(status: int, body: object = None, headers: dict[str, str] | None = None) -> Answering:
@@ -188,7 +188,7 @@ async def test_secrets_are_hidden(said: str, told: str) -> None:
 
 @pytest.mark.parametrize("key", ["", "EMPTY"], ids=["none", "a word"])
 def test_a_key_that_is_no_secret_is_left_alone(key: str) -> None:
-    assert upstream(answers(200), api_key=key or None).scrub("an EMPTY answer") == "an EMPTY answer"
+    assert upstream(answers(200), api_key=key or None).redact("an EMPTY answer") == "an EMPTY answer"
 
 
 async def test_a_message_without_an_end_is_cut() -> None:
@@ -221,11 +221,11 @@ async def test_a_body_that_breaks_off_has_its_name(failure: Exception, kind: typ
 
 
 async def _read_whole(reply: Any) -> None:
-    await reply.body(100)
+    await reply.read_body(100)
 
 
 async def _read_stream(reply: Any) -> None:
-    async for read in reply.each():
+    async for read in reply.iterate():
         assert read == b"half"
 
 
@@ -263,12 +263,12 @@ HIDDEN: dict[str, tuple[object, type[errors.ProviderError]]] = {
 def test_an_error_inside_a_good_status_has_the_name_it_should_have_had(
     error: object, kind: type[errors.ProviderError]
 ) -> None:
-    assert type(upstream(answers(200)).rejection_in({"error": error})) is kind
+    assert type(upstream(answers(200)).error_in_body({"error": error})) is kind
 
 
 @pytest.mark.parametrize("answer", [{}, {"error": None}], ids=["no error", "null"])
 def test_an_answer_without_an_error_is_none(answer: Json) -> None:
-    assert upstream(answers(200)).rejection_in(answer) is None
+    assert upstream(answers(200)).error_in_body(answer) is None
 
 
 MODELS: dict[str, tuple[object, list[str] | None]] = {
@@ -280,14 +280,14 @@ MODELS: dict[str, tuple[object, list[str] | None]] = {
 
 @pytest.mark.parametrize(("body", "expected"), MODELS.values(), ids=MODELS)
 async def test_models_are_listed(body: object, expected: list[str] | None) -> None:
-    provider = WireProvider(upstream(answers(200, body)), CAPABILITIES["vllm"], "chat")
+    provider = HttpProvider(upstream(answers(200, body)), CAPABILITIES["vllm"], "chat")
     if expected is not None:
-        assert await provider.models() == expected
+        assert await provider.list_models() == expected
         return
     with pytest.raises(errors.UpstreamGarbled):
-        await provider.models()
+        await provider.list_models()
 
 
 def test_the_apis_of_clients_have_one_path_for_turns_and_relays() -> None:
     assert {SPOKEN[dialect].path for dialect in ("chat", "responses")} == {"/chat/completions", "/responses"}
-    assert all(RELAYED[dialect].path == SPOKEN[dialect].path for dialect in RELAYED)
+    assert all(RELAY_DIALECTS[dialect].path == SPOKEN[dialect].path for dialect in RELAY_DIALECTS)

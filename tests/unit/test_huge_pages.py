@@ -18,12 +18,15 @@ MAPS = """\
 
 
 def test_only_what_the_process_has_itself_filled_is_heap() -> None:
-    assert list(huge_pages.heap_in(MAPS)) == [(0x560000200000, 0x560000600000), (0x7F0000000000, 0x7F0000400000)]
+    assert list(huge_pages.find_heap_ranges(MAPS)) == [
+        (0x560000200000, 0x560000600000),
+        (0x7F0000000000, 0x7F0000400000),
+    ]
 
 
 def test_it_may_be_asked_for_anywhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     maps = tmp_path / "maps"
-    monkeypatch.setattr(huge_pages, "_MAPS", maps)
+    monkeypatch.setattr(huge_pages, "_MAPS_FILE", maps)
     huge_pages.use_huge_pages()
     # Nothing of ours is there, and the names of files need not be text.
     maps.write_bytes(
@@ -31,5 +34,5 @@ def test_it_may_be_asked_for_anywhere(monkeypatch: pytest.MonkeyPatch, tmp_path:
         b"000000400000-000000800000 r--p 00000000 fe:00 1  /a \xe9\xc2\x85folder/python3\n"
     )
     huge_pages.use_huge_pages()
-    monkeypatch.setattr(huge_pages, "_MAPS", tmp_path)  # there, and not to be read
+    monkeypatch.setattr(huge_pages, "_MAPS_FILE", tmp_path)  # there, and not to be read
     huge_pages.use_huge_pages()

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from translation.hygiene.outputs import cut_output, cut_outputs
+from translation.hygiene.outputs import truncate_output, truncate_outputs
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
 
@@ -26,7 +26,7 @@ def note(words: str, kind: str = "input_text") -> Json:
 @pytest.mark.parametrize("output", ["", "x" * 20, "é" * 10, [], [text("x" * 8), image(1)], [{"type": "odd"}]])
 def test_what_fits_is_left_alone(output: Any) -> None:
     losses: list[Loss] = []
-    assert cut_output(output, 20, "p", losses) is output
+    assert truncate_output(output, 20, "p", losses) is output
     assert losses == []
 
 
@@ -57,12 +57,12 @@ LONG: dict[str, tuple[str | list[Json], str | list[Json], list[Loss]]] = {
 @pytest.mark.parametrize(("output", "told", "losses"), LONG.values(), ids=LONG)
 def test_what_is_too_long_is_cut_or_noted(output: Any, told: Any, losses: list[Loss]) -> None:
     found: list[Loss] = []
-    assert cut_output(output, 20, "p", found) == told
+    assert truncate_output(output, 20, "p", found) == told
     assert found == losses
 
 
 def test_a_limit_shorter_than_the_mark_leaves_the_mark() -> None:
-    assert cut_output("x" * 9, 5, "p", []) == "[truncated]"
+    assert truncate_output("x" * 9, 5, "p", []) == "[truncated]"
 
 
 def test_only_outputs_of_calls_are_cut() -> None:
@@ -72,8 +72,8 @@ def test_only_outputs_of_calls_are_cut() -> None:
         {"type": "custom_tool_call_output", "call_id": "b", "output": "ok"},
     ]
     losses: list[Loss] = []
-    cut = cut_outputs(items, 20, losses)
+    cut = truncate_outputs(items, 20, losses)
     assert [cut[0], cut[2]] == [items[0], items[2]]
     assert cut[1] == {**items[1], "output": "x" * 9 + "[truncated]"}
     assert losses == [Loss("input[1].output", "truncated")]
-    assert cut_outputs(items, 100, losses) is items
+    assert truncate_outputs(items, 100, losses) is items

@@ -3,7 +3,7 @@
 import pytest
 
 from translation.errors import InvalidRequest
-from translation.hygiene.past_calls import check_relayed, with_own_ids
+from translation.hygiene.past_calls import validate_relayed_calls, with_unique_call_ids
 from translation.representation.json_types import Item, Json
 
 USER: Item = {"type": "message", "role": "user", "content": []}
@@ -30,7 +30,7 @@ CUSTOM: list[Item] = [
 
 @pytest.mark.parametrize("items", [[], [USER], [USER, call("a"), call("b"), output("b"), output("a")], CUSTOM])
 def test_pairs_that_have_ids_of_their_own_are_left_alone(items: list[Item]) -> None:
-    assert with_own_ids(items) is items
+    assert with_unique_call_ids(items) is items
 
 
 IDS: dict[str, tuple[list[Item], list[str]]] = {
@@ -54,15 +54,15 @@ IDS: dict[str, tuple[list[Item], list[str]]] = {
 @pytest.mark.parametrize(("items", "ids"), IDS.values(), ids=IDS)
 def test_each_pair_gets_an_id_of_its_own(items: list[Item], ids: list[str]) -> None:
     given = [dict(item) for item in items]
-    assert [item["call_id"] for item in with_own_ids(items)] == ids
+    assert [item["call_id"] for item in with_unique_call_ids(items)] == ids
     assert items == given, "what is given is not changed"
 
 
 def test_a_signature_goes_with_the_call_it_signs() -> None:
     items = [signed("x", "1"), call("x"), output("x"), USER, signed("x", "2"), call("x"), output("x"), signed("y", "3")]
-    named = [item["details"][0]["call_id"] for item in with_own_ids(items) if item["type"] == "reasoning"]
+    named = [item["details"][0]["call_id"] for item in with_unique_call_ids(items) if item["type"] == "reasoning"]
     assert named == ["x", "x__2", "y"]
-    assert with_own_ids(items)[4]["details"][1:] == ["odd", {"type": "other"}]
+    assert with_unique_call_ids(items)[4]["details"][1:] == ["odd", {"type": "other"}]
 
 
 ORPHANS: dict[str, tuple[list[Item], str, str]] = {
@@ -77,7 +77,7 @@ ORPHANS: dict[str, tuple[list[Item], str, str]] = {
 
 @pytest.mark.parametrize(("items", "named", "param"), ORPHANS.values(), ids=ORPHANS)
 def test_half_a_pair_is_refused_by_its_id(items: list[Item], named: str, param: str) -> None:
-    for check in (with_own_ids, lambda items: check_relayed({}, items)):
+    for check in (with_unique_call_ids, lambda items: validate_relayed_calls({}, items)):
         with pytest.raises(InvalidRequest) as refusal:
             check(items)
         assert named in refusal.value.message
@@ -87,11 +87,11 @@ def test_half_a_pair_is_refused_by_its_id(items: list[Item], named: str, param: 
 @pytest.mark.parametrize("other", [{"type": "compaction"}, {"type": "item_reference"}, {**call("b"), "async": True}])
 def test_items_that_may_stand_for_the_other_half_are_not_judged(other: Json) -> None:
     items = [other, output("a")]
-    assert with_own_ids(items) is items
+    assert with_unique_call_ids(items) is items
 
 
 @pytest.mark.parametrize("name", ["previous_response_id", "conversation", "prompt"])
 def test_a_relay_to_a_server_with_items_of_its_own_is_not_judged(name: str) -> None:
-    check_relayed({name: "x"}, [output("a")])
+    validate_relayed_calls({name: "x"}, [output("a")])
     with pytest.raises(InvalidRequest):
-        check_relayed({name: None}, [output("a")])
+        validate_relayed_calls({name: None}, [output("a")])

@@ -7,8 +7,8 @@ import orjson
 import pytest
 
 from tests.unit.driving import collect, counting_ids
-from translation.hygiene.reply import ReplyTidier
-from translation.parsers.text_calls import WARNINGS
+from translation.hygiene.reply import ReplyNormalizer
+from translation.parsers.text_calls import TOOL_WARNINGS
 from translation.representation import items
 from translation.representation.events import (
     Annotated,
@@ -25,7 +25,7 @@ from translation.representation.events import (
     Started,
     Usage,
 )
-from translation.representation.grammar import Grammar
+from translation.representation.grammar import EventGrammar
 from translation.representation.json_types import Item, Json
 from translation.representation.profile import Profile
 from translation.representation.turn import Turn
@@ -34,15 +34,15 @@ STARTED, CALLED, STOPPED = Started("m"), Finished("tool_calls"), Finished("stop"
 OBJECT = '{"a":1}'
 
 
-def tidier(*past: str, **profile: Any) -> ReplyTidier:
+def tidier(*past: str, **profile: Any) -> ReplyNormalizer:
     history: list[Item] = [{"type": "function_call", "call_id": call_id} for call_id in past]
-    return ReplyTidier(Turn(model="m", items=history), Profile(**profile), counting_ids())
+    return ReplyNormalizer(Turn(model="m", items=history), Profile(**profile), counting_ids())
 
 
-def tidy(tidying: ReplyTidier, events: Sequence[Event], *, ends: bool = True) -> list[Event]:
+def tidy(tidying: ReplyNormalizer, events: Sequence[Event], *, ends: bool = True) -> list[Event]:
     """The events that come out, fed one by one and all at once; each has a right to be where it is."""
     out = [event for each in events for event in tidying.feed([each])]
-    grammar = Grammar()
+    grammar = EventGrammar()
     grammar.check(out)
     if ends:
         grammar.finish()
@@ -51,7 +51,7 @@ def tidy(tidying: ReplyTidier, events: Sequence[Event], *, ends: bool = True) ->
 
 def call(index: int, call_id: str, *texts: str, name: str = "f", ended: ItemEnded | None = None) -> list[Event]:
     return [
-        ItemStarted(index, items.function_call(f"fc_{index}", call_id=call_id, name=name)),
+        ItemStarted(index, items.new_function_call(f"fc_{index}", call_id=call_id, name=name)),
         *(Delta(index, None, text) for text in texts),
         PartEnded(index, None),
         ended or ItemEnded(index),
@@ -60,8 +60,8 @@ def call(index: int, call_id: str, *texts: str, name: str = "f", ended: ItemEnde
 
 def said(index: int, *texts: str) -> list[Event]:
     return [
-        ItemStarted(index, items.message(f"msg_{index}")),
-        PartStarted(index, 0, items.output_text()),
+        ItemStarted(index, items.new_message(f"msg_{index}")),
+        PartStarted(index, 0, items.new_output_text()),
         *(Delta(index, 0, text) for text in texts),
         PartEnded(index, 0),
         ItemEnded(index),
@@ -69,10 +69,10 @@ def said(index: int, *texts: str) -> list[Event]:
 
 
 def thought(index: int, text: str = "", **final: Any) -> list[Event]:
-    start = items.reasoning(f"rs_{index}")
+    start = items.new_reasoning(f"rs_{index}")
     inner: list[Event] = []
     if text:
-        inner = [PartStarted(index, 0, items.reasoning_text()), Delta(index, 0, text), PartEnded(index, 0)]
+        inner = [PartStarted(index, 0, items.new_reasoning_text()), Delta(index, 0, text), PartEnded(index, 0)]
     return [ItemStarted(index, start), *inner, ItemEnded(index, {**start, **final} if final else None)]
 
 
@@ -82,7 +82,10 @@ def calls_in(events: Sequence[Event]) -> list[tuple[str, str]]:
 
 def warnings_in(events: Sequence[Event]) -> list[Json]:
     return [
-        warning for event in events if isinstance(event, Noted) for warning in (event.facts or {}).get(WARNINGS, ())
+        warning
+        for event in events
+        if isinstance(event, Noted)
+        for warning in (event.facts or {}).get(TOOL_WARNINGS, ())
     ]
 
 
@@ -109,13 +112,13 @@ def test_a_batch_of_text_is_the_same_object() -> None:
 
 
 def test_what_comes_after_is_given_every_batch() -> None:
-    tidying = ReplyTidier(Turn(model="m", items=[]), Profile(), counting_ids(), lambda batch: [*batch, STARTED])
+    tidying = ReplyNormalizer(Turn(model="m", items=[]), Profile(), counting_ids(), lambda batch: [*batch, STARTED])
     assert tidying.feed([Delta(0, 0, "a")]) == [Delta(0, 0, "a"), STARTED]
     assert tidying.feed([STOPPED]) == [STOPPED, STARTED]
 
 
 def test_an_id_of_the_history_is_given_to_no_other_call() -> None:
-    ended = ItemEnded(1, {**items.function_call("fc_1", call_id="x", name="f"), "arguments": OBJECT})
+    ended = ItemEnded(1, {**items.new_function_call("fc_1", call_id="x", name="f"), "arguments": OBJECT})
     events = [STARTED, *call(0, "x", OBJECT), *call(1, "x", OBJECT, ended=ended), *call(2, "tc_1", OBJECT), CALLED]
     out = tidy(tidier("x", "tc_1"), events)
     assert calls_in(out) == [("x__2", OBJECT), ("x__3", OBJECT), ("tc_2", OBJECT)]
@@ -148,7 +151,7 @@ def test_an_object_is_taken_out_of_its_fence(texts: Sequence[str], expected: str
 def test_what_the_upstream_says_is_final_is_taken_out_of_its_fence_too() -> None:
     fenced = f"```\n{OBJECT}\n```"
     start, *_ = call(0, "a")
-    final = {**items.function_call("fc_0", call_id="a", name="f"), "arguments": fenced}
+    final = {**items.new_function_call("fc_0", call_id="a", name="f"), "arguments": fenced}
     events: list[Event] = [
         STARTED,
         start,
@@ -167,7 +170,7 @@ def test_what_the_upstream_says_is_final_is_taken_out_of_its_fence_too() -> None
 
 
 def test_arguments_that_began_with_their_call_are_read_with_it() -> None:
-    start = {**items.function_call("fc_0", call_id="a", name="f"), "arguments": '{"a"'}
+    start = {**items.new_function_call("fc_0", call_id="a", name="f"), "arguments": '{"a"'}
     events: list[Event] = [
         STARTED,
         ItemStarted(0, start),
@@ -192,10 +195,10 @@ FAULTY = {
 def test_arguments_that_cannot_be_read_are_kept_and_noted(arguments: str, why: str) -> None:
     out = tidy(tidier(max_tool_args_bytes=40), [STARTED, *call(0, "a", *arguments), CALLED])
     assert calls_in(out) == [("a", arguments)]
-    assert out[-2:] == [Noted(facts={WARNINGS: [{"name": "f", "why": why}]}), CALLED]
+    assert out[-2:] == [Noted(facts={TOOL_WARNINGS: [{"name": "f", "why": why}]}), CALLED]
 
 
-CUT = {**items.function_call("fc_0", call_id="a", name="f"), "arguments": '{"a"', "status": "incomplete"}
+CUT = {**items.new_function_call("fc_0", call_id="a", name="f"), "arguments": '{"a"', "status": "incomplete"}
 
 
 @pytest.mark.parametrize("ended", [ItemEnded(0, None, "incomplete"), ItemEnded(0, CUT)])
@@ -206,15 +209,15 @@ def test_a_call_that_was_cut_is_no_fault(ended: ItemEnded) -> None:
 
 @pytest.mark.parametrize("profile", [{"tool_parser": "hermes"}, {"text_tool_calls": "hermes"}])
 def test_calls_out_of_text_were_judged_before(profile: Json) -> None:
-    noted = Noted(facts={WARNINGS: ["before"], "service_tier": "flex"})
-    events = [STARTED, *call(0, "a", "`", "["), noted, Noted(facts={WARNINGS: ["last"]}), CALLED]
+    noted = Noted(facts={TOOL_WARNINGS: ["before"], "service_tier": "flex"})
+    events = [STARTED, *call(0, "a", "`", "["), noted, Noted(facts={TOOL_WARNINGS: ["last"]}), CALLED]
     out = tidy(tidier(**profile), events)
     assert calls_in(out) == [("a", "`[")]
-    assert out[-3:] == [Noted(facts={"service_tier": "flex"}), Noted(facts={WARNINGS: ["before", "last"]}), CALLED]
+    assert out[-3:] == [Noted(facts={"service_tier": "flex"}), Noted(facts={TOOL_WARNINGS: ["before", "last"]}), CALLED]
 
 
 def test_freeform_input_is_nobodys_to_judge() -> None:
-    start = items.custom_tool_call("ctc_0", call_id="a", name="f")
+    start = items.new_custom_tool_call("ctc_0", call_id="a", name="f")
     for final in (None, {**start, "input": "```"}):
         events: list[Event] = [
             STARTED,
@@ -284,8 +287,8 @@ SOUND: dict[str, tuple[Sequence[Event], Event]] = {
     "text": ([*thought(0, "hm"), *said(1, "a", "b")], STOPPED),
     "a message that came whole": (
         [
-            ItemStarted(0, items.message("msg_0")),
-            ItemEnded(0, {**items.message("msg_0"), "content": [{"type": "refusal", "refusal": "No."}]}),
+            ItemStarted(0, items.new_message("msg_0")),
+            ItemEnded(0, {**items.new_message("msg_0"), "content": [{"type": "refusal", "refusal": "No."}]}),
         ],
         STOPPED,
     ),

@@ -5,7 +5,7 @@ from copy import deepcopy
 import pytest
 
 from translation.errors import Unrepresentable
-from translation.hygiene.schema_shims import shimmed
+from translation.hygiene.schema_shims import apply_schema_shims
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 from translation.representation.profile import SchemaShim
@@ -41,7 +41,7 @@ def test_schemas_are_changed_throughout(shim: SchemaShim, given: Json, told: Jso
     losses: list[Loss] = []
     flat: Json = {"type": "function", "name": "f", "parameters": given}
     nested: Json = {"type": "function", "function": {"name": "f", "parameters": given}}
-    assert shimmed([flat, nested], {shim}, losses) == [
+    assert apply_schema_shims([flat, nested], {shim}, losses) == [
         {"type": "function", "name": "f", "parameters": told},
         {"type": "function", "function": {"name": "f", "parameters": told}},
     ]
@@ -56,7 +56,7 @@ def test_functions_may_go_without_their_descriptions() -> None:
         {"type": "function", "name": "g"},
         {"type": "custom", "name": "h", "description": "Does h."},
     ]
-    assert shimmed(tools, {"no_descriptions"}, losses) == [
+    assert apply_schema_shims(tools, {"no_descriptions"}, losses) == [
         {"type": "function", "name": "f", "parameters": {"description": "Of f."}},
         {"type": "function", "name": "g"},
         tools[2],
@@ -66,7 +66,7 @@ def test_functions_may_go_without_their_descriptions() -> None:
 
 def test_without_shims_tools_are_left_alone() -> None:
     tools = [{"type": "function", "name": "f", "parameters": {"required": []}}]
-    assert shimmed(tools, frozenset(), []) is tools
+    assert apply_schema_shims(tools, frozenset(), []) is tools
 
 
 def test_a_schema_without_an_end_is_refused() -> None:
@@ -74,5 +74,5 @@ def test_a_schema_without_an_end_is_refused() -> None:
     for _ in range(10_000):
         schema = {"items": schema}
     with pytest.raises(Unrepresentable) as refusal:
-        shimmed([{"type": "function", "name": "f", "parameters": schema}], {"no_schema_key"}, [])
+        apply_schema_shims([{"type": "function", "name": "f", "parameters": schema}], {"no_schema_key"}, [])
     assert refusal.value.param == "tools[0].parameters"

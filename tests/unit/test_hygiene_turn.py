@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from translation.hygiene.turn import tidied
+from translation.hygiene.turn import normalize_turn
 from translation.representation.json_types import Item
 from translation.representation.loss import Loss
 from translation.representation.profile import DEFAULT_PROFILE, Profile
@@ -22,7 +22,7 @@ def turn(**asked: Any) -> Turn:
 def test_a_turn_that_is_tidy_is_left_alone() -> None:
     given = turn(tools=[TOOL])
     losses: list[Loss] = []
-    assert tidied(given, DEFAULT_PROFILE, losses) is given
+    assert normalize_turn(given, DEFAULT_PROFILE, losses) is given
     assert losses == []
 
 
@@ -30,7 +30,7 @@ def test_items_and_tools_are_tidied_at_once() -> None:
     shims = frozenset({"no_schema_key", "no_empty_required", "no_descriptions"})
     profile = Profile(max_tool_output_bytes=30, schema_shims=shims)  # type: ignore[arg-type]
     losses: list[Loss] = []
-    tidy = tidied(turn(items=ITEMS, tools=[TOOL]), profile, losses)
+    tidy = normalize_turn(turn(items=ITEMS, tools=[TOOL]), profile, losses)
     assert [item["call_id"] for item in tidy.items] == ["tc_1", "tc_1"]
     assert tidy.items[1]["output"] == "x" * 19 + "[truncated]"
     assert tidy.tools == [{"type": "function", "name": "f", "parameters": {}}]
@@ -39,6 +39,6 @@ def test_items_and_tools_are_tidied_at_once() -> None:
 
 def test_parallel_calls_are_spoken_of_where_the_request_has_tools_and_does_not() -> None:
     profile = Profile(parallel_tool_calls=False)
-    assert tidied(turn(tools=[TOOL]), profile, []).parallel_tool_calls is False
-    assert tidied(turn(tools=[TOOL], parallel_tool_calls=True), profile, []).parallel_tool_calls is True
-    assert tidied(turn(), profile, []).parallel_tool_calls is None
+    assert normalize_turn(turn(tools=[TOOL]), profile, []).parallel_tool_calls is False
+    assert normalize_turn(turn(tools=[TOOL], parallel_tool_calls=True), profile, []).parallel_tool_calls is True
+    assert normalize_turn(turn(), profile, []).parallel_tool_calls is None

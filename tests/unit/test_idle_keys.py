@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gateway.config.settings import parse
+from gateway.config.settings import parse_settings
 from gateway.config.yaml_file import ConfigError
 
 Json = dict[str, Any]
@@ -30,7 +30,7 @@ PASSES: Json = {
 def complaints(provider: str, **written: Any) -> dict[str, str]:
     """Key of the model -> what is said of it; empty where all is well."""
     try:
-        parse({"providers": PROVIDERS, "models": {"a": {"provider": provider, **written}}}, environ={})
+        parse_settings({"providers": PROVIDERS, "models": {"a": {"provider": provider, **written}}}, environ={})
     except ConfigError as error:
         return {
             ".".join(map(str, problem.path)).removeprefix("models.a."): problem.message for problem in error.problems

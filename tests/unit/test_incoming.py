@@ -5,7 +5,7 @@ from contextlib import aclosing
 
 import pytest
 
-from dataplane.source import Iterated
+from dataplane.source import IteratedSource
 from tests.unit.sinks import FakeSink
 
 
@@ -28,13 +28,13 @@ class Pieces:
 
 async def test_every_piece_is_read_once() -> None:
     pieces = Pieces("a", "", "b")
-    assert [piece async for piece in Iterated(pieces(), "").each()] == ["a", "b"]
+    assert [piece async for piece in IteratedSource(pieces(), "").iterate()] == ["a", "b"]
     assert pieces.closed
 
 
 async def test_a_failure_is_raised_after_what_came_before_it() -> None:
     pieces = Pieces("a", ValueError("no"))
-    each = Iterated(pieces(), "").each()
+    each = IteratedSource(pieces(), "").iterate()
     assert await anext(each) == "a"
     with pytest.raises(ValueError, match="no"):
         await anext(each)
@@ -43,14 +43,14 @@ async def test_a_failure_is_raised_after_what_came_before_it() -> None:
 
 async def test_leaving_in_the_middle_lets_go() -> None:
     pieces = Pieces("a", "b")
-    async with aclosing(Iterated(pieces(), "").each()) as each:
+    async with aclosing(IteratedSource(pieces(), "").iterate()) as each:
         assert await anext(each) == "a"
     assert pieces.closed
 
 
 async def test_every_piece_is_given_to_who_takes_them() -> None:
     pieces, taken = Pieces("a", "", "b"), list[str]()
-    await Iterated(pieces(), "").feed_to(taken.append)
+    await IteratedSource(pieces(), "").feed_to(taken.append)
     assert taken == ["a", "b"]
     assert pieces.closed
 
@@ -62,12 +62,12 @@ async def test_who_takes_no_more_lets_go() -> None:
         raise ValueError(piece)
 
     with pytest.raises(ValueError, match="a"):
-        await Iterated(pieces(), "").feed_to(refuse)
+        await IteratedSource(pieces(), "").feed_to(refuse)
     assert pieces.closed
 
 
 async def test_a_push_takes_what_comes_for_as_long_as_it_will() -> None:
-    incoming = Iterated(Pieces("a", "b", "c", "d")(), "")
+    incoming = IteratedSource(Pieces("a", "b", "c", "d")(), "")
     pushed: list[str] = []
 
     def push(read: bytes) -> bool:
@@ -77,12 +77,12 @@ async def test_a_push_takes_what_comes_for_as_long_as_it_will() -> None:
         pushed.append(incoming.take())
         return True
 
-    await incoming.arrival(FakeSink(push))
+    await incoming.wait_for_read(FakeSink(push))
     assert (pushed, incoming.take(), incoming.ended) == (["a", "b"], "c", False)
     await incoming.close()
 
 
 async def test_a_push_hears_of_the_end() -> None:
-    incoming = Iterated(Pieces("a")(), "")
-    await incoming.arrival(FakeSink(lambda _: bool(incoming.take())))
+    incoming = IteratedSource(Pieces("a")(), "")
+    await incoming.wait_for_read(FakeSink(lambda _: bool(incoming.take())))
     assert incoming.ended

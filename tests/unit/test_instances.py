@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field, TypeAdapter, create_model
 
 from providers.scripted.schema_instances import minimal_instance
-from providers.scripted.schema_strings import Unfillable
+from providers.scripted.schema_strings import UnsatisfiableSchema
 
 
 class Leaf(BaseModel):
@@ -130,7 +130,7 @@ UNFILLABLE: dict[str, tuple[Any, str]] = {
 
 @pytest.mark.parametrize(("schema", "complaint"), UNFILLABLE.values(), ids=UNFILLABLE)
 def test_what_cannot_be_filled_is_refused_by_its_keyword(schema: Any, complaint: str) -> None:
-    with pytest.raises(Unfillable, match=complaint):
+    with pytest.raises(UnsatisfiableSchema, match=complaint):
         minimal_instance(schema)
 
 
@@ -138,7 +138,7 @@ def test_a_short_schema_for_an_enormous_value_is_refused_quickly() -> None:
     definitions = {
         f"d{level}": {"prefixItems": [{"$ref": f"#/$defs/d{level + 1}"}] * 2, "minItems": 2} for level in range(60)
     }
-    with pytest.raises(Unfillable, match="asks for too much"):
+    with pytest.raises(UnsatisfiableSchema, match="asks for too much"):
         minimal_instance({"$ref": "#/$defs/d0", "$defs": {**definitions, "d60": {}}})
 
 
@@ -146,7 +146,7 @@ def test_a_schema_nested_too_deep_is_refused() -> None:
     schema: Any = {}
     for _ in range(5000):
         schema = {"anyOf": [schema]}
-    with pytest.raises(Unfillable, match="nested too deep"):
+    with pytest.raises(UnsatisfiableSchema, match="nested too deep"):
         minimal_instance(schema)
 
 

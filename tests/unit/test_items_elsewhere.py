@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 import pytest
 
-from providers.config import KINDS
+from providers.config import PROVIDER_DEFAULTS
 from tests.unit.golden import GOLDEN
 from tests.unit.saying import ANSWERS, FAILED, TARGETS, Gateway, sent
 from translation.representation.json_types import Item, Json
@@ -89,7 +89,7 @@ async def test_messages_are_accepted_by_every_other(recording: Path, gateway: Ga
 
 
 def test_every_type_is_said_something_and_every_dialect_says_something() -> None:
-    assert {target["type"] for target in TARGETS.values()} == KINDS.keys()
+    assert {target["type"] for target in TARGETS.values()} == PROVIDER_DEFAULTS.keys()
     assert {path.parent.name for path in ANSWERS} == {
         folder.name for folder in GOLDEN.iterdir() if folder.is_dir() and any(folder.glob("*.events"))
     }

@@ -7,8 +7,8 @@ from openai.types.conversations import ConversationItem
 from openai.types.responses import ResponseItem
 from pydantic import TypeAdapter
 
-from translation.responses.item_lists import listed
-from translation.responses.storable_items import own_items
+from translation.responses.item_lists import to_listed_item
+from translation.responses.storable_items import to_storable_items
 
 Json = dict[str, Any]
 
@@ -43,8 +43,8 @@ def new_id(prefix: str, /) -> str:
 @pytest.mark.parametrize("said", SAID.values(), ids=SAID)
 @pytest.mark.parametrize("kind", [ResponseItem, ConversationItem], ids=["of a response", "of a conversation"])
 def test_what_requests_say_in_short_is_listed_as_the_official_types_have_it(kind: Any, said: Json) -> None:
-    (kept,) = own_items([said], new_id)
-    TypeAdapter(kind).validate_python(listed(kept))
+    (kept,) = to_storable_items([said], new_id)
+    TypeAdapter(kind).validate_python(to_listed_item(kept))
 
 
 def test_what_an_item_says_itself_is_kept() -> None:
@@ -55,6 +55,6 @@ def test_what_an_item_says_itself_is_kept() -> None:
         "status": "incomplete",
         "content": [{**IMAGE, "detail": "low"}, {"type": "input_text", "text": "a"}],
     }
-    assert listed(item) == item
+    assert to_listed_item(item) == item
     found = {"id": "tso_1", "type": "tool_search_output", "status": "incomplete", "execution": "server", "tools": []}
-    assert listed(found) == found
+    assert to_listed_item(found) == found

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from providers.config import ProviderConfig
-from providers.engines.servers.llama_schemas import left_out
+from providers.engines.servers.llama_schemas import unenforced_keywords
 from providers.profiles import profile_for
-from providers.registry import build
+from providers.registry import build_provider
 from tests.unit.fake_engine import message
 from translation.errors import InvalidRequest
 from translation.representation.loss import Loss
@@ -43,18 +43,18 @@ def test_plain_schemas_lose_nothing(guided: bool) -> None:
             "$defs": {"f": {"type": "string", "minLength": 1}},
         }
     )
-    assert left_out(everyday, guided=guided) == []
+    assert unenforced_keywords(everyday, uses_llguidance=guided) == []
 
 
 def test_keywords_are_found_wherever_they_are_and_named_once() -> None:
-    assert left_out({"anyOf": [inside(ODD), ODD]}, guided=False) == ["uniqueItems", "minimum"]
-    assert left_out({"anyOf": [inside(ODD), ODD]}, guided=True) == ["uniqueItems"]
+    assert unenforced_keywords({"anyOf": [inside(ODD), ODD]}, uses_llguidance=False) == ["uniqueItems", "minimum"]
+    assert unenforced_keywords({"anyOf": [inside(ODD), ODD]}, uses_llguidance=True) == ["uniqueItems"]
 
 
 @pytest.mark.parametrize("nothing", [None, True, "x", 3, {}, {"type": "string", "pattern": 3, "required": 5}])
 def test_what_is_no_schema_is_not_for_us_to_judge(nothing: Any) -> None:
-    assert left_out(nothing, guided=False) == []
-    assert left_out(nothing, guided=True) == []
+    assert unenforced_keywords(nothing, uses_llguidance=False) == []
+    assert unenforced_keywords(nothing, uses_llguidance=True) == []
 
 
 def turn(**fields: Any) -> Turn:
@@ -62,7 +62,9 @@ def turn(**fields: Any) -> Turn:
 
 
 def provider() -> Any:
-    return build("up", ProviderConfig.model_validate({"type": "llama_server", "base_url": "http://127.0.0.1:9/v1"}))
+    return build_provider(
+        "up", ProviderConfig.model_validate({"type": "llama_server", "base_url": "http://127.0.0.1:9/v1"})
+    )
 
 
 @pytest.mark.parametrize("passes", [{}, {"two_pass": "on"}])
@@ -90,7 +92,7 @@ async def test_what_a_server_leaves_out_of_a_schema_is_a_loss(passes: Json) -> N
 async def test_it_is_a_loss_on_a_relay_too(dialect: Any, body: Json, param: str) -> None:
     up = provider()
     told = ["uniqueItems not enforced", "minimum not enforced"]
-    assert list(up.relay(dialect, body).losses) == [Loss(param, what) for what in told]
+    assert list(up.prepare_relay(dialect, body).losses) == [Loss(param, what) for what in told]
     await up.aclose()
 
 
@@ -101,7 +103,7 @@ async def test_schemas_without_end_are_kept_from_a_server_of_somebody_elses_too(
         up.prepare(turn(text_format={"schema": inside(IMPOSSIBLE)}), profile_for("llama_server", passes))
     assert refused.value.param == "text.format"
     with pytest.raises(InvalidRequest) as refused:
-        up.relay("chat", {"messages": [], "response_format": {"json_schema": {"schema": {"minLength": 10**9}}}})
+        up.prepare_relay("chat", {"messages": [], "response_format": {"json_schema": {"schema": {"minLength": 10**9}}}})
     assert refused.value.param == "response_format"
-    up.relay("chat", {"messages": [{"role": "user", "content": "Hi", "minLength": 10**9}]})
+    up.prepare_relay("chat", {"messages": [{"role": "user", "content": "Hi", "minLength": 10**9}]})
     await up.aclose()

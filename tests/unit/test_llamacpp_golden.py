@@ -11,11 +11,11 @@ import pytest
 from providers import errors
 from providers.base import Exchange
 from providers.config import ProviderConfig
-from providers.engines.base import Generation, Piece, Prompt
+from providers.engines.base import EngineDelta, GenerationRequest, TokenPrompt
 from providers.engines.servers.llama_server import LlamaServerEngine
-from providers.engines.servers.remote import Memory
+from providers.engines.servers.remote import ModelCache
 from providers.http.upstream import Upstream
-from providers.registry import build
+from providers.registry import build_provider
 from tests.unit.golden import GOLDEN, check_pieces, recordings
 from tests.upstream import Drip, Reply, ScriptedUpstream
 from tests.upstream.builders import SSE, json_reply
@@ -54,16 +54,16 @@ async def opened(exchange: Exchange) -> None:
         await anext(batches)
 
 
-async def pieces_of(server: ScriptedUpstream, wire: bytes, size: int) -> list[Piece]:
+async def pieces_of(server: ScriptedUpstream, wire: bytes, size: int) -> list[EngineDelta]:
     """What the engine makes of the stream, when it comes in reads of this size."""
     server.on("/completion", Reply(headers=SSE, body=[Drip(wire, size=size)]))
     # Where a character's tokens are left out, the engine looks for them in its text.
     server.on("/tokenize", json_reply({"tokens": []}))
     upstream = Upstream("up", config(server), server.url)
     try:
-        engine = LlamaServerEngine.of(upstream, "m", Memory())
-        asked = Generation(max_tokens=100, logprobs=2)
-        async with aclosing(engine.generate(Prompt(tokens=[1], tail=""), asked)) as pieces:
+        engine = LlamaServerEngine.for_model(upstream, "m", ModelCache())
+        asked = GenerationRequest(max_tokens=100, top_logprobs=2)
+        async with aclosing(engine.generate(TokenPrompt(tokens=[1], tail=""), asked)) as pieces:
             return [piece async for piece in pieces]
     finally:
         await upstream.aclose()
@@ -98,7 +98,7 @@ def test_every_recorded_refusal_has_a_name() -> None:
 async def test_a_recorded_refusal_has_its_name(name: str, server: ScriptedUpstream) -> None:
     said = refusal_of(name)
     server.script(json_reply(said["body"], status=said["status"]))
-    provider = build("up", config(server))
+    provider = build_provider("up", config(server))
     item = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Hi"}]}
     exchange = provider.prepare(Turn(model="m", items=[item], stream=True), DEFAULT_PROFILE)
     try:

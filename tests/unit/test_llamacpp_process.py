@@ -10,7 +10,7 @@ import pytest
 from providers.config import ProviderConfig
 from providers.errors import EngineUnavailable
 from providers.llamacpp import process
-from providers.llamacpp.process import child
+from providers.llamacpp.process import run_engine_process
 
 pytestmark = pytest.mark.anyio
 
@@ -19,12 +19,12 @@ SERVES = "import sys, time; asked = sys.stdin.readline(); print('http://127.0.0.
 
 
 def instead(monkeypatch: pytest.MonkeyPatch, program: str) -> None:
-    monkeypatch.setattr(process, "CHILD", (sys.executable, "-c", program))
+    monkeypatch.setattr(process, "CHILD_COMMAND", (sys.executable, "-c", program))
 
 
 async def why_it_did_not_start() -> str:
     with pytest.raises(EngineUnavailable) as raised:
-        async with asyncio.timeout(20), child("tiny", CONFIG, lambda doing: None):
+        async with asyncio.timeout(20), run_engine_process("tiny", CONFIG, lambda doing: None):
             raise AssertionError("it started")
     assert raised.value.provider == "tiny"
     return str(raised.value)
@@ -63,7 +63,7 @@ async def test_a_process_that_ends_while_it_starts_says_why(
 
 async def test_a_start_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     instead(monkeypatch, "import time; time.sleep(600)")
-    monkeypatch.setattr(process, "_START_S", 0.2)
+    monkeypatch.setattr(process, "_START_TIMEOUT_S", 0.2)
     assert await why_it_did_not_start() == "it was not ready within 0.2 s"
 
 
@@ -78,7 +78,7 @@ async def test_it_is_told_what_to_load_and_a_key_of_its_own(monkeypatch: pytest.
     keys = set()
     doing: list[str] = []
     for _ in range(2):
-        async with asyncio.timeout(20), child("tiny", CONFIG, doing.append) as started:
+        async with asyncio.timeout(20), run_engine_process("tiny", CONFIG, doing.append) as started:
             assert started.url == "http://127.0.0.1:1"
             keys.add(started.key)
     assert doing == ["loading tiny.gguf"] * 2
@@ -87,17 +87,17 @@ async def test_it_is_told_what_to_load_and_a_key_of_its_own(monkeypatch: pytest.
 
 async def test_its_death_is_told_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     instead(monkeypatch, SERVES + "sys.exit('0.5 E decode: device lost')")
-    async with asyncio.timeout(20), child("tiny", CONFIG, lambda doing: None) as started:
-        assert await started.died() == "decode: device lost (exit code 1)"
+    async with asyncio.timeout(20), run_engine_process("tiny", CONFIG, lambda doing: None) as started:
+        assert await started.wait_until_dead() == "decode: device lost (exit code 1)"
 
 
 @pytest.mark.parametrize("deaf", ["", "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); "])
 async def test_it_is_gone_when_the_block_has_ended(deaf: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(process, "_STOP_S", 0.2)
+    monkeypatch.setattr(process, "_STOP_TIMEOUT_S", 0.2)
     pid_file = tmp_path / "pid"
     write_pid = f"import os; open({str(pid_file)!r}, 'w').write(str(os.getpid())); "
     instead(monkeypatch, deaf + write_pid + SERVES + "time.sleep(600)")
-    async with asyncio.timeout(20), child("tiny", CONFIG, lambda doing: None):
+    async with asyncio.timeout(20), run_engine_process("tiny", CONFIG, lambda doing: None):
         pid = int(pid_file.read_text())
         os.kill(pid, 0)
     with pytest.raises(ProcessLookupError):

@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 
 from gateway import logs
-from gateway.logs import _line, log_request, note, note_only
+from gateway.logs import _render_line, bind_fields, log_request, reset_fields
 
 
 @pytest.fixture(autouse=True)
 def _nothing_is_noted() -> None:
     """What a test before it noted outside any request is still there."""
-    note_only()
+    reset_fields()
 
 
 def written(method: str, **fields: Any) -> dict[str, Any]:
-    line: dict[str, Any] = json.loads(_line(None, method, {"event": "it happened", **fields}))
+    line: dict[str, Any] = json.loads(_render_line(None, method, {"event": "it happened", **fields}))
     return line
 
 
@@ -29,18 +29,18 @@ def test_a_line_has_a_level_a_time_and_what_was_said() -> None:
 
 
 def test_what_is_noted_is_in_every_line_until_something_else_is() -> None:
-    note_only(client="a", model="m")
-    note(model="n", provider="p")
+    reset_fields(client="a", model="m")
+    bind_fields(model="n", provider="p")
     line = written("warning", provider="its own")
     assert (line["client"], line["model"], line["provider"]) == ("a", "n", "its own")
-    note_only(response="resp_1")
+    reset_fields(response="resp_1")
     assert written("info").keys() == {"response", "level", "timestamp", "message"}
 
 
 def test_the_line_of_a_request_is_as_all_others(monkeypatch: pytest.MonkeyPatch) -> None:
     written_to = BytesIO()
-    monkeypatch.setattr(logs, "_written_to", written_to)
-    note_only(client="a")
+    monkeypatch.setattr(logs, "_access_stream", written_to)
+    reset_fields(client="a")
     log_request("POST", "/v1/responses", 200, 1.5)
     line = json.loads(written_to.getvalue())
     assert line.pop("timestamp").endswith("Z")
@@ -50,8 +50,8 @@ def test_the_line_of_a_request_is_as_all_others(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_what_a_copied_context_notes_is_its_own() -> None:
-    note_only(client="a")
-    copy_context().run(note, model="m")
+    reset_fields(client="a")
+    copy_context().run(bind_fields, model="m")
     assert "model" not in written("info")
 
 

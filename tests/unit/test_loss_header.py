@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway.replies.loss_header import loss_header, warned_calls, warnings_of
+from gateway.replies.loss_header import render_loss_header, warning_losses, warnings_of
 from translation.representation.loss import Loss
 
 HEADERS: dict[str, tuple[list[Loss], str]] = {
@@ -22,11 +22,11 @@ HEADERS: dict[str, tuple[list[Loss], str]] = {
 
 @pytest.mark.parametrize(("losses", "expected"), HEADERS.values(), ids=HEADERS)
 def test_the_header_says(losses: list[Loss], expected: str) -> None:
-    assert loss_header(losses) == {"x-gateway-loss": expected}
+    assert render_loss_header(losses) == {"x-gateway-loss": expected}
 
 
 def test_without_a_loss_there_is_no_header() -> None:
-    assert loss_header([]) == {}
+    assert render_loss_header([]) == {}
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_without_a_loss_there_is_no_header() -> None:
     ids=["many", "one that is long"],
 )
 def test_what_there_is_no_room_for_is_counted(losses: list[Loss]) -> None:
-    said = loss_header(losses)["x-gateway-loss"]
+    said = render_loss_header(losses)["x-gateway-loss"]
     assert len(said) < 2048
     *kept, rest = said.split(", ")
     assert rest == f"...={len(losses) - len(kept)} more"
@@ -48,4 +48,4 @@ def test_whatever_an_upstream_says_under_the_name_of_warnings_is_no_warning_of_o
 
 def test_a_call_with_a_warning_is_a_loss_by_its_name() -> None:
     warnings = warnings_of({"tool_warnings": [{"name": "f", "why": "secret"}, {"name": ""}]})
-    assert warned_calls(warnings) == [Loss("tool_calls", "f has a warning"), Loss("tool_calls", "one has a warning")]
+    assert warning_losses(warnings) == [Loss("tool_calls", "f has a warning"), Loss("tool_calls", "one has a warning")]

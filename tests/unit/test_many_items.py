@@ -11,7 +11,7 @@ from translation.ollama import lower_items as ollama
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
 from translation.representation.profile import DEFAULT_PROFILE, Profile
-from translation.tools.call_pairs import Pairs
+from translation.tools.call_pairs import CallOutputPairs
 
 Lower = Callable[[str | None, Sequence[Item], Profile, list[Loss]], list[Json]]
 
@@ -91,5 +91,5 @@ def test_calls_of_one_id_all_before_their_outputs(lower: Lower) -> None:
 
 
 def test_an_output_before_its_call_is_nobodys() -> None:
-    pairs = Pairs([OUTPUT, CALL, OUTPUT])
-    assert pairs.output_of(1) == 2
+    pairs = CallOutputPairs([OUTPUT, CALL, OUTPUT])
+    assert pairs.claim_output(1) == 2

@@ -12,7 +12,7 @@ LINES = [b'{"a":1}', '{"b":"ü"}'.encode(), b'{"c":3}']
 
 def cut(*reads: bytes) -> list[bytes]:
     decoder = LineDecoder()
-    lines = [line for read in reads for line in decoder.payloads(read)]
+    lines = [line for read in reads for line in decoder.parse_payloads(read)]
     return lines + [frame.payload for frame in decoder.finish()]
 
 
@@ -31,13 +31,13 @@ def test_nothing_is_no_line() -> None:
 
 def test_a_line_that_never_ends_is_held_up_to_a_limit() -> None:
     decoder = LineDecoder(10)
-    assert decoder.payloads(b"0123456789") == []
+    assert decoder.parse_payloads(b"0123456789") == []
     with pytest.raises(ProtocolViolation, match="longer than 10 bytes"):
-        decoder.payloads(b"0")
+        decoder.parse_payloads(b"0")
 
 
 def test_what_is_held_is_counted_anew_after_each_line() -> None:
     decoder = LineDecoder(10)
     for _ in range(5):
-        assert decoder.payloads(b"12345") == []
-        assert decoder.payloads(b"\n") == [b"12345"]
+        assert decoder.parse_payloads(b"12345") == []
+        assert decoder.parse_payloads(b"\n") == [b"12345"]

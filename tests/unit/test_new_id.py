@@ -3,7 +3,7 @@
 import os
 import re
 
-from providers.new_id import new_id, random_bits
+from providers.new_id import new_id, random_hex
 
 _MANY = 200
 """More than are drawn at once."""
@@ -14,16 +14,16 @@ def test_an_id_is_a_prefix_and_192_random_bits() -> None:
 
 
 def test_no_id_is_given_twice() -> None:
-    assert len({random_bits() for _ in range(_MANY)}) == _MANY
+    assert len({random_hex() for _ in range(_MANY)}) == _MANY
 
 
 def test_a_forked_process_gives_other_ids_than_its_parent() -> None:
-    random_bits()  # so that some are drawn for later
+    random_hex()  # so that some are drawn for later
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
-        os.write(writing, random_bits().encode())
+        os.write(writing, random_hex().encode())
         os._exit(0)
     os.waitpid(child, 0)
     with os.fdopen(reading, "rb") as pipe, os.fdopen(writing, "wb"):
-        assert pipe.read(48).decode() not in {random_bits() for _ in range(_MANY)}
+        assert pipe.read(48).decode() not in {random_hex() for _ in range(_MANY)}

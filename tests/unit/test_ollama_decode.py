@@ -15,7 +15,7 @@ from translation.errors import ProtocolViolation
 from translation.framing.ndjson import LineDecoder
 from translation.ollama.decode import OllamaDecoder
 from translation.representation.events import Delta, Event, Failed, Finished, ItemEnded, Started, Usage
-from translation.representation.grammar import Grammar
+from translation.representation.grammar import EventGrammar
 from translation.representation.json_types import Item
 from translation.representation.profile import DEFAULT_PROFILE, Profile
 
@@ -49,7 +49,7 @@ def ending(*chunks: Any, profile: Profile = DEFAULT_PROFILE) -> Finished:
 
 def chunks_of(recording: Path) -> list[Any]:
     lines = LineDecoder()
-    payloads = lines.payloads(recording.read_bytes())
+    payloads = lines.parse_payloads(recording.read_bytes())
     return [orjson.loads(payload) for payload in [*payloads, *(frame.payload for frame in lines.finish())]]
 
 
@@ -76,7 +76,7 @@ def test_it_does_not_matter_where_a_stream_is_cut_into_reads(recording: Path) ->
     expected = events_of(*chunks_of(recording))
     for reads in list(every_split(wire))[::7]:
         lines, decoder = LineDecoder(), OllamaDecoder(counting_ids())
-        events = [event for read in reads for event in decoder.read(lines.payloads(read))]
+        events = [event for read in reads for event in decoder.decode_payloads(lines.parse_payloads(read))]
         assert [*events, *decoder.finish()] == expected
 
 
@@ -240,7 +240,7 @@ def test_what_is_no_chunk_breaks_the_protocol(odd: Any) -> None:
 
 def test_nothing_comes_after_the_end() -> None:
     decoder = OllamaDecoder(counting_ids())
-    decoder.read([line(chunk("Yes")), line(last()), b"data: [DONE]"])
+    decoder.decode_payloads([line(chunk("Yes")), line(last()), b"data: [DONE]"])
     assert decoder.feed(chunk("more")) == decoder.finish() == []
     assert decoder.usage == USAGE
 
@@ -288,7 +288,7 @@ CHUNKS = st.fixed_dictionaries(
 
 @given(st.lists(st.tuples(CHUNKS, MESSAGES | ANYTHING), max_size=5), st.sampled_from([DEFAULT_PROFILE, TAGS, OPEN]))
 def test_odd_replies_are_read_in_order_or_break_the_protocol(pairs: list[tuple[Any, Any]], profile: Profile) -> None:
-    decoder, grammar = OllamaDecoder(counting_ids(), profile), Grammar()
+    decoder, grammar = OllamaDecoder(counting_ids(), profile), EventGrammar()
     try:
         for rest, message in pairs:
             grammar.check(decoder.feed({**rest, "message": message}))

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from providers import errors
-from providers.base import Describing, Provider
+from providers.base import ModelInspector, Provider
 from providers.config import ProviderConfig
 from providers.http.ollama import OllamaProvider
 from providers.http.upstream import Upstream
-from providers.registry import build
+from providers.registry import build_provider
 from tests.upstream import Hang, Reply, ScriptedUpstream, error_reply, json_reply
 from tests.upstream.ollama import ollama_error, ollama_lines, ollama_shown, ollama_tags, ollama_text
 from translation.errors import Unrepresentable
@@ -32,7 +32,7 @@ async def built() -> AsyncIterator[Build]:
 
         def built(url: str, limits: dict[str, Any] | None = None, **more: Any) -> Provider:
             config = ProviderConfig.model_validate({"type": "ollama", "base_url": url, "retries": 0, **more})
-            provider = build("up", config)
+            provider = build_provider("up", config)
             if limits is not None:
                 upstream = Upstream("up", config, url.removesuffix("/v1"))
                 provider = OllamaProvider(upstream, provider.capabilities, **limits)
@@ -58,7 +58,7 @@ async def test_its_own_api_is_found_from_any_of_its_addresses(built: Build, suff
         upstream.on("/api/tags", ollama_tags("qwen3:8b"))
         upstream.on("/api/chat", ollama_text("Hello"))
         provider = built(upstream.url.removesuffix("/v1") + suffix)
-        assert await provider.models() == ["qwen3:8b"]
+        assert await provider.list_models() == ["qwen3:8b"]
         assert isinstance((await events_of(provider))[-1], Finished)
         assert paths(upstream) == ["/api/tags", "/api/chat"]
         assert "authorization" not in upstream.requests[0].headers
@@ -73,18 +73,18 @@ async def test_another_kind_of_list_is_garbled(built: Build, answer: Any) -> Non
     async with ScriptedUpstream() as upstream:
         upstream.on("/api/tags", json_reply(answer))
         with pytest.raises(errors.UpstreamGarbled):
-            await built(upstream.url).models()
+            await built(upstream.url).list_models()
 
 
 async def test_rows_without_a_name_are_left_out(built: Build) -> None:
     async with ScriptedUpstream() as upstream:
         upstream.on("/api/tags", json_reply({"models": [{"name": "a"}, {}, {"name": 3}, "b"]}))
-        assert await built(upstream.url).models() == ["a"]
+        assert await built(upstream.url).list_models() == ["a"]
 
 
 async def test_no_list_is_asked_for_where_there_is_none(built: Build) -> None:
     async with ScriptedUpstream() as upstream:
-        assert await built(upstream.url, capabilities={"models": False}).models() == []
+        assert await built(upstream.url, capabilities={"models": False}).list_models() == []
         assert upstream.requests == []
 
 
@@ -124,7 +124,7 @@ async def test_a_server_that_shows_nothing_in_time_is_asked_all_the_same(built: 
     async with ScriptedUpstream() as upstream:
         upstream.on("/api/show", Reply(body=[Hang()]))
         upstream.on("/api/chat", ollama_text("A cat."))
-        provider = built(upstream.url, {"show_s": 0.05})
+        provider = built(upstream.url, {"show_timeout_s": 0.05})
         assert isinstance((await events_of(provider, SEEN))[-1], Finished)
 
 
@@ -158,7 +158,7 @@ async def test_what_is_remembered_of_models_is_bounded(built: Build) -> None:
     async with ScriptedUpstream() as upstream:
         upstream.on("/api/show", ollama_shown("completion", "vision"))
         upstream.on("/api/chat", ollama_text("Hello"))
-        provider = built(upstream.url, {"most_models": 1})
+        provider = built(upstream.url, {"max_models": 1})
         for model in ("a", "b", "a"):
             turn = Turn(model=model, items=[SEEN])
             async with aclosing(provider.prepare(turn, DEFAULT_PROFILE).batches()) as batches:
@@ -170,12 +170,15 @@ async def test_what_is_shown_of_a_model_are_its_capabilities(built: Build) -> No
     async with ScriptedUpstream() as upstream:
         upstream.on("/api/show", ollama_shown("completion", "tools"))
         provider = built(upstream.url)
-        assert isinstance(provider, Describing)
+        assert isinstance(provider, ModelInspector)
         facts = {"images": False, "reasoning": False, "tools": True}
-        assert await provider.described("qwen3:8b", {}) == facts
-        assert await provider.described("qwen3:8b", {"num_ctx": 8192}) == {**facts, "max_context_window": 8192}
+        assert await provider.fetch_model_capabilities("qwen3:8b", {}) == facts
+        assert await provider.fetch_model_capabilities("qwen3:8b", {"num_ctx": 8192}) == {
+            **facts,
+            "max_context_window": 8192,
+        }
         upstream.on("/api/show", ollama_error(404, "not found"))
-        assert await provider.described("other", {}) == {}
+        assert await provider.fetch_model_capabilities("other", {}) == {}
 
 
 async def test_an_error_instead_of_a_stream_has_its_name(built: Build) -> None:
@@ -209,5 +212,5 @@ async def test_tokens_are_counted_by_a_turn_of_one(built: Build) -> None:
         upstream.on("/api/chat", ollama_text("Hello"))
         provider = built(upstream.url)
         assert provider.capabilities.counting == "turn"
-        assert await provider.count(Turn(model="m", items=[SAID]), DEFAULT_PROFILE, "turn") == 9
+        assert await provider.count_tokens(Turn(model="m", items=[SAID]), DEFAULT_PROFILE, "turn") == 9
         assert upstream.requests[0].json["options"] == {"num_predict": 1}

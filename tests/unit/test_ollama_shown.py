@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from translation.ollama.model_details import Shown, read_shown
+from translation.ollama.model_details import ModelFacts, parse_model_facts
 
 FACTS: dict[str, tuple[Any, int | None]] = {
     "by the name of the architecture": (
@@ -20,7 +20,7 @@ FACTS: dict[str, tuple[Any, int | None]] = {
 
 @pytest.mark.parametrize(("facts", "length"), FACTS.values(), ids=FACTS)
 def test_the_longest_context_is_found(facts: Any, length: int | None) -> None:
-    assert read_shown({"model_info": facts}).longest == length
+    assert parse_model_facts({"model_info": facts}).max_context == length
 
 
 @pytest.mark.parametrize(
@@ -34,12 +34,17 @@ def test_the_longest_context_is_found(facts: Any, length: int | None) -> None:
     ],
 )
 def test_a_models_own_option_is_its_context_and_without_one_nobody_knows(parameters: Any, window: int | None) -> None:
-    assert read_shown({"parameters": parameters, "model_info": {"qwen3.context_length": 40_960}}).window == window
+    assert (
+        parse_model_facts({"parameters": parameters, "model_info": {"qwen3.context_length": 40_960}}).context_window
+        == window
+    )
 
 
 def test_a_model_in_the_cloud_has_all_of_its_context() -> None:
-    shown = read_shown({"remote_host": "https://ollama.com:443", "model_info": {"gptoss.context_length": 131_072}})
-    assert shown.window == 131_072
+    shown = parse_model_facts(
+        {"remote_host": "https://ollama.com:443", "model_info": {"gptoss.context_length": 131_072}}
+    )
+    assert shown.context_window == 131_072
 
 
 @pytest.mark.parametrize(
@@ -59,11 +64,11 @@ def test_a_model_in_the_cloud_has_all_of_its_context() -> None:
 def test_what_is_asked_for_goes_before_what_a_model_has_and_no_context_is_longer_than_it_was_made_for(
     own: int | None, longest: int | None, asked: Any, window: int | None
 ) -> None:
-    assert Shown(own, longest, None).window_of(asked) == window
+    assert ModelFacts(own, longest, None).context_window_for(asked) == window
 
 
 def test_abilities_are_known_or_not() -> None:
-    shown = read_shown({"capabilities": ["completion", "vision", 3]})
-    assert (shown.can("vision"), shown.can("tools")) == (True, False)
-    assert Shown(None, None, None).can("vision") is None
-    assert read_shown({"capabilities": "vision"}).can("vision") is None
+    shown = parse_model_facts({"capabilities": ["completion", "vision", 3]})
+    assert (shown.has_capability("vision"), shown.has_capability("tools")) == (True, False)
+    assert ModelFacts(None, None, None).has_capability("vision") is None
+    assert parse_model_facts({"capabilities": "vision"}).has_capability("vision") is None

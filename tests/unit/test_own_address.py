@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from gateway.config.own_address import own_addresses
-from gateway.config.settings import Server, parse
+from gateway.config.own_address import check_own_addresses
+from gateway.config.settings import ServerSettings, parse_settings
 from gateway.config.yaml_file import ConfigError
-from providers.config import EMBEDDED, KINDS
+from providers.config import EMBEDDED_TYPES, PROVIDER_DEFAULTS
 
 LOCAL = {"type": "llama_server"}
 
@@ -24,7 +24,7 @@ ITSELF: dict[str, tuple[dict[str, Any] | None, dict[str, Any]]] = {
 
 @pytest.mark.parametrize(("server", "provider"), ITSELF.values(), ids=ITSELF)
 def test_the_gateway_is_no_upstream_of_its_own(server: dict[str, Any] | None, provider: dict[str, Any]) -> None:
-    [problem] = own_addresses({"server": server, "providers": {"p": provider}})
+    [problem] = check_own_addresses({"server": server, "providers": {"p": provider}})
     assert problem.path == ("providers", "p", "base_url")
     assert "is where the gateway itself listens" in problem.message
 
@@ -45,18 +45,18 @@ ELSEWHERE: dict[str, tuple[Any, Any]] = {
 
 @pytest.mark.parametrize(("server", "provider"), ELSEWHERE.values(), ids=ELSEWHERE)
 def test_any_other_address_is_an_upstreams(server: Any, provider: Any) -> None:
-    assert list(own_addresses({"server": server, "providers": {"p": provider}})) == []
+    assert list(check_own_addresses({"server": server, "providers": {"p": provider}})) == []
 
 
 def test_a_configuration_that_asks_itself_is_refused_and_another_port_is_the_way_out() -> None:
     tree = {"providers": {"p": LOCAL}, "models": {"a": {"provider": "p"}}}
     with pytest.raises(ConfigError, match=r"providers\.p\.base_url: http://127\.0\.0\.1:8080/v1 is where"):
-        parse(tree, environ={})
-    assert (Server().host, Server().port) == ("127.0.0.1", 8080)
-    settings = parse(tree, server={"port": 8001}, environ={})
+        parse_settings(tree, environ={})
+    assert (ServerSettings().host, ServerSettings().port) == ("127.0.0.1", 8080)
+    settings = parse_settings(tree, server={"port": 8001}, environ={})
     assert settings.providers["p"].base_url == "http://127.0.0.1:8080/v1"
 
 
 def test_every_type_of_server_has_a_usual_place_but_the_one_that_stands_for_any() -> None:
-    without = {kind for kind, row in KINDS.items() if row.base_url is None and kind not in EMBEDDED}
+    without = {kind for kind, row in PROVIDER_DEFAULTS.items() if row.base_url is None and kind not in EMBEDDED_TYPES}
     assert without == {"openai_compatible"}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from translation.responses.storable_items import distinct, own_items
+from translation.responses.storable_items import to_storable_items, with_distinct_ids
 
 
 def counting():
@@ -16,7 +16,7 @@ def counting():
 
 
 def test_a_text_is_a_message_of_the_user() -> None:
-    assert own_items("hi", counting()) == [
+    assert to_storable_items("hi", counting()) == [
         {
             "type": "message",
             "id": "msg_1",
@@ -28,7 +28,7 @@ def test_a_text_is_a_message_of_the_user() -> None:
 
 
 def test_no_input_is_no_item() -> None:
-    assert own_items(None, counting()) == []
+    assert to_storable_items(None, counting()) == []
 
 
 def test_an_item_keeps_its_own_id_and_status() -> None:
@@ -40,29 +40,29 @@ def test_an_item_keeps_its_own_id_and_status() -> None:
         "arguments": "{}",
         "status": "incomplete",
     }
-    assert own_items([call], counting()) == [call]
+    assert to_storable_items([call], counting()) == [call]
 
 
 @pytest.mark.parametrize("given", [None, "", "x" * 129, "a\0b", "line\nbreak"])
 def test_an_id_that_cannot_be_a_key_is_replaced(given: str | None) -> None:
-    (item,) = own_items([{"type": "reasoning", "id": given, "summary": []}], counting())
+    (item,) = to_storable_items([{"type": "reasoning", "id": given, "summary": []}], counting())
     assert item == {"type": "reasoning", "id": "rs_1", "summary": []}
 
 
 def test_an_item_of_an_unknown_type_gets_an_id_too() -> None:
-    (item,) = own_items([{"type": "compaction_trigger"}], counting())
+    (item,) = to_storable_items([{"type": "compaction_trigger"}], counting())
     assert item["id"] == "item_1"
 
 
 def test_an_output_of_a_call_reads_completed() -> None:
-    (item,) = own_items([{"type": "function_call_output", "call_id": "c", "output": "1"}], counting())
+    (item,) = to_storable_items([{"type": "function_call_output", "call_id": "c", "output": "1"}], counting())
     assert (item["id"], item["status"]) == ("fco_1", "completed")
 
 
 def test_of_items_with_one_id_the_first_keeps_it() -> None:
     said = [{"type": "message", "id": "msg_own", "role": "user"}, {"type": "reasoning", "id": "rs_own"}]
     again = [*said, *said, {"type": "function_call", "call_id": "c"}]
-    assert distinct(again, counting()) == [
+    assert with_distinct_ids(again, counting()) == [
         *said,
         {**said[0], "id": "msg_1"},
         {**said[1], "id": "rs_2"},

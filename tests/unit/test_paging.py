@@ -4,20 +4,20 @@ import pytest
 from starlette.datastructures import QueryParams
 
 from gateway.http import query_params as query_of
-from gateway.http.paging import list_object, page_request
+from gateway.http.paging import parse_page_request, render_list
 from gateway.state.store import Page, PageRequest
 from translation.errors import InvalidRequest
 
 
 def test_nothing_asked_is_the_first_twenty_in_the_lists_own_order() -> None:
-    assert page_request(QueryParams("")) == PageRequest(None, 20, "desc")
-    assert page_request(QueryParams(""), "asc") == PageRequest(None, 20, "asc")
+    assert parse_page_request(QueryParams("")) == PageRequest(None, 20, "desc")
+    assert parse_page_request(QueryParams(""), "asc") == PageRequest(None, 20, "asc")
 
 
 def test_what_is_asked_is_taken_as_it_is() -> None:
-    asked = page_request(QueryParams("after=msg_1&limit=100&order=asc&beta=true"))
+    asked = parse_page_request(QueryParams("after=msg_1&limit=100&order=asc&beta=true"))
     assert asked == PageRequest("msg_1", 100, "asc")
-    assert page_request(QueryParams("limit=1&include[]=a"), also=("include",)).limit == 1
+    assert parse_page_request(QueryParams("limit=1&include[]=a"), extra_names=("include",)).limit == 1
 
 
 @pytest.mark.parametrize(
@@ -44,21 +44,21 @@ def test_what_is_asked_is_taken_as_it_is() -> None:
 )
 def test_what_is_not_allowed_is_refused_by_name(query: str, param: str, code: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
-        page_request(QueryParams(query))
+        parse_page_request(QueryParams(query))
     assert (refused.value.param, refused.value.code) == (param, code)
     assert len(refused.value.message) < 300
 
 
 def test_a_page_has_the_ids_of_its_ends() -> None:
     rows = [{"id": "a"}, {"id": "b"}]
-    assert list_object(Page(rows, has_more=True)) == {
+    assert render_list(Page(rows, has_more=True)) == {
         "object": "list",
         "data": rows,
         "first_id": "a",
         "last_id": "b",
         "has_more": True,
     }
-    assert list_object(Page([], has_more=False))["last_id"] == ""
+    assert render_list(Page([], has_more=False))["last_id"] == ""
 
 
 @pytest.mark.parametrize(
@@ -76,19 +76,19 @@ def test_other_includes_are_refused(query: str) -> None:
 
 
 def test_flags_are_true_or_false() -> None:
-    assert query_of.flag(QueryParams("stream=true"), "stream")
-    assert not query_of.flag(QueryParams("stream=false"), "stream")
+    assert query_of.parse_boolean(QueryParams("stream=true"), "stream")
+    assert not query_of.parse_boolean(QueryParams("stream=false"), "stream")
     with pytest.raises(InvalidRequest):
-        query_of.flag(QueryParams("stream=1"), "stream")
+        query_of.parse_boolean(QueryParams("stream=1"), "stream")
 
 
 def test_entries_are_keys_and_values() -> None:
     query = QueryParams("metadata[a]=1&metadata[b]=&model=m")
-    assert dict(query_of.entries(query, "metadata")) == {"a": "1", "b": ""}
+    assert dict(query_of.parse_entries(query, "metadata")) == {"a": "1", "b": ""}
 
 
 @pytest.mark.parametrize("query", ["metadata=a", "metadata[]=a", "metadata[a][b]=c", "metadata[a]=b&metadata[a]=b"])
 def test_entries_without_one_key_of_their_own_are_refused(query: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
-        list(query_of.entries(QueryParams(query), "metadata"))
+        list(query_of.parse_entries(QueryParams(query), "metadata"))
     assert refused.value.param == "metadata"

@@ -31,13 +31,13 @@ CHAT_NAMES: dict[str, tuple[list[Json], str | None, str | None]] = {
 @pytest.mark.parametrize(("messages", "param", "expected"), CHAT_NAMES.values(), ids=CHAT_NAMES)
 def test_chat_clients_hear_chats_names(messages: list[Json], param: str | None, expected: str | None) -> None:
     body = {"model": "m", "messages": messages}
-    assert ClientParams("chat", body, CHAT.lift(body)).named(param) == expected
+    assert ClientParams("chat", body, CHAT.lift(body)).client_name(param) == expected
 
 
 @pytest.mark.parametrize("param", ["input", "text", "reasoning.max_tokens"])
 def test_what_a_chat_client_wrote_keeps_its_name(param: str) -> None:
     sent: Json = {"model": "m", "messages": ASKING, "input": "x", "text": {}, "reasoning": {"max_tokens": 5}}
-    assert ClientParams("chat", sent, CHAT.lift(sent)).named(param) == param
+    assert ClientParams("chat", sent, CHAT.lift(sent)).client_name(param) == param
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_a_limit_is_refused_under_the_name_it_was_sent_by(sent: Json, expected: 
     body: Json = {"model": "m", "messages": ASKING, **sent}
     params = ClientParams("chat", body, CHAT.lift(body))
     refused = InvalidRequest("'max_completion_tokens' is 5, which is too much", param="max_completion_tokens")
-    params.rename(refused)
+    params.rename_param_of(refused)
     told = f"'{expected}' is 5, which is too much"
     assert (refused.param, refused.message, str(refused)) == (expected, told, told)
 
@@ -64,4 +64,4 @@ def test_a_limit_is_refused_under_the_name_it_was_sent_by(sent: Json, expected: 
 )
 def test_responses_clients_hear_of_a_place_only_where_it_is_right(given: str | list[Json], expected: str) -> None:
     body: Json = {"model": "m", "input": given}
-    assert ClientParams("responses", body, RESPONSES.lift(body)).named("input[1].content") == expected
+    assert ClientParams("responses", body, RESPONSES.lift(body)).client_name("input[1].content") == expected

@@ -11,16 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dataplane import python_fast_path
-from dataplane.client_writer import Outlet
+from dataplane.client_writer import ChunkWriter
 from dataplane.core import CORE
-from dataplane.fast_path import passage
+from dataplane.fast_path import make_fast_path
 from tests.unit.chat_chunks import chunk, said
-from translation.chat.delta_run import TextRun
-from translation.chat.relay_template import Passing
+from translation.chat.delta_run import ChatDeltaRun
+from translation.chat.relay_template import RelayTemplate
 from translation.chat.relaying.relay import ChatRelay
 from translation.framing import sse
 from translation.representation.events import Delta, ItemStarted, PartStarted, Started
-from translation.responses.delta_template import Retelling
+from translation.responses.delta_template import DeltaTemplate
 from translation.responses.encode import ResponsesEncoder
 from translation.responses.initial_response import new_response
 
@@ -39,7 +39,7 @@ HEAD = new_response({"model": "m", "input": "hi"}, response_id="resp_1", created
 NEVER = 0.0
 
 
-class Peer(Outlet):
+class Peer(ChunkWriter):
     """Keeps what is written to it."""
 
     def __init__(self) -> None:
@@ -65,7 +65,7 @@ def chunked(body: bytes, size: str = "%x") -> bytes:
 
 
 def frame(text: str) -> bytes:
-    return sse.data(orjson.dumps(said(text)))
+    return sse.encode_data(orjson.dumps(said(text)))
 
 
 def begun(item_id: str = "msg_1") -> ResponsesEncoder:
@@ -81,16 +81,16 @@ def begun(item_id: str = "msg_1") -> ResponsesEncoder:
     return encoder
 
 
-def run() -> TextRun:
-    run = TextRun.learn(orjson.dumps(said("one")), "content", Delta(0, 0, "one"))
+def run() -> ChatDeltaRun:
+    run = ChatDeltaRun.from_delta(orjson.dumps(said("one")), "content", Delta(0, 0, "one"))
     assert run is not None
     return run
 
 
-def passing(way: Any, alike: Retelling | Passing, peer: Peer) -> Callable[[bytes], int]:
-    kind = way.Retold if isinstance(alike, Retelling) else way.Passed
-    pass_chunks: Callable[[bytes], int] = kind(alike, peer).pass_chunks
-    return pass_chunks
+def passing(way: Any, alike: DeltaTemplate | RelayTemplate, peer: Peer) -> Callable[[bytes], int]:
+    kind = way.TemplateFastPath if isinstance(alike, DeltaTemplate) else way.RelayFastPath
+    forward_chunks: Callable[[bytes], int] = kind(alike, peer).forward_chunks
+    return forward_chunks
 
 
 @EITHER
@@ -103,10 +103,10 @@ def passing(way: Any, alike: Retelling | Passing, peer: Peer) -> Callable[[bytes
 def test_deltas_are_told_as_the_encoder_tells_them(way: Any, texts: list[str], size: str, sequence: int) -> None:
     short, long, peer = begun(), begun(), Peer()
     short.sequence = long.sequence = sequence
-    pass_chunks = passing(way, short.retelling(run()), peer)
+    forward_chunks = passing(way, short.delta_template(run()), peer)
     told = b""
     for text in texts:
-        if pass_chunks(chunked(frame(text), size)):
+        if forward_chunks(chunked(frame(text), size)):
             told += long.feed([Delta(0, 0, text)])
         else:  # longer than deltas are
             assert len(frame(text)) > 1024
@@ -118,8 +118,8 @@ def test_deltas_are_told_as_the_encoder_tells_them(way: Any, texts: list[str], s
 @EITHER
 def test_a_number_may_gain_a_digit_on_the_way(way: Any) -> None:
     short, long, peer = begun(), begun(), Peer()
-    pass_chunks = passing(way, short.retelling(run()), peer)
-    assert all(pass_chunks(chunked(frame(f"{count}"))) for count in range(1200))
+    forward_chunks = passing(way, short.delta_template(run()), peer)
+    assert all(forward_chunks(chunked(frame(f"{count}"))) for count in range(1200))
     assert peer.body == long.feed([Delta(0, 0, f"{count}") for count in range(1200)])
 
 
@@ -127,7 +127,7 @@ def test_a_number_may_gain_a_digit_on_the_way(way: Any) -> None:
 def test_an_item_may_have_any_id(way: Any) -> None:
     item_id = "%d%b%%%x%%d"
     short, long, peer = begun(item_id), begun(item_id), Peer()
-    assert passing(way, short.retelling(run()), peer)(chunked(frame("two")))
+    assert passing(way, short.delta_template(run()), peer)(chunked(frame("two")))
     assert peer.body == long.feed([Delta(0, 0, "two")])
 
 
@@ -137,7 +137,7 @@ def test_an_item_may_have_any_id(way: Any) -> None:
 def test_chunks_of_one_read_are_told_at_once(way: Any, texts: list[str], sequence: int) -> None:
     short, long, peer = begun(), begun(), Peer()
     short.sequence = long.sequence = sequence
-    assert passing(way, short.retelling(run()), peer)(b"".join(chunked(frame(text)) for text in texts))
+    assert passing(way, short.delta_template(run()), peer)(b"".join(chunked(frame(text)) for text in texts))
     assert peer.body == long.feed([Delta(0, 0, text) for text in texts])
     assert short.feed([Delta(0, 0, "end")]) == long.feed([Delta(0, 0, "end")])
     assert short.response == long.response
@@ -147,14 +147,14 @@ def test_chunks_of_one_read_are_told_at_once(way: Any, texts: list[str], sequenc
 def test_chunks_of_one_read_are_passed_at_once(way: Any) -> None:
     peer = Peer()
     data = b"".join(chunked(frame(text)) for text in ["two", '"drei\\', "fünf", ""])
-    assert passing(way, Passing(run(), ()), peer)(data)
+    assert passing(way, RelayTemplate(run(), ()), peer)(data)
     assert peer.written == data
 
 
 @EITHER
 def test_when_it_was_sent_is_known(way: Any) -> None:
     peer = Peer()
-    assert passing(way, begun().retelling(run()), peer)(chunked(frame("two")))
+    assert passing(way, begun().delta_template(run()), peer)(chunked(frame("two")))
     assert peer.sent_at > NEVER
 
 
@@ -187,8 +187,8 @@ OTHERS = {
 @pytest.mark.parametrize("data", OTHERS.values(), ids=OTHERS)
 def test_anything_else_is_left(way: Any, data: bytes) -> None:
     encoder, peer = begun(), Peer()
-    assert not passing(way, encoder.retelling(run()), peer)(data)
-    assert not passing(way, Passing(run(), ()), peer)(data)
+    assert not passing(way, encoder.delta_template(run()), peer)(data)
+    assert not passing(way, RelayTemplate(run(), ()), peer)(data)
     assert (bytes(peer.written), peer.sent_at) == (b"", NEVER)
     assert encoder.feed([Delta(0, 0, "end")]) == begun().feed([Delta(0, 0, "end")])
 
@@ -201,8 +201,8 @@ def test_what_comes_behind_chunks_of_the_run_is_left(way: Any, data: bytes) -> N
     first = b"".join(chunked(frame(text)) for text in ("two", "drei\n"))
     taken = 0 if way is python_fast_path else len(first)
     short, long, peer, other = begun(), begun(), Peer(), Peer()
-    assert passing(way, short.retelling(run()), peer)(first + data) == taken
-    assert passing(way, Passing(run(), ()), other)(first + data) == taken
+    assert passing(way, short.delta_template(run()), peer)(first + data) == taken
+    assert passing(way, RelayTemplate(run(), ()), other)(first + data) == taken
     assert peer.body == (long.feed([Delta(0, 0, "two"), Delta(0, 0, "drei\n")]) if taken else b"")
     assert bytes(other.written) == first[:taken]
     assert short.feed([Delta(0, 0, "end")]) == long.feed([Delta(0, 0, "end")])
@@ -218,13 +218,13 @@ NOT_ONE_TEXT = {
 @pytest.mark.parametrize("data", NOT_ONE_TEXT.values(), ids=NOT_ONE_TEXT)
 def test_chunks_that_are_not_one_text_each_are_not_retold(way: Any, data: bytes) -> None:
     encoder, peer = begun(), Peer()
-    assert not passing(way, encoder.retelling(run()), peer)(data)
+    assert not passing(way, encoder.delta_template(run()), peer)(data)
     assert encoder.feed([Delta(0, 0, "end")]) == begun().feed([Delta(0, 0, "end")])
 
 
 @EITHER
-@pytest.mark.parametrize("alike", [begun().retelling(run()), Passing(run(), ())], ids=["retold", "passed"])
-def test_nothing_is_written_to_a_client_that_does_not_read(way: Any, alike: Retelling | Passing) -> None:
+@pytest.mark.parametrize("alike", [begun().delta_template(run()), RelayTemplate(run(), ())], ids=["retold", "passed"])
+def test_nothing_is_written_to_a_client_that_does_not_read(way: Any, alike: DeltaTemplate | RelayTemplate) -> None:
     peer = Peer()
     peer.ready = False
     assert not passing(way, alike, peer)(chunked(frame("two")))
@@ -237,9 +237,9 @@ def test_names_are_changed_in_what_is_passed(way: Any) -> None:
     relay = ChatRelay(model="ours", identity=identity, reasoning_fields=frozenset(), include_usage=False)
     peer = Peer()
     for each in (chunk({"role": "assistant", "content": ""}), said("one")):
-        relay.feed(sse.data(orjson.dumps(each)))
-    assert relay.alike is not None
-    assert passing(way, relay.alike, peer)(chunked(frame("two, not the model")))
+        relay.feed(sse.encode_data(orjson.dumps(each)))
+    assert relay.template is not None
+    assert passing(way, relay.template, peer)(chunked(frame("two, not the model")))
     assert peer.body == relay.feed(frame("two, not the model"))
     assert b'"model":"ours"' in peer.body
     assert peer.sent_at > NEVER
@@ -276,7 +276,7 @@ def socket_peer(transport: SocketTransport) -> Peer:
 @COMPILED
 def test_what_is_compiled_writes_to_the_socket_itself(way: Any) -> None:
     peer = socket_peer(transport := SocketTransport())
-    assert passing(way, Passing(run(), ()), peer)(delta := chunked(frame("two")))
+    assert passing(way, RelayTemplate(run(), ()), peer)(delta := chunked(frame("two")))
     assert (transport.sent(), bytes(peer.written)) == (delta, b"")
     assert peer.sent_at > NEVER
 
@@ -285,7 +285,7 @@ def test_what_is_compiled_writes_to_the_socket_itself(way: Any) -> None:
 @pytest.mark.parametrize(("closing", "waiting"), [(True, 0), (False, 1)], ids=["it closes", "something goes first"])
 def test_it_does_not_where_the_transport_has_to(way: Any, closing: bool, waiting: int) -> None:
     peer = socket_peer(transport := SocketTransport(closing, waiting))
-    assert passing(way, Passing(run(), ()), peer)(delta := chunked(frame("two")))
+    assert passing(way, RelayTemplate(run(), ()), peer)(delta := chunked(frame("two")))
     assert (transport.sent(), bytes(peer.written)) == (b"", delta)
 
 
@@ -293,11 +293,11 @@ def test_it_does_not_where_the_transport_has_to(way: Any, closing: bool, waiting
 def test_what_the_socket_has_no_room_for_is_the_transport_s(way: Any) -> None:
     peer = socket_peer(transport := SocketTransport())
     delta = chunked(frame("two" * 100_000))
-    pass_chunks = passing(way, Passing(run(), ()), peer)
+    forward_chunks = passing(way, RelayTemplate(run(), ()), peer)
     while not peer.written:
-        assert pass_chunks(delta)
+        assert forward_chunks(delta)
     kept = bytes(peer.written)
-    assert pass_chunks(delta)  # nothing of which there is room for
+    assert forward_chunks(delta)  # nothing of which there is room for
     assert bytes(peer.written) == kept + delta
     sent = transport.sent()
     assert sent + kept == delta * (len(sent + kept) // len(delta))
@@ -307,23 +307,23 @@ def test_what_the_socket_has_no_room_for_is_the_transport_s(way: Any) -> None:
 def test_a_socket_that_is_broken_is_the_transport_s_to_find_out(way: Any) -> None:
     peer = socket_peer(transport := SocketTransport())
     transport.there.close()
-    assert passing(way, Passing(run(), ()), peer)(delta := chunked(frame("two")))
+    assert passing(way, RelayTemplate(run(), ()), peer)(delta := chunked(frame("two")))
     assert bytes(peer.written) == delta
     transport.here.close()
 
 
 def test_there_is_one_for_each_kind_of_what_is_alike() -> None:
-    for alike in (begun().retelling(run()), Passing(run(), ())):
-        way = passage(alike, peer := Peer())
+    for alike in (begun().delta_template(run()), RelayTemplate(run(), ())):
+        way = make_fast_path(alike, peer := Peer())
         assert way is not None
-        assert way.pass_chunks(data := chunked(frame("two"))) == len(data)
+        assert way.forward_chunks(data := chunked(frame("two"))) == len(data)
         assert peer.written
 
 
 def test_there_is_none_without_anything_alike() -> None:
     class Other:
-        def piece_of(self, read: bytes) -> bytes | None:
+        def encode_read(self, read: bytes) -> bytes | None:
             raise AssertionError(read)
 
-    assert passage(None, Peer()) is None
-    assert passage(Other(), Peer()) is None
+    assert make_fast_path(None, Peer()) is None
+    assert make_fast_path(Other(), Peer()) is None

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gateway.planning.plan import Relayed, Translated, make_plan
+from gateway.planning.plan import RelayPlan, TranslationPlan, make_plan
 from gateway.replies.endpoints import CHAT, RESPONSES, Endpoint
 from providers.base import Dialect
 from providers.capabilities import CAPABILITIES
@@ -26,7 +26,7 @@ def plan(
     model: Json | None = None,
     losses: Any = (),
     **asked: Any,
-) -> tuple[Relayed | Translated, Recorder]:
+) -> tuple[RelayPlan | TranslationPlan, Recorder]:
     capabilities = replace(CAPABILITIES["openai_compatible"], dialects=frozenset(dialects))
     provider = Recorder("up", capabilities, losses=losses)
     question: Json = {"input": "Hi"} if endpoint is RESPONSES else {"messages": [{"role": "user", "content": "Hi"}]}
@@ -51,7 +51,7 @@ RELAYED: dict[str, tuple[Endpoint, tuple[Dialect, ...], Json]] = {
 @pytest.mark.parametrize(("endpoint", "dialects", "asked"), RELAYED.values(), ids=RELAYED)
 def test_the_upstream_gets_the_clients_body(endpoint: Endpoint, dialects: tuple[Dialect, ...], asked: Json) -> None:
     planned, provider = plan(endpoint, *dialects, **asked)
-    assert isinstance(planned, Relayed)
+    assert isinstance(planned, RelayPlan)
     assert provider.relayed is not None
     dialect, body = provider.relayed
     assert dialect == endpoint.dialect
@@ -82,7 +82,7 @@ TRANSLATED: dict[str, tuple[Endpoint, tuple[Dialect, ...], Json, Json]] = {
 @pytest.mark.parametrize(("endpoint", "dialects", "model", "asked"), TRANSLATED.values(), ids=TRANSLATED)
 def test_the_upstream_gets_a_turn(endpoint: Endpoint, dialects: tuple[Dialect, ...], model: Json, asked: Json) -> None:
     planned, provider = plan(endpoint, *dialects, model=model, **asked)
-    assert isinstance(planned, Translated)
+    assert isinstance(planned, TranslationPlan)
     assert provider.turn is not None
     assert provider.turn.model == "theirs"
     assert provider.relayed is None
@@ -127,7 +127,7 @@ def test_a_relay_reports_what_only_the_gateway_could_have_said(
     endpoint: Endpoint, model: Json, asked: Json, losses: list[Loss]
 ) -> None:
     planned, provider = plan(endpoint, endpoint.dialect, model=model, **asked)
-    assert isinstance(planned, Relayed)
+    assert isinstance(planned, RelayPlan)
     assert planned.losses == losses
     assert provider.relayed is not None
     assert not asked.keys() & provider.relayed[1].keys()
@@ -219,9 +219,9 @@ CALLED: dict[str, tuple[Endpoint, Json]] = {
 @pytest.mark.parametrize(("endpoint", "asked"), CALLED.values(), ids=CALLED)
 def test_a_relayed_reply_knows_the_ids_that_its_upstream_was_told(endpoint: Endpoint, asked: Json) -> None:
     planned, _ = plan(endpoint, endpoint.dialect, model={"max_tool_args_bytes": 7}, **asked)
-    assert isinstance(planned, Relayed)
-    assert planned.calls.taken == {"x", "x__2"}
-    assert planned.calls.max_args_bytes == 7
+    assert isinstance(planned, RelayPlan)
+    assert planned.call_rules.used_ids == {"x", "x__2"}
+    assert planned.call_rules.max_args_bytes == 7
 
 
 KEEPING: dict[str, tuple[Endpoint, Json, bool]] = {
@@ -235,14 +235,14 @@ KEEPING: dict[str, tuple[Endpoint, Json, bool]] = {
 @pytest.mark.parametrize(("endpoint", "asked", "renames"), KEEPING.values(), ids=KEEPING)
 def test_ids_are_changed_unless_the_upstream_goes_on_from_them(endpoint: Endpoint, asked: Json, renames: bool) -> None:
     planned, _ = plan(endpoint, endpoint.dialect, **asked)
-    assert isinstance(planned, Relayed)
-    assert planned.calls.renames is renames
+    assert isinstance(planned, RelayPlan)
+    assert planned.call_rules.renames_ids is renames
 
 
 def test_what_the_upstream_of_a_relay_will_not_do_is_a_loss() -> None:
     unheld = Loss("response_format", "uniqueItems not enforced")
     planned, _ = plan(CHAT, "chat", losses=[unheld])
-    assert isinstance(planned, Relayed)
+    assert isinstance(planned, RelayPlan)
     assert list(planned.losses) == [unheld]
     with pytest.raises(Unrepresentable, match="uniqueItems not enforced") as refused:
         plan(CHAT, "chat", losses=[unheld], strict=True)

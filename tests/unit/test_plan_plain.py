@@ -11,10 +11,10 @@ from gateway.replies.endpoints import CHAT
 from providers.base import Capabilities
 from providers.capabilities import CAPABILITIES
 from tests.unit.routing import Recorder, resolver
-from translation.chat.relaying.request import asks_plainly
+from translation.chat.relaying.request import is_plain_request
 from translation.errors import InvalidRequest
 from translation.hygiene.call_rules import CallRules
-from translation.representation.turn import SHARED
+from translation.representation.turn import SHARED_PARAMS
 
 Json = dict[str, Any]
 
@@ -94,9 +94,9 @@ def planned(capabilities: Capabilities, habits: Json, asked: Json) -> Outcome:
         return str(refused), refused.param
     finally:
         assert orjson.dumps(body) == given
-    assert isinstance(made, plan.Relayed)
+    assert isinstance(made, plan.RelayPlan)
     assert provider.relayed is not None
-    return orjson.dumps(provider.relayed[1]), list(map(str, made.losses)), made.calls
+    return orjson.dumps(provider.relayed[1]), list(map(str, made.losses)), made.call_rules
 
 
 @pytest.mark.parametrize(("capabilities", "habits"), UPSTREAMS.values(), ids=UPSTREAMS)
@@ -105,25 +105,25 @@ def test_not_being_looked_at_changes_nothing(
     capabilities: Capabilities, habits: Json, asked: Json, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     outcome = planned(capabilities, habits, asked)
-    monkeypatch.setattr(plan, "asks_plainly", lambda _body: False)
+    monkeypatch.setattr(plan, "is_plain_request", lambda _body: False)
     assert outcome == planned(capabilities, habits, asked)
 
 
 @pytest.mark.parametrize("asked", PLAIN.values(), ids=PLAIN)
 def test_text_and_scalars_are_plain(asked: Json) -> None:
-    assert asks_plainly({"model": "m", "messages": [USER], **asked})
+    assert is_plain_request({"model": "m", "messages": [USER], **asked})
 
 
 @pytest.mark.parametrize("asked", OTHER.values(), ids=OTHER)
 def test_anything_else_is_looked_at(asked: Json) -> None:
-    assert not asks_plainly({"model": "m", "messages": [USER], **asked})
+    assert not is_plain_request({"model": "m", "messages": [USER], **asked})
 
 
 def test_all_scalars_that_both_apis_share_are_plain() -> None:
-    assert asks_plainly({"messages": [USER], **dict.fromkeys(SHARED)})
+    assert is_plain_request({"messages": [USER], **dict.fromkeys(SHARED_PARAMS)})
 
 
 def test_a_plain_request_is_not_held_against_its_upstream(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plan, "fit", None)
+    monkeypatch.setattr(plan, "apply_capabilities", None)
     outcome = planned(CAPABILITIES["openai_compatible"], {}, {"stream": True, "max_tokens": 9})
     assert outcome[1] == []

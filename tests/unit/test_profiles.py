@@ -4,13 +4,13 @@ from dataclasses import fields
 
 import pytest
 
-from providers.config import KINDS
-from providers.profiles import FAMILIES, PROFILES, profile_for
+from providers.config import PROVIDER_DEFAULTS
+from providers.profiles import MODEL_FAMILIES, PROFILES, profile_for
 from translation.representation.profile import DEFAULT_PROFILE, Profile
 
 
 def test_every_type_of_upstream_has_a_profile() -> None:
-    assert PROFILES.keys() == KINDS.keys()
+    assert PROFILES.keys() == PROVIDER_DEFAULTS.keys()
 
 
 def test_a_models_own_fields_replace_the_types() -> None:
@@ -36,8 +36,8 @@ def test_calls_of_two_passes_are_read_out_of_text_unless_the_operator_says_other
     assert profile_for("vllm_inprocess", {"two_pass": "on"}).tool_parser == "hermes"
 
 
-@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("name", MODEL_FAMILIES)
 def test_a_family_sets_fields_of_profiles_to_what_is_not_their_default(name: str) -> None:
-    family = FAMILIES[name]
+    family = MODEL_FAMILIES[name]
     assert family.fields.keys() <= {field.name for field in fields(Profile)}
     assert profile_for("scripted", family.fields) != DEFAULT_PROFILE

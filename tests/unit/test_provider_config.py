@@ -7,7 +7,7 @@ import pytest
 from pydantic import ValidationError
 
 from providers.base import Capabilities
-from providers.config import KINDS, CapabilityOverrides, ProviderConfig, is_loopback
+from providers.config import PROVIDER_DEFAULTS, CapabilityOverrides, ProviderConfig, is_loopback
 
 ADDRESSES: dict[str, tuple[str, str | None]] = {
     "an address with a path is kept": ("http://10.0.0.7:8000/v1", None),
@@ -84,11 +84,11 @@ NEEDED = {
 """Type -> what it must be told."""
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", PROVIDER_DEFAULTS)
 def test_what_is_known_of_a_type_need_not_be_written(kind: str) -> None:
     given = {"type": kind, "api_key": "k", **NEEDED.get(kind, {})}
     config = ProviderConfig.model_validate(given)
-    known = KINDS[config.type]
+    known = PROVIDER_DEFAULTS[config.type]
     assert config.dialects == known.dialects
     assert config.base_url == (known.base_url or given.get("base_url"))
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dataplane.coalescing import Coalescing
+from dataplane.coalescing import ReadCoalescer
 from dataplane.connection import Connection, Origin
 from dataplane.core import CORE
 from dataplane.transport import Limits, PooledTransport, Target
@@ -32,7 +32,7 @@ async def come(connection: Connection, data: bytes) -> None:
 
 
 def connected() -> Connection:
-    connection = Connection(Coalescing(0))
+    connection = Connection(ReadCoalescer(0))
     connection.connection_made(Mock())
     return connection
 
@@ -87,7 +87,7 @@ class Reader:
         await connection.send(b"", None)
         self.body += connection.take()
         while not connection.whole:
-            await connection.arrival(self.sink)
+            await connection.wait_for_read(self.sink)
             self.body += connection.take()
 
     def _push(self, read: bytes) -> bool:
@@ -159,7 +159,7 @@ async def test_nothing_is_passed_once_its_wait_was_cancelled() -> None:
         passed.append(data)
         return len(data)
 
-    wait = connection.arrival(FakeSink(bool, take))
+    wait = connection.wait_for_read(FakeSink(bool, take))
     connection.data_received(chunk(b"one"))
     connection.data_received(chunk(b"two"))
     wait.cancel()
@@ -182,7 +182,7 @@ async def test_the_next_reply_on_a_connection_is_parsed_from_its_head_on() -> No
         pushed.append(read)
         return True
 
-    connection.arrival(FakeSink(push, len))
+    connection.wait_for_read(FakeSink(push, len))
     connection.data_received(chunk(b"cd"))
     connection.data_received(chunk(b"ef"))
     assert pushed == [chunk(b"cd"), chunk(b"ef")]

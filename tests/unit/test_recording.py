@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from gateway.errors import StoreUnavailable
-from gateway.replies.recorder import CompletionRecording, ResponseRecording
-from gateway.state.store import NewResponse, NotHeld
+from gateway.replies.recorder import CompletionRecorder, ForegroundRecorder
+from gateway.state.store import LeaseLost, NewResponse
 from translation.errors import InvalidRequest
 
 Json = dict[str, Any]
@@ -22,10 +22,10 @@ class Lease:
         self.held: set[str] = set()
         self.dropped = asyncio.Event()
 
-    def hold(self, owner: str, response_id: str) -> None:
+    def track_response(self, owner: str, response_id: str) -> None:
         self.held.add(response_id)
 
-    def drop(self, owner: str, response_id: str) -> None:
+    def untrack_response(self, owner: str, response_id: str) -> None:
         self.held.remove(response_id)
         self.dropped.set()
 
@@ -40,18 +40,18 @@ class Log:
         self.failure: Exception | None = None
         self.losses: str | None = None
 
-    async def begin(self, new: NewResponse) -> None:
+    async def create_response(self, new: NewResponse) -> None:
         await self._write("begin", new.response["status"])
 
-    async def finish(self, owner: str, response: Json, *, worker: str, losses: str | None = None) -> None:
+    async def finish_response(self, owner: str, response: Json, *, worker: str, losses: str | None = None) -> None:
         await self._write("finish", response["status"])
         self.losses = losses
 
-    async def delete(self, owner: str, response_id: str) -> bool:
+    async def delete_response(self, owner: str, response_id: str) -> bool:
         await self._write("delete", response_id)
         return True
 
-    async def keep_completion(self, owner: str, completion: Json, messages: list[Json], losses: str | None) -> None:
+    async def store_completion(self, owner: str, completion: Json, messages: list[Json], losses: str | None) -> None:
         await self._write("keep", (completion, messages))
         self.losses = losses
 
@@ -73,12 +73,12 @@ async def lease() -> Lease:
 
 
 @pytest.fixture
-async def recording(log: Log, lease: Lease) -> ResponseRecording:
+async def recording(log: Log, lease: Lease) -> ForegroundRecorder:
     store: Any = log
-    return ResponseRecording(store, lease, NewResponse(owner="o", response=HEAD, items=[]), lambda: "n=late")
+    return ForegroundRecorder(store, lease, NewResponse(owner="o", response=HEAD, input_items=[]), lambda: "n=late")
 
 
-async def test_the_beginning_is_written_before_the_end(recording: ResponseRecording, log: Log, lease: Lease) -> None:
+async def test_the_beginning_is_written_before_the_end(recording: ForegroundRecorder, log: Log, lease: Lease) -> None:
     recording.begin()
     assert lease.held == {"resp_1"}
     await recording.finish(DONE)
@@ -91,7 +91,7 @@ async def test_the_beginning_is_written_before_the_end(recording: ResponseRecord
     ("unfinished", "left"), [(None, ("delete", "resp_1")), ({**HEAD, "status": "failed"}, ("finish", "cancelled"))]
 )
 async def test_what_nobody_waits_for_is_cancelled_or_was_never_there(
-    recording: ResponseRecording, log: Log, lease: Lease, unfinished: Json | None, left: tuple[str, str]
+    recording: ForegroundRecorder, log: Log, lease: Lease, unfinished: Json | None, left: tuple[str, str]
 ) -> None:
     recording.begin()
     await recording.abandon(unfinished)
@@ -100,7 +100,7 @@ async def test_what_nobody_waits_for_is_cancelled_or_was_never_there(
 
 
 async def test_a_client_that_leaves_at_the_very_end_loses_nothing(
-    recording: ResponseRecording, log: Log, lease: Lease
+    recording: ForegroundRecorder, log: Log, lease: Lease
 ) -> None:
     recording.begin()
     log.gate.clear()
@@ -117,7 +117,7 @@ async def test_a_client_that_leaves_at_the_very_end_loses_nothing(
 
 
 async def test_a_store_that_is_away_is_told_and_nothing_stays_held(
-    recording: ResponseRecording, log: Log, lease: Lease
+    recording: ForegroundRecorder, log: Log, lease: Lease
 ) -> None:
     log.failure = StoreUnavailable()
     recording.begin()
@@ -128,18 +128,18 @@ async def test_a_store_that_is_away_is_told_and_nothing_stays_held(
 
 
 async def test_a_response_that_was_deleted_while_it_ran_is_not_brought_back(
-    recording: ResponseRecording, log: Log, lease: Lease
+    recording: ForegroundRecorder, log: Log, lease: Lease
 ) -> None:
     recording.begin()
     await asyncio.sleep(0)
-    log.failure = NotHeld()
+    log.failure = LeaseLost()
     await recording.finish(DONE)
     assert log.said == [("begin", "in_progress")]
     assert not lease.held
 
 
 async def test_a_client_that_leaves_what_could_not_begin_hears_nothing_of_it(
-    recording: ResponseRecording, log: Log, lease: Lease
+    recording: ForegroundRecorder, log: Log, lease: Lease
 ) -> None:
     log.failure = InvalidRequest("its parent was deleted", param="previous_response_id")
     recording.begin()
@@ -148,7 +148,7 @@ async def test_a_client_that_leaves_what_could_not_begin_hears_nothing_of_it(
     assert not lease.held
 
 
-async def test_what_never_began_leaves_nothing(recording: ResponseRecording, log: Log) -> None:
+async def test_what_never_began_leaves_nothing(recording: ForegroundRecorder, log: Log) -> None:
     await recording.abandon(None)
     assert log.said == []
 
@@ -156,7 +156,7 @@ async def test_what_never_began_leaves_nothing(recording: ResponseRecording, log
 async def test_a_completion_is_kept_with_its_messages_and_metadata(log: Log) -> None:
     store: Any = log
     body = {"messages": [{"role": "user", "content": "a"}], "metadata": {"k": "v"}}
-    recording = CompletionRecording(store, "o", body, lambda: "n=dropped")
+    recording = CompletionRecorder(store, "o", body, lambda: "n=dropped")
     recording.begin()
     await recording.finish(None)
     assert log.said == []

@@ -7,36 +7,36 @@ from typing import Any
 import pytest
 
 from gateway.config.discovery import TINY_MODEL
-from providers.base import Capabilities, Host
-from providers.config import CONTINUING, EMBEDDED, KINDS, ProviderConfig, ProviderType
-from providers.registry import BUILDERS, build
+from providers.base import Capabilities, EngineHost
+from providers.config import EMBEDDED_TYPES, PROVIDER_DEFAULTS, TOKEN_PROMPT_TYPES, ProviderConfig, ProviderType
+from providers.registry import BUILDERS, build_provider
 
-LOADING = EMBEDDED - {"scripted"}
+LOADING = EMBEDDED_TYPES - {"scripted"}
 
 
 def capabilities(kind: ProviderType, **more: Any) -> Capabilities:
-    return build("p", config(kind, **more)).capabilities
+    return build_provider("p", config(kind, **more)).capabilities
 
 
 def config(kind: ProviderType, **more: Any) -> ProviderConfig:
     needed: dict[str, Any] = {"model": "m"} if kind in LOADING else {}
-    if kind not in EMBEDDED:
+    if kind not in EMBEDDED_TYPES:
         needed = {"base_url": "http://localhost/v1"}
     return ProviderConfig.model_validate({"type": kind, **needed, **more})
 
 
 def test_every_type_can_be_built() -> None:
-    assert BUILDERS.keys() == KINDS.keys()
+    assert BUILDERS.keys() == PROVIDER_DEFAULTS.keys()
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", PROVIDER_DEFAULTS)
 def test_only_types_that_can_go_on_from_tokens_have_two_passes(kind: ProviderType) -> None:
-    assert capabilities(kind).two_pass == (kind in CONTINUING)
+    assert capabilities(kind).two_pass == (kind in TOKEN_PROMPT_TYPES)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", PROVIDER_DEFAULTS)
 def test_only_types_that_load_a_model_have_an_engine_to_keep_alive(kind: ProviderType) -> None:
-    assert isinstance(build("p", config(kind)), Host) == (kind in LOADING)
+    assert isinstance(build_provider("p", config(kind)), EngineHost) == (kind in LOADING)
 
 
 @pytest.mark.parametrize("engine", [{"mmproj": {"path": "x.gguf"}}, {"mmproj.path": "x.gguf"}])

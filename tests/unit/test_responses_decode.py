@@ -41,9 +41,9 @@ def decoded(*chunks: Json) -> list[Event]:
 def test_bytes_are_read_as_the_chunk_they_hold() -> None:
     chunk = {"type": "error", "message": "boom", "code": "server_error"}
     decoder = ResponsesDecoder(counting_ids())
-    assert decoder.read([orjson.dumps(chunk)]) == ResponsesDecoder(counting_ids()).feed(chunk)
+    assert decoder.decode_payloads([orjson.dumps(chunk)]) == ResponsesDecoder(counting_ids()).feed(chunk)
     with pytest.raises(orjson.JSONDecodeError):
-        decoder.read([b"{"])
+        decoder.decode_payloads([b"{"])
 
 
 def encoded(events: list[Event]) -> list[Json]:
@@ -58,8 +58,8 @@ CREATED = said("created", response={"id": "resp_up", "model": "up"})
 COMPLETED = said("completed", response={"status": "completed"})
 STARTED = Started("up", "resp_up", CREATED["response"])
 FINISHED = Finished("stop", "completed", None, COMPLETED["response"])
-TEXT = items.output_text()
-CALL = items.function_call("fc_up", call_id="call_1", name="f")
+TEXT = items.new_output_text()
+CALL = items.new_function_call("fc_up", call_id="call_1", name="f")
 
 
 def added(item: Item, at: int = 0) -> Json:
@@ -75,13 +75,13 @@ def delta(text: str, at: int = 0, **keys: Any) -> Json:
 
 
 def message(text: str, item_id: str = "msg_up", **keys: Any) -> Item:
-    return {**items.message(item_id), "status": "completed", "content": [{**TEXT, "text": text}], **keys}
+    return {**items.new_message(item_id), "status": "completed", "content": [{**TEXT, "text": text}], **keys}
 
 
 def message_events(text: str, index: int = 0, item_id: str = "msg_up") -> list[Event]:
     """What a message means that came whole."""
     return [
-        ItemStarted(index, items.message(item_id)),
+        ItemStarted(index, items.new_message(item_id)),
         PartStarted(index, 0, TEXT),
         Delta(index, 0, text),
         PartEnded(index, 0, {**TEXT, "text": text}),
@@ -89,13 +89,13 @@ def message_events(text: str, index: int = 0, item_id: str = "msg_up") -> list[E
     ]
 
 
-MADE_UP: list[Event] = [ItemStarted(0, items.message("msg_1")), PartStarted(0, 0, TEXT), Delta(0, 0, "Hi")]
+MADE_UP: list[Event] = [ItemStarted(0, items.new_message("msg_1")), PartStarted(0, 0, TEXT), Delta(0, 0, "Hi")]
 """A message nobody announced."""
 
 CASES: dict[str, tuple[list[Json], list[Event]]] = {
     "every event there should be": (
         [
-            added(items.message("msg_up")),
+            added(items.new_message("msg_up")),
             said("content_part.added", output_index=0, content_index=0, part=TEXT),
             delta("Hi", logprobs=[LOGPROB]),
             said("output_text.done", output_index=0, content_index=0, text="Hi"),
@@ -103,7 +103,7 @@ CASES: dict[str, tuple[list[Json], list[Event]]] = {
             done(message("Hi")),
         ],
         [
-            ItemStarted(0, items.message("msg_up")),
+            ItemStarted(0, items.new_message("msg_up")),
             PartStarted(0, 0, TEXT),
             Delta(0, 0, "Hi", [LOGPROB]),
             PartEnded(0, 0, {**TEXT, "text": "Hi"}),
@@ -116,13 +116,13 @@ CASES: dict[str, tuple[list[Json], list[Event]]] = {
     ),
     "nothing but the finished item": ([done(message("Hi"))], message_events("Hi")),
     "an item without its end": (
-        [added(items.message("msg_up")), delta("Hi")],
-        [ItemStarted(0, items.message("msg_up")), *MADE_UP[1:], PartEnded(0, 0), ItemEnded(0)],
+        [added(items.new_message("msg_up")), delta("Hi")],
+        [ItemStarted(0, items.new_message("msg_up")), *MADE_UP[1:], PartEnded(0, 0), ItemEnded(0)],
     ),
     "a text only its end tells": (
         [said("output_text.done", output_index=0, content_index=0, item_id="msg_up", text="Hi", logprobs=[LOGPROB])],
         [
-            ItemStarted(0, items.message("msg_up")),
+            ItemStarted(0, items.new_message("msg_up")),
             PartStarted(0, 0, TEXT),
             Delta(0, 0, "Hi", [LOGPROB]),
             PartEnded(0, 0),
@@ -130,12 +130,12 @@ CASES: dict[str, tuple[list[Json], list[Event]]] = {
         ],
     ),
     "a text only its end tells, in an item that was announced": (
-        [added(items.message("msg_up")), said("output_text.done", output_index=0, content_index=0, text="Hi")],
-        [ItemStarted(0, items.message("msg_up")), *MADE_UP[1:], PartEnded(0, 0), ItemEnded(0)],
+        [added(items.new_message("msg_up")), said("output_text.done", output_index=0, content_index=0, text="Hi")],
+        [ItemStarted(0, items.new_message("msg_up")), *MADE_UP[1:], PartEnded(0, 0), ItemEnded(0)],
     ),
     "a part that is announced with its text": (
-        [added(items.message("msg_up")), said("content_part.added", output_index=0, part={**TEXT, "text": "Hi"})],
-        [ItemStarted(0, items.message("msg_up")), PartStarted(0, 0, TEXT), PartEnded(0, 0), ItemEnded(0)],
+        [added(items.new_message("msg_up")), said("content_part.added", output_index=0, part={**TEXT, "text": "Hi"})],
+        [ItemStarted(0, items.new_message("msg_up")), PartStarted(0, 0, TEXT), PartEnded(0, 0), ItemEnded(0)],
     ),
     "an item that is announced with its content": (
         [added(message("Hi")), done(message("Hi"))],
@@ -143,7 +143,7 @@ CASES: dict[str, tuple[list[Json], list[Event]]] = {
     ),
     "everything twice": (
         [
-            *[added(items.message("msg_up"))] * 2,
+            *[added(items.new_message("msg_up"))] * 2,
             *[said("content_part.added", output_index=0, content_index=0, part=TEXT)] * 2,
             delta("Hi"),
             *[said("output_text.done", output_index=0, content_index=0, text="Hi")] * 2,
@@ -171,9 +171,9 @@ CASES: dict[str, tuple[list[Json], list[Event]]] = {
         [*message_events("a", 0, "msg_a"), *message_events("b", 1, "msg_b")],
     ),
     "another kind of item under the number of an open one": (
-        [added(items.message("msg_up")), done({**CALL, "arguments": "{}"})],
+        [added(items.new_message("msg_up")), done({**CALL, "arguments": "{}"})],
         [
-            ItemStarted(0, items.message("msg_up")),
+            ItemStarted(0, items.new_message("msg_up")),
             ItemEnded(0),
             ItemStarted(1, CALL),
             Delta(1, None, "{}"),
@@ -183,16 +183,16 @@ CASES: dict[str, tuple[list[Json], list[Event]]] = {
     ),
     "no numbers at all": (
         [
-            said("output_item.added", item=items.message("msg_up")),
+            said("output_item.added", item=items.new_message("msg_up")),
             said("output_text.delta", delta="Hi"),
             said("output_item.done", item=message("Hi")),
         ],
         message_events("Hi"),
     ),
     "an id that changes with every event": (
-        [added(items.message("a")), delta("Hi", item_id="b"), done(message("Hi", "c"))],
+        [added(items.new_message("a")), delta("Hi", item_id="b"), done(message("Hi", "c"))],
         [
-            ItemStarted(0, items.message("a")),
+            ItemStarted(0, items.new_message("a")),
             *MADE_UP[1:],
             PartEnded(0, 0, {**TEXT, "text": "Hi"}),
             ItemEnded(0, message("Hi", "c")),
@@ -200,7 +200,7 @@ CASES: dict[str, tuple[list[Json], list[Event]]] = {
     ),
     "an item without an id": (
         [done(message("Hi", ""))],
-        [ItemStarted(0, items.message("msg_1")), *message_events("Hi", 0, "")[1:]],
+        [ItemStarted(0, items.new_message("msg_1")), *message_events("Hi", 0, "")[1:]],
     ),
     "empty deltas and deltas that are no text": (
         [delta(""), {**delta(""), "delta": None}, {**delta(""), "delta": 5}, delta("Hi")],
@@ -229,8 +229,8 @@ CASES: dict[str, tuple[list[Json], list[Event]]] = {
     "a summary nobody announced": (
         [said("reasoning_summary_text.delta", output_index=0, summary_index=0, delta="hm")],
         [
-            ItemStarted(0, items.reasoning("rs_1")),
-            PartStarted(0, 0, items.summary_text()),
+            ItemStarted(0, items.new_reasoning("rs_1")),
+            PartStarted(0, 0, items.new_summary_text()),
             Delta(0, 0, "hm"),
             PartEnded(0, 0),
             ItemEnded(0),
@@ -238,18 +238,18 @@ CASES: dict[str, tuple[list[Json], list[Event]]] = {
     ),
     "keys that strict readers do not want null": (
         [
-            added({**items.reasoning("rs_up"), "content": None, "encrypted_content": None}),
-            said("reasoning_part.added", output_index=0, content_index=0, part=items.reasoning_text()),
+            added({**items.new_reasoning("rs_up"), "content": None, "encrypted_content": None}),
+            said("reasoning_part.added", output_index=0, content_index=0, part=items.new_reasoning_text()),
             said("reasoning_text.delta", output_index=0, content_index=0, delta="hm"),
             said("reasoning_part.done", output_index=0, content_index=0, part={"type": "reasoning_text", "text": "hm"}),
-            done({**items.reasoning("rs_up"), "encrypted_content": None}),
+            done({**items.new_reasoning("rs_up"), "encrypted_content": None}),
         ],
         [
-            ItemStarted(0, items.reasoning("rs_up")),
-            PartStarted(0, 0, items.reasoning_text()),
+            ItemStarted(0, items.new_reasoning("rs_up")),
+            PartStarted(0, 0, items.new_reasoning_text()),
             Delta(0, 0, "hm"),
             PartEnded(0, 0, {"type": "reasoning_text", "text": "hm"}),
-            ItemEnded(0, items.reasoning("rs_up")),
+            ItemEnded(0, items.new_reasoning("rs_up")),
         ],
     ),
     "a call": (
@@ -441,7 +441,7 @@ def test_open_items_end_as_the_response_does() -> None:
 
 def test_the_final_response_ends_its_own_items() -> None:
     whole = ending("completed", output=[message("Hi", "msg_up")])
-    events = decoded(CREATED, added(items.message("msg_up")), delta("Hi"), whole)
+    events = decoded(CREATED, added(items.new_message("msg_up")), delta("Hi"), whole)
     assert events[-2] == ItemEnded(0, message("Hi", "msg_up"))
 
 
@@ -576,4 +576,4 @@ def test_recorded_answers_add_up_to_what_their_upstream_said(recording: Any) -> 
 
 def test_every_event_has_to_be_parsed() -> None:
     """Events differ in their numbers, so none is taken for one like the last."""
-    assert ResponsesDecoder(counting_ids()).run is None
+    assert ResponsesDecoder(counting_ids()).delta_run is None

@@ -23,8 +23,8 @@ from translation.representation.events import (
     PartStarted,
     Started,
 )
-from translation.representation.grammar import Grammar
-from translation.responses.encode import _WRITERS, ResponsesEncoder
+from translation.representation.grammar import EventGrammar
+from translation.responses.encode import _EVENT_WRITERS, ResponsesEncoder
 from translation.responses.initial_response import new_response
 from translation.responses.snapshot import Snapshot
 
@@ -47,7 +47,7 @@ def of_type(events: list[Json], event_type: str) -> list[Json]:
 
 @pytest.mark.parametrize("stream", STREAMS.values(), ids=STREAMS)
 def test_the_source_obeys_the_grammar(stream: Any) -> None:
-    grammar = Grammar()
+    grammar = EventGrammar()
     grammar.check(stream.events)
     grammar.finish()
 
@@ -154,8 +154,8 @@ def test_deltas_add_up_to_the_arguments(name: str, deltas: list[str]) -> None:
 def test_a_part_that_begins_with_text_is_announced_without_it() -> None:
     events = encode(
         Started("up"),
-        ItemStarted(0, items.message("msg_1")),
-        PartStarted(0, 0, {**items.output_text(), "text": "Hel"}),
+        ItemStarted(0, items.new_message("msg_1")),
+        PartStarted(0, 0, {**items.new_output_text(), "text": "Hel"}),
         Delta(0, 0, "lo"),
         PartEnded(0, 0),
         ItemEnded(0),
@@ -169,10 +169,10 @@ def test_a_part_that_begins_with_text_is_announced_without_it() -> None:
 def test_an_upstream_that_takes_back_what_it_said_has_the_last_word() -> None:
     events = encode(
         Started("up"),
-        ItemStarted(0, items.message("msg_1")),
-        PartStarted(0, 0, items.output_text()),
+        ItemStarted(0, items.new_message("msg_1")),
+        PartStarted(0, 0, items.new_output_text()),
         Delta(0, 0, "Helo"),
-        PartEnded(0, 0, {**items.output_text(), "text": "Hello"}),
+        PartEnded(0, 0, {**items.new_output_text(), "text": "Hello"}),
         ItemEnded(0),
         Finished("stop"),
     )
@@ -191,7 +191,7 @@ def test_events_of_the_same_dialect_are_forwarded_under_our_numbers_and_ids() ->
 
 
 def test_every_event_is_told_by_the_table_but_deltas_which_have_a_way_of_their_own() -> None:
-    assert set(get_args(Event)) - _WRITERS.keys() == {Delta}
+    assert set(get_args(Event)) - _EVENT_WRITERS.keys() == {Delta}
 
 
 def test_the_head_is_not_changed() -> None:

@@ -9,7 +9,7 @@ from translation.errors import InvalidRequest, Unrepresentable
 from translation.representation.loss import Loss
 from translation.representation.turn import Turn
 from translation.responses.lift import lift
-from translation.responses.schema.request import FIELDS, validate
+from translation.responses.schema.request import REQUEST_FIELDS, validate
 
 Json = dict[str, Any]
 
@@ -48,11 +48,11 @@ def output(said: str) -> Json:
 
 
 def test_a_bare_request_asks_for_nothing_else() -> None:
-    assert lift_valid() == Turn(model="m", items=[user(text("hi"))], stream=False, lost=[])
+    assert lift_valid() == Turn(model="m", items=[user(text("hi"))], stream=False, losses=[])
 
 
 def test_null_counts_as_not_given_everywhere() -> None:
-    nulls = dict.fromkeys(FIELDS - {"model", "input"})
+    nulls = dict.fromkeys(REQUEST_FIELDS - {"model", "input"})
     assert lift_valid(**nulls, unknown=None) == lift_valid()
 
 
@@ -84,7 +84,7 @@ def test_everything_a_turn_can_say_is_said() -> None:
         thinking=False,
         stream=True,
         extra={"top_k": 4},
-        lost=[],
+        losses=[],
     )
 
 
@@ -283,7 +283,7 @@ LOSSES: dict[str, tuple[Json, list[Loss]]] = {
 
 @pytest.mark.parametrize(("body", "lost"), LOSSES.values(), ids=LOSSES)
 def test_what_has_no_meaning_here_is_a_loss_unless_it_asks_for_nothing(body: Json, lost: list[Loss]) -> None:
-    assert lift_valid(**body).lost == lost
+    assert lift_valid(**body).losses == lost
 
 
 def test_a_body_that_is_relayed_may_refer_to_what_its_upstream_stores() -> None:

@@ -8,7 +8,7 @@ from translation.errors import Unrepresentable
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
 from translation.representation.profile import DEFAULT_PROFILE, Profile
-from translation.representation.turn import Lowered, Turn
+from translation.representation.turn import LoweredRequest, Turn
 from translation.responses.lower import lower
 
 USER: Item = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "hi"}]}
@@ -16,7 +16,7 @@ FUNCTION: Json = {"type": "function", "name": "f", "parameters": {"type": "objec
 BARE: Json = {"model": "m", "input": [USER], "store": False, "stream": True}
 
 
-def lowered(profile: Profile = DEFAULT_PROFILE, **asked: Any) -> Lowered:
+def lowered(profile: Profile = DEFAULT_PROFILE, **asked: Any) -> LoweredRequest:
     return lower(Turn(**{"model": "m", "items": [USER], **asked}), profile)
 
 
@@ -61,7 +61,7 @@ BODIES: dict[str, tuple[Json, Json]] = {
 
 @pytest.mark.parametrize(("asked", "expected"), BODIES.values(), ids=BODIES)
 def test_what_a_turn_asks_for_is_said(asked: Json, expected: Json) -> None:
-    assert lowered(**asked) == Lowered({**BARE, **expected}, [])
+    assert lowered(**asked) == LoweredRequest({**BARE, **expected}, [])
 
 
 LOSSES: dict[str, tuple[Json, Json, list[Loss]]] = {
@@ -84,7 +84,7 @@ LOSSES: dict[str, tuple[Json, Json, list[Loss]]] = {
 
 @pytest.mark.parametrize(("asked", "expected", "losses"), LOSSES.values(), ids=LOSSES)
 def test_what_has_no_word_is_reported(asked: Json, expected: Json, losses: list[Loss]) -> None:
-    assert lowered(**asked) == Lowered({**BARE, **expected}, losses)
+    assert lowered(**asked) == LoweredRequest({**BARE, **expected}, losses)
 
 
 @pytest.mark.parametrize(("param", "said"), [("stop", ["x"]), ("logit_bias", {"5": -100}), ("n", 2)])
@@ -101,7 +101,7 @@ def test_a_profile_can_know_more_words() -> None:
     )
     result = lowered(profile, sampling={"seed": 7, "stop": ["x"]}, extra={"top_k": 3}, thinking=False)
     said = {"seed": 7, "stop": ["x"], "top_k": 3, "chat_template_kwargs": {"enable_thinking": False}}
-    assert result == Lowered({**BARE, **said}, [])
+    assert result == LoweredRequest({**BARE, **said}, [])
 
 
 OTHERS: Json = {"id": "x_1", "status": "completed", "unheard_of": 1}
@@ -163,7 +163,7 @@ ITEMS: dict[str, tuple[Item, Item]] = {
 @pytest.mark.parametrize(("item", "expected"), ITEMS.values(), ids=ITEMS)
 def test_items_go_back_with_the_keys_the_upstream_knows(item: Item, expected: Item) -> None:
     before = repr(item)
-    assert lowered(items=[item]) == Lowered({**BARE, "input": [expected]}, [])
+    assert lowered(items=[item]) == LoweredRequest({**BARE, "input": [expected]}, [])
     assert repr(item) == before
 
 
@@ -177,12 +177,12 @@ THOUGHTS: Item = {
 
 def test_reasoning_in_the_open_goes_back() -> None:
     told = {**THOUGHTS, "status": "completed", "encrypted_content": None}
-    assert lowered(items=[told, USER]) == Lowered({**BARE, "input": [THOUGHTS, USER]}, [])
+    assert lowered(items=[told, USER]) == LoweredRequest({**BARE, "input": [THOUGHTS, USER]}, [])
 
 
 def test_what_another_vendor_signed_its_words_with_is_no_loss() -> None:
     mark = {"type": "reasoning", "summary": [], "details": [{"type": "other.mark", "thought": False}]}
-    assert lowered(items=[mark, USER]) == Lowered(BARE, [])
+    assert lowered(items=[mark, USER]) == LoweredRequest(BARE, [])
 
 
 @pytest.mark.parametrize(
@@ -195,7 +195,7 @@ def test_what_another_vendor_signed_its_words_with_is_no_loss() -> None:
     ids=["an upstream that reads only what it sealed itself", "no thoughts", "no id"],
 )
 def test_reasoning_the_upstream_would_not_read_is_left_out(item: Item, profile: Profile) -> None:
-    assert lowered(profile, items=[item, USER]) == Lowered(BARE, [Loss("input[0]", "reasoning dropped")])
+    assert lowered(profile, items=[item, USER]) == LoweredRequest(BARE, [Loss("input[0]", "reasoning dropped")])
 
 
 CALL: Item = {"type": "function_call", "id": "fc_1", "call_id": "c", "name": "f", "arguments": "{}"}

@@ -13,7 +13,7 @@ from translation.framing import sse
 from translation.representation.events import Failed, Usage
 from translation.representation.json_types import Json
 from translation.responses.initial_response import new_response
-from translation.responses.relaying.relay import ResponsesRelay, failure_of, relay_response
+from translation.responses.relaying.relay import ResponsesRelay, failure_of_response, relay_response
 
 HEAD = new_response({"model": "up", "input": "hi"}, response_id="resp_up", created_at=100, model="up")
 OURS = new_response({"model": "m", "input": "hi"}, response_id="resp_ours", created_at=200, model="m")
@@ -28,7 +28,7 @@ USAGE = {
 
 
 def frame(event_type: str, number: int, **keys: Any) -> bytes:
-    return sse.encode(event_type, orjson.dumps({"type": event_type, "sequence_number": number, **keys}))
+    return sse.encode_event(event_type, orjson.dumps({"type": event_type, "sequence_number": number, **keys}))
 
 
 def ending(status: str, number: int = 4, **keys: Any) -> bytes:
@@ -38,11 +38,11 @@ def ending(status: str, number: int = 4, **keys: Any) -> bytes:
 CREATED = frame("response.created", 0, response=HEAD) + frame("response.in_progress", 1, response=HEAD)
 CONTENT = frame("response.output_item.added", 2, output_index=0, item=ITEM) + frame("response.strange", 3, ünknown="ß")
 END = ending("completed", usage=USAGE)
-WIRE = CREATED + CONTENT + END + sse.DONE
+WIRE = CREATED + CONTENT + END + sse.DONE_FRAME
 
 
 def relay(*, model: str | None = "m") -> ResponsesRelay:
-    return ResponsesRelay(model=model, head=OURS, max_line_bytes=100_000)
+    return ResponsesRelay(model=model, initial_response=OURS, max_frame_bytes=100_000)
 
 
 def relayed(*reads: bytes, model: str | None = "m") -> list[Json]:
@@ -103,18 +103,18 @@ def test_what_a_stream_says_is_known() -> None:
 
 def test_unnamed_content_is_content() -> None:
     stream = relay()
-    stream.feed(CREATED + sse.data(b'{"type":"keepalive"}'))
+    stream.feed(CREATED + sse.encode_data(b'{"type":"keepalive"}'))
     assert not stream.has_content
-    stream.feed(sse.data(b'{"type":"response.output_text.delta"}'))
+    stream.feed(sse.encode_data(b'{"type":"response.output_text.delta"}'))
     assert stream.has_content
 
 
 def test_nothing_follows_the_end() -> None:
     stream = relay()
     whole = stream.feed(WIRE)
-    assert whole.endswith(sse.DONE)
-    assert whole.count(sse.DONE) == 1
-    assert stream.feed(CONTENT + sse.DONE + b"data: late") + stream.finish() == b""
+    assert whole.endswith(sse.DONE_FRAME)
+    assert whole.count(sse.DONE_FRAME) == 1
+    assert stream.feed(CONTENT + sse.DONE_FRAME + b"data: late") + stream.finish() == b""
     assert stream.fail(Failed("upstream_disconnected", "gone")) == b""
 
 
@@ -134,7 +134,7 @@ NO_ITEMS = [["a", 5], [{"id": "msg_1"}], [{"type": 5}], [None], "abc", {"type": 
 
 @pytest.mark.parametrize("output", NO_ITEMS, ids=str)
 def test_what_is_kept_has_items_in_its_output(output: Any) -> None:
-    stream = ResponsesRelay(model=None, head=OURS, kept=True)
+    stream = ResponsesRelay(model=None, initial_response=OURS, is_stored=True)
     stream.feed(
         CREATED + frame("response.output_item.done", 2, output_index=0, item=ITEM) + ending("completed", output=output)
     )
@@ -143,14 +143,14 @@ def test_what_is_kept_has_items_in_its_output(output: Any) -> None:
     assert (stream.response["status"], stream.response["output"]) == ("failed", [ITEM])
     if isinstance(output, list):
         with pytest.raises(ProtocolViolation):
-            relay_response({**HEAD, "status": "completed", "output": output}, model=None, head=OURS)
+            relay_response({**HEAD, "status": "completed", "output": output}, model=None, initial_response=OURS)
 
 
 @pytest.mark.parametrize(
     "done", [{"output_index": "0", "item": ITEM}, {"output_index": 0, "item": "a"}, {"item": ITEM}]
 )
 def test_an_item_that_cannot_be_kept_ends_the_response(done: Json) -> None:
-    stream = ResponsesRelay(model=None, head=OURS, kept=True)
+    stream = ResponsesRelay(model=None, initial_response=OURS, is_stored=True)
     stream.feed(CREATED + frame("response.output_item.done", 2, **done) + END)
     assert stream.response is not None
     assert (stream.response["status"], stream.response["output"]) == ("failed", [])
@@ -161,18 +161,18 @@ def test_an_item_that_cannot_be_kept_ends_the_response(done: Json) -> None:
 )
 def test_a_whole_response_that_is_kept_has_a_status(status: Json, kept: str) -> None:
     body = {"id": "x", "output": [ITEM], **status}
-    assert relay_response(body, model=None, head=OURS)["status"] == kept
+    assert relay_response(body, model=None, initial_response=OURS)["status"] == kept
 
 
 @pytest.mark.parametrize("status", ["queued", "in_progress", "done", 5, ["completed"]])
 def test_a_whole_response_that_has_not_ended_is_not_kept(status: Any) -> None:
     with pytest.raises(ProtocolViolation):
-        relay_response({**HEAD, "status": status, "output": [ITEM]}, model=None, head=OURS)
+        relay_response({**HEAD, "status": status, "output": [ITEM]}, model=None, initial_response=OURS)
 
 
 CUTS: dict[str, bytes] = {
     "before the end": CREATED + CONTENT,
-    "before the end, though it says it is done": CREATED + CONTENT + sse.DONE,
+    "before the end, though it says it is done": CREATED + CONTENT + sse.DONE_FRAME,
     "inside the end": CREATED + CONTENT + END[:-40],
     "inside a delta": CREATED + CONTENT + b'event: response.output_text.delta\ndata: {"delta":"Hi',
 }
@@ -248,20 +248,20 @@ def test_the_upstreams_own_numbers_are_gone_on_from() -> None:
         "response.output_item.added", 9, output_index=0, item=ITEM
     )
     assert relayed(wire)[-1]["sequence_number"] == 10
-    unnumbered = sse.encode("response.created", orjson.dumps({"type": "response.created", "response": HEAD}))
+    unnumbered = sse.encode_event("response.created", orjson.dumps({"type": "response.created", "response": HEAD}))
     assert relayed(unnumbered)[-1]["sequence_number"] == 1
 
 
 GARBAGE: dict[str, bytes] = {
-    "no JSON": sse.data(b"<html>"),
-    "no JSON in a named event": sse.encode("response.output_text.delta", b"<html>"),
-    "half an object": sse.encode("response.output_text.delta", b'{"delta":"Hi'),
-    "no UTF-8": sse.encode("response.output_text.delta", b'{"delta":"\xff"}'),
-    "no object": sse.data(b"[1]"),
-    "no type": sse.data(b'{"choices":[]}'),
-    "a type that is no text": sse.data(b'{"type":5}'),
-    "no response": sse.data(b'{"type":"response.created"}'),
-    "a response that is none": sse.data(b'{"type":"response.completed","response":null}'),
+    "no JSON": sse.encode_data(b"<html>"),
+    "no JSON in a named event": sse.encode_event("response.output_text.delta", b"<html>"),
+    "half an object": sse.encode_event("response.output_text.delta", b'{"delta":"Hi'),
+    "no UTF-8": sse.encode_event("response.output_text.delta", b'{"delta":"\xff"}'),
+    "no object": sse.encode_data(b"[1]"),
+    "no type": sse.encode_data(b'{"choices":[]}'),
+    "a type that is no text": sse.encode_data(b'{"type":5}'),
+    "no response": sse.encode_data(b'{"type":"response.created"}'),
+    "a response that is none": sse.encode_data(b'{"type":"response.completed","response":null}'),
 }
 
 
@@ -275,7 +275,7 @@ def test_what_is_not_the_protocol_ends_the_response(garbage: bytes, model: str |
 
 def test_a_frame_over_the_cap_is_a_violation() -> None:
     with pytest.raises(ProtocolViolation):
-        ResponsesRelay(model=None, head=OURS, max_line_bytes=10).feed(b"data: " + b"x" * 20)
+        ResponsesRelay(model=None, initial_response=OURS, max_frame_bytes=10).feed(b"data: " + b"x" * 20)
 
 
 @pytest.mark.parametrize("recording", recordings("responses"), ids=lambda recording: recording.stem)
@@ -306,7 +306,7 @@ SCRUBBED: dict[str, tuple[bytes, str]] = {
 
 @pytest.mark.parametrize(("end", "message"), SCRUBBED.values(), ids=SCRUBBED)
 def test_what_an_upstream_says_of_a_failure_is_scrubbed(end: bytes, message: str) -> None:
-    stream = ResponsesRelay(model=None, head=OURS, scrub=lambda words: words.replace("SECRET", "[hidden]"))
+    stream = ResponsesRelay(model=None, initial_response=OURS, scrub=lambda words: words.replace("SECRET", "[hidden]"))
     out = stream.feed(CREATED + end) + stream.finish()
     assert b"SECRET" not in out
     assert stream.failed is not None
@@ -323,7 +323,7 @@ def test_what_an_upstream_says_of_a_failure_is_scrubbed(end: bytes, message: str
     ],
 )
 def test_a_whole_response_that_failed_is_no_answer(status: str, error: Json | None, expected: Failed | None) -> None:
-    assert failure_of({**HEAD, "status": status, "error": error}) == expected
+    assert failure_of_response({**HEAD, "status": status, "error": error}) == expected
 
 
 def test_an_error_that_was_held_back_leaves_no_gap_in_the_numbers() -> None:

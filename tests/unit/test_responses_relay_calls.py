@@ -55,7 +55,7 @@ BEGINNING: list[Json] = [
 def stream_of(*events: Json, output: list[Any] | None = None) -> bytes:
     items = items_of(list(events)) if output is None else output
     whole = [*BEGINNING, *events, {"type": "response.completed", "response": response_snapshot("completed", items)}]
-    return wire_of(whole) + sse.DONE
+    return wire_of(whole) + sse.DONE_FRAME
 
 
 def wire_of(events: list[Json]) -> bytes:
@@ -65,7 +65,7 @@ def wire_of(events: list[Json]) -> bytes:
 
 
 def relay(rules: CallRules = RULES, **options: Any) -> ResponsesRelay:
-    return ResponsesRelay(model=None, head=HEAD, calls=rules, **options)
+    return ResponsesRelay(model=None, initial_response=HEAD, calls=rules, **options)
 
 
 def relayed(wire: bytes, rules: CallRules = RULES) -> list[Json]:
@@ -90,7 +90,7 @@ IDS: dict[str, tuple[list[str], list[str]]] = {
 
 @pytest.mark.parametrize(("said", "told"), IDS.values(), ids=IDS)
 def test_each_call_has_an_id_of_its_own(said: list[str], told: list[str]) -> None:
-    rules = CallRules(taken=frozenset({"old", "tc_7"}))
+    rules = CallRules(used_ids=frozenset({"old", "tc_7"}))
     events = [event for index, each in enumerate(said) for event in call_events(index, each, "{}")]
     *seen, end = relayed(stream_of(*events), rules)
     assert [item["call_id"] for item in items_of(seen)] == told
@@ -100,7 +100,7 @@ def test_each_call_has_an_id_of_its_own(said: list[str], told: list[str]) -> Non
 
 
 def test_ids_are_left_where_the_upstream_goes_on_from_them() -> None:
-    rules = CallRules(taken=frozenset({"x"}), renames=False)
+    rules = CallRules(used_ids=frozenset({"x"}), renames_ids=False)
     wire = stream_of(*call_events(0, "x", "{}"), *call_events(1, "x", "{}"), *call_events(2, "", "{}"))
     assert relay(rules).feed(wire) == wire
 
@@ -151,7 +151,7 @@ def test_calls_under_way_at_once_are_told_apart() -> None:
 
 
 def payloads(wire: bytes) -> list[bytes]:
-    return [each for each in sse.FrameDecoder(len(wire)).payloads(wire) if each != sse.DONE_PAYLOAD]
+    return [each for each in sse.FrameDecoder(len(wire)).parse_payloads(wire) if each != sse.DONE_PAYLOAD]
 
 
 def test_a_call_that_is_first_heard_of_at_its_end_is_mended_there() -> None:
@@ -253,7 +253,7 @@ def test_a_call_begun_twice_is_one_and_another_in_its_place_is_another() -> None
 
 
 def test_a_response_that_is_kept_has_its_calls_as_they_were_told() -> None:
-    stream = relay(kept=True)
+    stream = relay(is_stored=True)
     stream.feed(stream_of(*call_events(0, "", "```{}```"), *call_events(1, "b", "?"), output=[]))
     assert stream.response is not None
     said = [(item["call_id"], item["arguments"]) for item in stream.response["output"]]

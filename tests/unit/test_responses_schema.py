@@ -10,7 +10,7 @@ from openai.types.responses.response_input_item_param import ResponseInputItemPa
 from openai.types.responses.tool_param import ToolParam
 
 from translation.errors import InvalidRequest
-from translation.responses.schema.request import FIELDS, REQUEST_SCHEMA, validate
+from translation.responses.schema.request import REQUEST_FIELDS, REQUEST_SCHEMA, validate
 
 Json = dict[str, Any]
 
@@ -173,7 +173,7 @@ def test_every_parameter_is_accepted_within_its_limits(body: Json) -> None:
 def test_nothing_the_official_client_can_say_is_missing_here() -> None:
     assert types_of(ResponseInputItemParam) <= {item.get("type", "message") for item in ITEMS}
     assert types_of(ToolParam) - {tool["type"] for tool in TOOLS} == {"web_search_preview_2025_03_11"}
-    assert ResponseCreateParamsBase.__annotations__.keys() <= FIELDS
+    assert ResponseCreateParamsBase.__annotations__.keys() <= REQUEST_FIELDS
 
 
 # what is wrong -> (what the body says beside a good model and input, param, code)
@@ -324,6 +324,6 @@ def test_a_body_full_of_errors_is_refused_at_the_first() -> None:
 
 def test_the_published_schema_knows_every_parameter() -> None:
     schema = REQUEST_SCHEMA()
-    assert schema["properties"].keys() == FIELDS
+    assert schema["properties"].keys() == REQUEST_FIELDS
     assert schema["required"] == ["model"]
     assert REQUEST_SCHEMA() is schema

@@ -16,22 +16,22 @@ from translation.responses.relaying.relay import ResponsesRelay, relay_response
 from translation.responses.snapshot import Snapshot
 
 HEAD = new_response({"input": "Hi"}, response_id="resp_1", created_at=100, model="m")
-THOUGHT: Item = items.reasoning("rs_1")
+THOUGHT: Item = items.new_reasoning("rs_1")
 SECRET: Item = {**THOUGHT, "encrypted_content": "raw"}
 MESSAGE: Item = {"id": "msg_1", "type": "message", "role": "assistant", "status": "completed", "content": []}
-CALL: Item = items.function_call("fc_1", call_id="c1", name="f")
+CALL: Item = items.new_function_call("fc_1", call_id="c1", name="f")
 
 
 class Seal:
     """Turns what is raw into what is sealed."""
 
-    def concerns(self, payload: bytes) -> bool:
+    def may_need_seal(self, payload: bytes) -> bool:
         return b"raw" in payload
 
-    def begun(self, item: Item) -> Item:
+    def seal_added_item(self, item: Item) -> Item:
         return {key: value for key, value in item.items() if value != "raw"} if "raw" in item.values() else item
 
-    def ended(self, item: Item) -> Item:
+    def seal_done_item(self, item: Item) -> Item:
         return {**item, "encrypted_content": "sealed"} if "raw" in item.values() else item
 
 
@@ -71,7 +71,7 @@ def test_an_item_that_breaks_off_leaves_nothing_raw() -> None:
 
 
 def frame(event_type: str, number: int, **keys: Any) -> bytes:
-    return sse.encode(event_type, orjson.dumps({"type": event_type, "sequence_number": number, **keys}))
+    return sse.encode_event(event_type, orjson.dumps({"type": event_type, "sequence_number": number, **keys}))
 
 
 CREATED = frame("response.created", 0, response=HEAD)
@@ -83,11 +83,14 @@ SEALED = {**THOUGHT, "encrypted_content": "sealed"}
 
 
 def ending(*output: Any) -> bytes:
-    return frame("response.completed", 5, response={**HEAD, "status": "completed", "output": list(output)}) + sse.DONE
+    return (
+        frame("response.completed", 5, response={**HEAD, "status": "completed", "output": list(output)})
+        + sse.DONE_FRAME
+    )
 
 
 def relay(*, kept: bool = False, seal: Seal | None = None) -> ResponsesRelay:
-    return ResponsesRelay(model=None, head=HEAD, kept=kept, seal=seal)
+    return ResponsesRelay(model=None, initial_response=HEAD, is_stored=kept, seal=seal)
 
 
 @pytest.mark.parametrize("kept", [True, False])

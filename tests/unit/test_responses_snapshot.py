@@ -195,10 +195,10 @@ def test_a_failed_turn_can_be_told_from_a_finished_one() -> None:
 
 
 def test_an_item_keeps_the_id_it_started_with() -> None:
-    rotated = {**items.message("theirs"), "status": "completed"}
-    output = collect(Started("up"), ItemStarted(0, items.message("msg_1")), ItemEnded(0, rotated), Finished("stop"))[
-        "output"
-    ]
+    rotated = {**items.new_message("theirs"), "status": "completed"}
+    output = collect(
+        Started("up"), ItemStarted(0, items.new_message("msg_1")), ItemEnded(0, rotated), Finished("stop")
+    )["output"]
     assert [item["id"] for item in output] == ["msg_1"]
     assert rotated["id"] == "theirs"
 
@@ -214,7 +214,7 @@ def test_an_item_keeps_the_id_it_started_with() -> None:
     ids=["added up", "said by the upstream", "said to be cut off", "cut off"],
 )
 def test_only_a_complete_call_has_its_empty_arguments_filled(final: Json | None, status: Any, arguments: str) -> None:
-    call = items.function_call("fc_1", call_id="call_1", name="f")
+    call = items.new_function_call("fc_1", call_id="call_1", name="f")
     ended = ItemEnded(0, None if final is None else {**call, **final}, status)
     assert collect(Started("up"), ItemStarted(0, call), ended, Finished("stop"))["output"][0]["arguments"] == arguments
 
@@ -268,11 +268,11 @@ def test_what_only_a_responses_upstream_knows_is_kept() -> None:
 def test_text_is_added_up_part_by_part() -> None:
     output = collect(
         Started("up"),
-        ItemStarted(0, items.message("msg_1")),
-        PartStarted(0, 0, items.output_text()),
+        ItemStarted(0, items.new_message("msg_1")),
+        PartStarted(0, 0, items.new_output_text()),
         Delta(0, 0, "a"),
         Delta(0, 0, "b"),
-        PartStarted(0, 1, items.refusal()),
+        PartStarted(0, 1, items.new_refusal()),
         Delta(0, 1, "no"),
         ItemEnded(0),
         Finished("stop"),
@@ -289,4 +289,4 @@ def test_calls_that_were_left_out_or_cannot_be_read_are_told() -> None:
 
 
 def test_every_event_is_taken() -> None:
-    assert set(get_args(Event)) == snapshot._APPLIERS.keys()
+    assert set(get_args(Event)) == snapshot._EVENT_APPLIERS.keys()

@@ -4,7 +4,7 @@ import orjson
 import pytest
 
 from tests.unit.chat_chunks import said
-from translation.chat.delta_run import TextRun
+from translation.chat.delta_run import ChatDeltaRun
 from translation.framing import sse
 from translation.representation.events import Delta, Event, ItemStarted, PartStarted, Started
 from translation.responses.encode import ResponsesEncoder
@@ -26,11 +26,11 @@ def begun() -> ResponsesEncoder:
 
 
 def frame(text: str) -> bytes:
-    return sse.data(orjson.dumps(said(text)))
+    return sse.encode_data(orjson.dumps(said(text)))
 
 
-def run() -> TextRun:
-    run = TextRun.learn(orjson.dumps(said("one")), "content", Delta(0, 0, "one"))
+def run() -> ChatDeltaRun:
+    run = ChatDeltaRun.from_delta(orjson.dumps(said("one")), "content", Delta(0, 0, "one"))
     assert run is not None
     return run
 
@@ -51,7 +51,7 @@ def run() -> TextRun:
 )
 def test_reads_become_the_frames_of_their_texts(texts: list[str]) -> None:
     short, long = begun(), begun()
-    frames = short.retelling(run()).piece_of(b"".join(map(frame, texts)))
+    frames = short.delta_template(run()).encode_read(b"".join(map(frame, texts)))
     assert frames == long.feed([Delta(0, 0, text) for text in texts if text])
     assert short.feed([Delta(0, 0, "end")]) == long.feed([Delta(0, 0, "end")])
     assert short.response == long.response
@@ -76,5 +76,5 @@ BARE_QUOTE = frame("two").replace(b"two", b'two","b":"c')
 )
 def test_a_read_that_is_anything_else_is_left_alone(read: bytes) -> None:
     encoder = begun()
-    assert encoder.retelling(run()).piece_of(read) is None
+    assert encoder.delta_template(run()).encode_read(read) is None
     assert encoder.feed([Delta(0, 0, "end")]) == begun().feed([Delta(0, 0, "end")])

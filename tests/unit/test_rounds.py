@@ -2,7 +2,13 @@ from typing import Any
 
 import pytest
 
-from translation.hygiene.item_groups import is_summary, is_users, parted, rounds, trimmed
+from translation.hygiene.item_groups import (
+    group_items,
+    is_summary_message,
+    is_user_message,
+    split_for_compaction,
+    trim_items,
+)
 from translation.representation.json_types import Item
 
 
@@ -47,7 +53,7 @@ ROUNDS: dict[str, tuple[list[Item], list[list[int]]]] = {
 
 @pytest.mark.parametrize(("items", "expected"), ROUNDS.values(), ids=ROUNDS)
 def test_what_belongs_together_is_one_round(items: list[Item], expected: list[list[int]]) -> None:
-    assert rounds(items) == expected
+    assert group_items(items) == expected
 
 
 LONG = "word " * 20
@@ -66,7 +72,7 @@ TALK = [
 
 
 def kept(items: list[Item], share: float) -> list[int]:
-    left = trimmed(items, share)
+    left = trim_items(items, share)
     return [place for place, item in enumerate(items) if any(item is one for one in left)]
 
 
@@ -96,7 +102,7 @@ STAYING: dict[str, list[Item]] = {
 
 @pytest.mark.parametrize("items", STAYING.values(), ids=STAYING)
 def test_what_has_to_stay_is_never_left_out(items: list[Item]) -> None:
-    assert trimmed(items, 0.0) == items
+    assert trim_items(items, 0.0) == items
 
 
 def test_long_work_on_one_question_loses_its_first_steps() -> None:
@@ -106,7 +112,7 @@ def test_long_work_on_one_question_loses_its_first_steps() -> None:
 
 
 def parts(items: list[Item], *, question: bool) -> tuple[Any, ...]:
-    found = parted(items, question=question)
+    found = split_for_compaction(items, awaits_answer=question)
     return tuple([items.index(item) for item in part] for part in found)
 
 
@@ -142,10 +148,15 @@ def test_a_lone_message_has_nothing_to_sum_up() -> None:
 
 
 def test_a_summary_is_not_what_a_user_said() -> None:
-    assert (is_users(said("user")), is_users(SUMMARY), is_users(said("assistant")), is_users(THOUGHT)) == (
+    assert (
+        is_user_message(said("user")),
+        is_user_message(SUMMARY),
+        is_user_message(said("assistant")),
+        is_user_message(THOUGHT),
+    ) == (
         True,
         False,
         False,
         False,
     )
-    assert (is_summary(SUMMARY), is_summary(said("user"))) == (True, False)
+    assert (is_summary_message(SUMMARY), is_summary_message(said("user"))) == (True, False)

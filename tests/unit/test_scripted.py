@@ -10,7 +10,7 @@ from providers.profiles import PROFILES
 from providers.scripted.provider import ScriptedProvider
 from translation.errors import Unrepresentable
 from translation.representation.events import Delta, Event, Finished, ItemEnded, ItemStarted, Started, Usage
-from translation.representation.grammar import Grammar
+from translation.representation.grammar import EventGrammar
 from translation.representation.json_types import Item, Json
 from translation.representation.turn import Turn
 
@@ -35,7 +35,7 @@ RESULT = {"type": "function_call_output", "call_id": "c1", "output": "18 degrees
 async def reply(*items: Item, **asked: Any) -> list[Event]:
     """The events of one turn; they obey the grammar."""
     turn = Turn(model="demo", items=items, **asked)
-    grammar = Grammar()
+    grammar = EventGrammar()
     events: list[Event] = []
     async for batch in PROVIDER.prepare(turn, PROFILES["scripted"]).batches():
         grammar.check(batch)
@@ -267,10 +267,10 @@ def test_what_it_does_not_know_is_reported_lost() -> None:
 def test_it_relays_nothing() -> None:
     assert PROVIDER.capabilities.dialects == Capabilities().dialects == frozenset()
     with pytest.raises(ValueError, match="speaks no dialect"):
-        PROVIDER.relay("chat", {})
+        PROVIDER.prepare_relay("chat", {})
 
 
 @pytest.mark.anyio
 async def test_it_serves_one_model() -> None:
-    assert await PROVIDER.models() == ["demo"]
+    assert await PROVIDER.list_models() == ["demo"]
     await PROVIDER.aclose()

@@ -3,7 +3,7 @@
 import pytest
 
 from gateway.errors import StoreUnavailable
-from gateway.sealing.sealer import MARK, Sealer, Unreadable, is_sealed, new_key
+from gateway.sealing.sealer import SEAL_PREFIX, Sealer, UnsealFailed, is_sealed, new_key
 
 OLD, NEW = b"o" * 32, b"n" * 32
 HELD = b'{"a":"\xc3\xa4"}'
@@ -14,7 +14,7 @@ def test_what_is_sealed_can_be_opened_and_not_read() -> None:
     text = sealer.seal(HELD, "ann")
     assert text is not None
     assert is_sealed(text)
-    assert text.startswith(f"{MARK}1.")
+    assert text.startswith(f"{SEAL_PREFIX}1.")
     assert text.isascii()
     assert sealer.unseal(text, "ann") == HELD
     assert Sealer([OLD]).unseal(text, "ann") == HELD
@@ -27,14 +27,14 @@ def test_the_first_key_seals_and_all_open() -> None:
     after = str(rotated.seal(HELD, "ann"))
     assert rotated.unseal(before, "ann") == rotated.unseal(after, "ann") == HELD
     assert Sealer([NEW]).unseal(after, "ann") == HELD
-    with pytest.raises(Unreadable):
+    with pytest.raises(UnsealFailed):
         Sealer([NEW]).unseal(before, "ann")
 
 
 @pytest.mark.parametrize("owner", ["bob", "", "Ann", "ann "])
 def test_what_is_another_owners_cannot_be_opened(owner: str) -> None:
     sealer = Sealer([OLD])
-    with pytest.raises(Unreadable):
+    with pytest.raises(UnsealFailed):
         sealer.unseal(str(sealer.seal(HELD, "ann")), owner)
 
 
@@ -46,13 +46,25 @@ def test_a_change_at_any_place_is_found() -> None:
         for place, letter in enumerate(text):
             for other in ("A", "B", "_", ".", " ", "=", "é", ""):
                 if other != letter:
-                    with pytest.raises(Unreadable):
+                    with pytest.raises(UnsealFailed):
                         sealer.unseal(text[:place] + other + text[place + 1 :], "ann")
 
 
-@pytest.mark.parametrize("text", ["", MARK, f"{MARK}1", f"{MARK}1..", f"{MARK}1.0.AAAA", f"{MARK}2.x.y", "gAAAA", "ß"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        SEAL_PREFIX,
+        f"{SEAL_PREFIX}1",
+        f"{SEAL_PREFIX}1..",
+        f"{SEAL_PREFIX}1.0.AAAA",
+        f"{SEAL_PREFIX}2.x.y",
+        "gAAAA",
+        "ß",
+    ],
+)
 def test_what_was_never_sealed_is_called_so(text: str) -> None:
-    with pytest.raises(Unreadable):
+    with pytest.raises(UnsealFailed):
         Sealer([OLD]).unseal(text, "ann")
 
 
@@ -60,7 +72,7 @@ def test_a_cut_text_cannot_be_opened() -> None:
     sealer = Sealer([OLD])
     text = str(sealer.seal(HELD, "ann"))
     for length in range(len(text)):
-        with pytest.raises(Unreadable):
+        with pytest.raises(UnsealFailed):
             sealer.unseal(text[:length], "ann")
 
 
@@ -74,7 +86,7 @@ def test_a_key_that_comes_late_is_used_from_then_on() -> None:
     known.append(NEW)
     assert sealer.unseal(text, "ann") == HELD
     assert Sealer([NEW]).unseal(str(sealer.seal(HELD, "ann")), "ann") == HELD
-    with pytest.raises(Unreadable):
+    with pytest.raises(UnsealFailed):
         sealer.unseal(str(Sealer([OLD]).seal(HELD, "ann")), "ann")
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gateway.config.settings import parse
+from gateway.config.settings import parse_settings
 from gateway.config.yaml_file import ConfigError
 
 KEY, OTHER = "k" * 32, "o" * 44
@@ -21,7 +21,7 @@ KEY, OTHER = "k" * 32, "o" * 44
 )
 def test_keys_are_written_or_read_from_the_environment(sealing: Any, keys: list[str]) -> None:
     environ = {"SEALING_KEY": KEY, "SEALING_KEYS": f"{KEY}, {OTHER}"}
-    settings = parse({"sealing": sealing}, environ=environ)
+    settings = parse_settings({"sealing": sealing}, environ=environ)
     assert settings.sealing.secrets == tuple(key.encode() for key in keys)
     assert KEY not in repr(settings)
 
@@ -36,7 +36,7 @@ def test_keys_are_written_or_read_from_the_environment(sealing: Any, keys: list[
 )
 def test_what_is_wrong_with_a_key_is_said_without_it(sealing: Any, told: str) -> None:
     with pytest.raises(ConfigError, match=told) as refused:
-        parse({"sealing": sealing}, environ={"SEALING_KEYS": OTHER})
+        parse_settings({"sealing": sealing}, environ={"SEALING_KEYS": OTHER})
     assert "sealing.keys" in str(refused.value)
     assert "short" not in str(refused.value)
     assert KEY not in str(refused.value)

@@ -12,7 +12,7 @@ from fastapi.testclient import TestClient
 
 from bench.start import unwanted
 from gateway.process.serving import lean_imports
-from gateway.routes.request_docs import Documented, json_request
+from gateway.routes.request_docs import DocumentedApp, json_request_body
 
 DATABASES = {"aiosqlite", "alembic", "asyncpg", "sqlalchemy", "sqlite3"}
 SHOWING = {"pygments", "rich"}
@@ -86,13 +86,13 @@ def test_schemas_of_requests_are_made_when_the_document_is_asked_for_and_once() 
 
     router = APIRouter()
 
-    @router.post("/asked", openapi_extra=json_request(schema))
+    @router.post("/asked", openapi_extra=json_request_body(schema))
     async def asked() -> None: ...
 
     @router.get("/bare")
     async def bare() -> None: ...
 
-    client = TestClient(Documented([router]))
+    client = TestClient(DocumentedApp([router]))
     assert not made
     for _ in range(2):
         paths = client.get("/openapi.json").json()["paths"]

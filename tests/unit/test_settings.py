@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from gateway.config.model_config import ModelConfig
-from gateway.config.settings import Server, Settings, load, parse
+from gateway.config.settings import ServerSettings, Settings, load_settings, parse_settings
 from gateway.config.yaml_file import ConfigError
 from providers.base import Capabilities
 from translation.representation.profile import Profile
@@ -21,7 +21,7 @@ PROVIDERS = "providers: {local: {type: openai_compatible, base_url: 'http://loca
 def settings_of(text: str, tmp_path: Path, environ: dict[str, str] = ENVIRON) -> Settings:
     file = tmp_path / "config.yaml"
     file.write_text(text)
-    return load(file, environ=environ)
+    return load_settings(file, environ=environ)
 
 
 def problems_of(text: str, tmp_path: Path) -> list[str]:
@@ -256,14 +256,14 @@ def test_all_mistakes_are_reported_at_once_in_the_order_of_the_file(tmp_path: Pa
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"nowhere\.yaml: cannot be read: No such file"):
-        load(tmp_path / "nowhere.yaml")
+        load_settings(tmp_path / "nowhere.yaml")
 
 
 def test_a_file_that_is_not_utf8_is_named(tmp_path: Path) -> None:
     file = tmp_path / "config.yaml"
     file.write_bytes(b"a: \xff\n")
     with pytest.raises(ConfigError, match="the file is not UTF-8 text"):
-        load(file)
+        load_settings(file)
 
 
 def test_no_error_shows_a_key(tmp_path: Path) -> None:
@@ -305,34 +305,38 @@ def test_anchors_and_merges_are_read(tmp_path: Path) -> None:
 
 def test_models_keep_the_order_of_the_file() -> None:
     models = {name: {"provider": "p"} for name in ("b-*", "a", "*")}
-    assert list(parse({"providers": {"p": {"type": "scripted"}}, "models": models}).models) == ["b-*", "a", "*"]
+    assert list(parse_settings({"providers": {"p": {"type": "scripted"}}, "models": models}).models) == [
+        "b-*",
+        "a",
+        "*",
+    ]
 
 
 def test_what_the_command_line_says_of_the_server_goes_over_the_file(tmp_path: Path) -> None:
     file = tmp_path / "config.yaml"
     file.write_text("server: {port: 1, workers: 2}\n")
-    assert load(file, server={"port": 3}).server == Server(port=3, workers=2)
-    assert parse({}, server={"port": 3}).server == Server(port=3)
+    assert load_settings(file, server={"port": 3}).server == ServerSettings(port=3, workers=2)
+    assert parse_settings({}, server={"port": 3}).server == ServerSettings(port=3)
 
 
 def test_an_address_from_the_command_line_is_checked_too() -> None:
     with pytest.raises(ConfigError, match=r"server\.host: 0\.0\.0\.0 can be reached by others"):
-        parse({}, server={"host": "0.0.0.0"})
+        parse_settings({}, server={"host": "0.0.0.0"})
 
 
 def test_a_broken_server_section_is_reported_under_a_command_line_value() -> None:
     with pytest.raises(ConfigError, match="server: write keys and values"):
-        parse({"server": [1]}, server={"port": 3})
+        parse_settings({"server": [1]}, server={"port": 3})
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.1.2.3", "localhost", "::1"])
 def test_loopback_needs_no_keys(host: str) -> None:
-    assert parse({"server": {"host": host}}).auth is None
+    assert parse_settings({"server": {"host": host}}).auth is None
 
 
 def test_another_address_is_allowed_with_keys() -> None:
     tree = {"server": {"host": "::"}, "auth": {"keys": [{"name": "a", "key": "b"}]}}
-    assert parse(tree).server.host == "::"
+    assert parse_settings(tree).server.host == "::"
 
 
 @pytest.mark.parametrize("written", [{"two_pass": {"bridge": None}}, {"two_pass": True, "bridge": None}])
@@ -375,5 +379,5 @@ def test_only_what_a_model_says_goes_over_its_providers_capabilities() -> None:
         "providers": {"p": {"type": "scripted"}},
         "models": {"a": {"provider": "p", "capabilities": {"images": False, "max_context_window": 10}}},
     }
-    capabilities = parse(tree).models["a"].capabilities_over(Capabilities(images=True, tools=True))
+    capabilities = parse_settings(tree).models["a"].resolve_capabilities(Capabilities(images=True, tools=True))
     assert capabilities == Capabilities(tools=True, max_context_window=10)

@@ -14,8 +14,8 @@ from typing import NamedTuple
 import pytest
 import yaml
 
-from gateway.config.discovery import discover
-from gateway.config.settings import Settings, parse
+from gateway.config.discovery import discover_config
+from gateway.config.settings import Settings, parse_settings
 from tests.serving import Gateway, serving
 
 ROOT = Path(__file__).parents[2]
@@ -64,7 +64,7 @@ def gateway(snippet: Snippet, request: pytest.FixtureRequest) -> Gateway:
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     """What `make run` serves on a machine with nothing else."""
-    with serving({**asyncio.run(discover({}, ())), "store": _store(tmp_path_factory)}) as running:
+    with serving({**asyncio.run(discover_config({}, ())), "store": _store(tmp_path_factory)}) as running:
         yield running
 
 
@@ -84,14 +84,14 @@ def _store(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 @written_in("yaml", "yml")
 def test_yaml_is_read_and_configuration_is_valid(snippet: Snippet, monkeypatch: pytest.MonkeyPatch) -> None:
     # Libraries and files of embedded engines are the reader's.
-    monkeypatch.setattr("providers.engine_checks.complaints", lambda config: ())
+    monkeypatch.setattr("providers.engine_checks.check_engine_config", lambda config: ())
     tree = yaml.safe_load(snippet.text)
     if isinstance(tree, dict) and tree.keys() <= Settings.model_fields.keys():
         names = {name for pair in _VARIABLES.findall(snippet.text) for name in pair if name}
         # A page may show models without repeating the providers they name.
         named = [model.get("provider") for model in tree.get("models", {}).values()]
         providers = {name: {"type": "scripted"} for name in named} | tree.get("providers", {})
-        parse(
+        parse_settings(
             {**tree, "providers": providers},
             environ={name: f"a value as long as keys are, of {name}" for name in names},
         )

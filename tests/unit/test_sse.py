@@ -65,7 +65,7 @@ def test_any_cuts_give_the_same_frames(cuts: list[int]) -> None:
 def test_who_wants_only_the_data_gets_the_same(wire: bytes, expected: list[tuple[str | None, bytes]]) -> None:
     for cut in range(len(wire) + 1):
         decoder = FrameDecoder()
-        payloads = [payload for read in (wire[:cut], wire[cut:]) for payload in decoder.payloads(read)]
+        payloads = [payload for read in (wire[:cut], wire[cut:]) for payload in decoder.parse_payloads(read)]
         assert payloads + [frame.payload for frame in decoder.finish()] == [payload for _, payload in expected]
 
 
@@ -79,7 +79,7 @@ def test_frames_that_come_one_by_one_give_their_data_one_by_one() -> None:
         b"data: 5\n\ndata: ",
         b"6\n\n",
     ]
-    assert [decoder.payloads(read) for read in reads] == [[b"1"], [b"2"], [b"3"], [b"4"], [b"5"], [b"6"]]
+    assert [decoder.parse_payloads(read) for read in reads] == [[b"1"], [b"2"], [b"3"], [b"4"], [b"5"], [b"6"]]
 
 
 @pytest.mark.parametrize(("wire", "expected"), CASES.values(), ids=CASES)
@@ -90,20 +90,20 @@ def test_a_read_that_is_one_frame_is_told_from_others_wherever_it_comes(
     for cut in range(len(wire) + 1):
         decoder, plain = FrameDecoder(), FrameDecoder()
         for read in (one, wire[:cut], wire[cut:], one):
-            frames, between = plain.feed(read), plain.between
-            payload = decoder.payload_of(read)
+            frames, between = plain.feed(read), plain.at_boundary
+            payload = decoder.single_payload(read)
             assert (decoder.feed(read) if payload is None else [Frame(None, payload, read)]) == frames
-            assert decoder.between is between
+            assert decoder.at_boundary is between
         assert decoder.finish() == plain.finish()
 
 
 def test_one_frame_is_known_from_the_first_read_on() -> None:
     decoder = FrameDecoder()
-    assert [decoder.payload_of(b"data: %d\n\n" % number) for number in (1, 2)] == [b"1", b"2"]
+    assert [decoder.single_payload(b"data: %d\n\n" % number) for number in (1, 2)] == [b"1", b"2"]
     for read in (b"data: 1\n\ndata: 2\n\n", b"data: 1\r\n\n", b"event: x\ndata: 1\n\n", b"data: 1\n", b": 1\n\n", b""):
-        assert decoder.payload_of(read) is None
+        assert decoder.single_payload(read) is None
     assert decoder.feed(b"data: 3\n\ndata: ") == [Frame(None, b"3", b"data: 3\n\n")]
-    assert decoder.payload_of(b"data: 4\n\n") is None
+    assert decoder.single_payload(b"data: 4\n\n") is None
 
 
 BEGINNINGS: dict[str, tuple[list[bytes], bool]] = {
@@ -123,8 +123,8 @@ BEGINNINGS: dict[str, tuple[list[bytes], bool]] = {
 def test_it_is_known_whether_the_next_read_begins_with_a_frame(reads: list[bytes], between: bool) -> None:
     decoder = FrameDecoder()
     for read in reads:
-        decoder.payloads(read)
-    assert decoder.between is between
+        decoder.parse_payloads(read)
+    assert decoder.at_boundary is between
 
 
 def test_a_frame_carries_itself_with_lf_line_ends() -> None:
@@ -152,5 +152,5 @@ def test_the_cap_counts_from_the_last_frame() -> None:
 
 
 def test_writing_and_reading_are_inverse() -> None:
-    wire = sse.encode("response.created", b"{}") + sse.data(b"1") + sse.DONE
+    wire = sse.encode_event("response.created", b"{}") + sse.encode_data(b"1") + sse.DONE_FRAME
     assert frames_of([wire]) == [("response.created", b"{}"), (None, b"1"), (None, b"[DONE]")]

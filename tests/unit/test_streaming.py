@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from dataplane.http_protocol import CLIENT
-from dataplane.source import Alike, Incoming, Sink
+from dataplane.source import ReadTemplate, Sink, Source
 from gateway.errors import ShuttingDown, StoreUnavailable
 from gateway.http.guard import Drain
-from gateway.http.middleware import Sending
-from gateway.replies.event_stream import EventStream
+from gateway.http.middleware import ReplySender
+from gateway.replies.event_stream import EventStreamReply
 from providers.errors import UpstreamBroken, UpstreamRateLimited
 
 Step = bytes | Exception | asyncio.Event
@@ -97,7 +97,7 @@ class Client:
 
 def streaming(wire: FakeWire, client: Client, *, drain: Drain | None = None, keepalive_s: float = NEVER) -> Any:
     drain = Drain() if drain is None else drain
-    stream = EventStream(wire, drain, keepalive_s=keepalive_s, headers={})
+    stream = EventStreamReply(wire, drain, keepalive_s=keepalive_s, headers={})
     return stream({"type": "http"}, client.receive, client.send)
 
 
@@ -115,7 +115,7 @@ async def test_a_stream_is_sent_as_it_comes() -> None:
 
 
 def test_proxies_are_told_not_to_hold_it_back() -> None:
-    stream = EventStream(FakeWire(), Drain(), keepalive_s=NEVER, headers={"x-gateway-loss": "seed=dropped"})
+    stream = EventStreamReply(FakeWire(), Drain(), keepalive_s=NEVER, headers={"x-gateway-loss": "seed=dropped"})
     assert stream.headers["content-type"].startswith("text/event-stream")
     assert stream.headers["cache-control"] == "no-cache, no-transform"
     assert stream.headers["x-accel-buffering"] == "no"
@@ -297,7 +297,9 @@ class FakeRecording:
 
 
 def recorded(wire: FakeWire, client: Client, recording: FakeRecording, drain: Drain | None = None) -> Any:
-    stream = EventStream(wire, Drain() if drain is None else drain, keepalive_s=NEVER, headers={}, recording=recording)
+    stream = EventStreamReply(
+        wire, Drain() if drain is None else drain, keepalive_s=NEVER, headers={}, recorder=recording
+    )
     return stream({"type": "http"}, client.receive, client.send)
 
 
@@ -313,7 +315,7 @@ async def test_silence_while_the_end_is_kept_is_filled_and_not_the_end() -> None
     client, wire, kept = Client(), PushedWire(), asyncio.Event()
     wire.has_content = False
     recording = FakeRecording(client, until=kept)
-    stream = EventStream(wire, Drain(), keepalive_s=0.01, headers={}, recording=recording)
+    stream = EventStreamReply(wire, Drain(), keepalive_s=0.01, headers={}, recorder=recording)
 
     async def act() -> None:
         assert not await wire.come(END)
@@ -363,7 +365,7 @@ async def test_a_failure_is_told_whether_it_can_be_kept_or_not(failure: Exceptio
     assert recording.tried == [CONTENT]
 
 
-class PushedWire(Incoming[bytes]):
+class PushedWire(Source[bytes]):
     """Plays what a test has `come`, as a socket would: to the push of whoever waits."""
 
     ended = False
@@ -372,14 +374,14 @@ class PushedWire(Incoming[bytes]):
         self.closed = False
         self.has_content = True
         self.made_alike: bytes | None = None
-        self.alike: Alike[bytes] | None = self
+        self.template: ReadTemplate[bytes] | None = self
         self.awaited = asyncio.Event()
         self._came: bytes | Exception = b""
         self._sink: Sink | None = None
         self._arrived = asyncio.Event()
 
     def frames(self) -> AsyncGenerator[bytes, None]:
-        return self.each()
+        return self.iterate()
 
     def take(self) -> bytes:
         came, self._came = self._came, b""
@@ -388,14 +390,14 @@ class PushedWire(Incoming[bytes]):
         self.ended = came == END
         return came
 
-    def taken(self, read: bytes) -> bytes:
+    def take_read(self, read: bytes) -> bytes:
         assert read == self._came
         return self.take()
 
-    def piece_of(self, read: bytes) -> bytes | None:
+    def encode_read(self, read: bytes) -> bytes | None:
         return self.made_alike
 
-    async def arrival(self, sink: Sink | None = None) -> None:
+    async def wait_for_read(self, sink: Sink | None = None) -> None:
         self._sink = sink
         self._arrived.clear()
         self.awaited.set()
@@ -476,7 +478,7 @@ class Writer:
 
 
 def pushing(wire: PushedWire, client: Client, keepalive_s: float = NEVER) -> Any:
-    stream = EventStream(wire, Drain(), keepalive_s=keepalive_s, headers={})
+    stream = EventStreamReply(wire, Drain(), keepalive_s=keepalive_s, headers={})
     return stream({"type": "http", CLIENT: Writer(client)}, client.receive, client.send)
 
 
@@ -540,9 +542,9 @@ async def test_what_is_like_the_last_is_taken_where_its_reader_is_not_ready() ->
 def beginning(wire: PushedWire, client: Client) -> Any:
     """A stream that has said nothing and may begin past the server's `send`."""
     wire.has_content = False
-    stream = EventStream(wire, Drain(), keepalive_s=NEVER, headers={})
+    stream = EventStreamReply(wire, Drain(), keepalive_s=NEVER, headers={})
     writer: Any = Writer(client)
-    return stream({"type": "http", CLIENT: writer}, client.receive, Sending(client.send, writer, "req_1"))
+    return stream({"type": "http", CLIENT: writer}, client.receive, ReplySender(client.send, writer, "req_1"))
 
 
 async def test_what_comes_before_content_is_held_back_on_the_spot_and_begins_the_stream_with_it() -> None:

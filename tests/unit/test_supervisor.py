@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import pytest
 from structlog.testing import capture_logs
 
-from providers.base import Condition
-from providers.engines.supervisor import FIRST_PAUSE_S, GOOD_S, LAST_PAUSE_S, Supervisor
+from providers.base import EngineStatus
+from providers.engines.supervisor import HEALTHY_S, MAX_BACKOFF_S, MIN_BACKOFF_S, Supervisor
 from providers.errors import EngineUnavailable
 
 pytestmark = pytest.mark.anyio
@@ -21,7 +21,7 @@ class FakeEngine:
     def __init__(self) -> None:
         self.killed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
-    async def died(self) -> str:
+    async def wait_until_dead(self) -> str:
         return await self.killed
 
 
@@ -38,7 +38,7 @@ class World:
     may_retry: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(0))
 
     def supervisor(self) -> Supervisor[FakeEngine]:
-        return Supervisor("tiny", self.start, pause=self.pause, clock=lambda: self.now)
+        return Supervisor("tiny", self.start, sleep=self.pause, clock=lambda: self.now)
 
     @asynccontextmanager
     async def start(self, progress: Callable[[str], None]) -> AsyncGenerator[FakeEngine, None]:
@@ -74,9 +74,9 @@ def why_none(supervisor: Supervisor[FakeEngine]) -> EngineUnavailable:
 async def test_entering_does_not_wait_and_says_what_the_engine_is_doing() -> None:
     world = World()
     supervisor = world.supervisor()
-    async with supervisor.running():
-        await until(lambda: supervisor.condition.detail == "loading tiny.gguf")
-        assert supervisor.condition.state == "starting"
+    async with supervisor.run_engine():
+        await until(lambda: supervisor.engine_status.detail == "loading tiny.gguf")
+        assert supervisor.engine_status.state == "starting"
         assert str(why_none(supervisor)) == "the engine is starting: loading tiny.gguf"
         assert why_none(supervisor).headers == {"retry-after": "1"}
 
@@ -85,12 +85,12 @@ async def test_an_engine_that_is_up_is_at_hand_and_ends_with_the_block() -> None
     world = World()
     world.may_start.set()
     supervisor = world.supervisor()
-    async with supervisor.running():
-        await supervisor.settled()
-        assert supervisor.condition == Condition("ready")
+    async with supervisor.run_engine():
+        await supervisor.wait_until_settled()
+        assert supervisor.engine_status == EngineStatus("ready")
         assert supervisor.engine is world.engines[0]
     assert world.stopped == 1
-    assert supervisor.condition.state == "down"
+    assert supervisor.engine_status.state == "down"
     assert why_none(supervisor).provider == "tiny"
 
 
@@ -99,15 +99,15 @@ async def test_a_dead_engine_is_down_with_its_reason_and_then_started_again() ->
     world.may_start.set()
     supervisor = world.supervisor()
     with capture_logs() as lines:
-        async with supervisor.running():
-            await supervisor.settled()
+        async with supervisor.run_engine():
+            await supervisor.wait_until_settled()
             world.engines[0].killed.set_result("killed by SIGKILL")
-            await until(lambda: world.pauses == [FIRST_PAUSE_S])
-            assert supervisor.condition == Condition("down", "killed by SIGKILL")
+            await until(lambda: world.pauses == [MIN_BACKOFF_S])
+            assert supervisor.engine_status == EngineStatus("down", "killed by SIGKILL")
             assert str(why_none(supervisor)) == "the engine is down: killed by SIGKILL"
             assert world.stopped == 1, "what is left of it is cleared away before the next one starts"
             world.may_retry.release()
-            await until(lambda: supervisor.condition.state == "ready")
+            await until(lambda: supervisor.engine_status.state == "ready")
             assert supervisor.engine is world.engines[1]
     down = [line for line in lines if line["event"] == "engine_down"]
     assert [(line["engine"], line["reason"]) for line in down] == [("tiny", "killed by SIGKILL")]
@@ -118,15 +118,15 @@ async def test_an_engine_that_cannot_start_has_settled_and_is_tried_ever_more_ra
     world.may_start.set()
     supervisor = world.supervisor()
     with capture_logs() as lines:
-        async with supervisor.running():
-            await supervisor.settled()
-            assert supervisor.condition == Condition("down", "no such file")
+        async with supervisor.run_engine():
+            await supervisor.wait_until_settled()
+            assert supervisor.engine_status == EngineStatus("down", "no such file")
             for tries in range(1, 10):
                 await until(lambda tries=tries: len(world.pauses) == tries)  # type: ignore[misc]
                 world.may_retry.release()
-            await until(lambda: supervisor.condition.state == "ready")
+            await until(lambda: supervisor.engine_status.state == "ready")
     assert world.pauses == [0.5, 1, 2, 4, 8, 16, 30, 30, 30]
-    assert world.pauses[-1] == LAST_PAUSE_S
+    assert world.pauses[-1] == MAX_BACKOFF_S
     reasons = [line["reason"] for line in lines if line["event"] == "engine_down"]
     assert reasons == ["no such file"] * 9, "every failure is logged with its reason"
 
@@ -135,7 +135,7 @@ async def test_clients_are_told_to_wait_for_as_long_as_the_next_start_takes() ->
     world = World(failures=[EngineUnavailable("no") for _ in range(4)])
     world.may_start.set()
     supervisor = world.supervisor()
-    async with supervisor.running():
+    async with supervisor.run_engine():
         for tries in range(1, 4):
             await until(lambda tries=tries: len(world.pauses) == tries)  # type: ignore[misc]
             world.may_retry.release()
@@ -143,18 +143,18 @@ async def test_clients_are_told_to_wait_for_as_long_as_the_next_start_takes() ->
         assert why_none(supervisor).headers == {"retry-after": "4"}
 
 
-@pytest.mark.parametrize(("lived_s", "pause"), [(GOOD_S, FIRST_PAUSE_S), (GOOD_S - 1, 2 * FIRST_PAUSE_S)])
+@pytest.mark.parametrize(("lived_s", "pause"), [(HEALTHY_S, MIN_BACKOFF_S), (HEALTHY_S - 1, 2 * MIN_BACKOFF_S)])
 async def test_only_an_engine_that_lived_well_begins_the_count_again(lived_s: float, pause: float) -> None:
     world = World(failures=[EngineUnavailable("not yet")])
     world.may_start.set()
     supervisor = world.supervisor()
-    async with supervisor.running():
+    async with supervisor.run_engine():
         world.may_retry.release()
         await until(lambda: bool(world.engines))
         world.now += lived_s
         world.engines[0].killed.set_result("old age")
         await until(lambda: len(world.pauses) == 2)
-    assert world.pauses == [FIRST_PAUSE_S, pause]
+    assert world.pauses == [MIN_BACKOFF_S, pause]
 
 
 async def test_a_failure_nobody_expected_is_logged_with_its_traceback_and_retried() -> None:
@@ -162,18 +162,18 @@ async def test_a_failure_nobody_expected_is_logged_with_its_traceback_and_retrie
     world.may_start.set()
     supervisor = world.supervisor()
     with capture_logs() as lines:
-        async with supervisor.running():
+        async with supervisor.run_engine():
             await until(lambda: bool(world.pauses))
-            assert supervisor.condition == Condition("down", "ZeroDivisionError: oops")
+            assert supervisor.engine_status == EngineStatus("down", "ZeroDivisionError: oops")
             world.may_retry.release()
-            await until(lambda: supervisor.condition.state == "ready")
+            await until(lambda: supervisor.engine_status.state == "ready")
     assert [line["event"] for line in lines if line.get("exc_info")] == ["engine_failed"]
 
 
 async def test_leaving_while_the_engine_starts_stops_the_start() -> None:
     world = World()
     supervisor = world.supervisor()
-    async with asyncio.timeout(5), supervisor.running():
-        await until(lambda: supervisor.condition.detail == "loading tiny.gguf")
+    async with asyncio.timeout(5), supervisor.run_engine():
+        await until(lambda: supervisor.engine_status.detail == "loading tiny.gguf")
     assert world.engines == []
-    assert supervisor.condition.state == "down"
+    assert supervisor.engine_status.state == "down"

@@ -6,9 +6,9 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
-from gateway.config.settings import Store
+from gateway.config.settings import StoreSettings
 from gateway.errors import StoreUnavailable
-from gateway.service.sweeper import sweeping
+from gateway.service.sweeper import run_sweeper
 from translation.representation.json_types import Json
 
 WAIT_S = 10.0
@@ -22,42 +22,42 @@ class Swept:
         self.asked: list[int] = []
         self.done = asyncio.Event()
 
-    async def sweep(self, *, before: int) -> int:
+    async def delete_expired(self, *, before: int) -> int:
         self.asked.append(before)
         if self.failures:
             raise self.failures.pop()
         self.done.set()
         return 1
 
-    async def erase(self, owner: str) -> int:
+    async def erase_owner(self, owner: str) -> int:
         raise NotImplementedError
 
-    def export(self, owner: str) -> AsyncGenerator[Json, None]:
+    def export_owner(self, owner: str) -> AsyncGenerator[Json, None]:
         raise NotImplementedError
 
 
-async def swept(store: Swept, settings: Store) -> None:
-    async with sweeping(store, settings):
+async def swept(store: Swept, settings: StoreSettings) -> None:
+    async with run_sweeper(store, settings):
         await asyncio.wait_for(store.done.wait(), WAIT_S)
 
 
 async def test_what_is_older_than_its_time_is_swept() -> None:
     store = Swept()
-    await swept(store, Store(ttl_days=2, sweep_s=0.01))
+    await swept(store, StoreSettings(ttl_days=2, sweep_s=0.01))
     assert abs(store.asked[0] - (time.time() - 2 * 86_400)) < WAIT_S
 
 
 @pytest.mark.parametrize("failure", [StoreUnavailable("down"), ValueError("a bug")])
 async def test_a_failure_is_not_the_end_of_it(failure: Exception) -> None:
     store = Swept(failure, failure)
-    await swept(store, Store(sweep_s=0.01))
+    await swept(store, StoreSettings(sweep_s=0.01))
     assert len(store.asked) == 3
 
 
 async def test_it_ends_with_what_it_ran_beside() -> None:
     store = Swept()
     with pytest.raises(ExceptionGroup) as raised:
-        async with sweeping(store, Store(sweep_s=1000)):
+        async with run_sweeper(store, StoreSettings(sweep_s=1000)):
             raise KeyError("the server's own end")
     assert isinstance(raised.value.exceptions[0], KeyError)
     assert store.asked == []

@@ -12,8 +12,8 @@ async def test_paths_are_not_remembered_for_ever() -> None:
         server.script(json_reply({"totalTokens": 1}))
         upstream = Upstream("up", ProviderConfig(type="gemini", base_url=server.url), server.url)
         for number in range(MORE_THAN_ARE_REMEMBERED):
-            assert await upstream.ask(f"/models/{number}:countTokens", {}) == {"totalTokens": 1}
-        remembered = len(upstream._askings)
+            assert await upstream.post_json(f"/models/{number}:countTokens", {}) == {"totalTokens": 1}
+        remembered = len(upstream._request_templates)
         await upstream.aclose()
         assert [request.path for request in server.requests][-1] == "/v1/models/299:countTokens"
     assert 0 < remembered < MORE_THAN_ARE_REMEMBERED

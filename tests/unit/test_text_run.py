@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 from tests.unit.chat_chunks import chunk, said
 from tests.unit.driving import counting_ids
 from translation.chat.decode import ChatDecoder
-from translation.chat.delta_run import TextRun
-from translation.framing.sse import FrameDecoder, data
+from translation.chat.delta_run import ChatDeltaRun
+from translation.framing.sse import FrameDecoder, encode_data
 from translation.representation.events import Delta, Event
 from translation.representation.json_types import Json
 
 
-def run_of(payload: bytes, text: str) -> TextRun:
-    run = TextRun.learn(payload, "content", Delta(0, 0, text))
+def run_of(payload: bytes, text: str) -> ChatDeltaRun:
+    run = ChatDeltaRun.from_delta(payload, "content", Delta(0, 0, text))
     assert run is not None
     return run
 
@@ -25,25 +25,25 @@ HELLO = orjson.dumps(said("Hello"))
 
 @given(st.text(min_size=1))
 def test_the_text_of_a_chunk_like_the_learnt_one_is_what_parsing_gives(text: str) -> None:
-    assert run_of(HELLO, "Hello").texts([orjson.dumps(said(text))] * 2) == [text, text]
+    assert run_of(HELLO, "Hello").texts_in_payloads([orjson.dumps(said(text))] * 2) == [text, text]
 
 
 def test_a_space_after_the_colon_is_learnt_too() -> None:
     payload = b'{"choices": [{"delta": {"content": "a"}}]}'
-    assert run_of(payload, "a").texts([payload.replace(b'"a"', b'"b \\u00e9"')]) == ["b é"]
+    assert run_of(payload, "a").texts_in_payloads([payload.replace(b'"a"', b'"b \\u00e9"')]) == ["b é"]
 
 
 @given(st.lists(st.text(), min_size=1))
 def test_the_texts_of_frames_like_the_learnt_one_are_what_parsing_gives(texts: list[str]) -> None:
-    read = b"".join(data(orjson.dumps(said(text))) for text in texts)
-    assert run_of(HELLO, "Hello").texts_of(read) == [text for text in texts if text]
+    read = b"".join(encode_data(orjson.dumps(said(text))) for text in texts)
+    assert run_of(HELLO, "Hello").parse_texts(read) == [text for text in texts if text]
 
 
-FRAME = data(HELLO)
+FRAME = encode_data(HELLO)
 
 NOT_ONLY_FRAMES_LIKE_IT: dict[str, bytes] = {
-    "another chunk": data(HELLO.replace(b"chunk", b"chunk2")),
-    "another chunk in between": FRAME + data(orjson.dumps(chunk({"content": "Hello"}, "stop"))) + FRAME,
+    "another chunk": encode_data(HELLO.replace(b"chunk", b"chunk2")),
+    "another chunk in between": FRAME + encode_data(orjson.dumps(chunk({"content": "Hello"}, "stop"))) + FRAME,
     "a comment in between": FRAME + b": alive\n\n" + FRAME,
     "an end": FRAME + b"data: [DONE]\n\n",
     "half a frame": FRAME + FRAME[:-20],
@@ -62,7 +62,7 @@ NOT_ONLY_FRAMES_LIKE_IT: dict[str, bytes] = {
 
 @pytest.mark.parametrize("read", NOT_ONLY_FRAMES_LIKE_IT.values(), ids=NOT_ONLY_FRAMES_LIKE_IT)
 def test_any_other_read_has_to_be_cut_into_frames(read: bytes) -> None:
-    assert run_of(HELLO, "Hello").texts_of(read) is None
+    assert run_of(HELLO, "Hello").parse_texts(read) is None
 
 
 NOT_LIKE_IT: dict[str, bytes] = {
@@ -78,7 +78,7 @@ NOT_LIKE_IT: dict[str, bytes] = {
 
 @pytest.mark.parametrize("payload", NOT_LIKE_IT.values(), ids=NOT_LIKE_IT)
 def test_any_other_chunk_has_to_be_parsed(payload: bytes) -> None:
-    assert run_of(HELLO, "Hello").texts([HELLO, payload, HELLO]) == ["Hello"]
+    assert run_of(HELLO, "Hello").texts_in_payloads([HELLO, payload, HELLO]) == ["Hello"]
 
 
 @pytest.mark.parametrize(
@@ -91,26 +91,28 @@ def test_any_other_chunk_has_to_be_parsed(payload: bytes) -> None:
     ids=["no such field", "the field twice", "escaped in another way"],
 )
 def test_where_the_bytes_leave_a_doubt_nothing_is_learnt(payload: bytes, text: str) -> None:
-    assert TextRun.learn(payload, "content", Delta(0, 0, text)) is None
+    assert ChatDeltaRun.from_delta(payload, "content", Delta(0, 0, text)) is None
 
 
 def events_of(chunks: list[Json], *, as_bytes: bool) -> list[Event]:
     decoder = ChatDecoder(counting_ids())
     if as_bytes:
-        return decoder.read([orjson.dumps(each) for each in chunks]) + decoder.finish()
+        return decoder.decode_payloads([orjson.dumps(each) for each in chunks]) + decoder.finish()
     return [event for each in chunks for event in decoder.feed(each)] + decoder.finish()
 
 
 def events_of_reads(chunks: list[Json], frames_per_read: int) -> list[Event]:
     """As providers read a stream: what is alike as it is, the rest cut into frames."""
     decoder, frames = ChatDecoder(counting_ids()), FrameDecoder()
-    encoded = [data(orjson.dumps(each)) for each in chunks]
+    encoded = [encode_data(orjson.dumps(each)) for each in chunks]
     events: list[Event] = []
     for start in range(0, len(encoded), frames_per_read):
         read = b"".join(encoded[start : start + frames_per_read])
-        run = decoder.run if frames.between else None
-        texts = None if run is None else run.texts_of(read)
-        events += decoder.read(frames.payloads(read)) if run is None or texts is None else run.deltas(texts)
+        run = decoder.delta_run if frames.at_boundary else None
+        texts = None if run is None else run.parse_texts(read)
+        events += (
+            decoder.decode_payloads(frames.parse_payloads(read)) if run is None or texts is None else run.deltas(texts)
+        )
     return events + decoder.finish()
 
 
@@ -152,9 +154,9 @@ def test_reading_bytes_gives_the_events_that_parsing_each_chunk_gives(chunks: li
 
 def test_a_run_is_read_without_being_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
     decoder = ChatDecoder(counting_ids())
-    decoder.read([orjson.dumps(chunk({"role": "assistant"})), orjson.dumps(said("a"))])
+    decoder.decode_payloads([orjson.dumps(chunk({"role": "assistant"})), orjson.dumps(said("a"))])
     payload = orjson.dumps(said("c"))
     monkeypatch.setattr(decoder, "feed", None)
-    assert decoder.read([payload, payload]) == [Delta(0, 0, "c"), Delta(0, 0, "c")]
-    assert decoder.run is not None
-    assert (decoder.run.place, decoder.run.texts_of(data(payload) * 3)) == ((0, 0), ["c"] * 3)
+    assert decoder.decode_payloads([payload, payload]) == [Delta(0, 0, "c"), Delta(0, 0, "c")]
+    assert decoder.delta_run is not None
+    assert (decoder.delta_run.text_key, decoder.delta_run.parse_texts(encode_data(payload) * 3)) == ((0, 0), ["c"] * 3)

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from tests.unit.tool_texts import told
-from translation.chat.lowering.call_formats import FORMATS
+from translation.chat.lowering.call_formats import CALL_FORMATS
 from translation.chat.lowering.lower import lower
-from translation.chat.lowering.text_tools import as_text
+from translation.chat.lowering.text_tools import lower_tools_to_text
 from translation.errors import Unrepresentable
-from translation.parsers.tools import PARSERS
+from translation.parsers.tools import PARSER_FACTORIES
 from translation.representation.json_types import Json
 from translation.representation.profile import DEFAULT_PROFILE, Profile
 from translation.representation.turn import Turn
@@ -47,7 +47,7 @@ def body(*messages: Json, **more: Any) -> Json:
 
 def prompt(**more: Any) -> str:
     """The system message."""
-    said = as_text(body(**more), single_block=False)["messages"][0]
+    said = lower_tools_to_text(body(**more), single_block=False)["messages"][0]
     assert said["role"] == "system"
     return str(said["content"])
 
@@ -66,30 +66,30 @@ def output(content: Any, id: str = "c1") -> Json:
 
 
 def test_tools_are_said_in_a_system_message_of_their_own() -> None:
-    said = as_text(body(tool_choice="auto", parallel_tool_calls=True, temperature=0), single_block=False)
+    said = lower_tools_to_text(body(tool_choice="auto", parallel_tool_calls=True, temperature=0), single_block=False)
     assert said == {"model": "m", "temperature": 0, "messages": [{"role": "system", "content": SECTION}, ASKED]}
 
 
 @pytest.mark.parametrize("role", ["system", "developer"])
 def test_tools_are_said_at_the_end_of_the_system_message(role: str) -> None:
-    said = as_text(body({"role": role, "content": "Be brief."}, ASKED), single_block=False)
+    said = lower_tools_to_text(body({"role": role, "content": "Be brief."}, ASKED), single_block=False)
     assert said["messages"] == [{"role": role, "content": f"Be brief.\n\n{SECTION}"}, ASKED]
 
 
 def test_a_body_is_not_changed() -> None:
     given = body({"role": "system", "content": "Be brief."}, calls(call("time", "{}")), output("noon"))
     before = json.dumps(given)
-    as_text(given, single_block=True)
+    lower_tools_to_text(given, single_block=True)
     assert json.dumps(given) == before
 
 
 def test_without_tools_there_is_nothing_to_say() -> None:
     given = {"model": "m", "messages": [ASKED]}
-    assert as_text(given, single_block=True) == given
+    assert lower_tools_to_text(given, single_block=True) == given
 
 
 def test_tools_that_may_not_be_called_are_not_said() -> None:
-    assert as_text(body(tool_choice="none"), single_block=True) == {"model": "m", "messages": [ASKED]}
+    assert lower_tools_to_text(body(tool_choice="none"), single_block=True) == {"model": "m", "messages": [ASKED]}
 
 
 def test_a_choice_is_an_instruction() -> None:
@@ -115,12 +115,12 @@ def test_one_call_at_a_time_is_an_instruction() -> None:
     ],
 )
 def test_an_answer_that_may_call_once_ends_with_its_first_block(given: Json, stops: Any) -> None:
-    assert as_text(body(**given), single_block=False).get("stop") == stops
+    assert lower_tools_to_text(body(**given), single_block=False).get("stop") == stops
 
 
 def test_a_single_block_is_where_the_answer_ends() -> None:
-    assert as_text(body(), single_block=True)["stop"] == ["</tool_call>"]
-    assert "stop" not in as_text(body(), single_block=True, parser="json")
+    assert lower_tools_to_text(body(), single_block=True)["stop"] == ["</tool_call>"]
+    assert "stop" not in lower_tools_to_text(body(), single_block=True, parser="json")
 
 
 def test_calls_and_their_outputs_in_the_history_are_text() -> None:
@@ -134,7 +134,7 @@ def test_calls_and_their_outputs_in_the_history_are_text() -> None:
         calls(call("time", "oops")),
         output("never"),
     ]
-    said = as_text(body(*history, tool_choice="none"), single_block=False)["messages"]
+    said = lower_tools_to_text(body(*history, tool_choice="none"), single_block=False)["messages"]
     assert said == [
         ASKED,
         {
@@ -155,13 +155,13 @@ def test_calls_and_their_outputs_in_the_history_are_text() -> None:
 
 def test_a_freeform_call_in_the_history_is_a_call_with_its_input() -> None:
     freeform = {"id": "c1", "type": "custom", "custom": {"name": "run", "input": "ls"}}
-    said = as_text(body(calls(freeform), tool_choice="none"), single_block=False)["messages"]
+    said = lower_tools_to_text(body(calls(freeform), tool_choice="none"), single_block=False)["messages"]
     assert told("hermes", said[0]["content"]) == [("run", {"input": "ls"})]
 
 
 def test_media_of_an_output_stay_media() -> None:
     image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,"}}
-    said = as_text(body(calls(call("time", "{}")), output([image])), single_block=False)["messages"]
+    said = lower_tools_to_text(body(calls(call("time", "{}")), output([image])), single_block=False)["messages"]
     assert said[-1]["content"] == [
         {"type": "text", "text": "<tool_response>\n"},
         image,
@@ -172,26 +172,28 @@ def test_media_of_an_output_stay_media() -> None:
 def test_a_tool_that_is_no_function_is_refused() -> None:
     custom = {"type": "custom", "custom": {"name": "run"}}
     with pytest.raises(Unrepresentable) as refused:
-        as_text(body(tools=[WEATHER, custom]), single_block=False)
+        lower_tools_to_text(body(tools=[WEATHER, custom]), single_block=False)
     assert refused.value.param == "tools[1]"
 
 
-@pytest.mark.parametrize("parser", PARSERS)
+@pytest.mark.parametrize("parser", PARSER_FACTORIES)
 def test_calls_in_the_history_are_written_as_their_parser_reads_them(parser: str) -> None:
     made = [call("weather", '{"city": "Rome", "days": [1, null, true]}'), call("time", "{}", "c2")]
-    said = as_text(body(calls(*made), tool_choice="none"), single_block=False, parser=parser)["messages"]
+    said = lower_tools_to_text(body(calls(*made), tool_choice="none"), single_block=False, parser=parser)["messages"]
     assert told(parser, said[0]["content"]) == [("weather", {"city": "Rome", "days": [1, None, True]}), ("time", {})]
 
 
-@pytest.mark.parametrize("parser", PARSERS)
+@pytest.mark.parametrize("parser", PARSER_FACTORIES)
 def test_every_parser_has_its_format_told(parser: str) -> None:
-    said = as_text(body(), single_block=False, parser=parser)["messages"][0]["content"]
-    assert FORMATS[parser].told in said
-    assert FORMATS[parser].several in said
+    said = lower_tools_to_text(body(), single_block=False, parser=parser)["messages"][0]["content"]
+    assert CALL_FORMATS[parser].instructions in said
+    assert CALL_FORMATS[parser].several_calls_note in said
 
 
 def test_arguments_that_are_no_object_are_written_all_the_same() -> None:
-    said = as_text(body(calls(call("time", "oops")), tool_choice="none"), single_block=False, parser="pythonic")
+    said = lower_tools_to_text(
+        body(calls(call("time", "oops")), tool_choice="none"), single_block=False, parser="pythonic"
+    )
     assert said["messages"][0]["content"] == "[time(arguments='oops')]"
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from translation.lowering.past_reasoning import is_mark
+from translation.lowering.past_reasoning import is_signature_only
 from translation.representation.json_types import Item
 
 BARE: Item = {"type": "reasoning", "summary": []}
@@ -10,7 +10,7 @@ MARK = {"type": "gemini.text", "thought": False, "signature": "s"}
 
 
 def test_an_item_of_marks_holds_no_thought() -> None:
-    assert is_mark({**BARE, "details": [MARK, MARK]})
+    assert is_signature_only({**BARE, "details": [MARK, MARK]})
 
 
 @pytest.mark.parametrize(
@@ -27,4 +27,4 @@ def test_an_item_of_marks_holds_no_thought() -> None:
     ids=["bare", "no details", "odd details", "an odd detail", "beside another", "with words", "with a seal"],
 )
 def test_whatever_may_hold_a_thought_is_no_mark(item: Item) -> None:
-    assert not is_mark(item)
+    assert not is_signature_only(item)

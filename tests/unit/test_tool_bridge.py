@@ -12,7 +12,7 @@ from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 from translation.representation.turn import Turn
 from translation.tools import schemas
-from translation.tools.bridge import Bridged, bridge
+from translation.tools.bridge import BridgedTurn, bridge_tools
 
 FUNCTION: Json = {"type": "function", "name": "get_weather", "parameters": {"type": "object"}, "strict": True}
 CUSTOM: Json = {"type": "custom", "name": "exec", "description": "Runs code."}
@@ -38,8 +38,10 @@ def turn(*tools: Json, tool_choice: Any = None, items: list[Json] | None = None)
     return Turn(model="m", items=items or [], tools=tools, tool_choice=tool_choice)
 
 
-def bridged(*tools: Json, kinds: frozenset[str] = CHAT, hosted: frozenset[str] = frozenset(), **asked: Any) -> Bridged:
-    return bridge(turn(*tools, **asked), kinds=kinds, hosted=hosted)
+def bridged(
+    *tools: Json, kinds: frozenset[str] = CHAT, hosted: frozenset[str] = frozenset(), **asked: Any
+) -> BridgedTurn:
+    return bridge_tools(turn(*tools, **asked), kinds=kinds, hosted=hosted)
 
 
 def function(name: str, description: str, parameters: Json) -> Json:
@@ -64,31 +66,34 @@ TOOLS: dict[str, tuple[Json, list[Json]]] = {
         LITE,
         [freeform("functions__exec", "Runs code."), {**FUNCTION, "name": "functions__get_weather"}],
     ),
-    "shell": ({"type": "shell"}, [function("shell", schemas.SHELL, schemas.SHELL_PARAMETERS)]),
+    "shell": ({"type": "shell"}, [function("shell", schemas.SHELL_DESCRIPTION, schemas.SHELL_PARAMETERS)]),
     "shell on the client's machine": (
         {"type": "shell", "environment": {"type": "local"}},
-        [function("shell", schemas.SHELL, schemas.SHELL_PARAMETERS)],
+        [function("shell", schemas.SHELL_DESCRIPTION, schemas.SHELL_PARAMETERS)],
     ),
     "local shell": (
         {"type": "local_shell"},
-        [function("local_shell", schemas.LOCAL_SHELL, schemas.LOCAL_SHELL_PARAMETERS)],
+        [function("local_shell", schemas.LOCAL_SHELL_DESCRIPTION, schemas.LOCAL_SHELL_PARAMETERS)],
     ),
     "apply_patch": (
         {"type": "apply_patch"},
-        [function("apply_patch", schemas.APPLY_PATCH, schemas.APPLY_PATCH_PARAMETERS)],
+        [function("apply_patch", schemas.APPLY_PATCH_DESCRIPTION, schemas.APPLY_PATCH_PARAMETERS)],
     ),
     "tool search by the client": (SEARCH, [function("tool_search", "Finds.", {"type": "object"})]),
     "tool search without a description": (
         {"type": "tool_search", "execution": "client"},
-        [function("tool_search", schemas.TOOL_SEARCH, schemas.TOOL_SEARCH_PARAMETERS)],
+        [function("tool_search", schemas.TOOL_SEARCH_DESCRIPTION, schemas.TOOL_SEARCH_PARAMETERS)],
     ),
-    "computer": ({"type": "computer"}, [function("computer", schemas.COMPUTER, schemas.COMPUTER_PARAMETERS)]),
+    "computer": (
+        {"type": "computer"},
+        [function("computer", schemas.COMPUTER_DESCRIPTION, schemas.COMPUTER_PARAMETERS)],
+    ),
     "computer of a known size": (
         {"type": "computer_use_preview", "display_width": 1024, "display_height": 768, "environment": "browser"},
         [
             function(
                 "computer_use_preview",
-                f"{schemas.COMPUTER} The screen: 1024x768 pixels, browser.",
+                f"{schemas.COMPUTER_DESCRIPTION} The screen: 1024x768 pixels, browser.",
                 schemas.COMPUTER_PREVIEW_PARAMETERS,
             )
         ],
@@ -105,7 +110,7 @@ def test_every_kind_rides_on_functions(tool: Json, expected: list[Json]) -> None
 def test_a_kind_the_upstream_knows_stays_as_it_is(tool: Json) -> None:
     asked = turn(tool)
     inner = {each["type"] for each in tool.get("tools", ())}
-    assert bridge(asked, kinds=CHAT | {tool["type"]} | inner, hosted=frozenset()) == Bridged(asked, None, ())
+    assert bridge_tools(asked, kinds=CHAT | {tool["type"]} | inner, hosted=frozenset()) == BridgedTurn(asked, None, ())
 
 
 def test_plain_functions_cost_nothing() -> None:
@@ -118,9 +123,9 @@ def test_plain_functions_cost_nothing() -> None:
             {"type": "function_call_output", "call_id": "c", "output": "sunny"},
         ],
     )
-    result = bridge(asked, kinds=CHAT, hosted=frozenset())
+    result = bridge_tools(asked, kinds=CHAT, hosted=frozenset())
     assert result.turn is asked
-    assert result.calls is None
+    assert result.call_mapper is None
     assert result.losses == ()
 
 
@@ -142,14 +147,14 @@ LEFT_OUT: dict[str, Json] = {
 def test_a_tool_nobody_can_run_is_left_out_and_reported(tool: Json) -> None:
     result = bridged(FUNCTION, tool)
     assert result.turn.tools == [FUNCTION]
-    assert result.calls is None
+    assert result.call_mapper is None
     assert result.losses == [Loss("tools[1]", f"{tool['type']} left out")]
 
 
 @pytest.mark.parametrize("tool", LEFT_OUT.values(), ids=LEFT_OUT)
 def test_a_tool_the_upstream_runs_stays(tool: Json) -> None:
     asked = turn(FUNCTION, tool)
-    assert bridge(asked, kinds=CHAT, hosted=frozenset({tool["type"]})) == Bridged(asked, None, ())
+    assert bridge_tools(asked, kinds=CHAT, hosted=frozenset({tool["type"]})) == BridgedTurn(asked, None, ())
 
 
 @pytest.mark.parametrize("tool", LEFT_OUT.values(), ids=LEFT_OUT)
@@ -320,7 +325,7 @@ def test_choices_the_upstream_understands_stay_as_they_are() -> None:
     for choice in choices:
         asked = turn(*EVERYTHING, tool_choice=choice)
         native = frozenset(tool["type"] for tool in EVERYTHING)
-        assert bridge(asked, kinds=native, hosted=native) == Bridged(asked, None, ())
+        assert bridge_tools(asked, kinds=native, hosted=native) == BridgedTurn(asked, None, ())
 
 
 def test_a_custom_tool_the_upstream_knows_only_loses_its_namespace() -> None:
@@ -467,7 +472,7 @@ PAST = [item for item, _ in [*HISTORY.values(), *OUTPUTS.values()]]
 def test_past_calls_of_kinds_the_upstream_knows_stay_as_they_are(item: Json) -> None:
     kinds = frozenset({"custom", "shell", "local_shell", "apply_patch", "tool_search", "computer", "namespace"})
     asked = turn(FUNCTION, items=[item])
-    assert bridge(asked, kinds=kinds, hosted=frozenset()) == Bridged(asked, None, ())
+    assert bridge_tools(asked, kinds=kinds, hosted=frozenset()) == BridgedTurn(asked, None, ())
 
 
 HOSTED_ITEMS: list[tuple[Json, str]] = [
@@ -493,12 +498,12 @@ def test_past_calls_of_hosted_tools_are_left_out_unless_the_upstream_runs_them(i
     assert result.turn.items == [said]
     assert result.losses == [Loss("input[1]", f"{item['type']} left out")]
     asked = turn(FUNCTION, items=[said, item])
-    assert bridge(asked, kinds=CHAT, hosted=frozenset({kind})) == Bridged(asked, None, ())
+    assert bridge_tools(asked, kinds=CHAT, hosted=frozenset({kind})) == BridgedTurn(asked, None, ())
 
 
 def test_the_request_is_not_changed() -> None:
     asked = turn(ADDER, PATCH, tool_choice={"type": "custom", "name": "apply_patch"}, items=[HISTORY["shell"][0]])
     before = orjson.dumps([asked.tools, asked.items, asked.tool_choice])
-    bridge(asked, kinds=CHAT, hosted=frozenset())
+    bridge_tools(asked, kinds=CHAT, hosted=frozenset())
     assert orjson.dumps([asked.tools, asked.items, asked.tool_choice]) == before
     assert replace(asked) == asked

@@ -12,7 +12,7 @@ from providers.scripted.schema_instances import minimal_instance
 from tests.unit.driving import counting_ids, decode
 from tests.unit.responses_order import check_stream
 from translation.chat.decode import ChatDecoder
-from translation.representation.collector import Collector
+from translation.representation.collector import TurnCollector
 from translation.representation.events import (
     Delta,
     Event,
@@ -26,15 +26,15 @@ from translation.representation.events import (
     Started,
     Usage,
 )
-from translation.representation.grammar import Grammar
-from translation.representation.items import function_call
+from translation.representation.grammar import EventGrammar
+from translation.representation.items import new_function_call
 from translation.representation.json_types import Item, Json
 from translation.representation.turn import Turn
 from translation.responses.encode import ResponsesEncoder
 from translation.responses.initial_response import new_response
-from translation.tools.bridge import bridge
-from translation.tools.call_mapper import Calls
-from translation.tools.kinds import KINDS
+from translation.tools.bridge import bridge_tools
+from translation.tools.call_mapper import ToolCallMapper
+from translation.tools.kinds import CLIENT_TOOL_KINDS
 
 TOOLS: list[Json] = [
     {"type": "function", "name": "get_weather"},
@@ -54,31 +54,31 @@ TOOLS: list[Json] = [
 STARTED, FINISHED = Started("m"), Finished("tool_calls")
 
 
-def calls(tools: Sequence[Json] = TOOLS, kinds: frozenset[str] = frozenset({"function"})) -> Calls:
-    made = bridge(Turn(model="m", items=[], tools=tools), kinds=kinds, hosted=frozenset()).calls
+def calls(tools: Sequence[Json] = TOOLS, kinds: frozenset[str] = frozenset({"function"})) -> ToolCallMapper:
+    made = bridge_tools(Turn(model="m", items=[], tools=tools), kinds=kinds, hosted=frozenset()).call_mapper
     assert made is not None
     return made
 
 
 def call(index: int, name: str, *arguments: str, ended: ItemEnded | None = None) -> list[Event]:
     return [
-        ItemStarted(index, function_call(f"fc_{index}", call_id=f"call_{index}", name=name)),
+        ItemStarted(index, new_function_call(f"fc_{index}", call_id=f"call_{index}", name=name)),
         *(Delta(index, None, text) for text in arguments),
         PartEnded(index, None),
         ended or ItemEnded(index),
     ]
 
 
-def fed(events: Sequence[Event], mapped: Calls | None = None) -> list[Event]:
+def fed(events: Sequence[Event], mapped: ToolCallMapper | None = None) -> list[Event]:
     """Everything, one event at a time, checked against the grammar."""
     mapped = mapped or calls()
     out = [new for event in events for new in mapped.feed([event])]
-    Grammar().check(out)
+    EventGrammar().check(out)
     return out
 
 
 def items_of(events: Sequence[Event]) -> list[Item]:
-    collector = Collector()
+    collector = TurnCollector()
     collector.feed(fed([STARTED, *events, FINISHED]))
     return collector.items
 
@@ -196,7 +196,7 @@ def test_every_item_is_one_the_official_client_accepts(name: str, arguments: Any
 @pytest.mark.parametrize(("name", "arguments", "expected"), CASES.values(), ids=CASES)
 def test_an_upstreams_own_final_item_is_mapped_too(name: str, arguments: Any, expected: Json) -> None:
     text = orjson.dumps(arguments).decode()
-    final = function_call("fc_0", call_id="call_0", name=name) | {"arguments": text, "status": "completed"}
+    final = new_function_call("fc_0", call_id="call_0", name=name) | {"arguments": text, "status": "completed"}
     whole = expected if "name" in expected else {"call_id": "call_0", "status": "completed", **expected}
     assert items_of(call(0, name, ended=ItemEnded(0, final))) == [whole]
 
@@ -259,7 +259,7 @@ def test_whole_calls_keep_their_place_among_calls_that_interleave() -> None:
     shell, plain = call(0, "shell", '{"commands":', '["ls"]}'), call(1, "get_weather", "{}")
     patch = call(2, "apply_patch", '{"type":"delete_file",', '"path":"a"}')
     mixed = [STARTED, shell[0], plain[0], patch[0], shell[1], *plain[1:], patch[1], *shell[2:], *patch[2:], FINISHED]
-    collector = Collector()
+    collector = TurnCollector()
     collector.feed(fed(mixed))
     assert [item["type"] for item in collector.items] == ["shell_call", "function_call", "apply_patch_call"]
     assert collector.finished == FINISHED
@@ -313,7 +313,7 @@ def test_everything_else_passes_untouched() -> None:
 
 
 def test_an_id_without_a_prefix_gets_one() -> None:
-    started = {**function_call("7", call_id="c", name="exec")}
+    started = {**new_function_call("7", call_id="c", name="exec")}
     [event] = calls().feed([ItemStarted(0, started)])
     assert isinstance(event, ItemStarted)
     assert event.item["id"] == "ctc_7"
@@ -344,8 +344,8 @@ def test_a_chat_stream_of_bridged_calls_is_a_stream_of_the_api() -> None:
     assert (output[2]["name"], output[2]["namespace"]) == ("add", "mcp__adder")
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", CLIENT_TOOL_KINDS)
 def test_the_least_that_a_kinds_schema_allows_is_a_call_of_that_kind(kind: str) -> None:
     tool = {"type": kind, "display_width": 1, "display_height": 1, "environment": "linux"}
-    least = minimal_instance(KINDS[kind].describe(tool)["parameters"])
-    assert KINDS[kind].read(least, tool) is not None, least
+    least = minimal_instance(CLIENT_TOOL_KINDS[kind].describe(tool)["parameters"])
+    assert CLIENT_TOOL_KINDS[kind].parse_arguments(least, tool) is not None, least

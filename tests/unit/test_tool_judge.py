@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from translation.representation.json_types import Json
-from translation.tools.call_validator import Judge
-from translation.tools.schema_cost import Endless, places
+from translation.tools.call_validator import CallValidator
+from translation.tools.schema_cost import SchemaTooLarge, count_subschemas
 
 
-def judge(parameters: Any, **more: Any) -> Judge:
-    return Judge([{"type": "function", "name": "f", "parameters": parameters, **more}], 1000)
+def judge(parameters: Any, **more: Any) -> CallValidator:
+    return CallValidator([{"type": "function", "name": "f", "parameters": parameters, **more}], 1000)
 
 
 def doubling(levels: int) -> Json:
@@ -41,18 +41,18 @@ def test_arguments_fit_their_schema_or_not(arguments: str, why: str | None) -> N
     integer = {"type": "integer"}
     schema = {"type": "object", "properties": {"a": integer, "b": inner, "d": integer}, "required": ["a"]}
     held = judge(schema)
-    assert held.fault("f", arguments) == why
-    assert held.fault("f", '{"a": 1}') is None
+    assert held.fault_of("f", arguments) == why
+    assert held.fault_of("f", '{"a": 1}') is None
 
 
 def test_a_call_needs_a_tool() -> None:
-    assert judge({}).fault("g", "{}") == "there is no such tool"
+    assert judge({}).fault_of("g", "{}") == "there is no such tool"
 
 
 def test_a_long_reason_is_cut() -> None:
-    why = judge({"properties": {"a": {"const": 1}}}).fault("f", json.dumps({"a": "x" * 900}))
+    why = judge({"properties": {"a": {"const": 1}}}).fault_of("f", json.dumps({"a": "x" * 900}))
     assert why is None or len(why) <= 300
-    why = judge({"properties": {"a": {"type": "integer"}}}).fault("f", json.dumps({"a": "x" * 900}))
+    why = judge({"properties": {"a": {"type": "integer"}}}).fault_of("f", json.dumps({"a": "x" * 900}))
     assert why is not None
     assert len(why) == 300
 
@@ -86,7 +86,7 @@ def test_a_long_reason_is_cut() -> None:
 )
 def test_a_schema_that_cannot_be_used_holds_nobody_to_anything(parameters: Any) -> None:
     began = time.process_time()
-    assert judge(parameters).fault("f", '{"a": 1}') is None
+    assert judge(parameters).fault_of("f", '{"a": 1}') is None
     assert time.process_time() - began < 2
 
 
@@ -98,29 +98,29 @@ def test_a_schema_may_have_an_id_and_refer_to_itself() -> None:
         "additionalProperties": False,
         "$defs": {"a~/b": {"type": "string"}},
     }
-    assert judge(tree).fault("f", '{"children": [{"children": []}], "a~/b": ""}') is None
-    assert judge(tree).fault("f", '{"children": [{"x": 1}]}') is not None
+    assert judge(tree).fault_of("f", '{"children": [{"children": []}], "a~/b": ""}') is None
+    assert judge(tree).fault_of("f", '{"children": [{"x": 1}]}') is not None
 
 
 def test_what_would_take_too_long_is_not_checked() -> None:
     many = {"properties": {"a": {"items": {"anyOf": [{"const": n} for n in range(6000)]}}}}
-    held = Judge([{"type": "function", "name": "f", "parameters": many}], 1_000_000)
-    assert held.fault("f", '{"a": ["x"]}') is not None
+    held = CallValidator([{"type": "function", "name": "f", "parameters": many}], 1_000_000)
+    assert held.fault_of("f", '{"a": ["x"]}') is not None
     began = time.process_time()
-    assert held.fault("f", json.dumps({"a": ["x"] * 100_000})) is None
+    assert held.fault_of("f", json.dumps({"a": ["x"] * 100_000})) is None
     assert time.process_time() - began < 2
 
 
 def test_work_is_counted_as_often_as_it_is_referred_to() -> None:
-    assert places({"type": "object"}) == 1
-    assert places(doubling(2)) < places(doubling(3)) < places(doubling(4))
-    with pytest.raises(Endless):
-        places(doubling(20))
+    assert count_subschemas({"type": "object"}) == 1
+    assert count_subschemas(doubling(2)) < count_subschemas(doubling(3)) < count_subschemas(doubling(4))
+    with pytest.raises(SchemaTooLarge):
+        count_subschemas(doubling(20))
 
 
 def test_a_schema_that_is_too_deep_is_not_walked() -> None:
     deep: Json = {}
     for _ in range(1000):
         deep = {"not": deep}
-    with pytest.raises(Endless):
-        places(deep)
+    with pytest.raises(SchemaTooLarge):
+        count_subschemas(deep)

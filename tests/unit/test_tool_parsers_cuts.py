@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.tool_texts import TEXTS, parse, two_cuts
-from translation.parsers.tools import PARSERS
-from translation.parsers.tools.json_value import JsonValue
+from translation.parsers.tools import PARSER_FACTORIES
+from translation.parsers.tools.json_value import JsonValueReader
 
 EACH_TEXT = pytest.mark.parametrize(
     ("parser", "text"), [(parser, text) for parser, texts in TEXTS.items() for text in texts]
@@ -23,7 +23,7 @@ JSON = st.recursive(
 
 
 def test_there_are_texts_for_every_parser() -> None:
-    assert TEXTS.keys() == PARSERS.keys()
+    assert TEXTS.keys() == PARSER_FACTORIES.keys()
 
 
 @EACH_TEXT
@@ -50,41 +50,41 @@ def test_a_text_may_be_cut_into_any_pieces(parser: str, text: str, cuts: list[in
 @given(JSON, st.sampled_from([None, 2]), st.booleans())
 def test_json_is_read_to_its_end(value: Any, indent: int | None, in_ascii: bool) -> None:
     text = json.dumps(value, indent=indent, ensure_ascii=in_ascii)
-    reader = JsonValue()
+    reader = JsonValueReader()
     end, said = reader.feed(f"{text} ", 0)
-    assert (reader.whole, reader.broken) == (True, False)
+    assert (reader.is_complete, reader.is_broken) == (True, False)
     assert (end, json.loads(said)) == (len(text), value)
 
 
 def test_json_with_spaces_everywhere_may_come_one_character_at_a_time() -> None:
     text = ' [ { } , [ ] , { "a" : 1 , "b" : [ null ] } ] '
-    reader = JsonValue()
+    reader = JsonValueReader()
     assert "".join(reader.feed(each, 0)[1] for each in text) == text.rstrip()
-    assert reader.whole
+    assert reader.is_complete
 
 
 @settings(deadline=None)
 @given(st.text(alphabet='{}[]",:\\u0aE1-+. \n\x01truefalsn', max_size=30))
 def test_what_is_read_as_json_is_json(text: str) -> None:
-    reader = JsonValue()
+    reader = JsonValueReader()
     end, said = reader.feed(text, 0)
-    if reader.whole:
+    if reader.is_complete:
         json.loads(said)
     else:
-        assert reader.broken or end == len(text)
+        assert reader.is_broken or end == len(text)
 
 
 @pytest.mark.parametrize(
     "text", ["[1 2]", '{"a" 1}', "{1: 2}", "[tru]", "[01]", '["\\x"]', '["\\u00g0"]', "[,]", "[1,]"]
 )
 def test_what_is_no_json_breaks_at_the_first_character_that_tells(text: str) -> None:
-    reader = JsonValue()
+    reader = JsonValueReader()
     end, _ = reader.feed(text, 0)
-    assert reader.broken
+    assert reader.is_broken
     assert end < len(text)
 
 
 def test_numbers_without_end_are_no_numbers() -> None:
-    reader = JsonValue()
+    reader = JsonValueReader()
     reader.feed("[" + "1" * 1000 + "]", 0)
-    assert reader.broken
+    assert reader.is_broken

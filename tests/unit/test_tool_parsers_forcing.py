@@ -7,7 +7,7 @@ import jsonschema_rs
 import pytest
 
 from tests.unit.tool_texts import told
-from translation.parsers.tools import PARSERS, forced, opening, stop
+from translation.parsers.tools import PARSER_FACTORIES, block_stop_of, call_opening_of, force_call
 
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 WEATHER = {"type": "function", "name": "weather", "description": "Tells.", "parameters": CITY}
@@ -28,7 +28,7 @@ SHAPED = {
 
 
 def test_hermes_is_forced_by_its_opening_tag() -> None:
-    named = forced("hermes", [WEATHER])
+    named = force_call("hermes", [WEATHER])
     assert named is not None
     assert tuple(named) == (
         "<tool_call>\n",
@@ -48,7 +48,7 @@ def test_hermes_is_forced_by_its_opening_tag() -> None:
     [("hermes", "arguments"), ("llama3_json", "parameters"), ("mistral", "arguments"), ("json", "arguments")],
 )
 def test_what_fits_the_schema_is_a_call(parser: str, key: str, tools: list[dict[str, Any]]) -> None:
-    way = forced(parser, tools)
+    way = force_call(parser, tools)
     assert way is not None
     call = {"name": "weather", key: {"city": "Paris"}}
     schema = jsonschema_rs.validator_for(way.schema)
@@ -61,26 +61,26 @@ def test_what_fits_the_schema_is_a_call(parser: str, key: str, tools: list[dict[
 
 
 def test_llama_is_forced_to_one_function_by_its_name() -> None:
-    way = forced("llama", [WEATHER])
+    way = force_call("llama", [WEATHER])
     assert way is not None
     assert tuple(way) == ("<function=weather>", CITY, "</function>")
     assert told("llama", f'{way.prefix}{{"city": "Rome"}}{way.suffix}') == [("weather", {"city": "Rome"})]
-    assert forced("llama", [WEATHER, TIME]) is None
+    assert force_call("llama", [WEATHER, TIME]) is None
 
 
 @pytest.mark.parametrize("parser", ["pythonic", "openai", "vllm:granite"])
 def test_what_is_no_json_cannot_be_forced(parser: str) -> None:
-    assert forced(parser, [WEATHER]) is None
+    assert force_call(parser, [WEATHER]) is None
 
 
 def test_nothing_is_forced_without_functions() -> None:
-    assert forced("hermes", []) is None
-    assert forced("hermes", [{"type": "web_search"}]) is None
+    assert force_call("hermes", []) is None
+    assert force_call("hermes", [{"type": "web_search"}]) is None
 
 
 @pytest.mark.parametrize("tools", [[SHAPED], [WEATHER, SHAPED]], ids=["one tool", "several"])
 def test_references_in_parameters_stay_true(tools: list[dict[str, Any]]) -> None:
-    way = forced("hermes", tools)
+    way = force_call("hermes", tools)
     assert way is not None
     schema = jsonschema_rs.validator_for(way.schema, offline=True)
     assert schema.is_valid({"name": "draw", "arguments": {"at": {"x": 1}}})
@@ -88,7 +88,7 @@ def test_references_in_parameters_stay_true(tools: list[dict[str, Any]]) -> None
 
 
 def test_a_block_ends_with_its_closing_tag() -> None:
-    assert {parser: stop(parser) for parser in PARSERS} == {
+    assert {parser: block_stop_of(parser) for parser in PARSER_FACTORIES} == {
         "hermes": "</tool_call>",
         "llama": "</function>",
         "llama3_json": None,
@@ -99,7 +99,7 @@ def test_a_block_ends_with_its_closing_tag() -> None:
 
 
 def test_a_call_is_told_from_json_by_its_opening_where_it_has_one() -> None:
-    assert {parser: opening(parser) for parser in PARSERS} == {
+    assert {parser: call_opening_of(parser) for parser in PARSER_FACTORIES} == {
         "hermes": "<tool_call>",
         "llama": "<function=",
         "llama3_json": None,

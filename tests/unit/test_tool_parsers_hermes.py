@@ -3,7 +3,7 @@
 import pytest
 
 from tests.unit.tool_texts import BROKEN, parse, told, unreadable
-from translation.parsers.tools import PARSERS, Arguments, CallEnded, CallStarted, Text, Unreadable
+from translation.parsers.tools import PARSER_FACTORIES, CallArguments, CallEnded, CallStarted, MalformedCall, PlainText
 
 F: tuple[str, dict[str, object]] = ("f", {"a": 1})
 G: tuple[str, dict[str, object]] = ("g", {})
@@ -76,44 +76,46 @@ def test_blocks_are_calls(text: str, means: list[object]) -> None:
 
 
 def test_arguments_are_said_while_they_are_written() -> None:
-    parser = PARSERS["hermes"]()
+    parser = PARSER_FACTORIES["hermes"]()
     assert parser.feed('<tool_call>{"name": "f"') == [CallStarted("f")]
-    assert parser.feed(', "arguments": {"a') == [Arguments('{"a')]
-    assert parser.feed('": 1') == [Arguments('": 1')]
-    assert parser.feed("}") == [Arguments("}")]
+    assert parser.feed(', "arguments": {"a') == [CallArguments('{"a')]
+    assert parser.feed('": 1') == [CallArguments('": 1')]
+    assert parser.feed("}") == [CallArguments("}")]
     assert parser.feed("}") == [CallEnded()]
 
 
 def test_arguments_wait_for_the_name() -> None:
-    parser = PARSERS["hermes"]()
+    parser = PARSER_FACTORIES["hermes"]()
     assert parser.feed('<tool_call>{"arguments": {"a": 1}, "name": "f') == []
-    assert parser.feed('"') == [CallStarted("f"), Arguments('{"a": 1}')]
+    assert parser.feed('"') == [CallStarted("f"), CallArguments('{"a": 1}')]
 
 
 @pytest.mark.parametrize("held", ["<", "<tool", "<tool_call", "</tool_cal"])
 def test_only_what_may_become_a_tag_is_held_back(held: str) -> None:
-    parser = PARSERS["hermes"]()
-    assert parser.feed(f"a{held}") == [Text("a")]
-    assert parser.feed("!") == [Text(f"{held}!")]
+    parser = PARSER_FACTORIES["hermes"]()
+    assert parser.feed(f"a{held}") == [PlainText("a")]
+    assert parser.feed("!") == [PlainText(f"{held}!")]
 
 
 def test_a_block_that_is_not_closed_was_cut() -> None:
     text = '<tool_call>{"name": "f", "arguments": {"a": '
-    assert parse("hermes", [text])[-1] == Unreadable(text, "the text ends in the middle of a call", cut=True)
+    assert parse("hermes", [text])[-1] == MalformedCall(text, "the text ends in the middle of a call", truncated=True)
 
 
 def test_bad_json_in_a_closed_block_was_not_cut() -> None:
     block = "<tool_call>{'name': 'f'}</tool_call>"
-    assert unreadable("hermes", f"text {block} text") == [Unreadable(block, "a call is not valid JSON", cut=False)]
+    assert unreadable("hermes", f"text {block} text") == [
+        MalformedCall(block, "a call is not valid JSON", truncated=False)
+    ]
 
 
 def test_bad_json_in_a_block_that_is_not_closed_says_what_is_wrong_with_it() -> None:
     (broken,) = unreadable("hermes", "<tool_call>{'name': 'f'} text")
-    assert (broken.why, broken.cut) == ("a call is not valid JSON", True)
+    assert (broken.reason, broken.truncated) == ("a call is not valid JSON", True)
 
 
 def test_spaces_at_the_start_of_text_come_with_it() -> None:
-    parser = PARSERS["hermes"]()
+    parser = PARSER_FACTORIES["hermes"]()
     assert parser.feed(" \n") == []
-    assert parser.feed(" a ") == [Text(" \n a ")]
-    assert parser.feed(" ") == [Text(" ")]
+    assert parser.feed(" a ") == [PlainText(" \n a ")]
+    assert parser.feed(" ") == [PlainText(" ")]

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.unit.tool_texts import BROKEN, told, unreadable
-from translation.parsers.tools import PARSERS, Arguments, CallStarted, Text
+from translation.parsers.tools import PARSER_FACTORIES, CallArguments, CallStarted, PlainText
 
 F: tuple[str, dict[str, object]] = ("f", {"a": 1})
 G: tuple[str, dict[str, object]] = ("g", {})
@@ -153,7 +153,7 @@ def test_arguments_in_python_are_literals(written: str, means: object) -> None:
 def test_anything_that_would_have_to_be_run_is_no_argument(arguments: str) -> None:
     (broken,) = unreadable("pythonic", f"[f({arguments})]")
     assert broken.raw == f"f({arguments})"
-    assert not broken.cut
+    assert not broken.truncated
 
 
 @pytest.mark.parametrize(
@@ -167,20 +167,20 @@ def test_anything_that_would_have_to_be_run_is_no_argument(arguments: str) -> No
     ],
 )
 def test_arguments_are_said_while_they_are_written(parser: str, beginning: str) -> None:
-    reader = PARSERS[parser]()
+    reader = PARSER_FACTORIES[parser]()
     assert not [each for each in reader.feed(beginning) if not isinstance(each, CallStarted)]
     said = reader.feed('{"a')
-    assert said[-1] == Arguments('{"a')
-    assert reader.feed('": 1') == [Arguments('": 1')]
+    assert said[-1] == CallArguments('{"a')
+    assert reader.feed('": 1') == [CallArguments('": 1')]
 
 
 @pytest.mark.parametrize("parser", ["llama3_json", "json", "pythonic"])
 def test_an_answer_that_begins_as_text_is_not_held_back(parser: str) -> None:
-    reader = PARSERS[parser]()
-    assert reader.feed("H") == [Text("H")]
-    assert reader.feed("i [{") == [Text("i [{")]
+    reader = PARSER_FACTORIES[parser]()
+    assert reader.feed("H") == [PlainText("H")]
+    assert reader.feed("i [{") == [PlainText("i [{")]
 
 
 def test_json_that_cannot_be_a_call_is_not_held_back() -> None:
-    reader = PARSERS["json"]()
-    assert reader.feed('{"answer": ') == [Text('{"answer"'), Text(": ")]
+    reader = PARSER_FACTORIES["json"]()
+    assert reader.feed('{"answer": ') == [PlainText('{"answer"'), PlainText(": ")]

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import httpx
 import pytest
 
-from dataplane.coalescing import Coalescing
+from dataplane.coalescing import ReadCoalescer
 from dataplane.connection import Connection
 from dataplane.transport import Body, PooledTransport
 from providers.config import ProviderConfig
@@ -131,7 +131,7 @@ async def test_a_body_that_breaks_off_is_an_error_after_what_came(
 
 
 async def test_an_end_that_came_before_what_was_taken_is_told_to_who_waits_after_it() -> None:
-    connection = Connection(Coalescing(0))
+    connection = Connection(ReadCoalescer(0))
     connection.connection_made(FakeTransport())
     came = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\none\r\n"
     asyncio.get_running_loop().call_soon(connection.data_received, came)
@@ -139,7 +139,7 @@ async def test_an_end_that_came_before_what_was_taken_is_told_to_who_waits_after
     connection.connection_lost(None)
     assert connection.take() == b"one"
     async with asyncio.timeout(5):
-        await connection.arrival()
+        await connection.wait_for_read()
     with pytest.raises(httpx.ReadError):
         connection.take()
 
@@ -168,7 +168,7 @@ async def test_a_kept_connection_that_the_server_closed_costs_the_client_nothing
     async with ScriptedUpstream() as server:
         server.script(answer_and_close, json_reply({"n": 2}))
         upstream = Upstream("up", ProviderConfig(type="vllm", base_url=server.url), server.url)
-        assert [await upstream.get("/models") for _ in range(2)] == [{"n": 1}, {"n": 2}]
+        assert [await upstream.get_json("/models") for _ in range(2)] == [{"n": 1}, {"n": 2}]
         await upstream.aclose()
 
 
@@ -265,14 +265,14 @@ async def test_what_comes_is_pushed_to_who_waits_until_that_has_enough() -> None
             return True
 
         while not body.take():
-            await body.arrival()
+            await body.wait_for_read()
         go_on[0].set()
         async with asyncio.timeout(5):
-            await body.arrival(FakeSink(push))
+            await body.wait_for_read(FakeSink(push))
         assert pushed == [b"one", b"two"]
         assert body.take() == b""
         go_on[2].set()
-        await body.arrival()
+        await body.wait_for_read()
         assert body.take() == b"three"
         await body.close()
 
@@ -283,7 +283,7 @@ async def test_nothing_is_pushed_once_its_wait_was_cancelled() -> None:
         body = (await transport.handle_async_request(post(upstream))).stream
         assert isinstance(body, Body)
         while not body.take():
-            await body.arrival()
+            await body.wait_for_read()
         pushed: list[bytes] = []
 
         def push(read: bytes) -> bool:
@@ -291,7 +291,7 @@ async def test_nothing_is_pushed_once_its_wait_was_cancelled() -> None:
             return True
 
         async def wait() -> None:
-            await body.arrival(FakeSink(push))
+            await body.wait_for_read(FakeSink(push))
 
         waiting = asyncio.ensure_future(wait())
         await asyncio.sleep(0)
@@ -299,7 +299,7 @@ async def test_nothing_is_pushed_once_its_wait_was_cancelled() -> None:
         with pytest.raises(asyncio.CancelledError):
             await waiting
         more.set()
-        await body.arrival()
+        await body.wait_for_read()
         assert (body.take(), pushed) == (b"two", [])
         await body.close()
 
@@ -310,7 +310,7 @@ async def test_silence_after_a_push_is_a_read_timeout() -> None:
         body = (await transport.handle_async_request(post(upstream, read=0.05))).stream
         assert isinstance(body, Body)
         while not body.take():
-            await body.arrival()
+            await body.wait_for_read()
         more.set()
         pushed: list[bytes] = []
 
@@ -319,7 +319,7 @@ async def test_silence_after_a_push_is_a_read_timeout() -> None:
             return bool(read)
 
         async with asyncio.timeout(5):
-            await body.arrival(FakeSink(push))
+            await body.wait_for_read(FakeSink(push))
         assert pushed == [b"two"]
         with pytest.raises(httpx.ReadTimeout):
             body.take()
@@ -331,15 +331,15 @@ async def test_what_is_passed_is_no_silence() -> None:
         body = (await transport.handle_async_request(post(upstream, read=1.0))).stream
         assert isinstance(body, Body)
         while not body.take():
-            await body.arrival()
+            await body.wait_for_read()
         passed: list[bytes] = []
 
-        def pass_chunks(read: bytes) -> int:
+        def forward_chunks(read: bytes) -> int:
             passed.append(read)
             return len(read)
 
         async with asyncio.timeout(10):
-            await body.arrival(FakeSink(bool, pass_chunks))
+            await body.wait_for_read(FakeSink(bool, forward_chunks))
         assert b"".join(passed)[-6:] == b"1\r\ne\r\n"
         with pytest.raises(httpx.ReadTimeout):
             body.take()
@@ -352,7 +352,7 @@ async def test_chunks_of_one_read_are_pushed_as_one() -> None:
         body = (await transport.handle_async_request(post(upstream))).stream
         assert isinstance(body, Body)
         while not body.take():
-            await body.arrival()
+            await body.wait_for_read()
         more.set()
         offered: list[bytes] = []
 
@@ -361,7 +361,7 @@ async def test_chunks_of_one_read_are_pushed_as_one() -> None:
             return False
 
         async with asyncio.timeout(5):
-            await body.arrival(FakeSink(refuse))
+            await body.wait_for_read(FakeSink(refuse))
         assert (offered, body.take()) == ([b"two-th"], b"")
         await body.close()
 
@@ -372,14 +372,14 @@ async def test_a_last_piece_is_not_offered_as_one_that_more_may_follow() -> None
         body = (await transport.handle_async_request(post(upstream))).stream
         assert isinstance(body, Body)
         while not body.take():
-            await body.arrival()
+            await body.wait_for_read()
         more.set()
 
         def push(read: bytes) -> bool:
             return bool(read)
 
         async with asyncio.timeout(5):
-            await body.arrival(FakeSink(push))
+            await body.wait_for_read(FakeSink(push))
         assert (body.take(), body.ended) == (b"two", True)
 
 

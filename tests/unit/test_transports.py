@@ -4,7 +4,7 @@ from typing import Literal
 
 import pytest
 
-from dataplane.source import Incoming
+from dataplane.source import Source
 from providers.config import ProviderConfig
 from providers.errors import UpstreamTimeout, UpstreamUnreachable
 from providers.http.upstream import Upstream
@@ -13,8 +13,8 @@ from tests.upstream import ScriptedUpstream, chat_text, closed_port, json_reply,
 TRANSPORTS: tuple[Literal["pooled", "httpx"], ...] = ("pooled", "httpx")
 
 
-async def read(reply: Incoming[bytes]) -> bytes:
-    return b"".join([piece async for piece in reply.each()])
+async def read(reply: Source[bytes]) -> bytes:
+    return b"".join([piece async for piece in reply.iterate()])
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
@@ -48,7 +48,7 @@ async def test_nobody_there_has_its_name(transport: Literal["pooled", "httpx"]) 
     url = f"http://127.0.0.1:{closed_port()}/v1"
     upstream = Upstream("up", ProviderConfig(type="vllm", base_url=url, transport=transport, retries=0), url)
     with pytest.raises(UpstreamUnreachable):
-        await upstream.get("/models")
+        await upstream.get_json("/models")
     await upstream.aclose()
 
 
@@ -61,7 +61,7 @@ async def test_the_proxy_of_the_environment_is_asked(scheme: str, monkeypatch: p
         monkeypatch.delenv("no_proxy", raising=False)
         url = "http://model.invalid/v1"
         upstream = Upstream("up", ProviderConfig(type="vllm", base_url=url, transport="httpx"), url)
-        assert await upstream.get("/models") == {"data": []}
+        assert await upstream.get_json("/models") == {"data": []}
         await upstream.aclose()
         assert [request.path for request in proxy.requests] == ["http://model.invalid/v1/models"]
 
@@ -72,5 +72,5 @@ async def test_an_address_it_is_told_to_leave_alone_is_asked_without_it(monkeypa
         monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{closed_port()}")
         monkeypatch.setenv("NO_PROXY", "127.0.0.1")
         upstream = Upstream("up", ProviderConfig(type="vllm", base_url=server.url, transport="httpx"), server.url)
-        assert await upstream.get("/models") == {"data": []}
+        assert await upstream.get_json("/models") == {"data": []}
         await upstream.aclose()

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from providers.engines.exchange import generated
+from providers.engines.exchange import prepare_engine_exchange
 from providers.errors import ContextLengthExceeded, UpstreamBroken, UpstreamTimeout
 from tests.unit.asking_engines import ANSWER, BRIDGE, PROFILE, PROMPT, THOUGHT, WORDS, ask, limited
 from tests.unit.fake_engine import END_TEXT, FakeEngine, message
@@ -202,7 +202,7 @@ async def test_an_engine_that_writes_more_than_it_may_leaves_the_answer_no_room(
 
 async def test_a_prompt_that_fills_the_window_is_refused() -> None:
     for window in (1, len("user: Hi\n"), len(PROMPT), len(f"{PROMPT}\n{BRIDGE}\n</think>\n\n")):
-        engine = FakeEngine([], window=window)
+        engine = FakeEngine([], context_window=window)
         with pytest.raises(ContextLengthExceeded, match=str(window)):
             await ask(engine)
         assert engine.runs == []
@@ -210,7 +210,7 @@ async def test_a_prompt_that_fills_the_window_is_refused() -> None:
 
 async def test_both_runs_stay_within_the_window() -> None:
     for window in range(len(f"{PROMPT}\n{BRIDGE}\n</think>\n\n") + 1, 200, 7):
-        engine = FakeEngine(["h" * 100, "a" * 100], window=window)
+        engine = FakeEngine(["h" * 100, "a" * 100], context_window=window)
         told = await ask(engine)
         for run in engine.runs:
             assert len(run.tokens) + run.asked.max_tokens <= window
@@ -231,7 +231,7 @@ async def test_what_breaks_an_engine_breaks_the_turn(run: int) -> None:
 @pytest.mark.parametrize("run", [0, 1], ids=["thinking", "answering"])
 async def test_leaving_frees_the_engine_at_once(run: int) -> None:
     engine = FakeEngine([f"{'h' * 40}</think>", "a" * 500], words=WORDS)
-    exchange = generated(engine, Turn(model="m", items=[message("Hi")]), PROFILE)
+    exchange = prepare_engine_exchange(engine, Turn(model="m", items=[message("Hi")]), PROFILE)
     async with aclosing(exchange.batches()) as batches:
         async for _ in batches:
             if len(engine.runs) > run:

@@ -47,13 +47,13 @@ async def test_a_forced_call_is_begun_for_the_model_and_held_to_its_schema(choic
     told = await ask(engine, tools=[WEATHER], tool_choice=choice)
     assert told.items == [("reasoning", "I think."), ("function_call", '{"city": "Paris"}')]
     first, second = engine.runs
-    assert first.asked.guide is None
+    assert first.asked.constraint is None
     assert second.prompt.endswith("</think>\n\n<tool_call>\n")
-    guide = second.asked.guide
+    guide = second.asked.constraint
     assert guide is not None
     assert guide.json_schema is not None
     assert guide.json_schema["properties"]["name"] == {"const": "get_weather"}
-    assert guide.after == "\n</tool_call>"
+    assert guide.suffix == "\n</tool_call>"
     assert told.end.reason == "tool_calls"
     assert told.usage.output == len(THOUGHT) + 1 + len(body)
 
@@ -70,8 +70,8 @@ async def test_a_form_holds_the_answer_and_not_the_thought() -> None:
     told = await ask(engine, text_format=form)
     assert told.text == '{"a": 1}'
     assert told.end.reason == "stop"
-    assert engine.runs[0].asked.guide is None
-    assert engine.runs[1].asked.guide is not None
+    assert engine.runs[0].asked.constraint is None
+    assert engine.runs[1].asked.constraint is not None
 
 
 FORM = {"type": "json_schema", "name": "x", "schema": {"type": "object"}}
@@ -83,7 +83,7 @@ async def test_a_model_that_begins_with_a_call_is_held_to_no_form(size: int) -> 
     told = await ask(engine, tools=[WEATHER], text_format=FORM)
     assert [kind for kind, _ in told.items] == ["reasoning", "function_call"]
     assert engine.runs[1].closed
-    assert engine.runs[2].asked.guide is None
+    assert engine.runs[2].asked.constraint is None
     assert engine.runs[2].prompt.endswith("</think>\n\n<tool_call>")
 
 
@@ -92,7 +92,7 @@ async def test_a_model_with_tools_that_begins_with_anything_else_is_held_to_its_
     engine = FakeEngine([f"{THOUGHT}</think>", text, '{"a": 1}'], words=WORDS)
     told = await ask(engine, tools=[WEATHER], text_format=FORM)
     assert told.text == '{"a": 1}'
-    assert engine.runs[2].asked.guide is not None
+    assert engine.runs[2].asked.constraint is not None
     assert engine.runs[2].prompt == engine.runs[1].prompt
 
 
@@ -120,7 +120,7 @@ async def test_stop_texts_and_probabilities_are_for_the_answer() -> None:
     assert told.text == "Well. "
     assert told.end.reason == "stop"
     first, second = engine.runs
-    assert (first.asked.logprobs, second.asked.logprobs) == (None, 2)
+    assert (first.asked.top_logprobs, second.asked.top_logprobs) == (None, 2)
     assert second.asked.stop == ("Yes",)
     assert first.asked.sampling == {"seed": 7}
     assert second.asked.sampling == {"seed": 7, "min_tokens": 1}
@@ -156,11 +156,11 @@ async def test_one_run_counts_the_thought_it_began_in(words: Any, size: int) -> 
 @pytest.mark.parametrize(("opens", "runs"), [("<think>\n", 2), ("", 1)])
 async def test_a_form_does_not_hold_the_thought_that_the_template_opened(opens: str, runs: int) -> None:
     form = {"type": "json_schema", "name": "x", "schema": {"type": "object"}}
-    engine = FakeEngine([f"{THOUGHT}</think>", '{"a": 1}'][-runs:], words=WORDS, opens=opens, window=200)
+    engine = FakeEngine([f"{THOUGHT}</think>", '{"a": 1}'][-runs:], words=WORDS, opens=opens, context_window=200)
     told = await ask(engine, Profile(parsing_format="think_tags"), text_format=form)
     assert told.text == '{"a": 1}'
     assert told.reasoning == ("I think." if opens else "")
-    assert [run.asked.guide is None for run in engine.runs] == [True, False][-runs:]
+    assert [run.asked.constraint is None for run in engine.runs] == [True, False][-runs:]
 
 
 async def test_one_run_leaves_text_alone_where_nothing_is_to_be_read() -> None:
@@ -173,7 +173,7 @@ async def test_one_run_leaves_text_alone_where_nothing_is_to_be_read() -> None:
 async def test_one_run_may_keep_the_budget_itself() -> None:
     profile = Profile(two_pass="engine", parsing_format="think_tags", max_response_tokens=50)
     budget = "thinking_token_budget"
-    engine = FakeEngine([ANSWER, ANSWER], parameters=frozenset({budget}))
+    engine = FakeEngine([ANSWER, ANSWER], supported_parameters=frozenset({budget}))
     await ask(engine, profile, **limited(7))
     await ask(engine, profile, thinking=False)
     kept, off = engine.runs

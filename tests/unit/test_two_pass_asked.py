@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from providers.engines.base import Guide
-from providers.engines.generation_request import Asked, asked_of
-from providers.engines.output_constraints import structural_tag
-from providers.engines.thinking_budget import budget_of, fitted, thinks
+from providers.engines.base import OutputConstraint
+from providers.engines.generation_request import EngineRequest, build_engine_request
+from providers.engines.output_constraints import structural_tag_of
+from providers.engines.thinking_budget import fit_budget, may_think, thinking_budget_of
 from tests.unit.asking_engines import WEATHER
 from tests.unit.fake_engine import message
 from translation.errors import InvalidRequest, Unrepresentable
@@ -27,8 +27,8 @@ def turn(**fields: Any) -> Turn:
     return Turn(model="m", items=[message("Hi")], **fields)
 
 
-def asked(profile: Profile = TWO, **fields: Any) -> Asked:
-    return asked_of(turn(**fields), replace(profile, extra_params=EXTRA), HONOURED)
+def asked(profile: Profile = TWO, **fields: Any) -> EngineRequest:
+    return build_engine_request(turn(**fields), replace(profile, extra_params=EXTRA), HONOURED)
 
 
 def lost(profile: Profile = TWO, **fields: Any) -> set[str]:
@@ -50,12 +50,12 @@ BUDGETS: dict[str, tuple[dict[str, Any] | None, int]] = {
 @pytest.mark.parametrize(("reasoning", "budget"), BUDGETS.values(), ids=BUDGETS)
 def test_the_budget_is(reasoning: dict[str, Any] | None, budget: int) -> None:
     profile = replace(TWO, effort_budgets={"medium": 50})
-    assert budget_of(turn(reasoning=reasoning), profile) == budget
+    assert thinking_budget_of(turn(reasoning=reasoning), profile) == budget
 
 
 def test_a_model_that_may_not_think_thinks_at_no_effort() -> None:
-    assert budget_of(turn(reasoning={"effort": "low"}), replace(TWO, max_thinking_tokens=0)) == 0
-    assert budget_of(turn(reasoning={"effort": "minimal"}), replace(TWO, max_thinking_tokens=3)) == 1
+    assert thinking_budget_of(turn(reasoning={"effort": "low"}), replace(TWO, max_thinking_tokens=0)) == 0
+    assert thinking_budget_of(turn(reasoning={"effort": "minimal"}), replace(TWO, max_thinking_tokens=3)) == 1
 
 
 @pytest.mark.parametrize(
@@ -63,16 +63,16 @@ def test_a_model_that_may_not_think_thinks_at_no_effort() -> None:
     [(None, None, 100), (1000, None, 100), (120, None, 90), (120, 5, 100), (104, 5, 99), (4, None, 3), (2, None, 1)],
 )
 def test_thinking_leaves_the_answer_its_share(room: int | None, answer: int | None, budget: int) -> None:
-    assert fitted(100, room=room, answer=answer) == budget
+    assert fit_budget(100, room=room, max_answer_tokens=answer) == budget
 
 
 @pytest.mark.parametrize("room", [0, 1])
 def test_where_there_is_no_room_for_both_there_is_no_thinking(room: int) -> None:
-    assert fitted(100, room=room, answer=None) == 0
+    assert fit_budget(100, room=room, max_answer_tokens=None) == 0
 
 
 def test_long_answers_do_not_cost_all_thinking() -> None:
-    assert fitted(100_000, room=10_000, answer=None) == 10_000 - 256
+    assert fit_budget(100_000, room=10_000, max_answer_tokens=None) == 10_000 - 256
 
 
 OFF = [
@@ -84,15 +84,15 @@ OFF = [
 
 @pytest.mark.parametrize("fields", OFF)
 def test_a_turn_that_is_not_to_think_is_one_run(fields: dict[str, Any]) -> None:
-    assert not thinks(turn(**fields))
+    assert not may_think(turn(**fields))
     found = asked(**fields)
-    assert found.budget is None
+    assert found.thinking_budget is None
     assert found.chat["chat_template_kwargs"] == {"enable_thinking": False}
 
 
 @pytest.mark.parametrize("fields", [{}, {"thinking": True}, {"extra": {"chat_template_kwargs": "odd"}}])
 def test_any_other_turn_thinks(fields: dict[str, Any]) -> None:
-    assert thinks(turn(**fields))
+    assert may_think(turn(**fields))
 
 
 def test_templates_are_told_to_think_before_they_are_asked_for_a_thought() -> None:
@@ -145,7 +145,7 @@ def test_a_budget_that_the_engine_cannot_keep_in_one_run_is_refused() -> None:
     profile = replace(TWO, two_pass="engine")
     assert asked(profile, reasoning={"max_tokens": 5}).sampling == {"thinking_token_budget": 5}
     with pytest.raises(Unrepresentable) as refused:
-        asked_of(turn(), profile, frozenset())
+        build_engine_request(turn(), profile, frozenset())
     assert refused.value.param == "reasoning"
 
 
@@ -166,9 +166,9 @@ def test_parsers_that_an_engine_has_beside_ours_are_taken() -> None:
     profile = replace(TWO, tool_parser="vllm:other")
     ours = asked(tools=[WEATHER]).parser
     assert ours is not None
-    found = asked_of(turn(tools=[WEATHER]), profile, HONOURED, {"vllm:other": ours})
+    found = build_engine_request(turn(tools=[WEATHER]), profile, HONOURED, {"vllm:other": ours})
     assert found.parser is ours
-    assert found.format == "hermes"
+    assert found.call_format == "hermes"
     assert found.block_stop is None
 
 
@@ -187,34 +187,34 @@ def test_calls_in_a_format_that_cannot_be_forced_are_refused() -> None:
 
 def test_a_form_holds_what_is_no_call() -> None:
     found = asked(tools=[WEATHER], text_format=FORM)
-    assert (found.guide, found.call_opening) == (Guide(json_schema={"type": "object"}), "<tool_call>")
+    assert (found.constraint, found.call_opening) == (OutputConstraint(json_schema={"type": "object"}), "<tool_call>")
     assert found.losses == ()
 
 
 def test_a_form_beside_calls_that_look_like_it_is_reported_and_left_out() -> None:
     found = asked(replace(TWO, tool_parser="json"), tools=[WEATHER], text_format=FORM)
-    assert (found.guide, found.call_opening) == (None, None)
+    assert (found.constraint, found.call_opening) == (None, None)
     assert found.losses == (Loss("text.format", "not enforced beside tools"),)
 
 
-GUIDES: dict[str, tuple[dict[str, Any], Guide | None]] = {
+GUIDES: dict[str, tuple[dict[str, Any], OutputConstraint | None]] = {
     "nothing": ({}, None),
     "plain text": ({"text_format": {"type": "text"}}, None),
-    "an object": ({"text_format": {"type": "json_object"}}, Guide(json_object=True)),
-    "a schema": ({"text_format": FORM}, Guide(json_schema={"type": "object"})),
-    "a schema as a field": ({"extra": {"guided_json": {"a": 1}}}, Guide(json_schema={"a": 1})),
-    "a grammar": ({"extra": {"grammar": "root ::= x"}}, Guide(grammar="root ::= x")),
-    "a regex": ({"extra": {"structured_outputs": {"regex": "a+", "json": None}}}, Guide(regex="a+")),
-    "a choice": ({"extra": {"structured_outputs": {"choice": ["a", "b"]}}}, Guide(choice=("a", "b"))),
-    "any JSON": ({"extra": {"structured_outputs": {"json_object": True}}}, Guide(json_object=True)),
+    "an object": ({"text_format": {"type": "json_object"}}, OutputConstraint(json_object=True)),
+    "a schema": ({"text_format": FORM}, OutputConstraint(json_schema={"type": "object"})),
+    "a schema as a field": ({"extra": {"guided_json": {"a": 1}}}, OutputConstraint(json_schema={"a": 1})),
+    "a grammar": ({"extra": {"grammar": "root ::= x"}}, OutputConstraint(grammar="root ::= x")),
+    "a regex": ({"extra": {"structured_outputs": {"regex": "a+", "json": None}}}, OutputConstraint(regex="a+")),
+    "a choice": ({"extra": {"structured_outputs": {"choice": ["a", "b"]}}}, OutputConstraint(choice=("a", "b"))),
+    "any JSON": ({"extra": {"structured_outputs": {"json_object": True}}}, OutputConstraint(json_object=True)),
     "no JSON": ({"extra": {"structured_outputs": {"json_object": False}}}, None),
     "a field the model does not take": ({"extra": {"guided_regex": "a"}}, None),
 }
 
 
 @pytest.mark.parametrize(("fields", "guide"), GUIDES.values(), ids=GUIDES)
-def test_an_answer_is_held_to(fields: dict[str, Any], guide: Guide | None) -> None:
-    assert asked(**fields).guide == guide
+def test_an_answer_is_held_to(fields: dict[str, Any], guide: OutputConstraint | None) -> None:
+    assert asked(**fields).constraint == guide
 
 
 BAD_GUIDES: dict[str, tuple[dict[str, Any], str]] = {
@@ -237,8 +237,8 @@ def test_what_cannot_hold_an_answer_is_refused_by_name(fields: dict[str, Any], p
 
 
 def test_a_schema_and_what_follows_it_are_one_tag() -> None:
-    assert structural_tag(Guide(json_schema={"a": 1})) is None
-    assert structural_tag(Guide(regex="a", after="x")) is None
-    tag = structural_tag(Guide(json_schema={"a": 1}, after="x"))
+    assert structural_tag_of(OutputConstraint(json_schema={"a": 1})) is None
+    assert structural_tag_of(OutputConstraint(regex="a", suffix="x")) is None
+    tag = structural_tag_of(OutputConstraint(json_schema={"a": 1}, suffix="x"))
     assert tag is not None
     assert '"const_string"' in tag

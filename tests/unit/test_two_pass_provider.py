@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from providers.config import CONTINUING, KINDS, ProviderConfig
-from providers.engines.servers.provider import ContinuingProvider
-from providers.http.exchange import WireExchange
+from providers.config import PROVIDER_DEFAULTS, TOKEN_PROMPT_TYPES, ProviderConfig
+from providers.engines.servers.provider import TwoPassProvider
+from providers.http.exchange import HttpExchange
 from providers.profiles import profile_for
-from providers.registry import build
+from providers.registry import build_provider
 from tests.unit.asking_engines import WEATHER
 from tests.unit.fake_engine import message
 from tests.upstream import ScriptedUpstream
@@ -20,9 +20,9 @@ from translation.representation.turn import Turn
 Json = dict[str, Any]
 
 
-def provider(kind: Any, url: str = "http://127.0.0.1:9/v1") -> ContinuingProvider:
-    built = build("up", ProviderConfig.model_validate({"type": kind, "base_url": url}))
-    assert isinstance(built, ContinuingProvider)
+def provider(kind: Any, url: str = "http://127.0.0.1:9/v1") -> TwoPassProvider:
+    built = build_provider("up", ProviderConfig.model_validate({"type": kind, "base_url": url}))
+    assert isinstance(built, TwoPassProvider)
     return built
 
 
@@ -30,14 +30,16 @@ def turn(**fields: Any) -> Turn:
     return Turn(model="m", items=[message("Hi")], **fields)
 
 
-@pytest.mark.parametrize("kind", sorted(kind for kind in CONTINUING if KINDS[kind].dialects and kind != "llamacpp"))
+@pytest.mark.parametrize(
+    "kind", sorted(kind for kind in TOKEN_PROMPT_TYPES if PROVIDER_DEFAULTS[kind].dialects and kind != "llamacpp")
+)
 async def test_servers_that_can_go_on_from_tokens_think_in_a_run_of_its_own(kind: Any) -> None:
     up = provider(kind)
     assert up.capabilities.two_pass
     one, two = profile_for(kind, {}), profile_for(kind, {"two_pass": "on"})
-    assert isinstance(up.prepare(turn(), one), WireExchange)
-    assert not isinstance(up.prepare(turn(), two), WireExchange)
-    assert isinstance(up.prepare(turn(thinking=False), two), WireExchange)
+    assert isinstance(up.prepare(turn(), one), HttpExchange)
+    assert not isinstance(up.prepare(turn(), two), HttpExchange)
+    assert isinstance(up.prepare(turn(thinking=False), two), HttpExchange)
     await up.aclose()
 
 
@@ -46,12 +48,12 @@ async def test_what_is_known_of_a_model_is_shared_by_its_turns_and_not_kept_for_
         server.on("/tokenize", json_reply({"tokens": [5], "max_model_len": 77}))
         server.on("/detokenize", json_reply({"prompt": "Hi"}))
         up = provider("vllm", server.url)
-        await up.engine("a").render({"messages": []})
-        assert up.engine("a").window == 77
-        assert up.engine("b").window is None
+        await up.engine_for("a").render({"messages": []})
+        assert up.engine_for("a").context_window == 77
+        assert up.engine_for("b").context_window is None
         for number in range(200):
-            up.engine(f"model {number}")
-        assert up.engine("a").window is None
+            up.engine_for(f"model {number}")
+        assert up.engine_for("a").context_window is None
         await up.aclose()
 
 
@@ -60,11 +62,11 @@ async def test_an_input_is_counted_as_its_two_passes_read_it() -> None:
         server.on("/tokenize", json_reply({"tokens": [5], "count": 1}), json_reply({"tokens": [6, 7]}))
         server.on("/detokenize", json_reply({"prompt": "Hi"}))
         up = provider("vllm", server.url)
-        assert await up.count(turn(), profile_for("vllm", {"two_pass": "on"}), "tokenize") == 3
+        assert await up.count_tokens(turn(), profile_for("vllm", {"two_pass": "on"}), "tokenize") == 3
         server.on("/tokenize", json_reply({"tokens": [5], "count": 1}))
-        assert await up.count(turn(thinking=False), profile_for("vllm", {"two_pass": "on"}), "tokenize") == 1
+        assert await up.count_tokens(turn(thinking=False), profile_for("vllm", {"two_pass": "on"}), "tokenize") == 1
         with pytest.raises(Unrepresentable):
-            await up.count(turn(), profile_for("vllm", {"two_pass": "on"}), "none")
+            await up.count_tokens(turn(), profile_for("vllm", {"two_pass": "on"}), "none")
         await up.aclose()
 
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from providers.config import ProviderConfig
-from providers.engines.base import Generation, Guide, Piece, Prompt
+from providers.engines.base import EngineDelta, GenerationRequest, OutputConstraint, TokenPrompt
 from providers.engines.servers.llama_server import LlamaServerEngine
-from providers.engines.servers.remote import Memory, RemoteEngine
+from providers.engines.servers.remote import ModelCache, RemoteEngine
 from providers.engines.servers.vllm_server import VllmServerEngine
 from providers.errors import UpstreamBroken, UpstreamGarbled, UpstreamRejected
 from providers.http.upstream import Upstream
@@ -19,7 +19,7 @@ from translation.errors import Unrepresentable
 
 Json = dict[str, Any]
 Start = Callable[[type[Any], ScriptedUpstream], RemoteEngine]
-PROMPT = Prompt(tokens=[1, 2, 3], tail="abc")
+PROMPT = TokenPrompt(tokens=[1, 2, 3], tail="abc")
 CHAT: Json = {"messages": [{"role": "user", "content": "Hi"}], "chat_template_kwargs": {"enable_thinking": True}}
 
 
@@ -32,14 +32,14 @@ async def start() -> AsyncIterator[Start]:
             upstream = Upstream("up", config, server.url)
             stack.push_async_callback(upstream.aclose)
             if kind is VllmServerEngine:
-                return VllmServerEngine(upstream, "m", Memory())
-            return LlamaServerEngine.of(upstream, "m", Memory())
+                return VllmServerEngine(upstream, "m", ModelCache())
+            return LlamaServerEngine.for_model(upstream, "m", ModelCache())
 
         yield start
 
 
-async def pieces(engine: RemoteEngine, **asked: Any) -> list[Piece]:
-    async with aclosing(engine.generate(PROMPT, Generation(**{"max_tokens": 9, **asked}))) as found:
+async def pieces(engine: RemoteEngine, **asked: Any) -> list[EngineDelta]:
+    async with aclosing(engine.generate(PROMPT, GenerationRequest(**{"max_tokens": 9, **asked}))) as found:
         return [piece async for piece in found]
 
 
@@ -68,10 +68,10 @@ async def test_llama_renders_and_tells_its_window(start: Start) -> None:
         server.on("/props", json_reply({"default_generation_settings": {"n_ctx": 77}}))
         server.on("/apply-template", json_reply({"prompt": "user: Hi\n"}))
         server.on("/tokenize", json_reply({"tokens": [5, 6]}))
-        assert engine.window is None
-        assert await engine.render(CHAT) == Prompt(tokens=[5, 6], tail="user: Hi\n")
+        assert engine.context_window is None
+        assert await engine.render(CHAT) == TokenPrompt(tokens=[5, 6], tail="user: Hi\n")
         await engine.render(CHAT)
-        assert engine.window == 77
+        assert engine.context_window == 77
         assert [request.path for request in server.requests].count("/props") == 1
         assert server.requests[1].json == CHAT
         assert server.requests[2].json == {"content": "user: Hi\n", "add_special": True, "parse_special": True}
@@ -82,8 +82,8 @@ async def test_vllm_renders_and_tells_its_window(start: Start) -> None:
         engine = start(VllmServerEngine, server)
         server.on("/tokenize", json_reply({"tokens": [5, 6], "max_model_len": 77}))
         server.on("/detokenize", json_reply({"prompt": "Hi\n"}))
-        assert await engine.render(CHAT) == Prompt(tokens=[5, 6], tail="Hi\n")
-        assert engine.window == 77
+        assert await engine.render(CHAT) == TokenPrompt(tokens=[5, 6], tail="Hi\n")
+        assert engine.context_window == 77
         assert server.requests[0].json == {**CHAT, "model": "m", "add_generation_prompt": True}
         assert server.requests[1].json == {"model": "m", "tokens": [5, 6]}
 
@@ -152,7 +152,7 @@ async def test_llama_is_asked_by_its_own_names(start: Start) -> None:
         server.on("/completion", sse_reply(llama("a", [5], 1), llama_end("eos", 1)))
         sampling = {"temperature": 0, "repetition_penalty": 1.1, "unknown": 1}
         found = await pieces(engine, stop=("x",), sampling=sampling)
-        assert found == [Piece("a", [5]), Piece("", [], finish="stop", cached=2)]
+        assert found == [EngineDelta("a", [5]), EngineDelta("", [], finish_reason="stop", cached_tokens=2)]
         [request] = server.requests
         asked = request.json
         assert (asked["prompt"], asked["n_predict"], asked["stop"]) == ([1, 2, 3], 9, ["x"])
@@ -161,32 +161,38 @@ async def test_llama_is_asked_by_its_own_names(start: Start) -> None:
         assert asked["stream"] is asked["return_tokens"] is asked["cache_prompt"] is True
 
 
-LLAMA_ENDS: dict[str, tuple[bytes, Piece]] = {
-    "a limit": (llama_end("limit", 1, "b"), Piece("b", [], finish="length", cached=2)),
-    "a stop text": (llama_end("word", 1, stopping_word="x"), Piece("", [], finish="stop", stop="x", cached=2)),
-    "the end of a turn": (llama_end("eos", 1), Piece("", [], finish="stop", cached=2)),
-    "a limit within a character": (llama_end("limit", 3), Piece("", [], finish="length", cached=2, unnamed=2)),
+LLAMA_ENDS: dict[str, tuple[bytes, EngineDelta]] = {
+    "a limit": (llama_end("limit", 1, "b"), EngineDelta("b", [], finish_reason="length", cached_tokens=2)),
+    "a stop text": (
+        llama_end("word", 1, stopping_word="x"),
+        EngineDelta("", [], finish_reason="stop", stop_string="x", cached_tokens=2),
+    ),
+    "the end of a turn": (llama_end("eos", 1), EngineDelta("", [], finish_reason="stop", cached_tokens=2)),
+    "a limit within a character": (
+        llama_end("limit", 3),
+        EngineDelta("", [], finish_reason="length", cached_tokens=2, unlisted_tokens=2),
+    ),
 }
 
 
 @pytest.mark.parametrize(("end", "piece"), LLAMA_ENDS.values(), ids=LLAMA_ENDS)
-async def test_llama_says_why_it_ended(end: bytes, piece: Piece, start: Start) -> None:
+async def test_llama_says_why_it_ended(end: bytes, piece: EngineDelta, start: Start) -> None:
     async with ScriptedUpstream() as server:
         server.on("/completion", sse_reply(llama("a", [5], 1), end))
-        assert await pieces(start(LlamaServerEngine, server)) == [Piece("a", [5]), piece]
+        assert await pieces(start(LlamaServerEngine, server)) == [EngineDelta("a", [5]), piece]
 
 
-SPELT: dict[str, tuple[list[int], Piece]] = {
-    "the text leads back to them": ([7, 8, 9], Piece("✓", [7, 8, 9])),
-    "of a longer text the last ones": ([4, 7, 8, 9], Piece("✓", [7, 8, 9])),
-    "the text is spelt otherwise": ([4, 5], Piece("✓", [4, 5], unnamed=1)),
-    "the text is spelt longer": ([1, 2, 3, 4], Piece("✓", [1, 2, 3, 4], unnamed=-1)),
+SPELT: dict[str, tuple[list[int], EngineDelta]] = {
+    "the text leads back to them": ([7, 8, 9], EngineDelta("✓", [7, 8, 9])),
+    "of a longer text the last ones": ([4, 7, 8, 9], EngineDelta("✓", [7, 8, 9])),
+    "the text is spelt otherwise": ([4, 5], EngineDelta("✓", [4, 5], unlisted_tokens=1)),
+    "the text is spelt longer": ([1, 2, 3, 4], EngineDelta("✓", [1, 2, 3, 4], unlisted_tokens=-1)),
 }
 
 
 @pytest.mark.parametrize(("spelt", "piece"), SPELT.values(), ids=SPELT)
 async def test_tokens_that_llama_leaves_out_of_a_character_are_found(
-    spelt: list[int], piece: Piece, start: Start
+    spelt: list[int], piece: EngineDelta, start: Start
 ) -> None:
     async with ScriptedUpstream() as server:
         server.on("/completion", sse_reply(llama("✓", [9], 3), llama_end("eos", 3)))
@@ -195,25 +201,25 @@ async def test_tokens_that_llama_leaves_out_of_a_character_are_found(
         assert first == piece
 
 
-LLAMA_GUIDES: dict[str, tuple[Guide, Json]] = {
-    "a grammar": (Guide(grammar="root ::= x"), {"grammar": "root ::= x"}),
-    "a choice": (Guide(choice=['a"\\', "b\n"]), {"grammar": 'root ::= "a\\"\\\\" | "b\\n"'}),
+LLAMA_GUIDES: dict[str, tuple[OutputConstraint, Json]] = {
+    "a grammar": (OutputConstraint(grammar="root ::= x"), {"grammar": "root ::= x"}),
+    "a choice": (OutputConstraint(choice=['a"\\', "b\n"]), {"grammar": 'root ::= "a\\"\\\\" | "b\\n"'}),
 }
 
 
 @pytest.mark.parametrize(("guide", "asked"), LLAMA_GUIDES.values(), ids=LLAMA_GUIDES)
-async def test_llama_is_told_what_holds_the_answer(guide: Guide, asked: Json, start: Start) -> None:
+async def test_llama_is_told_what_holds_the_answer(guide: OutputConstraint, asked: Json, start: Start) -> None:
     async with ScriptedUpstream() as server:
         server.on("/completion", sse_reply(llama_end("eos", 0)))
-        await pieces(start(LlamaServerEngine, server), guide=guide)
+        await pieces(start(LlamaServerEngine, server), constraint=guide)
         assert {name: server.requests[0].json[name] for name in asked} == asked
 
 
-@pytest.mark.parametrize("guide", [Guide(json_schema={"type": "array"}), Guide(json_object=True)])
-async def test_llama_is_told_a_schema_and_where_its_spaces_are(guide: Guide, start: Start) -> None:
+@pytest.mark.parametrize("guide", [OutputConstraint(json_schema={"type": "array"}), OutputConstraint(json_object=True)])
+async def test_llama_is_told_a_schema_and_where_its_spaces_are(guide: OutputConstraint, start: Start) -> None:
     async with ScriptedUpstream() as server:
         server.on("/completion", sse_reply(llama_end("eos", 1, "[]")))
-        await pieces(start(LlamaServerEngine, server), guide=guide)
+        await pieces(start(LlamaServerEngine, server), constraint=guide)
         schema = server.requests[0].json["json_schema"]
         assert schema["type"] == ("array" if guide.json_schema else "object")
         assert schema["x-guidance"]["whitespace_flexible"] is False
@@ -223,24 +229,24 @@ async def test_llama_is_told_a_schema_and_where_its_spaces_are(guide: Guide, sta
 async def test_llama_is_told_the_empty_schema_as_it_is(start: Start) -> None:
     async with ScriptedUpstream() as server:
         server.on("/completion", sse_reply(llama_end("eos", 1, "[]")))
-        await pieces(start(LlamaServerEngine, server), guide=Guide(json_schema={}))
+        await pieces(start(LlamaServerEngine, server), constraint=OutputConstraint(json_schema={}))
         assert server.requests[0].json["json_schema"] == {}
 
 
 async def test_llama_has_no_expressions(start: Start) -> None:
     async with ScriptedUpstream() as server:
         with pytest.raises(Unrepresentable):
-            await pieces(start(LlamaServerEngine, server), guide=Guide(regex="a"))
+            await pieces(start(LlamaServerEngine, server), constraint=OutputConstraint(regex="a"))
 
 
 async def test_a_llama_that_cannot_be_told_what_follows_a_schema_is_told_the_schema(start: Start) -> None:
-    guide = Guide(json_schema={"type": "object"}, after="\n</tool_call>")
+    guide = OutputConstraint(json_schema={"type": "object"}, suffix="\n</tool_call>")
     async with ScriptedUpstream() as server:
         end = sse_reply(llama_end("eos", 1, "[]"))
         server.on("/completion", error_reply(400, "failed to parse grammar"), end)
         engine = start(LlamaServerEngine, server)
         for _ in range(2):
-            await pieces(engine, guide=guide)
+            await pieces(engine, constraint=guide)
         first, *others = [request.json for request in server.requests]
         assert first["grammar"].startswith("%llguidance")
         assert [("grammar" in other, "json_schema" in other) for other in others] == [(False, True)] * 2
@@ -250,15 +256,17 @@ async def test_a_llama_that_forgets_the_form_of_an_answer_fails(start: Start) ->
     async with ScriptedUpstream() as server:
         server.on("/completion", sse_reply(llama("Hello", [5], 1), llama_end("eos", 1)))
         with pytest.raises(UpstreamRejected, match="cannot hold an answer to this schema"):
-            await pieces(start(LlamaServerEngine, server), guide=Guide(json_schema={"type": "nonsense"}))
+            await pieces(
+                start(LlamaServerEngine, server), constraint=OutputConstraint(json_schema={"type": "nonsense"})
+            )
 
 
 async def test_what_llama_refuses_for_other_reasons_stays_refused(start: Start) -> None:
     async with ScriptedUpstream() as server:
         server.on("/completion", error_reply(400, "no"))
-        for guide in (None, Guide(json_schema={}, after="x")):
+        for guide in (None, OutputConstraint(json_schema={}, suffix="x")):
             with pytest.raises(UpstreamRejected):
-                await pieces(start(LlamaServerEngine, server), guide=guide)
+                await pieces(start(LlamaServerEngine, server), constraint=guide)
 
 
 async def test_probabilities_come_in_the_full_form(start: Start) -> None:
@@ -272,7 +280,7 @@ async def test_probabilities_come_in_the_full_form(start: Start) -> None:
         server.on("/completion", stream)
         engine = start(LlamaServerEngine, server)
         for asked, told in ((0, 1), (2, 2)):
-            first, last = await pieces(engine, logprobs=asked)
+            first, last = await pieces(engine, top_logprobs=asked)
             assert first.logprobs == [{**ours, "top_logprobs": read[:asked]}]
             assert last.logprobs is None
             assert server.requests[-1].json["n_probs"] == told
@@ -285,7 +293,10 @@ async def test_vllm_is_asked_for_tokens(start: Start) -> None:
         server.on("/completions", stream)
         sampling = {"temperature": 0, "unknown": 1, "model": "other"}
         found = await pieces(start(VllmServerEngine, server), stop=("x",), sampling=sampling)
-        assert found == [Piece("a", [5]), Piece("", [6], finish="stop", stop="x", cached=2)]
+        assert found == [
+            EngineDelta("a", [5]),
+            EngineDelta("", [6], finish_reason="stop", stop_string="x", cached_tokens=2),
+        ]
         [request] = server.requests
         asked = request.json
         assert (asked["model"], asked["prompt"], asked["max_tokens"], asked["stop"]) == ("m", [1, 2, 3], 9, ["x"])
@@ -294,37 +305,37 @@ async def test_vllm_is_asked_for_tokens(start: Start) -> None:
         assert "structured_outputs" not in asked
 
 
-VLLM_ENDS: dict[str, tuple[Json, Piece]] = {
-    "a limit": ({"reason": "length"}, Piece("b", [6], finish="length")),
-    "the end of a turn": ({"reason": "stop"}, Piece("b", [6], finish="stop")),
-    "a token that stops": ({"reason": "stop", "stop_reason": 7}, Piece("b", [6], finish="stop")),
+VLLM_ENDS: dict[str, tuple[Json, EngineDelta]] = {
+    "a limit": ({"reason": "length"}, EngineDelta("b", [6], finish_reason="length")),
+    "the end of a turn": ({"reason": "stop"}, EngineDelta("b", [6], finish_reason="stop")),
+    "a token that stops": ({"reason": "stop", "stop_reason": 7}, EngineDelta("b", [6], finish_reason="stop")),
 }
 
 
 @pytest.mark.parametrize(("end", "piece"), VLLM_ENDS.values(), ids=VLLM_ENDS)
-async def test_vllm_says_why_it_ended(end: Json, piece: Piece, start: Start) -> None:
+async def test_vllm_says_why_it_ended(end: Json, piece: EngineDelta, start: Start) -> None:
     async with ScriptedUpstream() as server:
         server.on("/completions", sse_reply(vllm("b", [6], **end), vllm_end(), DONE))
         assert await pieces(start(VllmServerEngine, server)) == [piece]
 
 
-VLLM_GUIDES: dict[str, tuple[Guide, Json]] = {
-    "a schema": (Guide(json_schema={"a": 1}), {"json": {"a": 1}}),
-    "any JSON": (Guide(json_object=True), {"json_object": True}),
-    "an expression": (Guide(regex="a"), {"regex": "a"}),
-    "a grammar": (Guide(grammar="a"), {"grammar": "a"}),
-    "a choice": (Guide(choice=("a",)), {"choice": ["a"]}),
+VLLM_GUIDES: dict[str, tuple[OutputConstraint, Json]] = {
+    "a schema": (OutputConstraint(json_schema={"a": 1}), {"json": {"a": 1}}),
+    "any JSON": (OutputConstraint(json_object=True), {"json_object": True}),
+    "an expression": (OutputConstraint(regex="a"), {"regex": "a"}),
+    "a grammar": (OutputConstraint(grammar="a"), {"grammar": "a"}),
+    "a choice": (OutputConstraint(choice=("a",)), {"choice": ["a"]}),
 }
 
 
 @pytest.mark.parametrize(("guide", "asked"), VLLM_GUIDES.values(), ids=VLLM_GUIDES)
-async def test_vllm_is_told_what_holds_the_answer(guide: Guide, asked: Json, start: Start) -> None:
+async def test_vllm_is_told_what_holds_the_answer(guide: OutputConstraint, asked: Json, start: Start) -> None:
     async with ScriptedUpstream() as server:
         server.on("/completions", sse_reply(vllm("", [], "stop"), DONE))
         engine = start(VllmServerEngine, server)
-        await pieces(engine, guide=guide)
+        await pieces(engine, constraint=guide)
         assert server.requests[0].json["structured_outputs"] == asked
-        await pieces(engine, guide=Guide(json_schema={"a": 1}, after="x"))
+        await pieces(engine, constraint=OutputConstraint(json_schema={"a": 1}, suffix="x"))
         assert server.requests[1].json["structured_outputs"].keys() == {"structural_tag"}
 
 
@@ -332,7 +343,7 @@ async def test_probabilities_of_completions_come_in_the_full_form(start: Start) 
     given = {"tokens": ["é"], "token_logprobs": [-0.5], "top_logprobs": [{"é": -0.5, "a": -2.0}]}
     async with ScriptedUpstream() as server:
         server.on("/completions", sse_reply(vllm("é", [6], logprobs=given), vllm("", [], "stop"), DONE))
-        first, last = await pieces(start(VllmServerEngine, server), logprobs=1)
+        first, last = await pieces(start(VllmServerEngine, server), top_logprobs=1)
         ours = {"token": "é", "logprob": -0.5, "bytes": [195, 169]}
         assert first.logprobs == [{**ours, "top_logprobs": [ours]}]
         assert last.logprobs is None
@@ -373,8 +384,8 @@ async def test_leaving_hangs_up(kind: type[Any], start: Start) -> None:
     async with ScriptedUpstream() as server:
         good = llama("a", [5], 1) if kind is LlamaServerEngine else vllm("a", [5])
         server.script(sse_reply(good, Hang()))
-        async with aclosing(start(kind, server).generate(PROMPT, Generation(max_tokens=9))) as found:
-            assert await anext(found) == Piece("a", [5])
+        async with aclosing(start(kind, server).generate(PROMPT, GenerationRequest(max_tokens=9))) as found:
+            assert await anext(found) == EngineDelta("a", [5])
         await server.requests[0].closed
 
 

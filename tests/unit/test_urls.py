@@ -2,7 +2,7 @@
 
 import pytest
 
-from translation.lowering.media import file_name_in
+from translation.lowering.media import file_name_from_url
 
 
 @pytest.mark.parametrize(
@@ -16,4 +16,4 @@ from translation.lowering.media import file_name_in
     ],
 )
 def test_a_file_is_called_what_its_path_ends_in(url: str, name: str) -> None:
-    assert file_name_in(url) == name
+    assert file_name_from_url(url) == name

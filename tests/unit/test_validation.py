@@ -7,7 +7,7 @@ from pydantic import AfterValidator, ConfigDict, Field, Tag, TypeAdapter, with_c
 from typing_extensions import TypedDict
 
 from translation.errors import InvalidRequest
-from translation.validation import by_key, check, dotted
+from translation.validation import check_body, discriminate_by, dotted_path
 
 
 class Named(TypedDict):
@@ -42,9 +42,9 @@ def _even(number: int) -> int:
 
 Tool = Annotated[Function | Search, Field(discriminator="type")]
 Loose = Annotated[
-    Annotated[Function, Tag("function")] | Annotated[LooseSearch, Tag("search")], by_key("type", "search")
+    Annotated[Function, Tag("function")] | Annotated[LooseSearch, Tag("search")], discriminate_by("type", "search")
 ]
-Exact = Annotated[Annotated[Function, Tag("function")] | Annotated[Search, Tag("search")], by_key("type")]
+Exact = Annotated[Annotated[Function, Tag("function")] | Annotated[Search, Tag("search")], discriminate_by("type")]
 
 
 class Body(TypedDict, total=False):
@@ -117,7 +117,7 @@ REFUSED: dict[str, tuple[object, str | None, str, str]] = {
 @pytest.mark.parametrize(("body", "param", "code", "words"), REFUSED.values(), ids=REFUSED)
 def test_the_error_names_the_field_and_what_is_expected(body: object, param: str | None, code: str, words: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
-        check(ADAPTER, body)
+        check_body(ADAPTER, body)
     assert (refused.value.param, refused.value.code) == (param, code)
     assert words in refused.value.message
 
@@ -135,9 +135,9 @@ ACCEPTED: dict[str, object] = {
 
 @pytest.mark.parametrize("body", ACCEPTED.values(), ids=ACCEPTED)
 def test_what_fits_the_schema_passes(body: object) -> None:
-    check(ADAPTER, body)
+    check_body(ADAPTER, body)
 
 
 def test_paths_have_indexes_in_brackets() -> None:
-    assert dotted(("messages", 1, "content", 0, "type")) == "messages[1].content[0].type"
-    assert dotted(()) == ""
+    assert dotted_path(("messages", 1, "content", 0, "type")) == "messages[1].content[0].type"
+    assert dotted_path(()) == ""

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gateway.planning.body_views import Keeping, asked, keeping, shown
+from gateway.planning.body_views import StorageOptions, build_echoed_body, build_upstream_body, parse_storage_options
 from gateway.planning.continuation import Continuation
 from gateway.planning.resolver import Route
 from providers.base import Capabilities
@@ -14,7 +14,7 @@ from translation.representation.profile import Profile
 
 Json = dict[str, Any]
 BODY: Json = {"model": "m", "input": "a"}
-STORED = Keeping(stored=True)
+STORED = StorageOptions(stored=True)
 
 
 def route(**capabilities: Any) -> Route:
@@ -34,22 +34,22 @@ def route(**capabilities: Any) -> Route:
     [
         ({}, False, STORED),
         ({"store": None}, False, STORED),
-        ({"store": False}, True, Keeping()),
+        ({"store": False}, True, StorageOptions()),
         ({}, True, STORED),
         ({"stream": True}, True, replace(STORED, logged=True)),
         ({"stream": True, "resumable": False}, True, STORED),
         ({"stream": True, "resumable": True}, False, replace(STORED, logged=True)),
         ({"background": True}, False, replace(STORED, background=True)),
-        ({"background": True, "stream": True}, False, Keeping(stored=True, background=True, logged=True)),
+        ({"background": True, "stream": True}, False, StorageOptions(stored=True, background=True, logged=True)),
     ],
 )
-def test_what_a_response_wants_kept(more: Json, resumable: bool, kept: Keeping) -> None:
-    assert keeping("responses", {**BODY, **more}, resumable=resumable) == kept
+def test_what_a_response_wants_kept(more: Json, resumable: bool, kept: StorageOptions) -> None:
+    assert parse_storage_options("responses", {**BODY, **more}, resumable=resumable) == kept
 
 
 @pytest.mark.parametrize(("store", "stored"), [(None, False), (False, False), (True, True)])
 def test_completions_are_kept_where_asked(store: bool | None, stored: bool) -> None:
-    assert keeping("chat", {"store": store}, resumable=True) == Keeping(stored=stored)
+    assert parse_storage_options("chat", {"store": store}, resumable=True) == StorageOptions(stored=stored)
 
 
 @pytest.mark.parametrize(
@@ -63,46 +63,50 @@ def test_completions_are_kept_where_asked(store: bool | None, stored: bool) -> N
 )
 def test_wishes_that_exclude_each_other_are_refused_by_name(more: Json, param: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
-        keeping("responses", {**BODY, **more}, resumable=False)
+        parse_storage_options("responses", {**BODY, **more}, resumable=False)
     assert refused.value.param == param
 
 
 def test_a_reply_reads_back_what_is_really_kept() -> None:
     body = {**BODY, "conversation": "conv_1", "background": None, "store": None}
-    view = shown("responses", body, STORED)
+    view = build_echoed_body("responses", body, STORED)
     assert (view["store"], view["background"], view["conversation"]) == (True, False, {"id": "conv_1"})
-    assert shown("responses", {**BODY, "store": True}, Keeping())["store"] is False
+    assert build_echoed_body("responses", {**BODY, "store": True}, StorageOptions())["store"] is False
 
 
 def test_an_upstream_is_told_nothing_of_what_is_kept_here() -> None:
     body = {**BODY, "previous_response_id": "r", "conversation": None, "background": False, "resumable": True}
     history: Json = {"type": "message", "role": "user", "content": []}
     own: Json = {"type": "message", "role": "user", "content": []}
-    state = Continuation(history=[history], own=[own])
-    assert asked("responses", body, route(), STORED, state) == {"model": "m", "store": False, "input": [history, own]}
+    state = Continuation(history=[history], new_items=[own])
+    assert build_upstream_body("responses", body, route(), STORED, state) == {
+        "model": "m",
+        "store": False,
+        "input": [history, own],
+    }
 
 
 def test_an_input_without_history_goes_out_as_it_came() -> None:
-    state = Continuation(history=(), own=[{"type": "message"}])
-    assert asked("responses", BODY, route(), STORED, state)["input"] == "a"
+    state = Continuation(history=(), new_items=[{"type": "message"}])
+    assert build_upstream_body("responses", BODY, route(), STORED, state)["input"] == "a"
 
 
 def test_reasoning_is_asked_for_sealed_where_it_is_kept_and_can_be_had() -> None:
     sealing = route(sealed_reasoning=True)
     wanted = ["reasoning.encrypted_content"]
-    assert asked("responses", BODY, sealing, STORED, None)["include"] == wanted
-    assert asked("responses", {**BODY, "include": wanted}, sealing, STORED, None)["include"] == wanted
-    assert "include" not in asked("responses", BODY, sealing, Keeping(), None)
-    assert "include" not in asked("responses", BODY, route(), STORED, None)
+    assert build_upstream_body("responses", BODY, sealing, STORED, None)["include"] == wanted
+    assert build_upstream_body("responses", {**BODY, "include": wanted}, sealing, STORED, None)["include"] == wanted
+    assert "include" not in build_upstream_body("responses", BODY, sealing, StorageOptions(), None)
+    assert "include" not in build_upstream_body("responses", BODY, route(), STORED, None)
 
 
 @pytest.mark.parametrize("streaming", [True, False])
 def test_what_goes_on_alone_is_watched_piece_by_piece_where_it_can_be(streaming: bool) -> None:
-    kept = Keeping(stored=True, background=True)
-    assert asked("responses", BODY, route(streaming=streaming), kept, None)["stream"] is streaming
+    kept = StorageOptions(stored=True, background=True)
+    assert build_upstream_body("responses", BODY, route(streaming=streaming), kept, None)["stream"] is streaming
 
 
 def test_metadata_of_a_stored_completion_stays_here() -> None:
     body: Json = {"model": "m", "messages": [], "store": True, "metadata": {"a": "b"}}
-    assert asked("chat", body, route(), STORED, None) == {"model": "m", "messages": []}
-    assert asked("chat", body, route(), Keeping(), None) == body
+    assert build_upstream_body("chat", body, route(), STORED, None) == {"model": "m", "messages": []}
+    assert build_upstream_body("chat", body, route(), StorageOptions(), None) == body

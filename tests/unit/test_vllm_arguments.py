@@ -13,7 +13,7 @@ from gateway.config import settings as settings_of
 from gateway.config.yaml_file import ConfigError
 from providers.config import ProviderConfig
 from providers.errors import EngineUnavailable
-from providers.vllm_inprocess.arguments import engine_args
+from providers.vllm_inprocess.arguments import build_engine_args
 from tests.unit.vllm_fakes import library
 
 ARG_UTILS = '''
@@ -71,7 +71,7 @@ def problems(engine: dict[str, Any], **model: Any) -> list[str]:
         "models": {"tiny": {"provider": "local", **model}},
     }
     try:
-        settings_of.parse(config, environ={})
+        settings_of.parse_settings(config, environ={})
     except ConfigError as error:
         return [f"{'.'.join(map(str, problem.path))}: {problem.message}" for problem in error.problems]
     return []
@@ -134,7 +134,7 @@ def test_nothing_of_vllm_is_imported_by_a_server_without_it() -> None:
 
 def args_of(**engine: Any) -> Any:
     config = ProviderConfig.model_validate({"type": "vllm_inprocess", "model": "some/model", "engine": engine})
-    return engine_args(library(), "local", config)
+    return build_engine_args(library(), "local", config)
 
 
 def test_arguments_reach_vllm_as_they_are_written() -> None:
@@ -170,7 +170,7 @@ def test_what_vllm_itself_refuses_is_said_in_its_words() -> None:
     Picky.__dataclass_fields__ = {}  # type: ignore[attr-defined]
     config = ProviderConfig.model_validate({"type": "vllm_inprocess", "model": "some/model"})
     with pytest.raises(EngineUnavailable, match="not on this machine"):
-        engine_args(library(AsyncEngineArgs=Picky), "local", config)
+        build_engine_args(library(AsyncEngineArgs=Picky), "local", config)
 
 
 def test_budgets_for_thinking_are_kept_by_vllm_too_unless_it_has_a_parser_that_knows_the_tags() -> None:

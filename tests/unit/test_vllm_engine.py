@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from providers.egress import Egress, Fetched
-from providers.engines.base import Generation, Guide, Piece, Prompt
+from providers.egress import EgressClient, FetchResult
+from providers.engines.base import EngineDelta, GenerationRequest, OutputConstraint, TokenPrompt
 from providers.errors import (
     ContextLengthExceeded,
     EngineUnavailable,
@@ -32,38 +32,40 @@ from tests.unit.vllm_fakes import (
 )
 from translation.errors import InvalidRequest
 
-PROMPT = Prompt(tokens=[5, 6], tail="ab")
-EGRESS = Egress()
+PROMPT = TokenPrompt(tokens=[5, 6], tail="ab")
+EGRESS = EgressClient()
 DEADLINE_S = 10.0
 PIXEL = "data:image/png;base64,aGk="
 
 
 def engine_of(llm: AsyncLLM, **options: Any) -> VllmEngine:
-    return VllmEngine(library(), llm, Egress(), **{"silence_s": DEADLINE_S, **options})
+    return VllmEngine(library(), llm, EgressClient(), **{"silence_s": DEADLINE_S, **options})
 
 
-async def pieces_of(llm: AsyncLLM, asked: Generation | None = None, prompt: Prompt = PROMPT) -> list[Piece]:
-    return [piece async for piece in engine_of(llm).generate(prompt, asked or Generation(max_tokens=8))]
+async def pieces_of(
+    llm: AsyncLLM, asked: GenerationRequest | None = None, prompt: TokenPrompt = PROMPT
+) -> list[EngineDelta]:
+    return [piece async for piece in engine_of(llm).generate(prompt, asked or GenerationRequest(max_tokens=8))]
 
 
 async def params_of(**asked: Any) -> Any:
     llm = AsyncLLM()
-    await pieces_of(llm, Generation(**{"max_tokens": 8, **asked}))
+    await pieces_of(llm, GenerationRequest(**{"max_tokens": 8, **asked}))
     return llm.asked[0].params
 
 
 async def test_what_it_generates_comes_in_pieces_and_the_last_says_why_it_ended() -> None:
     llm = AsyncLLM(said("Hi", cached=1), said(" you"), said("", "stop", tokens=[2], stop_reason="</think>"))
     assert await pieces_of(llm) == [
-        Piece("Hi", [72, 105], cached=1),
-        Piece(" you", [32, 121, 111, 117]),
-        Piece("", [2], finish="stop", stop="</think>"),
+        EngineDelta("Hi", [72, 105], cached_tokens=1),
+        EngineDelta(" you", [32, 121, 111, 117]),
+        EngineDelta("", [2], finish_reason="stop", stop_string="</think>"),
     ]
 
 
 async def test_a_stop_by_a_token_is_no_stop_string() -> None:
     (last,) = await pieces_of(AsyncLLM(said("x", "stop", stop_reason=99)))
-    assert (last.finish, last.stop) == ("stop", None)
+    assert (last.finish_reason, last.stop_string) == ("stop", None)
 
 
 async def test_an_answer_that_the_engine_gives_up_breaks_off() -> None:
@@ -74,7 +76,7 @@ async def test_an_answer_that_the_engine_gives_up_breaks_off() -> None:
 async def test_an_engine_that_says_nothing_any_more_is_given_up() -> None:
     llm = AsyncLLM(said("x"))
     llm.hangs = True
-    pieces = engine_of(llm, silence_s=0.05).generate(PROMPT, Generation(max_tokens=8))
+    pieces = engine_of(llm, silence_s=0.05).generate(PROMPT, GenerationRequest(max_tokens=8))
     assert (await anext(pieces)).text == "x"
     with pytest.raises(UpstreamTimeout, match=r"nothing for 0\.05 s"):
         await anext(pieces)
@@ -91,7 +93,7 @@ async def test_every_run_has_a_name_of_its_own() -> None:
 async def test_a_prompt_that_leaves_no_room_is_refused_before_the_engine_sees_it() -> None:
     llm = AsyncLLM()
     with pytest.raises(ContextLengthExceeded, match="64 tokens"):
-        await pieces_of(llm, prompt=Prompt(tokens=[1] * 64, tail=""))
+        await pieces_of(llm, prompt=TokenPrompt(tokens=[1] * 64, tail=""))
     assert not llm.asked
 
 
@@ -101,7 +103,7 @@ async def test_an_answer_is_cut_to_the_room_there_is() -> None:
 
 async def test_leaving_ends_the_work_of_the_engine() -> None:
     llm = AsyncLLM(said("a"), said("b"), said("", "stop"))
-    pieces = engine_of(llm).generate(PROMPT, Generation(max_tokens=8))
+    pieces = engine_of(llm).generate(PROMPT, GenerationRequest(max_tokens=8))
     await anext(pieces)
     assert llm.unfinished == 1
     await pieces.aclose()
@@ -136,7 +138,7 @@ async def test_sampling_is_asked_for_as_the_client_wrote_it_over_what_the_model_
     llm = AsyncLLM()
     llm.model_config.sampling = {"temperature": 0.6, "top_k": 20, "max_tokens": 7}
     sampling = {"temperature": 0, "seed": 3, "min_p": None, "user": "ann", "logit_bias": {"5": 200, "6": -1}}
-    await pieces_of(llm, Generation(max_tokens=8, sampling=sampling, stop=["</think>"]))
+    await pieces_of(llm, GenerationRequest(max_tokens=8, sampling=sampling, stop=["</think>"]))
     params = vars(llm.asked[0].params)
     assert (params["temperature"], params["top_k"], params["seed"], params["max_tokens"]) == (0, 20, 3, 8)
     assert params["logit_bias"] == {5: 100.0, 6: -1.0}
@@ -151,23 +153,23 @@ async def test_a_bias_that_names_no_token_is_refused() -> None:
 
 async def test_priority_and_cache_salt_go_with_the_run() -> None:
     llm = AsyncLLM()
-    await pieces_of(llm, Generation(max_tokens=8, sampling={"priority": 3, "cache_salt": "ann"}))
+    await pieces_of(llm, GenerationRequest(max_tokens=8, sampling={"priority": 3, "cache_salt": "ann"}))
     assert (llm.asked[0].priority, llm.asked[0].input["cache_salt"]) == (3, "ann")
 
 
 @pytest.mark.parametrize(
     ("guide", "name", "value"),
     [
-        (Guide(json_schema={"multipleOf": 2}), "json", {"multipleOf": 2}),
-        (Guide(json_schema={"type": "nonsense"}), "json", {"type": "nonsense"}),
-        (Guide(regex="[ab]"), "regex", "[ab]"),
-        (Guide(grammar="root ::= 'a'"), "grammar", "root ::= 'a'"),
-        (Guide(choice=("yes", "no")), "choice", ["yes", "no"]),
+        (OutputConstraint(json_schema={"multipleOf": 2}), "json", {"multipleOf": 2}),
+        (OutputConstraint(json_schema={"type": "nonsense"}), "json", {"type": "nonsense"}),
+        (OutputConstraint(regex="[ab]"), "regex", "[ab]"),
+        (OutputConstraint(grammar="root ::= 'a'"), "grammar", "root ::= 'a'"),
+        (OutputConstraint(choice=("yes", "no")), "choice", ["yes", "no"]),
     ],
 )
-async def test_a_guide_binds_from_the_first_token(guide: Guide, name: str, value: Any) -> None:
+async def test_a_guide_binds_from_the_first_token(guide: OutputConstraint, name: str, value: Any) -> None:
     llm = AsyncLLM()
-    await pieces_of(llm, Generation(max_tokens=8, guide=guide))
+    await pieces_of(llm, GenerationRequest(max_tokens=8, constraint=guide))
     given = {key: each for key, each in vars(llm.asked[0].params.structured_outputs).items() if each is not None}
     assert given == {name: value}
     assert llm.asked[0].reasoning_ended is True
@@ -181,17 +183,24 @@ def tag_of(llm: AsyncLLM) -> Any:
 
 @pytest.mark.parametrize(
     ("guide", "schema"),
-    [(Guide(json_schema={"type": "array"}), {"type": "array"}), (Guide(json_object=True), {"type": "object"})],
+    [
+        (OutputConstraint(json_schema={"type": "array"}), {"type": "array"}),
+        (OutputConstraint(json_object=True), {"type": "object"}),
+    ],
 )
-async def test_json_has_no_more_space_between_its_parts_than_it_takes_to_indent_them(guide: Guide, schema: Any) -> None:
+async def test_json_has_no_more_space_between_its_parts_than_it_takes_to_indent_them(
+    guide: OutputConstraint, schema: Any
+) -> None:
     llm = AsyncLLM()
-    await pieces_of(llm, Generation(max_tokens=8, guide=guide))
+    await pieces_of(llm, GenerationRequest(max_tokens=8, constraint=guide))
     assert tag_of(llm) == {"type": "json_schema", "json_schema": schema, "max_whitespace_cnt": 32}
 
 
 async def test_what_follows_the_json_of_a_call_is_part_of_its_form() -> None:
     llm = AsyncLLM()
-    await pieces_of(llm, Generation(max_tokens=8, guide=Guide(json_schema={}, after="\n</tool_call>")))
+    await pieces_of(
+        llm, GenerationRequest(max_tokens=8, constraint=OutputConstraint(json_schema={}, suffix="\n</tool_call>"))
+    )
     first, second = tag_of(llm)["elements"]
     assert (first["type"], second) == ("json_schema", {"type": "const_string", "value": "\n</tool_call>"})
 
@@ -199,7 +208,9 @@ async def test_what_follows_the_json_of_a_call_is_part_of_its_form() -> None:
 async def test_an_engine_with_another_guide_is_told_the_schema_alone() -> None:
     llm = AsyncLLM()
     llm.vllm_config.structured_outputs_config.backend = "guidance"
-    await pieces_of(llm, Generation(max_tokens=8, guide=Guide(json_schema={"type": "array"}, after="x")))
+    await pieces_of(
+        llm, GenerationRequest(max_tokens=8, constraint=OutputConstraint(json_schema={"type": "array"}, suffix="x"))
+    )
     assert llm.asked[0].params.structured_outputs.json == {"type": "array"}
 
 
@@ -216,7 +227,7 @@ async def test_probabilities_come_in_full_and_the_likeliest_first() -> None:
         9: SimpleNamespace(logprob=float("-inf"), decoded_token=None),
     }
     llm = AsyncLLM(said("é", "length", tokens=[7], logprobs=[candidates]))
-    (piece,) = await pieces_of(llm, Generation(max_tokens=1, logprobs=3))
+    (piece,) = await pieces_of(llm, GenerationRequest(max_tokens=1, top_logprobs=3))
     sampled = {"token": "é", "logprob": -2.0, "bytes": [195, 169]}
     likeliest = {"token": "b", "logprob": -0.1, "bytes": [98]}
     never = {"token": "", "logprob": -9999.0, "bytes": []}
@@ -295,19 +306,19 @@ async def test_an_image_goes_to_every_run_of_a_turn() -> None:
     engine = engine_of(llm)
     prompt = await engine.render(with_image(PIXEL))
     assert llm.renderer.asked[0][1].chat_template_content_format == "auto"
-    async for _ in engine.generate(prompt.then([9], "x"), Generation(max_tokens=8)):
+    async for _ in engine.generate(prompt.with_tokens([9], "x"), GenerationRequest(max_tokens=8)):
         pass
     asked = llm.asked[0].input
     assert (asked["type"], asked["mm_kwargs"], asked["prompt_token_ids"]) == ("multimodal", "pixels", [1, 2, 9])
 
 
 async def test_an_image_is_fetched_by_the_gateways_own_guard(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def fetch(url: str, **_: Any) -> Fetched:
+    async def fetch(url: str, **_: Any) -> FetchResult:
         assert url == "https://example.com/cat.png"
-        return Fetched("image/png", b"cat")
+        return FetchResult("image/png", b"cat")
 
     monkeypatch.setattr(EGRESS, "fetch", fetch)
-    chat, found = await images.inlined(with_image("https://example.com/cat.png"), EGRESS, able=True)
+    chat, found = await images.inline_images(with_image("https://example.com/cat.png"), EGRESS, reads_images=True)
     assert found
     expected = "data:image/png;base64," + base64.b64encode(b"cat").decode()
     assert chat["messages"][1]["content"][1]["image_url"]["url"] == expected
@@ -316,31 +327,31 @@ async def test_an_image_is_fetched_by_the_gateways_own_guard(monkeypatch: pytest
 async def test_what_is_fetched_for_one_request_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
     fetched: list[int] = []
 
-    async def fetch(url: str, *, max_bytes: int, **_: Any) -> Fetched:
+    async def fetch(url: str, *, max_bytes: int, **_: Any) -> FetchResult:
         fetched.append(max_bytes)
-        return Fetched("image/png", b"x" * min(max_bytes, 40))
+        return FetchResult("image/png", b"x" * min(max_bytes, 40))
 
     monkeypatch.setattr(EGRESS, "fetch", fetch)
     monkeypatch.setattr(EGRESS, "max_bytes", 60)
     urls = [with_image(f"https://example.com/{number}.png")["messages"][1] for number in range(6)]
     with pytest.raises(InvalidRequest, match="more than is fetched"):
-        await images.inlined({"messages": urls}, EGRESS, able=True)
+        await images.inline_images({"messages": urls}, EGRESS, reads_images=True)
     assert fetched == [60, 60, 60, 60, 20]
 
 
 async def test_what_is_fetched_must_be_an_image(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def fetch(url: str, **_: Any) -> Fetched:
-        return Fetched("text/html", b"<html>")
+    async def fetch(url: str, **_: Any) -> FetchResult:
+        return FetchResult("text/html", b"<html>")
 
     monkeypatch.setattr(EGRESS, "fetch", fetch)
     with pytest.raises(InvalidRequest, match="text/html"):
-        await images.inlined(with_image("https://example.com/"), EGRESS, able=True)
+        await images.inline_images(with_image("https://example.com/"), EGRESS, reads_images=True)
 
 
 @pytest.mark.parametrize("url", ["data:text/plain;base64,aGk=", "data:image/png,hi", "data:,"])
 async def test_a_data_url_must_be_one_of_an_image(url: str) -> None:
     with pytest.raises(InvalidRequest, match="data:image"):
-        await images.inlined(with_image(url), EGRESS, able=True)
+        await images.inline_images(with_image(url), EGRESS, reads_images=True)
 
 
 async def test_a_model_that_cannot_see_refuses_images() -> None:
@@ -351,4 +362,4 @@ async def test_a_model_that_cannot_see_refuses_images() -> None:
 async def test_nothing_but_text_and_images_reaches_the_renderer_which_would_fetch_it() -> None:
     chat = {"messages": [{"role": "user", "content": [{"type": "video_url", "video_url": {"url": "file:///etc"}}]}]}
     with pytest.raises(InvalidRequest, match="video_url"):
-        await images.inlined(chat, EGRESS, able=True)
+        await images.inline_images(chat, EGRESS, reads_images=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from providers.vllm_inprocess.reaper import reaper
+from providers.vllm_inprocess.reaper import start_reaper
 
 SOON_S = 20.0
 
@@ -31,7 +31,7 @@ def test_processes_are_ended_with_whoever_started_the_reaper(engine: "subprocess
 
 
 def test_a_reaper_that_is_ended_itself_ends_nobody(engine: "subprocess.Popen[bytes]") -> None:
-    ended = reaper([engine.pid])
+    ended = start_reaper([engine.pid])
     ended.kill()
     ended.communicate()
     assert engine.poll() is None
@@ -40,7 +40,7 @@ def test_a_reaper_that_is_ended_itself_ends_nobody(engine: "subprocess.Popen[byt
 def test_processes_that_are_gone_are_no_matter(engine: "subprocess.Popen[bytes]") -> None:
     engine.kill()
     engine.wait(SOON_S)
-    ending = reaper([engine.pid])
+    ending = start_reaper([engine.pid])
     assert ending.stdin is not None
     ending.stdin.close()
     assert ending.wait(SOON_S) == 0

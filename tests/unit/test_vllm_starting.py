@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from providers.config import ProviderConfig
-from providers.egress import Egress
+from providers.egress import EgressClient
 from providers.errors import EngineUnavailable
 from providers.vllm_inprocess import lifecycle
-from providers.vllm_inprocess.lifecycle import started
+from providers.vllm_inprocess.lifecycle import run_engine
 from providers.vllm_inprocess.provider import VllmProvider
 from tests.unit.vllm_fakes import AsyncLLM, VLLMClientError, library
 from translation.errors import Unrepresentable
@@ -75,16 +75,16 @@ def loading(monkeypatch: pytest.MonkeyPatch) -> Loading:
 
 async def test_an_engine_is_warm_when_it_is_ready_and_ended_when_it_is_left(loading: Loading) -> None:
     doing: list[str] = []
-    async with started("local", CONFIG, Egress(), doing.append) as engine:
+    async with run_engine("local", CONFIG, EgressClient(), doing.append) as engine:
         assert [asked.params.max_tokens for asked in loading.llm.asked] == [1, 1]
-        assert engine.running == 0
+        assert engine.running_requests == 0
         assert doing == ["importing vLLM", "loading some/model", "first token"]
     assert loading.llm.was_shut_down
     assert loading.was_killed.is_set(), "what is left of its processes is killed"
 
 
 async def test_what_it_starts_does_not_hear_the_gateways_interrupts(loading: Loading) -> None:
-    async with started("local", CONFIG, Egress(), print):
+    async with run_engine("local", CONFIG, EgressClient(), print):
         assert signal.SIGINT in loading.deaf_to
         masks = [asyncio.to_thread(signal.pthread_sigmask, signal.SIG_BLOCK, ()) for _ in range(4)]
         assert all(signal.SIGINT not in mask for mask in await asyncio.gather(*masks)), "its thread hears them again"
@@ -93,13 +93,13 @@ async def test_what_it_starts_does_not_hear_the_gateways_interrupts(loading: Loa
 async def test_an_engine_that_cannot_be_guided_starts_all_the_same(loading: Loading) -> None:
     refusal = VLLMClientError("no structured outputs with this tokenizer")
     loading.llm = AsyncLLM(refuses_guides=refusal)
-    async with started("local", CONFIG, Egress(), print) as engine:
-        assert engine.running == 0
+    async with run_engine("local", CONFIG, EgressClient(), print) as engine:
+        assert engine.running_requests == 0
 
 
 async def test_its_death_is_told_at_once(loading: Loading) -> None:
-    async with started("local", CONFIG, Egress(), print) as engine:
-        dying = asyncio.ensure_future(engine.died())
+    async with run_engine("local", CONFIG, EgressClient(), print) as engine:
+        dying = asyncio.ensure_future(engine.wait_until_dead())
         await asyncio.sleep(0)
         assert not dying.done()
         assert loading.llm.output_handler is not None
@@ -110,7 +110,7 @@ async def test_its_death_is_told_at_once(loading: Loading) -> None:
 async def test_a_model_that_cannot_be_loaded_says_why_in_one_line(loading: Loading) -> None:
     loading.failure = ValueError("no such\n  model")
     with pytest.raises(EngineUnavailable, match="vLLM cannot load some/model: no such model"):
-        async with started("local", CONFIG, Egress(), print):
+        async with run_engine("local", CONFIG, EgressClient(), print):
             pass
 
 
@@ -118,7 +118,7 @@ async def test_leaving_in_the_middle_of_a_load_ends_it(loading: Loading) -> None
     loading.may_go_on.clear()
 
     async def start() -> None:
-        async with started("local", CONFIG, Egress(), print):
+        async with run_engine("local", CONFIG, EgressClient(), print):
             pass
 
     task = asyncio.ensure_future(start())
@@ -131,9 +131,9 @@ async def test_leaving_in_the_middle_of_a_load_ends_it(loading: Loading) -> None
 
 async def test_a_start_has_an_end(loading: Loading, monkeypatch: pytest.MonkeyPatch) -> None:
     loading.may_go_on.clear()
-    monkeypatch.setattr(lifecycle, "_START_S", 0.05)
+    monkeypatch.setattr(lifecycle, "_START_TIMEOUT_S", 0.05)
     with pytest.raises(EngineUnavailable, match=r"not ready within 0\.05 s"):
-        async with started("local", CONFIG, Egress(), print):
+        async with run_engine("local", CONFIG, EgressClient(), print):
             pass
     assert loading.was_killed.is_set()
 
@@ -147,7 +147,7 @@ async def test_an_engine_that_came_up_while_its_start_was_left_is_ended_too(
     monkeypatch.setattr(Process, "join", lambda process, timeout: None)
 
     async def start() -> None:
-        async with started("local", CONFIG, Egress(), print):
+        async with run_engine("local", CONFIG, EgressClient(), print):
             pass
 
     task = asyncio.ensure_future(start())
@@ -165,7 +165,7 @@ async def test_a_shutdown_that_fails_still_ends_the_processes(
         raise RuntimeError("sockets")
 
     monkeypatch.setattr(loading.llm, "shutdown", fail)
-    async with started("local", CONFIG, Egress(), print):
+    async with run_engine("local", CONFIG, EgressClient(), print):
         pass
     assert loading.was_killed.is_set()
 
@@ -176,42 +176,44 @@ async def test_without_vllm_the_start_names_the_extra(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(lifecycle, "import_module", missing)
     with pytest.raises(EngineUnavailable, match=r"responses-gateway\[vllm\]"):
-        async with started("local", CONFIG, Egress(), print):
+        async with run_engine("local", CONFIG, EgressClient(), print):
             pass
 
 
 async def test_the_provider_says_how_its_engine_is(loading: Loading) -> None:
     loading.may_go_on.clear()
-    provider = VllmProvider("local", CONFIG, Egress())
+    provider = VllmProvider("local", CONFIG, EgressClient())
     async with AsyncExitStack() as stack:
-        await stack.enter_async_context(provider.running())
+        await stack.enter_async_context(provider.run_engine())
         await asyncio.to_thread(loading.is_loading.wait, DEADLINE_S)
         assert state_of(provider) == "starting"
         with pytest.raises(EngineUnavailable):
-            await provider.models()
+            await provider.list_models()
         loading.may_go_on.set()
-        await asyncio.wait_for(provider.settled(), DEADLINE_S)
-        assert (state_of(provider), provider.condition.running) == ("ready", 0)
+        await asyncio.wait_for(provider.wait_until_settled(), DEADLINE_S)
+        assert (state_of(provider), provider.engine_status.running) == ("ready", 0)
         loading.llm.unfinished = 3
-        assert provider.condition.running == 3
-        assert await provider.models() == ["some/model"]
+        assert provider.engine_status.running == 3
+        assert await provider.list_models() == ["some/model"]
     assert state_of(provider) == "down"
 
 
 def state_of(provider: VllmProvider) -> str:
-    return provider.condition.state
+    return provider.engine_status.state
 
 
 async def test_an_input_is_counted_as_the_engine_would_read_it(loading: Loading) -> None:
-    provider = VllmProvider("local", CONFIG, Egress())
+    provider = VllmProvider("local", CONFIG, EgressClient())
     turn = Turn(model="tiny", items=[{"type": "message", "role": "user", "content": [text("Hi")]}])
-    async with provider.running():
-        await asyncio.wait_for(provider.settled(), DEADLINE_S)
-        assert await provider.count(turn, DEFAULT_PROFILE, "template") == len("\nHi\n")
+    async with provider.run_engine():
+        await asyncio.wait_for(provider.wait_until_settled(), DEADLINE_S)
+        assert await provider.count_tokens(turn, DEFAULT_PROFILE, "template") == len("\nHi\n")
         two = replace(DEFAULT_PROFILE, two_pass="on")
-        assert await provider.count(turn, two, "template") > len("\nHi\n"), "the tag that opens the thought is input"
+        assert await provider.count_tokens(turn, two, "template") > len("\nHi\n"), (
+            "the tag that opens the thought is input"
+        )
         with pytest.raises(Unrepresentable):
-            await provider.count(turn, DEFAULT_PROFILE, "responses")
+            await provider.count_tokens(turn, DEFAULT_PROFILE, "responses")
 
 
 def text(said: str) -> dict[str, Any]:

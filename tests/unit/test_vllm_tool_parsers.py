@@ -10,7 +10,7 @@ from providers.errors import UpstreamRejected
 from providers.vllm_inprocess import tool_parsers
 from providers.vllm_inprocess.tool_parsers import VllmToolParser
 from tests.unit.vllm_fakes import Tokenizer
-from translation.parsers.tools import Arguments, CallEnded, CallStarted, Said, Text, Unreadable
+from translation.parsers.tools import CallArguments, CallEnded, CallStarted, MalformedCall, ParserOutput, PlainText
 
 TOOLS = [{"type": "function", "function": {"name": "add", "parameters": {}}}]
 
@@ -86,7 +86,7 @@ def parser(monkeypatch: pytest.MonkeyPatch) -> type[Parser]:
     return Own
 
 
-def read(*texts: str) -> list[Said]:
+def read(*texts: str) -> list[ParserOutput]:
     reader = VllmToolParser("vllm:stand_in", Marked(), TOOLS)
     return [said for text in texts for said in reader.feed(text)] + reader.finish()
 
@@ -100,28 +100,28 @@ def test_calls_and_text_are_said_as_all_parsers_say_them(parser: type[Parser]) -
         delta(" "),
     ]
     assert read("abcd", "e") == [
-        Text("I add."),
+        PlainText("I add."),
         CallStarted("add"),
-        Arguments('{"a": '),
-        Arguments("1}"),
+        CallArguments('{"a": '),
+        CallArguments("1}"),
         CallEnded(),
         CallStarted("add"),
-        Arguments("{}"),
+        CallArguments("{}"),
         CallEnded(),
     ]
 
 
 def test_a_call_without_arguments_has_an_empty_object(parser: type[Parser]) -> None:
     parser.script = [delta(None, piece(0, "add"))]
-    assert read("x") == [CallStarted("add"), Arguments("{}"), CallEnded()]
+    assert read("x") == [CallStarted("add"), CallArguments("{}"), CallEnded()]
 
 
 def test_a_call_that_is_no_json_is_unreadable(parser: type[Parser]) -> None:
     parser.script = [delta(None, piece(0, "add", '{"a"'))]
     started, arguments, broken = read("x")
-    assert (started, arguments) == (CallStarted("add"), Arguments('{"a"'))
-    assert isinstance(broken, Unreadable)
-    assert (broken.raw, broken.cut) == ('{"a"', True)
+    assert (started, arguments) == (CallStarted("add"), CallArguments('{"a"'))
+    assert isinstance(broken, MalformedCall)
+    assert (broken.raw, broken.truncated) == ('{"a"', True)
 
 
 @pytest.mark.parametrize("cut", range(len("hi<tool_call>!")))
@@ -137,13 +137,13 @@ def test_a_marker_reaches_it_whole_and_text_token_by_token(cut: int, parser: typ
 
 def test_a_parser_that_reads_no_streams_is_shown_the_whole(parser: type[Parser]) -> None:
     parser.whole = (None, "Adding.", [SimpleNamespace(name="add", arguments='{"a": 1}')])
-    assert read("ab", "c") == [Text("Adding."), CallStarted("add"), Arguments('{"a": 1}'), CallEnded()]
+    assert read("ab", "c") == [PlainText("Adding."), CallStarted("add"), CallArguments('{"a": 1}'), CallEnded()]
 
 
 @pytest.mark.parametrize("skips", [True, False])
 def test_it_says_whether_it_has_to_see_special_tokens(skips: bool, parser: type[Parser]) -> None:
     parser.skips_special_tokens = skips
-    assert VllmToolParser("vllm:stand_in", Marked(), TOOLS).whole_text is not skips
+    assert VllmToolParser("vllm:stand_in", Marked(), TOOLS).needs_special_tokens is not skips
 
 
 def test_a_parser_that_does_not_fit_is_named(parser: type[Parser]) -> None:
@@ -157,5 +157,5 @@ def test_a_tokenizer_without_places_is_asked_for_tokens_alone(parser: type[Parse
 
     parser.script = [delta("ab")]
     reader = VllmToolParser("vllm:stand_in", Slow(), [])
-    assert reader.feed("ab") == [Text("ab")]
+    assert reader.feed("ab") == [PlainText("ab")]
     assert reader._parser.seen == [("ab", [97, 98])]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from providers.engines import watchdog as watching
-from providers.engines.watchdog import Watch, answered, died_or_hung, processor_s
+from providers.engines.watchdog import Watchdog, cpu_time_of, ping_http, wait_until_dead_or_hung
 
 pytestmark = pytest.mark.anyio
 
@@ -47,8 +47,8 @@ class Engine:
         self.used += self.busy
         return self.used
 
-    def watch(self, patience_s: float = PATIENCE_S) -> Watch:
-        return Watch(ping=self.ping, used_s=self.used_s, kill=self.kill, patience_s=patience_s)
+    def watch(self, patience_s: float = PATIENCE_S) -> Watchdog:
+        return Watchdog(ping=self.ping, cpu_time_s=self.used_s, kill=self.kill, timeout_s=patience_s)
 
 
 async def never() -> str:
@@ -59,7 +59,7 @@ async def never() -> str:
 async def test_an_engine_that_neither_answers_nor_computes_is_killed_and_the_reason_told() -> None:
     engine = Engine("answer", "nothing")
     async with asyncio.timeout(10):
-        assert await died_or_hung(never(), engine.watch()) == f"it gave no sign of life for {PATIENCE_S:g} s"
+        assert await wait_until_dead_or_hung(never(), engine.watch()) == f"it gave no sign of life for {PATIENCE_S:g} s"
     assert engine.killed
     assert engine.asked == 3
 
@@ -77,7 +77,7 @@ async def test_an_engine_that_neither_answers_nor_computes_is_killed_and_the_rea
 async def test_an_engine_with_a_sign_of_life_is_let_alone(engine_of: type[Engine]) -> None:
     engine = engine_of()
     async with asyncio.timeout(10), asyncio.TaskGroup() as tasks:
-        watched = tasks.create_task(died_or_hung(never(), engine.watch()))
+        watched = tasks.create_task(wait_until_dead_or_hung(never(), engine.watch()))
         await engine.often_enough.wait()
         assert not watched.done()
         watched.cancel()
@@ -88,7 +88,7 @@ async def test_an_engine_of_which_nothing_is_known_is_let_alone(monkeypatch: pyt
     engine = Engine("nothing")
     monkeypatch.setattr(engine, "used_s", lambda: None)
     async with asyncio.timeout(10), asyncio.TaskGroup() as tasks:
-        watched = tasks.create_task(died_or_hung(never(), engine.watch()))
+        watched = tasks.create_task(wait_until_dead_or_hung(never(), engine.watch()))
         await engine.often_enough.wait()
         watched.cancel()
     assert not engine.killed
@@ -103,7 +103,7 @@ async def test_an_engine_that_nobody_wants_watched_is_never_asked() -> None:
         return "killed by SIGKILL"
 
     async with asyncio.timeout(10), asyncio.TaskGroup() as tasks:
-        watched = tasks.create_task(died_or_hung(death(), engine.watch(patience_s=0)))
+        watched = tasks.create_task(wait_until_dead_or_hung(death(), engine.watch(patience_s=0)))
         died.set()
         assert await watched == "killed by SIGKILL"
     assert (engine.asked, engine.killed) == (0, False)
@@ -126,7 +126,7 @@ async def test_a_page_is_asked_for_on_a_connection_of_its_own() -> None:
         server = await asyncio.start_server(serve, "127.0.0.1", 0)
         async with server:
             port = server.sockets[0].getsockname()[1]
-            await answered("127.0.0.1", port, "/metrics", "secret")
+            await ping_http("127.0.0.1", port, "/metrics", "secret")
             await over.wait()
     assert asked[0].startswith(b"GET /metrics HTTP/1.1\r\n")
     assert b"\r\nAuthorization: Bearer secret\r\n" in asked[0]
@@ -145,16 +145,16 @@ def worker() -> Iterator[int]:
 @needs_proc
 def test_processor_time_is_counted_with_that_of_children(worker: int) -> None:
     def used() -> float:
-        return processor_s([worker]) or 0.0
+        return cpu_time_of([worker]) or 0.0
 
     first = used()
     for _ in range(10_000_000):
         if used() > first + 0.2:
             break
     assert used() > first + 0.2
-    assert processor_s([]) == 0
+    assert cpu_time_of([]) == 0
 
 
 def test_without_the_systems_word_nothing_is_known(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(watching, "_PROC", tmp_path)
-    assert processor_s([os.getpid()]) is None
+    assert cpu_time_of([os.getpid()]) is None

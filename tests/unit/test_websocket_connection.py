@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from gateway.config.settings import parse
+from gateway.config.settings import parse_settings
 from gateway.errors import StoreUnavailable
 from gateway.http.auth import ANONYMOUS
 from gateway.http.guard import Drain
-from gateway.service.accepted_request import Opened
+from gateway.service.accepted_request import AcceptedRequest
 from gateway.service.service import Service
-from gateway.websocket.connection import Connection, Limits
+from gateway.websocket.connection import ConnectionLimits, WebSocketConnection
 from providers.config import ProviderConfig
 from providers.scripted.provider import ScriptedProvider
 
@@ -95,14 +95,14 @@ class Peer:
 def service_of(peer: Peer) -> Service:
     config = {"providers": {"demo": {"type": "scripted"}}, "models": {"demo": {"provider": "demo"}}}
     provider = ScriptedProvider("demo", ProviderConfig.model_validate({"type": "scripted"}))
-    return Service(parse(config, environ={}), {"demo": provider}, peer.drain)
+    return Service(parse_settings(config, environ={}), {"demo": provider}, peer.drain)
 
 
 @asynccontextmanager
 async def connected(peer: Peer, service: Service | None = None) -> AsyncIterator[None]:
     """Serve the peer; it must have ended soon after the block does."""
-    limits = Limits(max_bytes=10_000, max_depth=20, max_s=HOUR_S, hold_s=10.0)
-    connection = Connection(
+    limits = ConnectionLimits(max_bytes=10_000, max_depth=20, max_s=HOUR_S, hold_s=10.0)
+    connection = WebSocketConnection(
         service or service_of(peer),
         ANONYMOUS,
         peer.drain,
@@ -110,7 +110,7 @@ async def connected(peer: Peer, service: Service | None = None) -> AsyncIterator
         peer.receive,
         peer.send,
         strict=False,
-        later=peer.clock,
+        call_later=peer.clock,
     )
     serving = asyncio.get_running_loop().create_task(connection.serve())
     try:
@@ -178,13 +178,13 @@ async def test_a_turn_whose_peer_is_gone_ends() -> None:
 async def test_a_failure_of_our_own_is_told_as_one_and_the_connection_goes_on() -> None:
     peer = Peer()
     service = service_of(peer)
-    opening = service.open
+    opening = service.accept
 
-    async def fail(*_: Any, **__: Any) -> Opened:
-        service.open = opening
+    async def fail(*_: Any, **__: Any) -> AcceptedRequest:
+        service.accept = opening
         raise ZeroDivisionError
 
-    service.open = fail
+    service.accept = fail
     async with connected(peer, service):
         peer.say(CREATE)
         (event,) = await peer.hear_turn()
@@ -213,12 +213,12 @@ class FullDisk:
 async def test_the_end_of_a_response_that_cannot_be_kept_is_not_told() -> None:
     peer, recording = Peer(), FullDisk()
     service = service_of(peer)
-    opening = service.open
+    opening = service.accept
 
-    async def open_recorded(*given: Any, **named: Any) -> Opened:
-        return replace(await opening(*given, **named), recording=recording)
+    async def open_recorded(*given: Any, **named: Any) -> AcceptedRequest:
+        return replace(await opening(*given, **named), recorder=recording)
 
-    service.open = open_recorded
+    service.accept = open_recorded
     async with connected(peer, service):
         peer.say(CREATE)
         events = await peer.hear_turn()
@@ -233,13 +233,13 @@ async def test_the_end_of_a_response_that_cannot_be_kept_is_not_told() -> None:
 async def test_a_turn_that_waits_is_refused_when_the_hour_is_over(lane: str | None) -> None:
     peer = Peer()
     service = service_of(peer)
-    opening, go_on = service.open, asyncio.Event()
+    opening, go_on = service.accept, asyncio.Event()
 
-    async def wait(*given: Any, **named: Any) -> Opened:
+    async def wait(*given: Any, **named: Any) -> AcceptedRequest:
         await go_on.wait()
         return await opening(*given, **named)
 
-    service.open = wait
+    service.accept = wait
     async with connected(peer, service):
         for _ in range(2):
             peer.say({**CREATE, "stream_id": lane})

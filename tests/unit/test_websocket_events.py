@@ -6,59 +6,67 @@ from typing import Any
 import pytest
 
 from gateway.errors import NotJson, ShuttingDown
-from gateway.websocket.events import create_of, error_event, lane_of, messages, steer_refused, type_of, with_headers
+from gateway.websocket.events import (
+    add_headers,
+    encode_error,
+    encode_steer_failure,
+    messages_from_frames,
+    parse_event_type,
+    parse_lane,
+    parse_turn_request,
+)
 from translation.errors import InvalidRequest
-from translation.framing.sse import DONE, KEEP_ALIVE, encode
+from translation.framing.sse import DONE_FRAME, KEEP_ALIVE_COMMENT, encode_event
 
 
 def test_the_body_of_a_create_event_is_that_of_a_request_for_a_stream() -> None:
     event = {"type": "response.create", "model": "m", "input": "Hi", "store": False, "stream_id": "a", "stream": False}
-    create = create_of(event, 12)
+    create = parse_turn_request(event, 12)
     assert create.body == {"model": "m", "input": "Hi", "store": False, "stream": True, "resumable": False}
     assert (create.lane, create.generate, create.size) == ("a", True, 12)
 
 
 @pytest.mark.parametrize(("generate", "expected"), [(None, True), (True, True), (False, False)])
 def test_output_is_made_unless_told_otherwise(generate: bool | None, expected: bool) -> None:
-    assert create_of({"generate": generate}, 1).generate is expected
+    assert parse_turn_request({"generate": generate}, 1).generate is expected
 
 
 def test_whether_to_generate_is_true_or_false() -> None:
     with pytest.raises(InvalidRequest) as refused:
-        create_of({"generate": "no"}, 1)
+        parse_turn_request({"generate": "no"}, 1)
     assert (refused.value.param, refused.value.code) == ("generate", "invalid_type")
 
 
 @pytest.mark.parametrize("name", ["background", "resumable"])
 def test_what_outlives_a_connection_is_refused_by_name(name: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
-        create_of({name: True}, 1)
+        parse_turn_request({name: True}, 1)
     assert (refused.value.param, refused.value.code) == (name, "unsupported_parameter")
-    assert create_of({name: False}, 1).body == {"stream": True, "resumable": False}
+    assert parse_turn_request({name: False}, 1).body == {"stream": True, "resumable": False}
 
 
 @pytest.mark.parametrize("lane", ["", "a b", "größe", "x" * 257, 1, ["a"], "a\n"])
 def test_a_lane_has_a_plain_name(lane: Any) -> None:
     with pytest.raises(InvalidRequest) as refused:
-        lane_of({"stream_id": lane})
+        parse_lane({"stream_id": lane})
     assert (refused.value.param, refused.value.code) == ("stream_id", "invalid_stream_id")
 
 
 @pytest.mark.parametrize("lane", [None, "a", "x" * 256, "Agent_1.b-c"])
 def test_a_plain_name_is_a_lane(lane: str | None) -> None:
-    assert lane_of({"stream_id": lane}) == lane
+    assert parse_lane({"stream_id": lane}) == lane
 
 
 @pytest.mark.parametrize("kind", ["response.cancel", 1, {}, None])
 def test_unknown_events_are_refused(kind: Any) -> None:
     with pytest.raises(InvalidRequest) as refused:
-        type_of({"type": kind})
+        parse_event_type({"type": kind})
     assert refused.value.param == "type"
 
 
 def test_steering_is_refused_as_the_api_refuses_it() -> None:
     steer = {"type": "response.steer", "previous_response_id": "resp_1", "input": "Louder"}
-    event = json.loads(steer_refused(steer))
+    event = json.loads(encode_steer_failure(steer))
     assert event["type"] == "response.steer.failed"
     assert event["error"]["code"] == "steering_not_supported"
     assert event["steer"] == {"previous_response_id": "resp_1", "input": "Louder"}
@@ -70,12 +78,12 @@ def test_steering_is_refused_as_the_api_refuses_it() -> None:
 )
 def test_what_is_no_steering_is_refused_with_the_field_that_is_wrong(steer: dict[str, Any], param: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
-        steer_refused(steer)
+        encode_steer_failure(steer)
     assert refused.value.param == param
 
 
 def test_an_error_has_the_status_the_words_and_the_headers_of_http() -> None:
-    assert json.loads(error_event(ShuttingDown(), "a")) == {
+    assert json.loads(encode_error(ShuttingDown(), "a")) == {
         "type": "error",
         "status": 503,
         "error": {
@@ -90,14 +98,19 @@ def test_an_error_has_the_status_the_words_and_the_headers_of_http() -> None:
 
 
 def test_an_error_outside_of_lanes_names_none_and_always_has_a_code() -> None:
-    event = json.loads(error_event(NotJson("the body is empty"), None))
+    event = json.loads(encode_error(NotJson("the body is empty"), None))
     assert "stream_id" not in event
     assert event["error"]["code"] == "invalid_request_error"
 
 
 def test_messages_are_what_the_frames_hold() -> None:
-    frames = encode("a", b'{"type":"a"}') + KEEP_ALIVE + encode("b", b'{"type":"b","text":"data: x"}') + DONE
-    assert list(messages(frames)) == ['{"type":"a"}', '{"type":"b","text":"data: x"}']
+    frames = (
+        encode_event("a", b'{"type":"a"}')
+        + KEEP_ALIVE_COMMENT
+        + encode_event("b", b'{"type":"b","text":"data: x"}')
+        + DONE_FRAME
+    )
+    assert list(messages_from_frames(frames)) == ['{"type":"a"}', '{"type":"b","text":"data: x"}']
 
 
 @pytest.mark.parametrize(
@@ -110,19 +123,19 @@ def test_messages_are_what_the_frames_hold() -> None:
     ],
 )
 def test_relayed_frames_of_any_form_are_read(frame: bytes) -> None:
-    assert [json.loads(message) for message in messages(frame)] == [{"type": "a"}]
+    assert [json.loads(message) for message in messages_from_frames(frame)] == [{"type": "a"}]
 
 
 def test_a_payload_of_several_lines_stays_one_event() -> None:
-    (message,) = messages(b'data: {"type":\ndata: "a"}\n\n')
+    (message,) = messages_from_frames(b'data: {"type":\ndata: "a"}\n\n')
     assert json.loads(message) == {"type": "a"}
 
 
 def test_every_event_names_its_lane() -> None:
-    frames = encode("a", b'{"type":"a"}') + encode("b", b'{"type":"b"} ')
-    assert [json.loads(message)["stream_id"] for message in messages(frames, "x")] == ["x", "x"]
+    frames = encode_event("a", b'{"type":"a"}') + encode_event("b", b'{"type":"b"} ')
+    assert [json.loads(message)["stream_id"] for message in messages_from_frames(frames, "x")] == ["x", "x"]
 
 
 def test_losses_are_told_with_the_first_event() -> None:
-    told = json.loads(with_headers('{"type":"a","stream_id":"x"}', {"x-gateway-loss": "user=dropped"}))
+    told = json.loads(add_headers('{"type":"a","stream_id":"x"}', {"x-gateway-loss": "user=dropped"}))
     assert told == {"type": "a", "stream_id": "x", "headers": {"x-gateway-loss": "user=dropped"}}

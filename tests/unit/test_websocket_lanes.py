@@ -3,57 +3,57 @@
 import pytest
 
 from gateway.errors import TooManyQueued
-from gateway.websocket.events import Create, Lane
-from gateway.websocket.turn_queue import MAX_NAMED, MAX_QUEUED, MAX_RUNNING, Kept, Lanes, Memory
+from gateway.websocket.events import Lane, TurnRequest
+from gateway.websocket.turn_queue import MAX_LANES, MAX_QUEUED, MAX_RUNNING, CachedResponse, ResponseCache, TurnQueue
 from translation.errors import InvalidRequest
 
 MAX_BYTES = 1000
 
 
-def turn(lane: Lane = None, size: int = 1) -> Create:
-    return Create(lane=lane, body={}, generate=True, size=size)
+def turn(lane: Lane = None, size: int = 1) -> TurnRequest:
+    return TurnRequest(lane=lane, body={}, generate=True, size=size)
 
 
-def put(lanes: Lanes, *turns: Create) -> None:
+def put(lanes: TurnQueue, *turns: TurnRequest) -> None:
     for one in turns:
         lanes.put(one)
 
 
-def taken(lanes: Lanes) -> list[Lane]:
+def taken(lanes: TurnQueue) -> list[Lane]:
     found = []
-    while (one := lanes.take()) is not None:
+    while (one := lanes.pop_runnable()) is not None:
         found.append(one.lane)
     return found
 
 
 def test_turns_of_one_lane_run_one_after_the_other_in_order() -> None:
-    lanes = Lanes(MAX_BYTES)
+    lanes = TurnQueue(MAX_BYTES)
     first, second = turn(size=1), turn(size=2)
     put(lanes, first, second)
-    assert lanes.take() is first
-    assert lanes.take() is None
-    lanes.done(None)
-    assert lanes.take() is second
+    assert lanes.pop_runnable() is first
+    assert lanes.pop_runnable() is None
+    lanes.release(None)
+    assert lanes.pop_runnable() is second
 
 
 def test_lanes_run_side_by_side() -> None:
-    lanes = Lanes(MAX_BYTES)
+    lanes = TurnQueue(MAX_BYTES)
     put(lanes, turn("a"), turn("a"), turn("b"), turn())
     assert taken(lanes) == ["a", "b", None]
-    assert lanes.running == 3
+    assert lanes.running_count == 3
 
 
 def test_only_so_many_run_at_once() -> None:
-    lanes = Lanes(MAX_BYTES)
+    lanes = TurnQueue(MAX_BYTES)
     put(lanes, *(turn(str(number)) for number in range(MAX_RUNNING + 1)))
     assert taken(lanes) == [str(number) for number in range(MAX_RUNNING)]
-    lanes.done("3")
+    lanes.release("3")
     assert taken(lanes) == [str(MAX_RUNNING)]
 
 
 def test_a_connection_has_only_so_many_named_lanes() -> None:
-    lanes = Lanes(MAX_BYTES)
-    put(lanes, *(turn(str(number)) for number in range(MAX_NAMED)), turn())
+    lanes = TurnQueue(MAX_BYTES)
+    put(lanes, *(turn(str(number)) for number in range(MAX_LANES)), turn())
     with pytest.raises(InvalidRequest) as refused:
         lanes.put(turn("another"))
     assert (refused.value.code, refused.value.param) == ("websocket_stream_limit_reached", "stream_id")
@@ -61,7 +61,7 @@ def test_a_connection_has_only_so_many_named_lanes() -> None:
 
 
 def test_only_so_many_wait() -> None:
-    lanes = Lanes(MAX_BYTES)
+    lanes = TurnQueue(MAX_BYTES)
     put(lanes, *(turn() for _ in range(MAX_QUEUED)))
     with pytest.raises(TooManyQueued):
         lanes.put(turn())
@@ -70,63 +70,63 @@ def test_only_so_many_wait() -> None:
 
 
 def test_what_waits_is_bounded_in_bytes_too_but_one_turn_always_may() -> None:
-    lanes = Lanes(MAX_BYTES)
+    lanes = TurnQueue(MAX_BYTES)
     put(lanes, turn(size=MAX_BYTES))
     with pytest.raises(TooManyQueued):
         lanes.put(turn(size=1))
 
 
 def test_turns_that_are_given_up_do_not_run() -> None:
-    lanes = Lanes(MAX_BYTES)
+    lanes = TurnQueue(MAX_BYTES)
     put(lanes, turn("a"), turn("a"), turn("b"))
-    lanes.take()
-    assert [one.lane for one in lanes.give_up()] == ["a", "b"]
-    lanes.done("a")
-    assert lanes.take() is None
+    lanes.pop_runnable()
+    assert [one.lane for one in lanes.clear()] == ["a", "b"]
+    lanes.release("a")
+    assert lanes.pop_runnable() is None
 
 
-def kept(name: str, size: int = 1) -> Kept:
-    return Kept(name, [{"id": name}], size)
+def kept(name: str, size: int = 1) -> CachedResponse:
+    return CachedResponse(name, [{"id": name}], size)
 
 
 def test_each_lane_remembers_its_latest_response() -> None:
-    memory = Memory(MAX_BYTES)
-    memory.advance("a", kept("r1"))
-    memory.advance("b", kept("r2"))
-    memory.advance("a", kept("r3"))
-    assert memory.by_id() == {"r2": [{"id": "r2"}], "r3": [{"id": "r3"}]}
+    memory = ResponseCache(MAX_BYTES)
+    memory.replace_latest("a", kept("r1"))
+    memory.replace_latest("b", kept("r2"))
+    memory.replace_latest("a", kept("r3"))
+    assert memory.items_by_id() == {"r2": [{"id": "r2"}], "r3": [{"id": "r3"}]}
 
 
 def test_a_response_in_a_store_needs_no_memory() -> None:
-    memory = Memory(MAX_BYTES)
-    memory.advance("a", kept("r1"))
-    memory.advance("a", None)
-    assert memory.by_id() == {}
+    memory = ResponseCache(MAX_BYTES)
+    memory.replace_latest("a", kept("r1"))
+    memory.replace_latest("a", None)
+    assert memory.items_by_id() == {}
 
 
 def test_a_failed_continuation_evicts_its_parent_from_its_own_lane_only() -> None:
-    memory = Memory(MAX_BYTES)
-    memory.advance("a", kept("r1"))
+    memory = ResponseCache(MAX_BYTES)
+    memory.replace_latest("a", kept("r1"))
     memory.evict("b", "r1")
     memory.evict("a", "r0")
     memory.evict("a", None)
-    assert list(memory.by_id()) == ["r1"]
+    assert list(memory.items_by_id()) == ["r1"]
     memory.evict("a", "r1")
-    assert list(memory.by_id()) == []
+    assert list(memory.items_by_id()) == []
 
 
 def test_memory_is_bounded_and_the_oldest_lane_gives_way() -> None:
-    memory = Memory(MAX_BYTES)
-    memory.advance("a", kept("r1", 600))
-    memory.advance("b", kept("r2", 300))
-    memory.advance("c", kept("r3", 200))
-    assert list(memory.by_id()) == ["r2", "r3"]
-    assert memory.size("r3") == 200
-    assert memory.size("r1") == 0
+    memory = ResponseCache(MAX_BYTES)
+    memory.replace_latest("a", kept("r1", 600))
+    memory.replace_latest("b", kept("r2", 300))
+    memory.replace_latest("c", kept("r3", 200))
+    assert list(memory.items_by_id()) == ["r2", "r3"]
+    assert memory.size_of("r3") == 200
+    assert memory.size_of("r1") == 0
 
 
 def test_what_is_larger_than_a_request_may_be_is_not_remembered() -> None:
-    memory = Memory(MAX_BYTES)
-    memory.advance("a", kept("r1"))
-    memory.advance("a", kept("r2", MAX_BYTES + 1))
-    assert memory.by_id() == {}
+    memory = ResponseCache(MAX_BYTES)
+    memory.replace_latest("a", kept("r1"))
+    memory.replace_latest("a", kept("r2", MAX_BYTES + 1))
+    assert memory.items_by_id() == {}

@@ -10,7 +10,7 @@ from providers import errors
 from providers.base import Capabilities, Dialect
 from providers.capabilities import CAPABILITIES
 from providers.config import ProviderConfig
-from providers.http.exchange import WireProvider
+from providers.http.exchange import HttpProvider
 from providers.http.upstream import Upstream
 from tests.unit.driving import collect
 from tests.upstream.builders import CHAT_USAGE, DONE, chat_chunk, data_frame, dump, text_chunks, whole_chat
@@ -40,14 +40,14 @@ class Body(httpx.AsyncByteStream):
         self.closed = True
 
 
-def provider(body: Body, content_type: str, dialect: Dialect = "chat", **config: Any) -> WireProvider:
+def provider(body: Body, content_type: str, dialect: Dialect = "chat", **config: Any) -> HttpProvider:
     settings = ProviderConfig.model_validate({"type": "vllm", "base_url": URL, **config})
     headers = {"content-type": content_type} if content_type else {}
     transport = httpx.MockTransport(lambda _: httpx.Response(200, headers=headers, stream=body))
-    return WireProvider(Upstream("engine", settings, URL, transport), CAPABILITIES["vllm"], dialect)
+    return HttpProvider(Upstream("engine", settings, URL, transport), CAPABILITIES["vllm"], dialect)
 
 
-async def events(asked: WireProvider, *, stream: bool = True) -> list[Event]:
+async def events(asked: HttpProvider, *, stream: bool = True) -> list[Event]:
     exchange = asked.prepare(Turn(model="m", items=[], instructions="Hi", stream=stream), DEFAULT_PROFILE)
     return [event async for batch in exchange.batches() for event in batch]
 
@@ -133,13 +133,13 @@ async def test_a_last_frame_that_is_cut_is_a_truncation() -> None:
 
 async def test_a_relay_stops_reading_after_done() -> None:
     body = Body(PLAIN, DONE, b": more\n\n")
-    relay = provider(body, SSE).relay("chat", {})
+    relay = provider(body, SSE).prepare_relay("chat", {})
     assert b"".join([read async for read in relay.reads()]) == PLAIN + DONE
     assert body.closed
 
 
 async def test_a_relay_asked_for_a_stream_makes_one_of_an_answer() -> None:
-    relay = provider(Body(CHAT.whole), JSON).relay("chat", {})
+    relay = provider(Body(CHAT.whole), JSON).prepare_relay("chat", {})
     [stream] = [read async for read in relay.reads()]
     assert stream.endswith(DONE)
     assert "".join(TEXT).encode() in stream
@@ -151,22 +151,22 @@ async def test_a_relay_asked_for_a_stream_makes_one_of_an_answer() -> None:
     ids=["an answer", "an answer that says it is a stream", "a stream"],
 )
 async def test_a_relay_gives_what_came(content: bytes, content_type: str, is_stream: bool) -> None:
-    answer = await provider(Body(content), content_type).relay("chat", {}).answer()
+    answer = await provider(Body(content), content_type).prepare_relay("chat", {}).fetch_body()
     assert isinstance(answer, bytes) == is_stream
 
 
 @pytest.mark.parametrize("stream", [True, False], ids=["asked for a stream", "asked for an answer"])
 async def test_an_error_in_a_good_status_is_raised_by_a_relay(stream: bool) -> None:
     body = Body(dump({"error": {"message": "slow", "code": "rate_limit_exceeded"}}))
-    relay = provider(body, JSON).relay("chat", {})
+    relay = provider(body, JSON).prepare_relay("chat", {})
     with pytest.raises(errors.UpstreamRateLimited):
-        _ = [read async for read in relay.reads()] if stream else await relay.answer()
+        _ = [read async for read in relay.reads()] if stream else await relay.fetch_body()
 
 
 async def test_an_upstream_that_lists_no_models_is_not_asked() -> None:
     settings = ProviderConfig.model_validate({"type": "vllm", "base_url": URL})
     upstream = Upstream("engine", settings, URL, httpx.MockTransport(lambda _: httpx.Response(500)))
-    assert await WireProvider(upstream, Capabilities(), "chat").models() == []
+    assert await HttpProvider(upstream, Capabilities(), "chat").list_models() == []
 
 
 SWITCHED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
@@ -195,6 +195,6 @@ WORDS = data_frame(chat_chunk({"content": "a stream ends with data: [DONE] on a 
 async def test_a_model_may_speak_of_the_end_of_streams_on_a_relay(cut: int) -> None:
     rest = data_frame(chat_chunk({"content": "!"})) + data_frame(chat_chunk({}, finish_reason="stop")) + DONE
     body = Body(WORDS[:cut], WORDS[cut:], rest[:-10], rest[-10:], b"never read on")
-    relay = provider(body, SSE).relay("chat", {"model": "m"})
+    relay = provider(body, SSE).prepare_relay("chat", {"model": "m"})
     reads = b"".join([read async for read in relay.reads()])
     assert reads == WORDS + rest

@@ -6,7 +6,7 @@ from contextlib import aclosing
 import pytest
 
 from gateway.errors import TurnFailed
-from gateway.replies.reply_streams import RelayedWire, TranslatedWire, has_content, relay_whole
+from gateway.replies.reply_streams import RelayedReply, TranslatedReply, batch_has_content, relay_buffered_stream
 from providers.base import Batch
 from providers.errors import UpstreamBroken
 from tests.unit.chat_replies import text
@@ -28,8 +28,8 @@ SAID, STOPPED = CHUNK % (b'"content":"Hi"', b"null"), CHUNK % (b"", b'"stop"')
 OPENED = CHUNK % (b'"role":"assistant"', b"null")
 IDENTITY: Json = {"id": "x", "object": "chat.completion.chunk", "created": 1, "model": "m"}
 ERROR = b'data: {"error":{"message":"slow down","code":"rate_limit_exceeded"}}\n\n'
-BEGUN = sse.encode("response.created", b'{"type":"response.created","sequence_number":0,"response":{"id":"r"}}')
-FAILURE = sse.encode(
+BEGUN = sse.encode_event("response.created", b'{"type":"response.created","sequence_number":0,"response":{"id":"r"}}')
+FAILURE = sse.encode_event(
     "response.failed",
     b'{"type":"response.failed","sequence_number":1,"response":{"id":"r","status":"failed",'
     b'"error":{"code":"server_error","message":"boom"},"output":[]}}',
@@ -60,20 +60,20 @@ class Upstream:
         finally:
             self.closed = True
 
-    async def answer(self) -> Json | bytes:
+    async def fetch_body(self) -> Json | bytes:
         return b"".join(self._reads)
 
 
-def translated(upstream: Upstream) -> TranslatedWire:
+def translated(upstream: Upstream) -> TranslatedReply:
     encoder = ChatEncoder(completion_id="c", created=1, model="m", reasoning_fields=BOTH, include_usage=False)
-    return TranslatedWire(upstream, None, encoder)
+    return TranslatedReply(upstream, None, encoder)
 
 
 def relay() -> ChatRelay:
     return ChatRelay(model=None, identity=IDENTITY, reasoning_fields=BOTH, include_usage=False)
 
 
-async def sent(wire: TranslatedWire | RelayedWire) -> bytes:
+async def sent(wire: TranslatedReply | RelayedReply) -> bytes:
     return b"".join([frames async for frames in wire.frames()])
 
 
@@ -81,7 +81,7 @@ async def test_a_turn_is_encoded_to_its_end() -> None:
     wire = translated(Upstream([STARTED], text(0, "Hi"), [Finished("stop")]))
     stream = await sent(wire)
     assert b'"content":"Hi"' in stream
-    assert stream.endswith(sse.DONE)
+    assert stream.endswith(sse.DONE_FRAME)
     assert wire.has_content
     assert wire.fail(UpstreamBroken("late")) == b""
 
@@ -92,35 +92,35 @@ async def test_a_turn_that_fails_before_content_is_raised(batches: list[Batch]) 
     wire = translated(upstream)
     with pytest.raises(TurnFailed, match="slow down") as raised:
         await sent(wire)
-    assert wire.fail(raised.value).endswith(sse.DONE)
+    assert wire.fail(raised.value).endswith(sse.DONE_FRAME)
     assert wire.fail(raised.value) == b""
 
 
 async def test_a_turn_that_fails_after_content_ends_in_it() -> None:
     stream = await sent(translated(Upstream([STARTED], text(0, "Hi"), [FAILED])))
     assert b'"finish_reason":"error"' in stream
-    assert stream.endswith(sse.DONE)
+    assert stream.endswith(sse.DONE_FRAME)
 
 
 async def test_a_turn_that_broke_off_can_still_be_ended() -> None:
     wire = translated(Upstream([STARTED], text(0, "Hi")))
     with pytest.raises(ProtocolViolation):
         await sent(wire)
-    assert wire.fail(UpstreamBroken("cut")).endswith(sse.DONE)
+    assert wire.fail(UpstreamBroken("cut")).endswith(sse.DONE_FRAME)
 
 
 @pytest.mark.parametrize("relayed", [True, False], ids=["relayed", "translated"])
 async def test_leaving_a_stream_leaves_the_upstream(relayed: bool) -> None:
     upstream = Upstream([STARTED, *text(0, "Hi")], [Finished("stop")], reads=[SAID, STOPPED])
-    wire = RelayedWire(upstream, relay()) if relayed else translated(upstream)
+    wire = RelayedReply(upstream, relay()) if relayed else translated(upstream)
     async with aclosing(wire.frames()) as frames:
         await anext(frames)
     assert upstream.closed
 
 
 async def test_a_relay_passes_on_what_came() -> None:
-    wire = RelayedWire(Upstream(reads=[OPENED, SAID, STOPPED, sse.DONE]), relay())
-    assert await sent(wire) == OPENED + SAID + STOPPED + sse.DONE
+    wire = RelayedReply(Upstream(reads=[OPENED, SAID, STOPPED, sse.DONE_FRAME]), relay())
+    assert await sent(wire) == OPENED + SAID + STOPPED + sse.DONE_FRAME
     assert wire.has_content
 
 
@@ -128,11 +128,11 @@ async def test_a_relay_passes_on_what_came() -> None:
     "reads", [[ERROR], [OPENED, ERROR], [OPENED], []], ids=["an error", "after the opening", "a cut", "nothing"]
 )
 async def test_a_relay_that_fails_before_content_is_raised_and_still_has_an_end(reads: list[bytes]) -> None:
-    wire = RelayedWire(Upstream(reads=reads), relay())
+    wire = RelayedReply(Upstream(reads=reads), relay())
     with pytest.raises(TurnFailed) as raised:
         await sent(wire)
     # Whoever was promised a stream already gets the failure as its end, once.
-    assert wire.fail(raised.value).endswith(sse.DONE)
+    assert wire.fail(raised.value).endswith(sse.DONE_FRAME)
     assert wire.ended
     assert wire.fail(raised.value) == b""
 
@@ -144,46 +144,46 @@ async def test_a_relay_that_fails_before_content_is_raised_and_still_has_an_end(
 )
 async def test_a_responses_relay_that_fails_before_content_does_so_too(reads: list[bytes]) -> None:
     head = new_response({"model": "m", "input": "hi"}, response_id="resp_1", created_at=1, model="m")
-    wire = RelayedWire(Upstream(reads=reads), ResponsesRelay(model=None, head=head, kept=True))
+    wire = RelayedReply(Upstream(reads=reads), ResponsesRelay(model=None, initial_response=head, is_stored=True))
     told: list[bytes] = []
     with pytest.raises(TurnFailed) as raised:
         told += [frames async for frames in wire.frames()]
     told.append(wire.fail(raised.value))
     assert b"".join(told).count(b"event: response.failed\n") == 1
-    assert b"".join(told).endswith(sse.DONE)
+    assert b"".join(told).endswith(sse.DONE_FRAME)
     assert wire.ended
     assert wire.fail(raised.value) == b""
 
 
 @pytest.mark.parametrize("reads", [[SAID, ERROR], [SAID]], ids=["an error", "a cut"])
 async def test_a_relay_that_fails_after_content_ends_in_it(reads: list[bytes]) -> None:
-    stream = await sent(RelayedWire(Upstream(reads=reads), relay()))
+    stream = await sent(RelayedReply(Upstream(reads=reads), relay()))
     assert b'"finish_reason":"error"' in stream
-    assert stream.endswith(sse.DONE)
+    assert stream.endswith(sse.DONE_FRAME)
 
 
 async def test_a_relay_that_broke_off_can_still_be_ended() -> None:
-    wire = RelayedWire(Upstream(), relay())
-    assert wire.fail(UpstreamBroken("cut")).endswith(sse.DONE)
+    wire = RelayedReply(Upstream(), relay())
+    assert wire.fail(UpstreamBroken("cut")).endswith(sse.DONE_FRAME)
 
 
 @pytest.mark.parametrize("relayed", [True, False], ids=["relayed", "translated"])
 async def test_an_end_that_nobody_was_sent_can_still_become_a_failure(relayed: bool) -> None:
-    upstream = Upstream([STARTED, *text(0, "Hi")], [Finished("stop")], reads=[OPENED + SAID, STOPPED + sse.DONE])
-    wire = RelayedWire(upstream, relay()) if relayed else translated(upstream)
+    upstream = Upstream([STARTED, *text(0, "Hi")], [Finished("stop")], reads=[OPENED + SAID, STOPPED + sse.DONE_FRAME])
+    wire = RelayedReply(upstream, relay()) if relayed else translated(upstream)
     *before, last = [frames async for frames in wire.frames()]
     assert wire.ended
     stream = b"".join([*before, wire.withdraw(last)])
-    assert sse.DONE not in stream
+    assert sse.DONE_FRAME not in stream
     assert not wire.ended
-    assert wire.fail(UpstreamBroken("late")).endswith(sse.DONE)
+    assert wire.fail(UpstreamBroken("late")).endswith(sse.DONE_FRAME)
     assert wire.ended
 
 
 def test_a_stream_that_came_all_at_once_is_relayed_whole_or_raised() -> None:
-    assert relay_whole(relay(), SAID + STOPPED + sse.DONE) == SAID + STOPPED + sse.DONE
+    assert relay_buffered_stream(relay(), SAID + STOPPED + sse.DONE_FRAME) == SAID + STOPPED + sse.DONE_FRAME
     with pytest.raises(TurnFailed):
-        relay_whole(relay(), SAID + ERROR)
+        relay_buffered_stream(relay(), SAID + ERROR)
 
 
 CONTENT: dict[str, tuple[list[Event], bool]] = {
@@ -197,4 +197,4 @@ CONTENT: dict[str, tuple[list[Event], bool]] = {
 
 @pytest.mark.parametrize(("batch", "expected"), CONTENT.values(), ids=CONTENT)
 def test_content_is_what_a_retry_would_repeat(batch: list[Event], expected: bool) -> None:
-    assert has_content(batch) == expected
+    assert batch_has_content(batch) == expected

@@ -5,28 +5,28 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 
 from translation.parsers.tools import (
-    PARSERS,
-    Arguments,
+    PARSER_FACTORIES,
+    CallArguments,
     CallEnded,
     CallStarted,
-    Said,
-    Text,
-    Unreadable,
+    MalformedCall,
+    ParserOutput,
+    PlainText,
 )
 
 BROKEN = "broken"
 
 
-def parse(parser: str, pieces: Iterable[str]) -> list[Said]:
+def parse(parser: str, pieces: Iterable[str]) -> list[ParserOutput]:
     """What is said, neighbouring texts and neighbouring arguments joined, after its order is checked."""
-    reader = PARSERS[parser]()
+    reader = PARSER_FACTORIES[parser]()
     said = [each for piece in pieces for each in reader.feed(piece)]
     said += reader.finish()
     check_order(said)
-    joined: list[Said] = []
+    joined: list[ParserOutput] = []
     for kind, run in groupby(said, type):
-        if kind in (Text, Arguments):
-            joined.append(kind("".join(each.text for each in run if isinstance(each, Text | Arguments))))
+        if kind in (PlainText, CallArguments):
+            joined.append(kind("".join(each.text for each in run if isinstance(each, PlainText | CallArguments))))
         else:
             joined += run
     return joined
@@ -38,36 +38,36 @@ def told(parser: str, text: str) -> list[object]:
     name, arguments = "", ""
     for each in parse(parser, [text]):
         match each:
-            case Text(said):
+            case PlainText(said):
                 short.append(said)
             case CallStarted(name):
                 arguments = ""
-            case Arguments(said):
+            case CallArguments(said):
                 arguments += said
             case CallEnded():
                 short.append((name, json.loads(arguments)))
-            case Unreadable():
+            case MalformedCall():
                 short.append(BROKEN)
     return short
 
 
-def unreadable(parser: str, text: str) -> list[Unreadable]:
-    return [each for each in parse(parser, [text]) if isinstance(each, Unreadable)]
+def unreadable(parser: str, text: str) -> list[MalformedCall]:
+    return [each for each in parse(parser, [text]) if isinstance(each, MalformedCall)]
 
 
-def check_order(said: Iterable[Said]) -> None:
+def check_order(said: Iterable[ParserOutput]) -> None:
     """Calls start, have arguments and end; nothing comes in between; nothing is said that says nothing."""
     arguments: list[str] | None = None
     for each in said:
         match each:
-            case Text(text):
+            case PlainText(text):
                 assert text
                 assert arguments is None
             case CallStarted(name):
                 assert name
                 assert arguments is None
                 arguments = []
-            case Arguments(text):
+            case CallArguments(text):
                 assert text
                 assert arguments is not None
                 arguments.append(text)
@@ -75,7 +75,7 @@ def check_order(said: Iterable[Said]) -> None:
                 assert arguments is not None
                 assert isinstance(json.loads("".join(arguments)), dict)
                 arguments = None
-            case Unreadable(raw=raw, why=why):
+            case MalformedCall(raw=raw, reason=why):
                 assert raw
                 assert why
                 arguments = None

@@ -22,28 +22,28 @@ from tests.unit.routing import Recorder
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile
-from translation.representation.turn import Lowered, Turn
+from translation.representation.turn import LoweredRequest, Turn
 
 ENDPOINTS: dict[Dialect, Endpoint] = {"chat": CHAT, "responses": RESPONSES}
 
-Lower = Callable[[Turn, Profile], Lowered]
+Lower = Callable[[Turn, Profile], LoweredRequest]
 
 
-def _harmony(turn: Turn, profile: Profile) -> Lowered:
+def _harmony(turn: Turn, profile: Profile) -> LoweredRequest:
     body, losses = lower_to_harmony(turn, profile)
     kept_here = turn.sampling.get("stop")
-    return Lowered({**body, "prompt": real().decode(body["prompt"]), "stop": kept_here}, losses)
+    return LoweredRequest({**body, "prompt": real().decode(body["prompt"]), "stop": kept_here}, losses)
 
 
-def _gemini(turn: Turn, profile: Profile) -> Lowered:
+def _gemini(turn: Turn, profile: Profile) -> LoweredRequest:
     body, losses = SPOKEN["gemini"].lower(turn, profile)
-    return Lowered({**body, "path": SPOKEN["gemini"].path_of(turn)}, losses)
+    return LoweredRequest({**body, "path": SPOKEN["gemini"].path_of(turn)}, losses)
 
 
-def _engine(turn: Turn, profile: Profile) -> Lowered:
-    asked = engines.asked_of(turn, profile, VllmServerEngine.parameters)
+def _engine(turn: Turn, profile: Profile) -> LoweredRequest:
+    asked = engines.build_engine_request(turn, profile, VllmServerEngine.supported_parameters)
     said = {key: value for key, value in asdict(asked).items() if key != "losses"}
-    return Lowered({**said, "max_tokens": turn.max_output_tokens, "stream": turn.stream}, asked.losses)
+    return LoweredRequest({**said, "max_tokens": turn.max_output_tokens, "stream": turn.stream}, asked.losses)
 
 
 class Kind(NamedTuple):
@@ -80,7 +80,7 @@ class Told(Recorder):
         self.sent, self.losses = self.lower(turn, profile)
         return self
 
-    def relay(self, dialect: Dialect, body: Json) -> "Told":
+    def prepare_relay(self, dialect: Dialect, body: Json) -> "Told":
         self.sent, self.losses = body, ()
         return self
 
@@ -100,7 +100,7 @@ class Heard(NamedTuple):
 def _settings(kind: ProviderType, model: str, config: tuple[tuple[str, Any], ...]) -> settings_of.Settings:
     there = {"type": kind, "base_url": "http://127.0.0.1:9/v1", "api_key": "k"}
     models = {"mine": {"provider": "up", "model": model, **dict(config)}}
-    return settings_of.parse({"providers": {"up": there}, "models": models}, environ={})
+    return settings_of.parse_settings({"providers": {"up": there}, "models": models}, environ={})
 
 
 def told(upstream: str, dialect: Dialect, body: Json, *, strict: bool = False, by_model: bool = False) -> Heard:
@@ -112,7 +112,7 @@ def told(upstream: str, dialect: Dialect, body: Json, *, strict: bool = False, b
     provider = Told("up", _capabilities(upstream), lower=kind.lower)
     config = kind.config | ({"strict": True} if by_model else {})
     route = Resolver(_settings(kind.provider, kind.model, tuple(config.items())), {"up": provider}).resolve("mine")
-    plan = make_plan(endpoint if kind.relays else replace(endpoint, relays=False), asked, route, strict=strict)
+    plan = make_plan(endpoint if kind.relays else replace(endpoint, allows_relay=False), asked, route, strict=strict)
     return Heard(provider.sent, plan.losses)
 
 

@@ -35,7 +35,7 @@ def annotation_of(citation: Any, start: int, end: int) -> Json | None:
     return None
 
 
-def ask_for_citations(messages: Iterable[Json]) -> None:
+def enable_citations(messages: Iterable[Json]) -> None:
     """Have the documents of a request cited: the API wants all of them or none, those in results of tools too."""
     for document in _documents(messages):
         document["citations"] = {"enabled": True}

@@ -8,18 +8,18 @@ from typing import Any, Final
 from translation.anthropic.citations import annotation_of
 from translation.anthropic.details import detail_of
 from translation.anthropic.failures import failure_in
-from translation.anthropic.searches import NAME as SEARCH
-from translation.anthropic.searches import SearchReader
+from translation.anthropic.searches import SEARCH_TOOL as SEARCH
+from translation.anthropic.searches import SearchDecoder
 from translation.anthropic.usage import read_usage
 from translation.decoding.chunk_decoder import ChunkDecoder
 from translation.errors import ProtocolViolation
 from translation.representation.events import Event, Failed, FinishReason, ItemStatus, Noted, Opaque, Started, Usage
 from translation.representation.item_writer import ItemWriter
-from translation.representation.items import NewId, reasoning, reasoning_text, summary_text
+from translation.representation.items import NewId, new_reasoning, new_reasoning_text, new_summary_text
 from translation.representation.json_types import Item, Json
 from translation.representation.profile import DEFAULT_PROFILE, Profile
 from translation.tools.arguments import arguments_text
-from translation.tools.call_ids import CallIds
+from translation.tools.call_ids import CallIdAllocator
 
 STOP_REASONS: Final[dict[str, FinishReason]] = {
     "end_turn": "stop",
@@ -32,9 +32,9 @@ STOP_REASONS: Final[dict[str, FinishReason]] = {
 }
 """The API's word -> ours; a word that is not listed is `other`."""
 
-_TIERS: Final = {"standard": "default", "priority": "priority"}
+_SERVICE_TIERS: Final = {"standard": "default", "priority": "priority"}
 
-_DELTAS: Final = {
+_BLOCK_OF_DELTA: Final = {
     "text_delta": "text",
     "citations_delta": "text",
     "thinking_delta": "thinking",
@@ -43,9 +43,9 @@ _DELTAS: Final = {
 }
 """Type of a delta -> type of the block it adds to."""
 
-_BLOCKS: Final = frozenset(_DELTAS.values())
+_DELTA_BLOCKS: Final = frozenset(_BLOCK_OF_DELTA.values())
 
-_WHOLE: Final = "whole answer"
+_NO_STOP_REASON: Final = "whole answer"
 """Stands for a stop reason where a whole message has none: nothing can have been cut."""
 
 
@@ -62,20 +62,20 @@ class AnthropicDecoder(ChunkDecoder):
         self.usage: Usage | None = None
         """What was reported so far."""
         self._new_id = new_id
-        self._noun = "summary" if profile.reasoning_part == "summary_text" else "reasoning"
+        self._reasoning_kind = "summary" if profile.reasoning_part == "summary_text" else "reasoning"
         self._writer = ItemWriter(new_id)
-        self._ids = CallIds()
-        self._searches = SearchReader(new_id, self._writer)
+        self._ids = CallIdAllocator()
+        self._searches = SearchDecoder(new_id, self._writer)
         self._started = False
-        self._stop: str | None = None
-        self._index: Any = None
+        self._stop_reason: str | None = None
+        self._block_index: Any = None
         self._block: Json = {}
         """The open block: as it was started, with what was added to it under the same keys."""
-        self._pieces: list[str] = []
-        self._message: Item | None = None
-        self._length = 0
+        self._deltas: list[str] = []
+        self._open_message: Item | None = None
+        self._message_length = 0
         """Of that message's text so far."""
-        self._calls = 0
+        self._call_count = 0
 
     def feed(self, chunk: Json) -> list[Event]:
         """Take one event, or one whole message; return what it means, possibly nothing."""
@@ -89,22 +89,22 @@ class AnthropicDecoder(ChunkDecoder):
         if kind == "ping":
             return []
         if kind == "message":
-            return self._whole(chunk)
+            return self._decode_message(chunk)
         if kind == "message_start":
-            return self._start(chunk["message"])
+            return self._start_message(chunk["message"])
         if not self._started:
             raise ProtocolViolation("the upstream's reply does not begin with a message")
         match kind:
             case "content_block_delta":
-                return self._add(chunk["index"], chunk["delta"])
+                return self._decode_delta(chunk["index"], chunk["delta"])
             case "content_block_start":
-                return self._open(chunk["index"], chunk["content_block"])
+                return self._open_block(chunk["index"], chunk["content_block"])
             case "content_block_stop":
-                return self._cite(self._block)
+                return self._emit_annotations(self._block)
             case "message_delta":
                 return self._end_message(chunk["delta"].get("stop_reason"), chunk.get("usage"))
             case "message_stop":
-                self._stop = self._stop or _WHOLE
+                self._stop_reason = self._stop_reason or _NO_STOP_REASON
                 return self.finish()
         return [Opaque("anthropic", chunk)]
 
@@ -112,17 +112,22 @@ class AnthropicDecoder(ChunkDecoder):
         """The upstream said it is done, or closed. Without a stop reason that is a failure, not an answer."""
         if self.ended:
             return []
-        if self._stop is None:
+        if self._stop_reason is None:
             return self._fail(Failed("upstream_truncated", "the upstream's reply broke off before it was finished"))
-        reason = STOP_REASONS.get(self._stop, "stop" if self._stop == _WHOLE else "other")
+        reason = STOP_REASONS.get(self._stop_reason, "stop" if self._stop_reason == _NO_STOP_REASON else "other")
         if reason in ("stop", "tool_calls"):
-            reason = "tool_calls" if self._calls else "stop"
+            reason = "tool_calls" if self._call_count else "stop"
         status: ItemStatus = "incomplete" if reason in ("length", "content_filter") else "completed"
-        events = [*self._close(status), *self._searches.close(), *self._writer.close(status)]
+        events = [*self._close_block(status), *self._searches.close(), *self._writer.close(status)]
         self.ended = True
-        return [*events, self._writer.ending(reason, None if self._stop == _WHOLE else self._stop, self.usage)]
+        return [
+            *events,
+            self._writer.terminal_event(
+                reason, None if self._stop_reason == _NO_STOP_REASON else self._stop_reason, self.usage
+            ),
+        ]
 
-    def _start(self, message: Json) -> list[Event]:
+    def _start_message(self, message: Json) -> list[Event]:
         if self._started:
             raise ProtocolViolation("the upstream began a second message in the same reply")
         self._started = True
@@ -130,133 +135,138 @@ class AnthropicDecoder(ChunkDecoder):
         events: list[Event] = [
             Started(model if isinstance(model, str) else "", upstream_id if isinstance(upstream_id, str) else None)
         ]
-        return events + self._count(message.get("usage"))
+        return events + self._update_usage(message.get("usage"))
 
-    def _whole(self, message: Json) -> list[Event]:
-        events = self._start(message)
+    def _decode_message(self, message: Json) -> list[Event]:
+        events = self._start_message(message)
         for index, block in enumerate(message["content"]):
-            events += [*self._open(index, block), *self._cite(self._block)]
-        return events + self._end_message(message.get("stop_reason") or _WHOLE, None)
+            events += [*self._open_block(index, block), *self._emit_annotations(self._block)]
+        return events + self._end_message(message.get("stop_reason") or _NO_STOP_REASON, None)
 
     def _end_message(self, reason: Any, usage: Any) -> list[Event]:
-        if reason is not None and self._stop is None:
-            self._stop = str(reason)
-        return self._count(usage)
+        if reason is not None and self._stop_reason is None:
+            self._stop_reason = str(reason)
+        return self._update_usage(usage)
 
-    def _count(self, reported: Any) -> list[Event]:
+    def _update_usage(self, reported: Any) -> list[Event]:
         if not isinstance(reported, dict):
             return []
         self.usage = read_usage(reported, self.usage)
         tier = reported.get("service_tier")
-        facts = {"service_tier": _TIERS[tier]} if isinstance(tier, str) and tier in _TIERS else None
+        facts = {"service_tier": _SERVICE_TIERS[tier]} if isinstance(tier, str) and tier in _SERVICE_TIERS else None
         return [Noted(usage=self.usage, facts=facts)]
 
-    def _open(self, index: Any, block: Json) -> list[Event]:
-        events = self._close("completed")
-        self._index, self._block, self._pieces = index, dict(block), []
+    def _open_block(self, index: Any, block: Json) -> list[Event]:
+        events = self._close_block("completed")
+        self._block_index, self._block, self._deltas = index, dict(block), []
         match block["type"]:
             case "text":
-                goes_on = self._message is not None and self._writer.open_block is self._message
-                self._block["start"] = self._length if goes_on else 0
+                goes_on = self._open_message is not None and self._writer.current_block is self._open_message
+                self._block["start"] = self._message_length if goes_on else 0
                 self._block["citations"] = list(block.get("citations") or ())
-                return events + self._say("text", block.get("text") or "")
+                return events + self._emit_delta("text", block.get("text") or "")
             case "thinking":
-                return events + self._say(self._noun, block.get("thinking") or "")
+                return events + self._emit_delta(self._reasoning_kind, block.get("thinking") or "")
             case "redacted_thinking":
-                return [*events, *self._writer.item({**reasoning(self._new_id("rs")), "details": [detail_of(block)]})]
+                return [
+                    *events,
+                    *self._writer.write_item({**new_reasoning(self._new_id("rs")), "details": [detail_of(block)]}),
+                ]
             case "tool_use":
-                return events + self._call(block)
+                return events + self._open_call(block)
             case "web_search_tool_result":
-                return events + self._searches.tell(block)
+                return events + self._searches.end_search(block)
             case "server_tool_use" if block["name"] == SEARCH:
                 return events
         return [*events, Opaque("anthropic", block)]
 
-    def _add(self, index: Any, delta: Json) -> list[Event]:
-        if index != self._index:
+    def _decode_delta(self, index: Any, delta: Json) -> list[Event]:
+        if index != self._block_index:
             raise ProtocolViolation("the upstream went on with a block that is not open")
         kind = delta["type"]
         if kind == "input_json_delta" and self._block["type"] == "server_tool_use":
-            self._pieces.append(delta["partial_json"])
-        if kind not in _DELTAS or self._block["type"] not in _BLOCKS:
+            self._deltas.append(delta["partial_json"])
+        if kind not in _BLOCK_OF_DELTA or self._block["type"] not in _DELTA_BLOCKS:
             return []
-        if self._block["type"] != _DELTAS[kind]:
+        if self._block["type"] != _BLOCK_OF_DELTA[kind]:
             raise ProtocolViolation("the upstream added to a block what does not belong in it")
         match kind:
             case "text_delta":
-                return self._say("text", delta["text"])
+                return self._emit_delta("text", delta["text"])
             case "thinking_delta":
-                return self._say(self._noun, delta["thinking"])
+                return self._emit_delta(self._reasoning_kind, delta["thinking"])
             case "input_json_delta":
-                return [] if self._block.get("input") else self._say("arguments", delta["partial_json"])
+                return [] if self._block.get("input") else self._emit_delta("arguments", delta["partial_json"])
             case "signature_delta":
                 self._block["signature"] = (self._block.get("signature") or "") + delta["signature"]
             case _:
                 self._block["citations"].append(delta["citation"])
         return []
 
-    def _say(self, noun: str, text: str) -> list[Event]:
+    def _emit_delta(self, kind: str, text: str) -> list[Event]:
         if not isinstance(text, str):
             raise TypeError("a text that is no string")
         if not text:
             return []
-        if noun == "text":
-            events = self._writer.block(noun, text)
-            if self._message is not self._writer.open_block:
-                self._message, self._length = self._writer.open_block, 0
-            self._length += len(text)
+        if kind == "text":
+            events = self._writer.write_block(kind, text)
+            if self._open_message is not self._writer.current_block:
+                self._open_message, self._message_length = self._writer.current_block, 0
+            self._message_length += len(text)
             return events
-        self._pieces.append(text)
-        if noun == "arguments":
-            return self._writer.arguments(self._calls, text)
-        return self._writer.block(noun, text)
+        self._deltas.append(text)
+        if kind == "arguments":
+            return self._writer.write_arguments(self._call_count, text)
+        return self._writer.write_block(kind, text)
 
-    def _call(self, block: Json) -> list[Event]:
-        name, said = block["name"], block.get("id")
+    def _open_call(self, block: Json) -> list[Event]:
+        name, upstream_id = block["name"], block.get("id")
         if not isinstance(name, str) or not name:
             raise ProtocolViolation("the upstream sent a tool call without a name")
-        self._calls += 1
-        events = self._writer.call(self._calls, name=name, call_id=self._ids.take(str(said) if said else None))
+        self._call_count += 1
+        events = self._writer.open_call(
+            self._call_count, name=name, call_id=self._ids.claim(str(upstream_id) if upstream_id else None)
+        )
         # Whole messages have it here; in a stream it is empty, and comes in pieces.
-        return events + (self._say("arguments", arguments_text(block["input"])) if block.get("input") else [])
+        return events + (self._emit_delta("arguments", arguments_text(block["input"])) if block.get("input") else [])
 
-    def _cite(self, block: Json) -> list[Event]:
+    def _emit_annotations(self, block: Json) -> list[Event]:
         """The text of a block is whole: that is what its citations are on."""
         citations, block["citations"] = block.get("citations") or (), []
-        found = (annotation_of(citation, block["start"], self._length) for citation in citations)
+        found = (annotation_of(citation, block["start"], self._message_length) for citation in citations)
         return [event for each in found if each is not None for event in self._writer.annotate(each)]
 
-    def _close(self, status: ItemStatus) -> list[Event]:
+    def _close_block(self, status: ItemStatus) -> list[Event]:
         """End the open block. Texts of one message go on from block to block, so theirs stays open."""
-        block, self._block, self._index = self._block, {}, None
+        block, self._block, self._block_index = self._block, {}, None
         match block.get("type"):
             case "text":
-                return self._cite(block)
+                return self._emit_annotations(block)
             case "thinking":
-                return self._end_thinking(block, status)
+                return self._close_thinking(block, status)
             case "tool_use":
-                empty = not self._pieces and status == "completed"
+                empty = not self._deltas and status == "completed"
                 # Nothing came in pieces: what stood for it is all there is, and may be no object.
-                events = self._say("arguments", arguments_text(block.get("input", {}))) if empty else []
-                return [*events, *self._writer.close_call(self._calls, status)]
+                events = self._emit_delta("arguments", arguments_text(block.get("input", {}))) if empty else []
+                return [*events, *self._writer.close_call(self._call_count, status)]
             case "server_tool_use" if block["name"] == SEARCH:
-                return self._searches.ask(block, "".join(self._pieces))
+                return self._searches.begin_search(block, "".join(self._deltas))
         return []
 
-    def _end_thinking(self, block: Json, status: ItemStatus) -> list[Event]:
+    def _close_thinking(self, block: Json, status: ItemStatus) -> list[Event]:
         """One without its signature was cut off: the upstream would not read it again."""
-        text, signature = "".join(self._pieces), block.get("signature")
+        text, signature = "".join(self._deltas), block.get("signature")
         details = [detail_of({**block, "thinking": text})] if signature and isinstance(signature, str) else []
         if not details:
             return self._writer.close_block(status) if text else []
         if not text:
-            return self._writer.item({**reasoning(self._new_id("rs")), "details": details})
-        whole = {**(self._writer.open_block or {}), "details": details}
-        if self._noun == "summary":
-            whole["summary"] = [{**summary_text(), "text": text}]
+            return self._writer.write_item({**new_reasoning(self._new_id("rs")), "details": details})
+        final = {**(self._writer.current_block or {}), "details": details}
+        if self._reasoning_kind == "summary":
+            final["summary"] = [{**new_summary_text(), "text": text}]
         else:
-            whole["content"] = [{**reasoning_text(), "text": text}]
-        return self._writer.close_block("completed", whole)
+            final["content"] = [{**new_reasoning_text(), "text": text}]
+        return self._writer.close_block("completed", final)
 
     def _fail(self, failed: Failed) -> list[Event]:
         self.ended = True

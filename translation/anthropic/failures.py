@@ -5,7 +5,7 @@ from typing import Any, Final
 from translation.decoding.context_overflow import is_context_overflow
 from translation.representation.events import Failed
 
-_CODES: Final = {
+_ERROR_CODES: Final = {
     "authentication_error": "upstream_unauthorized",
     "permission_error": "upstream_unauthorized",
     "billing_error": "insufficient_quota",
@@ -15,18 +15,19 @@ _CODES: Final = {
 }
 """The API's own types -> our codes. What is not listed is an `upstream_error`."""
 
-_NO_WORDS: Final = "the upstream reported an error without saying which"
+_NO_MESSAGE: Final = "the upstream reported an error without saying which"
 
 
 def failure_in(error: Any) -> Failed:
     """What an `error` object means: `{"type": "overloaded_error", "message": "Overloaded"}`."""
-    said = error if isinstance(error, dict) else {"message": error}
-    kind, text = str(said.get("type")), said.get("message")
-    message = text if isinstance(text, str) and text else _NO_WORDS
+    reported = error if isinstance(error, dict) else {"message": error}
+    kind, text = str(reported.get("type")), reported.get("message")
+    message = text if isinstance(text, str) and text else _NO_MESSAGE
     if is_context_overflow(message, kind):
         return Failed("context_length_exceeded", message)
-    code = _CODES.get(kind, "upstream_error")
+    code = _ERROR_CODES.get(kind, "upstream_error")
     # Its words may quote our key.
     return Failed(
-        code, "the upstream refused the gateway's own credentials" if code == _CODES["permission_error"] else message
+        code,
+        "the upstream refused the gateway's own credentials" if code == _ERROR_CODES["permission_error"] else message,
     )

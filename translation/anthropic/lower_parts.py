@@ -4,12 +4,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from translation.errors import InvalidRequest, Unrepresentable
-from translation.lowering.media import file_name_in, media_in, text_in
-from translation.lowering.text_parts import TEXTS, text_of_part
+from translation.lowering.media import file_name_from_url, media_from_data_url, text_from_data_url
+from translation.lowering.text_parts import TEXT_KEYS, text_of_part
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 
-_IMAGES: Final = frozenset({"image/gif", "image/jpeg", "image/png", "image/webp"})
+_IMAGE_TYPES: Final = frozenset({"image/gif", "image/jpeg", "image/png", "image/webp"})
 
 
 def text_blocks(*texts: str) -> list[Json]:
@@ -20,51 +20,54 @@ def text_blocks(*texts: str) -> list[Json]:
 def lower_parts(parts: Sequence[Json], param: str, losses: list[Loss]) -> list[Json]:
     """The blocks of a user's content or of a tool's output. Raises Unrepresentable for a part the API has no word for,
     naming its place under `param`."""
-    return [block for place, part in enumerate(parts) for block in _lower(part, f"{param}[{place}]", losses)]
+    return [block for place, part in enumerate(parts) for block in _lower_part(part, f"{param}[{place}]", losses)]
 
 
-def _lower(part: Json, param: str, losses: list[Loss]) -> list[Json]:
+def _lower_part(part: Json, param: str, losses: list[Loss]) -> list[Json]:
     kind = part.get("type", "")
-    if kind in TEXTS:
+    if kind in TEXT_KEYS:
         return text_blocks(text_of_part(part))
-    if kind not in _MEDIA:
+    if kind not in _MEDIA_LOWERERS:
         raise Unrepresentable(f"this model's API has no content of type {kind!r}", param=param)
     if part.get("detail") not in (None, "auto"):
         losses.append(Loss(f"{param}.detail", "dropped"))
     if part.get("file_id"):
         raise Unrepresentable("files are not stored here: send the content or its URL, not file_id", param=param)
-    return [_MEDIA[kind](part, param)]
+    return [_MEDIA_LOWERERS[kind](part, param)]
 
 
-def _image(part: Json, param: str) -> Json:
+def _lower_image(part: Json, param: str) -> Json:
     url = part.get("image_url") or ""
-    media = media_in(url, f"{param}.image_url")
+    media = media_from_data_url(url, f"{param}.image_url")
     if media is None:
         return {"type": "image", "source": {"type": "url", "url": url}}
     media_type = media.media_type.replace("image/jpg", "image/jpeg")
-    if media_type not in _IMAGES:
-        told = f"this model reads PNG, JPEG, GIF and WebP images, not {media.media_type}"
-        raise Unrepresentable(told, param=f"{param}.image_url")
+    if media_type not in _IMAGE_TYPES:
+        message = f"this model reads PNG, JPEG, GIF and WebP images, not {media.media_type}"
+        raise Unrepresentable(message, param=f"{param}.image_url")
     return {"type": "image", "source": {"type": "base64", "media_type": media_type, "data": media.base64}}
 
 
-def _file(part: Json, param: str) -> Json:
+def _lower_file(part: Json, param: str) -> Json:
     url = part.get("file_url")
     # What citations call it.
-    name = part.get("filename") or (file_name_in(url) if url else "")
-    named = {"title": name} if name else {}
+    name = part.get("filename") or (file_name_from_url(url) if url else "")
+    title = {"title": name} if name else {}
     if url:
-        return {"type": "document", "source": {"type": "url", "url": url}, **named}
+        return {"type": "document", "source": {"type": "url", "url": url}, **title}
     source, param = part.get("file_data") or "", f"{param}.file_data"
-    if (text := text_in(source, param)) is not None:
-        return {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": text}, **named}
-    media = media_in(source, param)
+    if (text := text_from_data_url(source, param)) is not None:
+        return {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": text}, **title}
+    media = media_from_data_url(source, param)
     if media is None:
         raise InvalidRequest("Send file_data as a data URL that says its media type.", param=param)
     if media.media_type != "application/pdf":
         raise Unrepresentable(f"this model reads PDF and text files, not {media.media_type}", param=param)
     data = {"type": "base64", "media_type": media.media_type, "data": media.base64}
-    return {"type": "document", "source": data, **named}
+    return {"type": "document", "source": data, **title}
 
 
-_MEDIA: Final[Mapping[str, Callable[[Json, str], Json]]] = {"input_image": _image, "input_file": _file}
+_MEDIA_LOWERERS: Final[Mapping[str, Callable[[Json, str], Json]]] = {
+    "input_image": _lower_image,
+    "input_file": _lower_file,
+}

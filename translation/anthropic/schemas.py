@@ -9,7 +9,7 @@ from translation.errors import Unrepresentable
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 
-_LIMITS: Final = (
+_LIMIT_KEYWORDS: Final = (
     "minimum",
     "maximum",
     "exclusiveMinimum",
@@ -25,59 +25,59 @@ _LIMITS: Final = (
 )
 """Refused by the API. https://docs.claude.com/en/docs/build-with-claude/structured-outputs#json-schema-limitations"""
 
-_NAMED: Final = ("properties", "$defs", "definitions")
+_NAMED_SUBSCHEMAS: Final = ("properties", "$defs", "definitions")
 """Keys that hold schemas by names of the client's choice."""
 
-_LISTED: Final = ("anyOf", "allOf", "oneOf")
+_LISTED_SUBSCHEMAS: Final = ("anyOf", "allOf", "oneOf")
 
 
-_HARMLESS: Final = (("minItems", 0), ("minItems", 1))
+_ACCEPTED_LIMITS: Final = (("minItems", 0), ("minItems", 1))
 """Limits the API takes."""
 
 
-def closed(schema: Mapping[str, Any], param: str, losses: list[Loss]) -> Json:
+def close_schema(schema: Mapping[str, Any], param: str, losses: list[Loss]) -> Json:
     """The schema with every object closed, and with limits said in descriptions; both are losses.
 
     Raises Unrepresentable for one that is nested too deep to be looked at.
     """
     try:
-        return _closed(schema, param, losses)
+        return _close_objects(schema, param, losses)
     except RecursionError:
         raise Unrepresentable("this schema is nested too deep", param=param) from None
 
 
-def _closed(schema: Mapping[str, Any], param: str, losses: list[Loss]) -> Json:
+def _close_objects(schema: Mapping[str, Any], param: str, losses: list[Loss]) -> Json:
     limits = {
         key: value
         for key, value in schema.items()
-        if key in _LIMITS and not any((key, value) == each for each in _HARMLESS)
+        if key in _LIMIT_KEYWORDS and not any((key, value) == each for each in _ACCEPTED_LIMITS)
     }
-    told = {key: _inner(key, value, param, losses) for key, value in schema.items() if key not in limits}
-    if "oneOf" in told and "anyOf" not in told:
-        told["anyOf"] = told.pop("oneOf")
+    result = {key: _close_keyword(key, value, param, losses) for key, value in schema.items() if key not in limits}
+    if "oneOf" in result and "anyOf" not in result:
+        result["anyOf"] = result.pop("oneOf")
     if _is_object(schema) and schema.get("additionalProperties") is not False:
-        told["additionalProperties"] = False
+        result["additionalProperties"] = False
         losses.append(Loss(param, "objects closed"))
     if limits:
-        described = schema.get("description")
-        told["description"] = f"{described} {_words(limits)}" if described else _words(limits)
+        description = schema.get("description")
+        result["description"] = f"{description} {_describe_limits(limits)}" if description else _describe_limits(limits)
         losses.append(Loss(param, "limits described"))
-    return told
+    return result
 
 
-def _inner(key: str, value: Any, param: str, losses: list[Loss]) -> Any:
-    if key in _NAMED and isinstance(value, dict):
-        return {name: _any(each, param, losses) for name, each in value.items()}
-    if key in _LISTED and isinstance(value, list):
-        return [_any(each, param, losses) for each in value]
-    return _any(value, param, losses) if key == "items" else value
+def _close_keyword(key: str, value: Any, param: str, losses: list[Loss]) -> Any:
+    if key in _NAMED_SUBSCHEMAS and isinstance(value, dict):
+        return {name: _close_value(each, param, losses) for name, each in value.items()}
+    if key in _LISTED_SUBSCHEMAS and isinstance(value, list):
+        return [_close_value(each, param, losses) for each in value]
+    return _close_value(value, param, losses) if key == "items" else value
 
 
-def _any(value: Any, param: str, losses: list[Loss]) -> Any:
-    return _closed(value, param, losses) if isinstance(value, dict) else value
+def _close_value(value: Any, param: str, losses: list[Loss]) -> Any:
+    return _close_objects(value, param, losses) if isinstance(value, dict) else value
 
 
-def _words(limits: Json) -> str:
+def _describe_limits(limits: Json) -> str:
     return orjson.dumps(limits).decode()
 
 

@@ -10,54 +10,56 @@ from translation.representation.item_writer import ItemWriter
 from translation.representation.items import NewId
 from translation.representation.json_types import Item, Json
 
-NAME: Final = "web_search"
+SEARCH_TOOL: Final = "web_search"
 
-_ERROR: Final = "web_search_tool_result_error"
+_ERROR_TYPE: Final = "web_search_tool_result_error"
 
 
-class SearchReader:
+class SearchDecoder:
     """Blocks in, events out, written through an ItemWriter. What a search found is kept for later turns."""
 
     def __init__(self, new_id: NewId, writer: ItemWriter) -> None:
         self._new_id = new_id
         self._writer = writer
-        self._open: dict[Any, tuple[int, Item, Json]] = {}
+        self._open_searches: dict[Any, tuple[int, Item, Json]] = {}
 
-    def ask(self, block: Json, arguments: str) -> list[Event]:
+    def begin_search(self, block: Json, arguments: str) -> list[Event]:
         """A search whose query is whole, in the block or in the pieces that followed it."""
-        asked = {**block, "input": _input(arguments) or block.get("input") or {}}
-        query = asked["input"].get("query")
+        call_block = {**block, "input": _parse_input(arguments) or block.get("input") or {}}
+        query = call_block["input"].get("query")
         item: Item = {
             "id": self._new_id("ws"),
             "type": "web_search_call",
             "status": "in_progress",
             "action": {"type": "search", "query": query if isinstance(query, str) else ""},
         }
-        events = self._writer.begin(item)
-        index = self._writer.started - 1
-        self._open[str(block["id"])] = index, item, detail_of(asked)
+        events = self._writer.open_item(item)
+        index = self._writer.item_count - 1
+        self._open_searches[str(block["id"])] = index, item, detail_of(call_block)
         return [*events, Progressed(index, "in_progress"), Progressed(index, "searching")]
 
-    def tell(self, block: Json) -> list[Event]:
+    def end_search(self, block: Json) -> list[Event]:
         """What a search found; nothing for one that nobody asked for."""
-        if (asked := self._open.pop(str(block["tool_use_id"]), None)) is None:
+        if (search := self._open_searches.pop(str(block["tool_use_id"]), None)) is None:
             return []
-        index, item, detail = asked
+        index, item, detail = search
         content = block["content"]
-        status = "failed" if isinstance(content, dict) and content.get("type") == _ERROR else "completed"
+        status = "failed" if isinstance(content, dict) and content.get("type") == _ERROR_TYPE else "completed"
         final = {**item, "status": status, "details": [detail, detail_of(block)]}
         return [Progressed(index, "completed"), ItemEnded(index, final)]
 
     def close(self) -> list[Event]:
         """Nothing more will be found."""
-        events: list[Event] = [ItemEnded(index, {**item, "status": "failed"}) for index, item, _ in self._open.values()]
-        self._open.clear()
+        events: list[Event] = [
+            ItemEnded(index, {**item, "status": "failed"}) for index, item, _ in self._open_searches.values()
+        ]
+        self._open_searches.clear()
         return events
 
 
-def _input(arguments: str) -> Json | None:
+def _parse_input(arguments: str) -> Json | None:
     try:
-        given = orjson.loads(arguments)
+        parsed = orjson.loads(arguments)
     except orjson.JSONDecodeError:
         return None
-    return given if isinstance(given, dict) else None
+    return parsed if isinstance(parsed, dict) else None

@@ -13,19 +13,19 @@ from translation.representation.loss import Loss
 from translation.representation.profile import Profile
 from translation.representation.turn import Turn
 
-MAX_TOKENS: Final = 32_000
+DEFAULT_MAX_TOKENS: Final = 32_000
 """What an answer may take where nobody says: as much as every model since Claude 3.7 can write."""
 
-_LEAST_BUDGET: Final = 1024
+_MIN_BUDGET: Final = 1024
 """The API refuses less."""
 
-_SHARES: Final = {"minimal": 1 / 16, "low": 1 / 4, "medium": 1 / 2}
+_BUDGET_SHARES: Final = {"minimal": 1 / 16, "low": 1 / 4, "medium": 1 / 2}
 """`reasoning.effort` -> its share of `max_thinking_tokens`; all others have all of it."""
 
-_EFFORTS: Final = {"minimal": "low"}
+_EFFORT_ALIASES: Final = {"minimal": "low"}
 """Efforts under another name; all others have their own."""
 
-_OLDER: Final = re.compile(
+_PRE_ADAPTIVE: Final = re.compile(
     r"claude-(?:instant|v?[123](?!\d)|(?:opus|sonnet|haiku)-4(?:-[0-5](?!\d))?(?!-\d{1,2}(?!\d)|\d))"
 )
 """Claude 1 to 4.5, by all of the names they go by here and at other hosts. No newer model will ever match."""
@@ -34,30 +34,30 @@ _OLDER: Final = re.compile(
 _VERSION: Final = re.compile(r"claude-(?:[a-z]+-)?(\d{1,2})(?!\d)(?:[-.](\d{1,2})(?!\d))?")
 """Both numbers of a model's version, as far as its name has them."""
 
-_FIRST_UNSAMPLED: Final = (4, 7)
+_FIRST_WITHOUT_SAMPLING: Final = (4, 7)
 
 
-def is_older(model: str) -> bool:
+def predates_adaptive(model: str) -> bool:
     """Whether a model is older than adaptive thinking."""
-    return _OLDER.search(model) is not None
+    return _PRE_ADAPTIVE.search(model) is not None
 
 
-def is_budgeted(model: str, profile: Profile) -> bool:
+def uses_token_budget(model: str, profile: Profile) -> bool:
     """Whether this model is told a number of tokens."""
-    return is_older(model) if profile.thinking_form == "by_model" else profile.thinking_form == "budget"
+    return predates_adaptive(model) if profile.thinking_form == "by_model" else profile.thinking_form == "budget"
 
 
-def is_sampled(model: str, profile: Profile) -> bool:
+def accepts_sampling(model: str, profile: Profile) -> bool:
     """Whether this model takes `temperature`, `top_p` and `top_k`: since Claude 4.7 the API refuses them. One that is
     told a budget is older, whatever it is called."""
     version = _VERSION.search(model)
-    if version is None or is_budgeted(model, profile):
+    if version is None or uses_token_budget(model, profile):
         return True
-    return (int(version[1]), int(version[2] or 0)) < _FIRST_UNSAMPLED
+    return (int(version[1]), int(version[2] or 0)) < _FIRST_WITHOUT_SAMPLING
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class LoweredThinking:
     """`body` is what the request says of thinking; `thinks` whether it asks for any."""
 
     body: Json
@@ -65,57 +65,59 @@ class Told:
     max_tokens: int
 
 
-def lower_thinking(turn: Turn, profile: Profile, losses: list[Loss], *, barred: str | None) -> Told:
+def lower_thinking(turn: Turn, profile: Profile, losses: list[Loss], *, refusal: str | None) -> LoweredThinking:
     """What to say of thinking, and how long the reply may be. `barred`: why the API would refuse thinking here."""
-    asked = {key: value for key, value in (turn.reasoning or {}).items() if value is not None}
-    summary, effort, budget = asked.get("summary"), asked.get("effort"), asked.get("max_tokens")
+    reasoning = {key: value for key, value in (turn.reasoning or {}).items() if value is not None}
+    summary, effort, budget = reasoning.get("summary"), reasoning.get("effort"), reasoning.get("max_tokens")
     if turn.thinking is False or effort == "none":
-        return Told({"thinking": {"type": "disabled"}}, False, _length(turn, profile))
+        return LoweredThinking({"thinking": {"type": "disabled"}}, False, _answer_max_tokens(turn, profile))
     if turn.thinking is None and effort is None and budget is None:
         if summary:
             losses.append(Loss("reasoning.summary", "dropped"))
-        return Told({}, False, _length(turn, profile))
-    if is_budgeted(turn.model, profile):
-        return _budgeted(turn, profile, losses, budget or _share(effort, profile), barred)
+        return LoweredThinking({}, False, _answer_max_tokens(turn, profile))
+    if uses_token_budget(turn.model, profile):
+        return _lower_budget(turn, profile, losses, budget or _budget_for_effort(effort, profile), refusal)
     body: Json = {}
     if effort is not None:
-        body["output_config"] = {"effort": _EFFORTS.get(effort, effort)}
-        if effort in _EFFORTS:
-            losses.append(Loss("reasoning.effort", f"{effort} as {_EFFORTS[effort]}"))
+        body["output_config"] = {"effort": _EFFORT_ALIASES.get(effort, effort)}
+        if effort in _EFFORT_ALIASES:
+            losses.append(Loss("reasoning.effort", f"{effort} as {_EFFORT_ALIASES[effort]}"))
     if budget is not None:
         losses.append(Loss("reasoning.max_tokens", "dropped"))
-    if barred:
-        losses.append(Loss("reasoning", barred))
-        return Told(body, False, _length(turn, profile))
+    if refusal:
+        losses.append(Loss("reasoning", refusal))
+        return LoweredThinking(body, False, _answer_max_tokens(turn, profile))
     # What is thought is left out by default, but for its signature.
     body["thinking"] = {"type": "adaptive", "display": "summarized"}
-    return Told(body, True, turn.max_output_tokens or MAX_TOKENS)
+    return LoweredThinking(body, True, turn.max_output_tokens or DEFAULT_MAX_TOKENS)
 
 
-def _share(effort: str | None, profile: Profile) -> int:
+def _budget_for_effort(effort: str | None, profile: Profile) -> int:
     effort = effort or ""
-    share = int(profile.max_thinking_tokens * _SHARES.get(effort, 1))
+    share = int(profile.max_thinking_tokens * _BUDGET_SHARES.get(effort, 1))
     return profile.effort_budgets.get(effort, share)
 
 
-def _budgeted(turn: Turn, profile: Profile, losses: list[Loss], wanted: int, barred: str | None) -> Told:
-    budget = max(wanted, _LEAST_BUDGET)
+def _lower_budget(
+    turn: Turn, profile: Profile, losses: list[Loss], wanted: int, refusal: str | None
+) -> LoweredThinking:
+    budget = max(wanted, _MIN_BUDGET)
     if (limit := turn.max_output_tokens) is not None:
         budget = min(budget, limit - max(limit // 4, 1))  # a quarter is left for the answer
     elif profile.max_response_tokens is not None:
         limit = budget + profile.max_response_tokens
     else:
-        limit = max(MAX_TOKENS, budget + MAX_TOKENS // 4)
-    if not barred and budget < _LEAST_BUDGET:
-        barred = "no room for it"
-    if barred:
-        losses.append(Loss("reasoning", barred))
-        return Told({}, False, _length(turn, profile))
+        limit = max(DEFAULT_MAX_TOKENS, budget + DEFAULT_MAX_TOKENS // 4)
+    if not refusal and budget < _MIN_BUDGET:
+        refusal = "no room for it"
+    if refusal:
+        losses.append(Loss("reasoning", refusal))
+        return LoweredThinking({}, False, _answer_max_tokens(turn, profile))
     if budget != wanted:
         losses.append(Loss("reasoning", f"{budget} tokens"))
-    return Told({"thinking": {"type": "enabled", "budget_tokens": budget}}, True, limit)
+    return LoweredThinking({"thinking": {"type": "enabled", "budget_tokens": budget}}, True, limit)
 
 
-def _length(turn: Turn, profile: Profile) -> int:
+def _answer_max_tokens(turn: Turn, profile: Profile) -> int:
     """Of a reply that is all answer."""
-    return turn.max_output_tokens or profile.max_response_tokens or MAX_TOKENS
+    return turn.max_output_tokens or profile.max_response_tokens or DEFAULT_MAX_TOKENS

@@ -13,76 +13,76 @@ from translation.errors import Unrepresentable
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 
-_CHOICES: Final = ("anyOf", "oneOf")
+_UNION_KEYWORDS: Final = ("anyOf", "oneOf")
 
-_REFUSED: Final = (*_CHOICES, "allOf")
+_REFUSED_AT_TOP: Final = (*_UNION_KEYWORDS, "allOf")
 """At the top; deeper down the API takes them."""
 
 
-class _Object(NamedTuple):
+class _ObjectSchema(NamedTuple):
     properties: Json
     hints: Json
     """Properties that some choices know and others do not: what is said of them is all that is known, and no rule."""
     required: Sequence[str]
 
 
-def object_schema(schema: Mapping[str, Any], param: str, losses: list[Loss]) -> Json:
+def to_object_schema(schema: Mapping[str, Any], param: str, losses: list[Loss]) -> Json:
     """The schema with an object at its top; what that changes is a loss of `param`. The given one stays as it is.
 
     Raises Unrepresentable for one that is nested too deep to be looked at.
     """
-    told: Json = {"type": "object", "properties": {}, **schema}
-    refused = [key for key in _REFUSED if key in told]
-    if told["type"] != "object":
+    result: Json = {"type": "object", "properties": {}, **schema}
+    refused = [key for key in _REFUSED_AT_TOP if key in result]
+    if result["type"] != "object":
         losses.append(Loss(param, "made an object"))
-        told["type"] = "object"
+        result["type"] = "object"
     if not refused:
-        return told
+        return result
     losses += [Loss(param, f"{key} merged") for key in refused]
     try:
-        merged = _Merging(told).object_of(told)
+        merged = _SchemaMerger(result).merge(result)
     except RecursionError:
         raise Unrepresentable("this schema is nested too deep", param=param) from None
-    told = {key: value for key, value in told.items() if key not in (*_REFUSED, "$ref", "required")}
-    told["properties"] = {**merged.hints, **merged.properties}
+    result = {key: value for key, value in result.items() if key not in (*_REFUSED_AT_TOP, "$ref", "required")}
+    result["properties"] = {**merged.hints, **merged.properties}
     if merged.required:
-        told["required"] = merged.required
-    if words := _words(schema):
-        described = told.get("description")
-        told["description"] = f"{described} {words}" if described else words
-    return told
+        result["required"] = merged.required
+    if requirements := _describe_choices(schema):
+        description = result.get("description")
+        result["description"] = f"{description} {requirements}" if description else requirements
+    return result
 
 
-class _Merging:
-    def __init__(self, whole: Json) -> None:
-        self._whole = whole
-        self._inside: list[str] = []
+class _SchemaMerger:
+    def __init__(self, root: Json) -> None:
+        self._root = root
+        self._open_references: list[str] = []
         """References that are being followed."""
 
-    def object_of(self, schema: Json) -> _Object:
+    def merge(self, schema: Json) -> _ObjectSchema:
         """Its properties, and those it cannot be without."""
-        parts = [_Object(_dict(schema.get("properties")), {}, _list(schema.get("required")))]
-        parts += self._referred(schema.get("$ref"))
-        parts += self._each(schema.get("allOf"))
-        parts += [_any(each) for key in _CHOICES if (each := self._each(schema.get(key)))]
-        return _all(parts)
+        parts = [_ObjectSchema(_dict_or_empty(schema.get("properties")), {}, _list_or_empty(schema.get("required")))]
+        parts += self._resolve_reference(schema.get("$ref"))
+        parts += self._merge_each(schema.get("allOf"))
+        parts += [_merge_any_of(each) for key in _UNION_KEYWORDS if (each := self._merge_each(schema.get(key)))]
+        return _merge_all_of(parts)
 
-    def _each(self, schemas: Any) -> list[_Object]:
-        return [self.object_of(each) for each in _list(schemas) if isinstance(each, dict) and _may_be_object(each)]
+    def _merge_each(self, schemas: Any) -> list[_ObjectSchema]:
+        return [self.merge(each) for each in _list_or_empty(schemas) if isinstance(each, dict) and _may_be_object(each)]
 
-    def _referred(self, reference: Any) -> list[_Object]:
-        if not isinstance(reference, str) or reference in self._inside:
+    def _resolve_reference(self, reference: Any) -> list[_ObjectSchema]:
+        if not isinstance(reference, str) or reference in self._open_references:
             return []
-        target: Any = self._whole
+        target: Any = self._root
         for step in reference.removeprefix("#/").split("/"):
-            target = _dict(target).get(step.replace("~1", "/").replace("~0", "~"))
-        self._inside.append(reference)
-        found = self._each([target])
-        self._inside.pop()
+            target = _dict_or_empty(target).get(step.replace("~1", "/").replace("~0", "~"))
+        self._open_references.append(reference)
+        found = self._merge_each([target])
+        self._open_references.pop()
         return found
 
 
-def _all(parts: Sequence[_Object]) -> _Object:
+def _merge_all_of(parts: Sequence[_ObjectSchema]) -> _ObjectSchema:
     properties: Json = {}
     hints: Json = {}
     for part in parts:
@@ -92,31 +92,35 @@ def _all(parts: Sequence[_Object]) -> _Object:
             # An empty schema allows everything.
             if schema not in (before, {}):
                 properties[name] = {"allOf": [before, schema]} if before else schema
-    return _Object(properties, hints, list(dict.fromkeys(name for part in parts for name in part.required)))
+    return _ObjectSchema(properties, hints, list(dict.fromkeys(name for part in parts for name in part.required)))
 
 
-def _any(parts: Sequence[_Object]) -> _Object:
+def _merge_any_of(parts: Sequence[_ObjectSchema]) -> _ObjectSchema:
     properties: Json = {}
     hints: Json = {}
     for name in dict.fromkeys(name for part in parts for name in (*part.properties, *part.hints)):
         known = [{**part.hints, **part.properties}.get(name) for part in parts]
-        said = [schema for schema in known if schema is not None]
-        different = [schema for place, schema in enumerate(said) if schema not in said[:place]]
+        schemas = [schema for schema in known if schema is not None]
+        different = [schema for place, schema in enumerate(schemas) if schema not in schemas[:place]]
         is_property = all(name in part.properties for part in parts)
         (properties if is_property else hints)[name] = different[0] if len(different) == 1 else {"anyOf": different}
     first, *others = parts
-    return _Object(
+    return _ObjectSchema(
         properties, hints, [name for name in first.required if all(name in each.required for each in others)]
     )
 
 
-def _words(schema: Mapping[str, Any]) -> str:
+def _describe_choices(schema: Mapping[str, Any]) -> str:
     """What each choice requires, which a merged schema cannot say."""
     choices = {
-        key: [{"required": _list(_dict(each).get("required"))} for each in _list(schema.get(key))] for key in _CHOICES
+        key: [
+            {"required": _list_or_empty(_dict_or_empty(each).get("required"))}
+            for each in _list_or_empty(schema.get(key))
+        ]
+        for key in _UNION_KEYWORDS
     }
-    told = {key: each for key, each in choices.items() if any(one["required"] for one in each)}
-    return orjson.dumps(told).decode() if told else ""
+    requirements = {key: each for key, each in choices.items() if any(one["required"] for one in each)}
+    return orjson.dumps(requirements).decode() if requirements else ""
 
 
 def _may_be_object(schema: Json) -> bool:
@@ -124,9 +128,9 @@ def _may_be_object(schema: Json) -> bool:
     return kind == "object" or (isinstance(kind, list) and "object" in kind)
 
 
-def _dict(value: Any) -> Json:
+def _dict_or_empty(value: Any) -> Json:
     return value if isinstance(value, dict) else {}
 
 
-def _list(value: Any) -> list[Any]:
+def _list_or_empty(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []

@@ -2,11 +2,11 @@
 
 from typing import Any, Final
 
-from translation.decoding.usage_counts import at_most, read_count
+from translation.decoding.usage_counts import clamp_part, read_count
 from translation.representation.events import Usage
 from translation.representation.json_types import Json
 
-_INPUT: Final = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+_INPUT_KEYS: Final = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 
 
 def read_usage(reported: Any, before: Usage | None = None) -> Usage | None:
@@ -21,12 +21,12 @@ def read_usage(reported: Any, before: Usage | None = None) -> Usage | None:
         earlier, count = read_count(raw.get(key)), read_count(value)
         if value is not None and (earlier is None or count is None or count > earlier):
             raw[key] = value
-    fresh, written, read = (read_count(raw.get(key)) for key in _INPUT)
-    whole = None if fresh is None else fresh + (written or 0) + (read or 0)
+    fresh, written, read = (read_count(raw.get(key)) for key in _INPUT_KEYS)
+    total = None if fresh is None else fresh + (written or 0) + (read or 0)
     return Usage(
-        input=whole,
+        input=total,
         output=read_count(raw.get("output_tokens")),
-        cache_read=at_most(read, whole),
-        cache_write=at_most(written, whole),
+        cache_read=clamp_part(read, total),
+        cache_write=clamp_part(written, total),
         raw=raw,
     )

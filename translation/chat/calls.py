@@ -8,29 +8,29 @@ import orjson
 from translation.representation.events import Event
 from translation.representation.item_writer import ItemWriter
 from translation.representation.json_types import Json
-from translation.tools.call_ids import CallIds
+from translation.tools.call_ids import CallIdAllocator
 
 
 class _Fragment(NamedTuple):
     """What one entry of `tool_calls` says."""
 
-    place: int | None
+    call_index: int | None
     id: str | None
     name: str
     text: str
-    custom: bool
+    is_custom: bool
 
 
 @dataclass(slots=True, eq=False)
 class _Call:
-    custom: bool
+    is_custom: bool
     id: str | None = None
     name: str = ""
     texts: list[str] = field(default_factory=list)
-    opened: bool = False
+    is_open: bool = False
 
 
-class CallReader:
+class CallAssembler:
     """Entries of `tool_calls` in, events out, written through an ItemWriter.
 
     A call is opened when its arguments begin, because until then its name and id may still grow: names come split over
@@ -41,15 +41,15 @@ class CallReader:
         self._writer = writer
         self._calls: list[_Call] = []
         self._by_index: dict[int, _Call] = {}
-        self._ids = CallIds()
+        self._ids = CallIdAllocator()
 
     @property
-    def made(self) -> bool:
+    def has_calls(self) -> bool:
         """Whether there was any call."""
-        return any(call.opened for call in self._calls)
+        return any(call.is_open for call in self._calls)
 
     @property
-    def nameless(self) -> bool:
+    def has_nameless_call(self) -> bool:
         """Whether there are arguments of a call that never said its name."""
         return any(call.texts and not call.name for call in self._calls)
 
@@ -60,35 +60,35 @@ class CallReader:
         for position, entry in enumerate(listed):
             if not isinstance(entry, dict):
                 continue
-            fragment = _read(entry)
-            call = None if whole else self._find(fragment, position)
+            fragment = _parse_fragment(entry)
+            call = None if whole else self._find_call(fragment, position)
             if call is None:
-                call = _Call(custom=fragment.custom)
+                call = _Call(is_custom=fragment.is_custom)
                 self._calls.append(call)
-            if fragment.place is not None:
-                self._by_index[fragment.place] = call
-            events += self._add(call, fragment)
-        return events + self.open_named() if whole else events
+            if fragment.call_index is not None:
+                self._by_index[fragment.call_index] = call
+            events += self._add_fragment(call, fragment)
+        return events + self.open_named_calls() if whole else events
 
-    def open_named(self) -> list[Event]:
+    def open_named_calls(self) -> list[Event]:
         """Open the calls that have said nothing but their name: something else follows them."""
         if not self._calls:
             return []
-        return [event for call in self._calls if not call.opened and call.name for event in self._open(call)]
+        return [event for call in self._calls if not call.is_open and call.name for event in self._open_call(call)]
 
     def close(self, *, truncated: bool) -> list[Event]:
         """No more is coming. A function called without arguments gets `{}`, but for a last one that was cut off."""
-        events = self.open_named()
-        opened = [call for call in self._calls if call.opened]
+        events = self.open_named_calls()
+        opened = [call for call in self._calls if call.is_open]
         for call in opened[:-1] if truncated else opened:
-            if not call.custom and not any(text.strip() for text in call.texts):
-                events += self._writer.arguments(call, "{}")
+            if not call.is_custom and not any(text.strip() for text in call.texts):
+                events += self._writer.write_arguments(call, "{}")
         return events
 
-    def _find(self, fragment: _Fragment, position: int) -> _Call | None:
+    def _find_call(self, fragment: _Fragment, position: int) -> _Call | None:
         """The call a fragment belongs to; `None` if it begins a new one."""
-        if fragment.place is not None:
-            call = self._by_index.get(fragment.place)
+        if fragment.call_index is not None:
+            call = self._by_index.get(fragment.call_index)
         else:
             known = (call for call in self._calls if fragment.id is not None and call.id == fragment.id)
             call = next(known, self._calls[-1] if self._calls else None)
@@ -96,27 +96,27 @@ class CallReader:
                 return None
         return call if call is not None and _continues(call, fragment) else None
 
-    def _add(self, call: _Call, fragment: _Fragment) -> list[Event]:
+    def _add_fragment(self, call: _Call, fragment: _Fragment) -> list[Event]:
         call.id = fragment.id or call.id
-        if call.opened:
+        if call.is_open:
             if fragment.text:
                 call.texts.append(fragment.text)
-            return self._writer.arguments(call, fragment.text)
-        call.name = _grow(call.name, fragment.name)
+            return self._writer.write_arguments(call, fragment.text)
+        call.name = _extend_name(call.name, fragment.name)
         if not fragment.text:
             return []
         call.texts.append(fragment.text)
         if not call.name:
             return []
         earlier = self._calls[: self._calls.index(call)]
-        events = [event for each in earlier if not each.opened and each.name for event in self._open(each)]
-        return events + self._open(call)
+        events = [event for each in earlier if not each.is_open and each.name for event in self._open_call(each)]
+        return events + self._open_call(call)
 
-    def _open(self, call: _Call) -> list[Event]:
-        call.opened = True
-        kind = "custom_tool_call" if call.custom else "function_call"
-        call_id = self._ids.take(call.id)
-        return self._writer.call(call, name=call.name, call_id=call_id, arguments="".join(call.texts), kind=kind)
+    def _open_call(self, call: _Call) -> list[Event]:
+        call.is_open = True
+        kind = "custom_tool_call" if call.is_custom else "function_call"
+        call_id = self._ids.claim(call.id)
+        return self._writer.open_call(call, name=call.name, call_id=call_id, arguments="".join(call.texts), kind=kind)
 
 
 def _continues(call: _Call, fragment: _Fragment) -> bool:
@@ -128,14 +128,14 @@ def _continues(call: _Call, fragment: _Fragment) -> bool:
     if not (fragment.name and call.name):
         return True
     other_id = fragment.id is not None and call.id is not None and fragment.id != call.id
-    if call.custom or not call.texts:
+    if call.is_custom or not call.texts:
         return not other_id
-    if is_whole("".join(call.texts)):
+    if is_complete_json("".join(call.texts)):
         return not fragment.text and (fragment.id is None or fragment.id == call.id)
     return fragment.id == call.id or fragment.name == call.name
 
 
-def is_whole(arguments: str) -> bool:
+def is_complete_json(arguments: str) -> bool:
     """Whether arguments so far are one JSON object, so that nothing can follow."""
     if not arguments.rstrip().endswith("}"):
         return False
@@ -146,12 +146,12 @@ def is_whole(arguments: str) -> bool:
     return True
 
 
-def _grow(name: str, piece: str) -> str:
+def _extend_name(name: str, piece: str) -> str:
     """A name with one more piece, which may also be the whole name (so far) again."""
     return piece if piece.startswith(name) else name if name == piece else name + piece
 
 
-def _read(entry: Json) -> _Fragment:
+def _parse_fragment(entry: Json) -> _Fragment:
     body = entry.get("function")
     text_key, custom = "arguments", False
     if not isinstance(body, dict) and isinstance(entry.get("custom"), dict):

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 
 from translation.chat import reply_objects
-from translation.representation.collector import Collector
+from translation.representation.collector import TurnCollector
 from translation.representation.events import Delta, Event, Failed, ItemStarted, Usage
 from translation.representation.json_types import Item, Json
 
-_KEYS: dict[reply_objects.Noun, str] = {"arguments": "function", "input": "custom"}
+_CALL_BODY_KEYS: dict[reply_objects.ReplyField, str] = {"arguments": "function", "input": "custom"}
 
 
 class CompletionCollector:
@@ -30,15 +30,15 @@ class CompletionCollector:
     ) -> None:
         self._identity: Json = {"id": completion_id, "object": "chat.completion", "created": created, "model": model}
         self._reasoning_fields = sorted(reasoning_fields)
-        self._legacy = legacy_functions
-        self._collector = Collector()
-        self._chunks = _Chunks() if extensions else None
+        self._legacy_functions = legacy_functions
+        self._collector = TurnCollector()
+        self._chunk_recorder = _ChunkRecorder() if extensions else None
 
     def feed(self, batch: Sequence[Event]) -> None:
         """Take one batch."""
         self._collector.feed(batch)
-        if self._chunks is not None:
-            self._chunks.feed(batch)
+        if self._chunk_recorder is not None:
+            self._chunk_recorder.feed(batch)
 
     @property
     def failed(self) -> Failed | None:
@@ -56,45 +56,49 @@ class CompletionCollector:
         if finished is None:
             raise ValueError("the turn has not finished")
         items = self._collector.items
-        message = self._message(items)
+        message = self._build_message(items)
         called = "tool_calls" in message or "function_call" in message
         choice: Json = {
             "index": 0,
             "message": message,
-            "logprobs": _logprobs(items),
-            **reply_objects.ending(finished, called=called, legacy=self._legacy),
+            "logprobs": _collect_logprobs(items),
+            **reply_objects.build_finish(finished, called=called, legacy=self._legacy_functions),
         }
-        completion = {**self._identity, **reply_objects.marks(self._collector.facts), "choices": [choice]}
-        if (usage := reply_objects.usage(self.usage)) is not None:
+        completion = {**self._identity, **reply_objects.build_facts(self._collector.facts), "choices": [choice]}
+        if (usage := reply_objects.build_usage(self.usage)) is not None:
             completion["usage"] = usage
-        completion |= reply_objects.warned(self._collector.facts)
-        if self._chunks is not None:
+        completion |= reply_objects.build_warnings(self._collector.facts)
+        if self._chunk_recorder is not None:
             completion["extensions"] = {
-                "reasoning_chunks": self._chunks.reasoning,
-                "tool_call_chunks": self._chunks.tool_calls,
+                "reasoning_chunks": self._chunk_recorder.reasoning,
+                "tool_call_chunks": self._chunk_recorder.tool_calls,
             }
         return completion
 
-    def _message(self, items: Sequence[Item]) -> Json:
-        said: dict[str, list[str]] = {"content": [], "refusal": [], "reasoning": []}
+    def _build_message(self, items: Sequence[Item]) -> Json:
+        pieces: dict[str, list[str]] = {"content": [], "refusal": [], "reasoning": []}
         calls: list[Json] = []
         annotations: list[Json] = []
         details: list[Json] = []
         for index, item in enumerate(items):
-            own = reply_objects.NOUNS.get((item["type"], None))
+            own = reply_objects.REPLY_FIELDS.get((item["type"], None))
             if own is not None:
-                calls.append(reply_objects.call(item, item.get(own) or ""))
+                calls.append(reply_objects.build_call(item, item.get(own) or ""))
                 continue
-            for part_index, part_type, text in reply_objects.texts(item):
-                noun = reply_objects.NOUNS[item["type"], part_type]
-                if noun == "reasoning" and said[noun] and reply_objects.stands_apart((index, part_index), part_type):
-                    said[noun].append(reply_objects.GAP)
-                said[noun].append(text)
-            annotations += reply_objects.citations(item)
+            for part_index, part_type, text in reply_objects.iter_texts(item):
+                noun = reply_objects.REPLY_FIELDS[item["type"], part_type]
+                if (
+                    noun == "reasoning"
+                    and pieces[noun]
+                    and reply_objects.is_own_paragraph((index, part_index), part_type)
+                ):
+                    pieces[noun].append(reply_objects.PARAGRAPH_GAP)
+                pieces[noun].append(text)
+            annotations += reply_objects.build_citations(item)
             details += item.get("details") or ()
-        texts = {noun: "".join(parts) if parts else None for noun, parts in said.items()}
+        texts = {noun: "".join(parts) if parts else None for noun, parts in pieces.items()}
         message: Json = {"role": "assistant", "content": texts["content"], "refusal": texts["refusal"]}
-        if not calls and not any(said.values()):
+        if not calls and not any(pieces.values()):
             message["content"] = ""  # a reply that says nothing is an empty text, as on a stream
         if texts["reasoning"] is not None:
             message |= dict.fromkeys(self._reasoning_fields, texts["reasoning"])
@@ -102,47 +106,49 @@ class CompletionCollector:
             message["reasoning_details"] = details
         if annotations:
             message["annotations"] = annotations
-        if self._legacy and calls and "function" in calls[0]:
+        if self._legacy_functions and calls and "function" in calls[0]:
             message["function_call"] = calls.pop(0)["function"]
         if calls:
             message["tool_calls"] = calls
         return message
 
 
-class _Chunks:
+class _ChunkRecorder:
     """Reasoning and calls in the pieces they came in."""
 
     def __init__(self) -> None:
         self.reasoning: list[str] = []
         self.tool_calls: list[Json] = []
         self._types: list[str] = []
-        self._numbers: dict[int, int] = {}
+        self._call_numbers: dict[int, int] = {}
 
     def feed(self, batch: Sequence[Event]) -> None:
         for event in batch:
             if isinstance(event, Delta):
-                self._delta(event)
+                self._record_delta(event)
             elif isinstance(event, ItemStarted):
                 self._types.append(event.item["type"])
-                if (noun := reply_objects.NOUNS.get((event.item["type"], None))) is not None:
-                    number = self._numbers[event.index] = len(self._numbers)
+                if (noun := reply_objects.REPLY_FIELDS.get((event.item["type"], None))) is not None:
+                    number = self._call_numbers[event.index] = len(self._call_numbers)
                     self.tool_calls.append(
-                        {"index": number, **reply_objects.call(event.item, event.item.get(noun) or "")}
+                        {"index": number, **reply_objects.build_call(event.item, event.item.get(noun) or "")}
                     )
 
-    def _delta(self, event: Delta) -> None:
+    def _record_delta(self, event: Delta) -> None:
         item_type = self._types[event.index]
         if item_type == "reasoning":
             self.reasoning.append(event.text)
-        elif event.index in self._numbers:
-            noun = reply_objects.NOUNS[item_type, None]
-            self.tool_calls.append({"index": self._numbers[event.index], _KEYS[noun]: {noun: event.text}})
+        elif event.index in self._call_numbers:
+            noun = reply_objects.REPLY_FIELDS[item_type, None]
+            self.tool_calls.append(
+                {"index": self._call_numbers[event.index], _CALL_BODY_KEYS[noun]: {noun: event.text}}
+            )
 
 
-def _logprobs(items: Sequence[Item]) -> Json | None:
+def _collect_logprobs(items: Sequence[Item]) -> Json | None:
     tokens: dict[str, list[Json]] = {"content": [], "refusal": []}
     for item in items:
         for part in item.get("content") or ():
-            if (noun := reply_objects.NOUNS.get((item["type"], part.get("type")))) in tokens:
+            if (noun := reply_objects.REPLY_FIELDS.get((item["type"], part.get("type")))) in tokens:
                 tokens[noun] += part.get("logprobs") or ()
     return {noun: said or None for noun, said in tokens.items()} if any(tokens.values()) else None

@@ -6,17 +6,17 @@ from typing import Any, Final
 
 import orjson
 
-from translation.chat.calls import CallReader
-from translation.chat.delta_run import TextRun
-from translation.chat.failures import BROKEN, failure_in
-from translation.chat.reasoning import FIELDS, SOURCES, ReasoningReader, whole_reasoning
-from translation.chat.reply_objects import FINISH_REASONS, text_of
+from translation.chat.calls import CallAssembler
+from translation.chat.delta_run import ChatDeltaRun
+from translation.chat.failures import BROKEN_FINISH_REASONS, failure_in
+from translation.chat.reasoning import REASONING_FIELDS, REASONING_TEXT_FIELDS, ReasoningReader, build_reasoning_item
+from translation.chat.reply_objects import FINISH_REASONS, flatten_text
 from translation.chat.usage import read_logprobs, read_usage
 from translation.errors import ProtocolViolation
 from translation.parsers.edges import EdgeTrimmer
-from translation.parsers.text_calls import TextCalls
+from translation.parsers.text_calls import TextCallDecoder
 from translation.parsers.think_tags import ThinkParser
-from translation.parsers.tools import PARSERS
+from translation.parsers.tools import PARSER_FACTORIES
 from translation.representation.events import (
     Delta,
     Event,
@@ -29,36 +29,36 @@ from translation.representation.events import (
     Usage,
 )
 from translation.representation.item_writer import ItemWriter
-from translation.representation.items import NewId, reasoning
+from translation.representation.items import NewId, new_reasoning
 from translation.representation.json_types import Json
 from translation.representation.profile import DEFAULT_PROFILE, Profile
 
-FACTS: Final = ("service_tier", "system_fingerprint")
+FACT_KEYS: Final = ("service_tier", "system_fingerprint")
 """Keys of a chunk that are noted as facts."""
 
-_ANY_FACT: Final = frozenset(FACTS)
+_FACT_KEY_SET: Final = frozenset(FACT_KEYS)
 
-_TEXT_FIELDS: Final = frozenset({"content", *FIELDS})
+_TEXT_FIELDS: Final = frozenset({"content", *REASONING_TEXT_FIELDS})
 
-_PLAIN: Final = frozenset({"role", "content"})
+_PLAIN_DELTA_KEYS: Final = frozenset({"role", "content"})
 """All that there is in most deltas."""
 
-_WHOLE: Final = "whole answer"
+_WHOLE_COMPLETION: Final = "whole answer"
 """Stands for a finish reason where a whole completion has none: nothing can have been cut."""
 
 
-_CUT: Final = ("length", "content_filter")
+_CUT_REASONS: Final = ("length", "content_filter")
 """Finish reasons of answers that are not whole."""
 
 
-class State(Enum):
+class DecoderState(Enum):
     WAITING = auto()  # nothing seen
     STREAMING = auto()  # deltas flowing
     DRAINING = auto()  # finish_reason seen; usage may still follow
     ENDED = auto()
 
 
-_WAITING, _STREAMING, _DRAINING, _ENDED = State
+_WAITING, _STREAMING, _DRAINING, _ENDED = DecoderState
 """Each chunk asks for some of them, and an Enum is asked for a member by a call."""
 
 
@@ -76,7 +76,7 @@ class ChatDecoder:
         new_id: NewId,
         profile: Profile = DEFAULT_PROFILE,
         tools: Sequence[Json] = (),
-        held: bool = False,
+        buffered: bool = False,
     ) -> None:
         self.state = _WAITING
         self.usage: Usage | None = None
@@ -84,79 +84,81 @@ class ChatDecoder:
         self._new_id = new_id
         self._profile = profile
         self._writer = ItemWriter(new_id)
-        self._calls: CallReader | None = None
-        self._text_calls = _calls_in_text(self._writer, new_id, profile, tools, held) if tools else None
+        self._calls: CallAssembler | None = None
+        self._text_calls = _new_text_call_decoder(self._writer, new_id, profile, tools, buffered) if tools else None
         self._reasoning = ReasoningReader()
-        self._thought: list[tuple[str, str]] = []
+        self._reasoning_runs: list[tuple[str, str]] = []
         self._edges = EdgeTrimmer()
-        self._think: ThinkParser | None = None
+        self._think_parser: ThinkParser | None = None
         self._annotations: list[Json] = []
         self._facts: Json = {}
-        self._reason: str | None = None
+        self._finish_reason: str | None = None
         self._is_plain = profile.parsing_format == "direct_response" and self._text_calls is None
-        self.run: TextRun | None = None
+        self.delta_run: ChatDeltaRun | None = None
         """What chunks are like that differ from the last one in their text only: they need not be parsed."""
 
-    def read(self, payloads: Sequence[bytes]) -> list[Event]:
+    def decode_payloads(self, payloads: Sequence[bytes]) -> list[Event]:
         """`feed` for chunks as their bytes came. Raises orjson.JSONDecodeError too."""
         events: list[Event] = []
         at, count = 0, len(payloads)
         while at < count:
-            if self.run is not None:
-                if texts := self.run.texts(payloads[at:] if at else payloads):
-                    events += self.run.deltas(texts)
+            if self.delta_run is not None:
+                if texts := self.delta_run.texts_in_payloads(payloads[at:] if at else payloads):
+                    events += self.delta_run.deltas(texts)
                     at += len(texts)
                     continue
-                self.run = None
+                self.delta_run = None
             payload = payloads[at]
             at += 1
             chunk = orjson.loads(payload)
-            only = self._only_text(chunk) if self.state is _STREAMING else None
+            only = self._single_text(chunk) if self.state is _STREAMING else None
             if only is None:
                 events += self._read_chunk(chunk)
                 continue
             field, text = only
-            said = self._read_only(field, text)
+            said = self._read_single_text(field, text)
             if field == "content" and self._is_plain:
-                self._learn(payload, text, said)
+                self._learn_run(payload, text, said)
             events += said
         return events
 
-    def _learn(self, payload: bytes, text: str, said: Sequence[Event]) -> None:
+    def _learn_run(self, payload: bytes, text: str, said: Sequence[Event]) -> None:
         """Answer text without reasoning before it goes out as it came in: only then may a run leave `feed` out."""
-        if not said or not self._edges.settled or self._annotations:
+        if not said or not self._edges.is_idle or self._annotations:
             return
         last = said[-1]
         if isinstance(last, Delta) and last.part_index is not None and last.text == text:
-            self.run = TextRun.learn(payload, "content", last)
+            self.delta_run = ChatDeltaRun.from_delta(payload, "content", last)
 
     def feed(self, chunk: Json) -> list[Event]:
         """Take one chunk; return what it means, possibly nothing."""
-        only = self._only_text(chunk) if self.state is _STREAMING else None
-        return self._read_chunk(chunk) if only is None else self._read_only(*only)
+        only = self._single_text(chunk) if self.state is _STREAMING else None
+        return self._read_chunk(chunk) if only is None else self._read_single_text(*only)
 
     def finish(self) -> list[Event]:
         """The upstream said it is done, or closed. Without a finish reason that is a failure, not an answer."""
         if self.state is _ENDED:
             return []
-        if self._reason is None:
+        if self._finish_reason is None:
             return self._fail(Failed("upstream_truncated", "the upstream's reply broke off before it was finished"))
-        if self._calls is not None and self._calls.nameless:
+        if self._calls is not None and self._calls.has_nameless_call:
             return self._fail(Failed("upstream_garbled", "the upstream sent a tool call without a name"))
-        reason: FinishReason = "stop" if self._reason == _WHOLE else FINISH_REASONS.get(self._reason, "other")
-        events = self._end_items("incomplete" if reason in _CUT else "completed")
+        reason: FinishReason = (
+            "stop" if self._finish_reason == _WHOLE_COMPLETION else FINISH_REASONS.get(self._finish_reason, "other")
+        )
+        events = self._end_items("incomplete" if reason in _CUT_REASONS else "completed")
         self.state = _ENDED
         if self._text_calls is not None:
-            events = self._up_to_failure(events)
+            events = self._cut_at_failure(events)
             if events and isinstance(events[-1], Failed):
                 return events
         if reason in ("stop", "tool_calls"):  # upstreams say `stop` after calls, and `tool_calls` where none came
-            reason = "tool_calls" if self._has_called() else "stop"
-        raw_reason = None if self._reason == _WHOLE else self._reason
-        events.append(self._writer.ending(reason, raw_reason, self.usage))
+            reason = "tool_calls" if self._has_calls() else "stop"
+        raw_reason = None if self._finish_reason == _WHOLE_COMPLETION else self._finish_reason
+        events.append(self._writer.terminal_event(reason, raw_reason, self.usage))
         return events
 
-    def _only_text(self, chunk: Json) -> tuple[str, str] | None:
+    def _single_text(self, chunk: Json) -> tuple[str, str] | None:
         """(field, text) of a chunk that says nothing new but one text: nine in ten, so they are not read in full."""
         if not isinstance(chunk, dict):
             return None
@@ -173,13 +175,13 @@ class ChatDecoder:
             return None
         if choice.get("error") or chunk.get("error") or choice.get("usage") or chunk.get("usage"):
             return None
-        return None if not _ANY_FACT.isdisjoint(chunk) and self._facts_in(chunk) else (field, text)
+        return None if not _FACT_KEY_SET.isdisjoint(chunk) and self._new_facts(chunk) else (field, text)
 
-    def _read_only(self, field: str, text: str) -> list[Event]:
+    def _read_single_text(self, field: str, text: str) -> list[Event]:
         if field == "content":
-            said = self._say("text", text) if self._is_plain else self._read_text(text, None)
-            return said if self._text_calls is None else self._up_to_failure(said)
-        return self._say("reasoning", text) if self._reasoning.claim(field) else []
+            said = self._write_text("text", text) if self._is_plain else self._read_text(text, None)
+            return said if self._text_calls is None else self._cut_at_failure(said)
+        return self._write_text("reasoning", text) if self._reasoning.claim_source(field) else []
 
     def _read_chunk(self, chunk: Json) -> list[Event]:
         if self.state is _ENDED:
@@ -196,9 +198,9 @@ class ChatDecoder:
             self.state = _STREAMING
             events.append(Started(chunk.get("model") or "", chunk.get("id")))
         if "usage" in chunk:
-            events += self._count(chunk["usage"])
-        if not _ANY_FACT.isdisjoint(chunk):
-            for key, fact in self._facts_in(chunk):
+            events += self._read_usage(chunk["usage"])
+        if not _FACT_KEY_SET.isdisjoint(chunk):
+            for key, fact in self._new_facts(chunk):
                 self._facts[key] = fact
                 events.append(Noted(facts={key: fact}))
         if isinstance(choices, list):
@@ -212,56 +214,56 @@ class ChatDecoder:
                     break
         elif choices is not None:
             raise ProtocolViolation("the upstream sent choices that are not a list")
-        return events if self._text_calls is None else self._up_to_failure(events)
+        return events if self._text_calls is None else self._cut_at_failure(events)
 
-    def _facts_in(self, chunk: Json) -> list[tuple[str, Any]]:
+    def _new_facts(self, chunk: Json) -> list[tuple[str, Any]]:
         """What it says that was not said before."""
         known = self._facts
-        return [(key, fact) for key in FACTS if (fact := chunk.get(key)) is not None and fact != known.get(key)]
+        return [(key, fact) for key in FACT_KEYS if (fact := chunk.get(key)) is not None and fact != known.get(key)]
 
     def _read_choice(self, choice: Json) -> list[Event]:
         logprobs = read_logprobs(choice) if choice.get("logprobs") else None
         delta = choice.get("delta")
         # Some servers repeat the whole message at the end of a stream.
-        whole = delta is None and self._writer.started == 0 and choice.get("message") is not None
+        whole = delta is None and self._writer.item_count == 0 and choice.get("message") is not None
         said = choice["message"] if whole else delta or {}
         if not isinstance(said, dict):
             raise ProtocolViolation("the upstream sent a delta that is not a JSON object")
         events = self._read_delta(said, logprobs, whole=whole) if said or self._annotations else []
         if "usage" in choice:  # Moonshot
-            events += self._count(choice["usage"])
-        reason = str(choice.get("finish_reason") or (_WHOLE if whole else ""))
-        if reason in BROKEN or choice.get("error"):
+            events += self._read_usage(choice["usage"])
+        reason = str(choice.get("finish_reason") or (_WHOLE_COMPLETION if whole else ""))
+        if reason in BROKEN_FINISH_REASONS or choice.get("error"):
             failed = failure_in(choice) or Failed("upstream_error", "the upstream broke off its reply")
             return events + self._fail(failed)
-        if reason and self._reason is None:
-            self._reason = reason
+        if reason and self._finish_reason is None:
+            self._finish_reason = reason
             self.state = _DRAINING
         return events
 
     def _read_delta(self, delta: Json, logprobs: list[Json] | None, *, whole: bool) -> list[Event]:
         events: list[Event] = []
-        is_plain = _PLAIN.issuperset(delta)
-        if not (is_plain or SOURCES.isdisjoint(delta)):
+        is_plain = _PLAIN_DELTA_KEYS.issuperset(delta)
+        if not (is_plain or REASONING_FIELDS.isdisjoint(delta)):
             for noun, text in self._reasoning.feed(delta):
-                events += self._say(noun, text)
+                events += self._write_text(noun, text)
         if content := delta.get("content"):
             read = self._read_text if isinstance(content, str) else self._read_parts
             events += read(content, logprobs)
         if is_plain and not self._annotations:
             return events
         if refusal := delta.get("refusal"):
-            events += self._say("refusal", str(refusal), logprobs)
+            events += self._write_text("refusal", str(refusal), logprobs)
         if isinstance(annotations := delta.get("annotations"), list):
-            self._annotations += [_flat(each) for each in annotations if isinstance(each, dict)]
+            self._annotations += [_flatten_annotation(each) for each in annotations if isinstance(each, dict)]
         if self._annotations:
             events += self._annotate()
         calls = delta.get("tool_calls") or delta.get("function_call")
         if calls:
-            self._edges.cut()
+            self._edges.end_reasoning()
             ended = self._end_reasoning()
             if self._calls is None:
-                self._calls = CallReader(self._writer)
+                self._calls = CallAssembler(self._writer)
             events += [*ended, *self._calls.feed(calls, whole=whole)]
         return events
 
@@ -272,42 +274,44 @@ class ChatDecoder:
                 case str() | {"type": "text" | "output_text", "text": str()}:
                     events += self._read_text(part if isinstance(part, str) else part["text"], logprobs)
                 case {"type": "thinking", "thinking": thinking}:  # Mistral
-                    if self._reasoning.claim("content"):
-                        events += self._say("reasoning", text_of(thinking))
+                    if self._reasoning.claim_source("content"):
+                        events += self._write_text("reasoning", flatten_text(thinking))
                 case {"type": "refusal", "refusal": str(refusal)}:
-                    events += self._say("refusal", refusal, logprobs)
+                    events += self._write_text("refusal", refusal, logprobs)
                 case dict():
                     events.append(Opaque("chat", part))
                 case _:
-                    events += self._read_text(text_of(part), logprobs)
+                    events += self._read_text(flatten_text(part), logprobs)
         return events
 
     def _read_text(self, text: str, logprobs: list[Json] | None) -> list[Event]:
         if self._profile.parsing_format == "direct_response":
-            return self._say("text", text, logprobs)
-        if self._think is None:
+            return self._write_text("text", text, logprobs)
+        if self._think_parser is None:
             # An upstream that takes reasoning out itself has taken the template's tag out with it.
-            self._think = ThinkParser(open_at_start=self._profile.think_open and not self._reasoning.begun)
-        return [event for noun, run in self._think.feed(text) for event in self._say(noun, run, logprobs)]
+            self._think_parser = ThinkParser(
+                open_at_start=self._profile.think_open and not self._reasoning.has_reasoning
+            )
+        return [event for noun, run in self._think_parser.feed(text) for event in self._write_text(noun, run, logprobs)]
 
-    def _say(self, noun: str, text: str, logprobs: list[Json] | None = None) -> list[Event]:
+    def _write_text(self, noun: str, text: str, logprobs: list[Json] | None = None) -> list[Event]:
         text = self._edges.feed(noun, text)
         if not text:
             return []
-        events = [] if self._calls is None else self._calls.open_named()
+        events = [] if self._calls is None else self._calls.open_named_calls()
         if noun in ("reasoning", "summary"):
             if self._profile.reasoning_part == "summary_text":
                 noun = "summary"
-            self._thought.append((noun, text))
-            return events + self._writer.block(noun, text)
+            self._reasoning_runs.append((noun, text))
+            return events + self._writer.write_block(noun, text)
         # Blocks without text of their own come before the answer they led to; after it they wait for its end.
-        if self._thought or (self._reasoning.kept and self._writer.started == 0):
+        if self._reasoning_runs or (self._reasoning.details and self._writer.item_count == 0):
             events += self._end_reasoning()
         if self._text_calls is not None and noun == "text":
             return events + self._text_calls.feed(text, logprobs)
-        return events + self._writer.block(noun, text, logprobs)
+        return events + self._writer.write_block(noun, text, logprobs)
 
-    def _up_to_failure(self, events: list[Event]) -> list[Event]:
+    def _cut_at_failure(self, events: list[Event]) -> list[Event]:
         """Calls in text may turn out to be none when their beginning has been said: that is the end."""
         for at, event in enumerate(events):
             if isinstance(event, Failed):
@@ -323,38 +327,38 @@ class ChatDecoder:
 
     def _end_reasoning(self, status: ItemStatus = "completed") -> list[Event]:
         """Close open reasoning. Blocks the upstream needs back go in its item, or else in one of their own."""
-        thought, self._thought = self._thought, []
-        details = self._reasoning.take_details()
+        thought, self._reasoning_runs = self._reasoning_runs, []
+        details = self._reasoning.pop_details()
         if thought and not details:
             return self._writer.close_block(status)
         if thought:
-            final = {**whole_reasoning(self._writer.open_block or {}, thought), "details": details}
+            final = {**build_reasoning_item(self._writer.current_block or {}, thought), "details": details}
             if status == "incomplete":
                 final["status"] = status
             return self._writer.close_block(status, final)
-        return self._writer.item({**reasoning(self._new_id("rs")), "details": details}) if details else []
+        return self._writer.write_item({**new_reasoning(self._new_id("rs")), "details": details}) if details else []
 
     def _end_items(self, status: ItemStatus) -> list[Event]:
         events: list[Event] = []
-        if self._think is not None:
-            for noun, run in self._think.finish():
-                events += self._say(noun, run)
+        if self._think_parser is not None:
+            for noun, run in self._think_parser.finish():
+                events += self._write_text(noun, run)
         if self._text_calls is not None:
             events += self._text_calls.finish(truncated=status == "incomplete")
         if self._annotations:
             events += self._annotate()
         if self._calls is not None:
             events += self._calls.close(truncated=status == "incomplete")
-        in_reasoning = bool(self._thought)
-        if in_reasoning or self._reasoning.kept:
+        in_reasoning = bool(self._reasoning_runs)
+        if in_reasoning or self._reasoning.details:
             events += self._end_reasoning(status)
         return events + self._writer.close("completed" if in_reasoning else status)
 
-    def _has_called(self) -> bool:
-        is_called = self._calls is not None and self._calls.made
-        return is_called or (self._text_calls is not None and self._text_calls.made)
+    def _has_calls(self) -> bool:
+        is_called = self._calls is not None and self._calls.has_calls
+        return is_called or (self._text_calls is not None and self._text_calls.has_calls)
 
-    def _count(self, reported: Any) -> list[Event]:
+    def _read_usage(self, reported: Any) -> list[Event]:
         if not reported or not isinstance(reported, dict):
             return []
         self.usage = read_usage(reported, self.usage)
@@ -366,25 +370,25 @@ class ChatDecoder:
         return [failed]
 
 
-def _calls_in_text(
+def _new_text_call_decoder(
     writer: ItemWriter, new_id: NewId, profile: Profile, tools: Sequence[Json], held: bool
-) -> TextCalls | None:
+) -> TextCallDecoder | None:
     """What reads calls out of the text, where they come so."""
-    parser = PARSERS.get(profile.tool_parser if profile.text_tool_calls == "none" else profile.text_tool_calls)
+    parser = PARSER_FACTORIES.get(profile.tool_parser if profile.text_tool_calls == "none" else profile.text_tool_calls)
     if parser is None:
         return None
-    return TextCalls(
+    return TextCallDecoder(
         writer,
         new_id,
         parser(),
         tools,
-        held=held,
+        buffered=held,
         validation=profile.tool_validation,
         max_args_bytes=profile.max_tool_args_bytes,
     )
 
 
-def _flat(annotation: Json) -> Json:
+def _flatten_annotation(annotation: Json) -> Json:
     """Chat nests a citation under its type, Responses does not; there every field is required."""
     kind = annotation.get("type")
     nested = annotation.get(kind) if isinstance(kind, str) else None

@@ -25,10 +25,10 @@ from translation.representation.events import (
 )
 from translation.representation.json_types import Json
 
-_Key: TypeAlias = tuple[int, int | None]
+_PartKey: TypeAlias = tuple[int, int | None]
 """The index of an item and of its part."""
 
-_HOLE = "\x00"
+_TEXT_PLACEHOLDER = "\x00"
 """Stands for the text while a run's frame is prepared."""
 
 
@@ -67,44 +67,44 @@ class ChatEncoder:
         }
         self._reasoning_fields = sorted(reasoning_fields)
         self._include_usage = include_usage
-        self._legacy = legacy_functions
-        self._opened = False
-        self._reasoned = False
+        self._legacy_functions = legacy_functions
+        self._role_written = False
+        self._has_reasoning = False
         self._item_types: list[str] = []
-        self._called = False
-        self._warned: Json = {}
+        self._has_calls = False
+        self._warnings: Json = {}
         # The old shape holds one call. One more is better said in the new shape than not at all.
         self._legacy_call: int | None = None
-        self._calls: dict[int, int] = {}
-        self._parts: dict[_Key, str | None] = {}
-        self._begun: set[_Key] = set()
-        self._runs: dict[_Key, tuple[bytes, ...]] = {}
+        self._call_numbers: dict[int, int] = {}
+        self._part_types: dict[_PartKey, str | None] = {}
+        self._written_parts: set[_PartKey] = set()
+        self._frame_templates: dict[_PartKey, tuple[bytes, ...]] = {}
 
     def feed(self, batch: Sequence[Event]) -> bytes:
         """The frames of one batch, whole; empty when the batch says nothing that chat can say."""
         frames: list[bytes] = []
-        runs = self._runs
+        runs = self._frame_templates
         for event in batch:
             match event:
                 case Delta():
                     run = runs.get((event.index, event.part_index))
                     if run is None or event.logprobs:
-                        self._delta(event, frames)
+                        self._write_text(event, frames)
                     else:
                         frames.append(orjson.dumps(event.text).join(run))
                 case ItemStarted():
                     self._start_item(event, frames)
                 case PartStarted():
-                    self._parts[event.index, event.part_index] = event.part.get("type", "")
+                    self._part_types[event.index, event.part_index] = event.part.get("type", "")
                 case ItemEnded():
                     self._end_item(event, frames)
                 case Annotated():
-                    if (cited := reply_objects.citation(event.annotation)) is not None:
-                        self._say({"annotations": [cited]}, frames)
+                    if (cited := reply_objects.build_citation(event.annotation)) is not None:
+                        self._write_delta({"annotations": [cited]}, frames)
                 case Noted():
                     self.usage = event.usage or self.usage
-                    self._warned |= reply_objects.warned(event.facts or {})
-                    marks = reply_objects.marks(event.facts or {})
+                    self._warnings |= reply_objects.build_warnings(event.facts or {})
+                    marks = reply_objects.build_facts(event.facts or {})
                     if not marks.items() <= self._identity.items():
                         self._identity |= marks
                         runs.clear()
@@ -126,108 +126,116 @@ class ChatEncoder:
     def _start_item(self, event: ItemStarted, frames: list[bytes]) -> None:
         item = event.item
         self._item_types.append(item["type"])
-        noun = reply_objects.NOUNS.get((item["type"], None))
+        noun = reply_objects.REPLY_FIELDS.get((item["type"], None))
         if noun is None:
             return
-        if self._legacy and not self._called and noun == "arguments":
+        if self._legacy_functions and not self._has_calls and noun == "arguments":
             self._legacy_call = event.index
         else:
-            self._calls[event.index] = len(self._calls)
-        self._called = True
+            self._call_numbers[event.index] = len(self._call_numbers)
+        self._has_calls = True
         text = item.get(noun) or ""
         if text:
-            self._begun.add((event.index, None))
-        self._say(self._call(event.index, reply_objects.call(item, text)), frames)
+            self._written_parts.add((event.index, None))
+        self._write_delta(self._call_delta(event.index, reply_objects.build_call(item, text)), frames)
 
     def _end_item(self, event: ItemEnded, frames: list[bytes]) -> None:
         if event.item is None:
             return
-        if not any(index == event.index for index, _ in self._begun):
-            for part_index, part_type, text in reply_objects.texts(event.item):
-                self._parts[event.index, part_index] = part_type
-                self._delta(Delta(event.index, part_index, text), frames)
+        if not any(index == event.index for index, _ in self._written_parts):
+            for part_index, part_type, text in reply_objects.iter_texts(event.item):
+                self._part_types[event.index, part_index] = part_type
+                self._write_text(Delta(event.index, part_index, text), frames)
         if self._reasoning_fields and event.item.get("details"):
-            self._say({"reasoning_details": event.item["details"]}, frames)
+            self._write_delta({"reasoning_details": event.item["details"]}, frames)
 
-    def _delta(self, event: Delta, frames: list[bytes]) -> None:
+    def _write_text(self, event: Delta, frames: list[bytes]) -> None:
         """A delta that begins a run, carries logprobs, or has no place in chat."""
         key = (event.index, event.part_index)
-        part_type = None if event.part_index is None else self._parts[key]
-        noun = reply_objects.NOUNS.get((self._item_types[event.index], part_type))
+        part_type = None if event.part_index is None else self._part_types[key]
+        noun = reply_objects.REPLY_FIELDS.get((self._item_types[event.index], part_type))
         if noun is None or (noun == "reasoning" and not self._reasoning_fields):
-            self._runs[key] = ()
+            self._frame_templates[key] = ()
             return
         text = event.text
         if noun == "reasoning":
-            if key not in self._begun and self._reasoned and reply_objects.stands_apart(key, part_type):
-                text = reply_objects.GAP + text
-            self._reasoned = True
-        self._begun.add(key)
-        self._open(frames, "" if noun == "content" else None)
+            if (
+                key not in self._written_parts
+                and self._has_reasoning
+                and reply_objects.is_own_paragraph(key, part_type)
+            ):
+                text = reply_objects.PARAGRAPH_GAP + text
+            self._has_reasoning = True
+        self._written_parts.add(key)
+        self._write_role(frames, "" if noun == "content" else None)
         if event.logprobs and noun in ("content", "refusal"):
             logprobs: Json = {"content": None, "refusal": None, noun: event.logprobs}
-            frames.append(self._chunk({noun: text}, logprobs=logprobs))
+            frames.append(self._build_chunk({noun: text}, logprobs=logprobs))
             return
-        run = self._runs[key] = self._prepare(self._fragment(noun, event.index))
+        run = self._frame_templates[key] = self._build_template(self._fragment(noun, event.index))
         frames.append(orjson.dumps(text).join(run))
 
-    def _fragment(self, noun: reply_objects.Noun, index: int) -> Json:
+    def _fragment(self, noun: reply_objects.ReplyField, index: int) -> Json:
         """The delta of one noun, with a hole for its text."""
         match noun:
             case "content" | "refusal":
-                return {noun: _HOLE}
+                return {noun: _TEXT_PLACEHOLDER}
             case "reasoning":
-                return dict.fromkeys(self._reasoning_fields, _HOLE)
+                return dict.fromkeys(self._reasoning_fields, _TEXT_PLACEHOLDER)
             case "arguments":
-                return self._call(index, {"function": {"arguments": _HOLE}})
+                return self._call_delta(index, {"function": {"arguments": _TEXT_PLACEHOLDER}})
             case "input":
-                return self._call(index, {"custom": {"input": _HOLE}})
+                return self._call_delta(index, {"custom": {"input": _TEXT_PLACEHOLDER}})
             case _:
                 assert_never(noun)
 
-    def _call(self, index: int, call: Json) -> Json:
+    def _call_delta(self, index: int, call: Json) -> Json:
         if index == self._legacy_call:
             return {"function_call": call["function"]}
-        return {"tool_calls": [{"index": self._calls[index], **call}]}
+        return {"tool_calls": [{"index": self._call_numbers[index], **call}]}
 
-    def _prepare(self, delta: Json) -> tuple[bytes, ...]:
+    def _build_template(self, delta: Json) -> tuple[bytes, ...]:
         """A frame cut at its holes: joined by an escaped text it is the frame that says this text."""
-        first, *middle, last = orjson.dumps(delta).split(orjson.dumps(_HOLE))
+        first, *middle, last = orjson.dumps(delta).split(orjson.dumps(_TEXT_PLACEHOLDER))
         head = b'data: %s,"choices":[{"index":0,"delta":' % orjson.dumps(self._identity)[:-1]
         tail = b',"logprobs":null,"finish_reason":null}]%s}\n\n' % (b',"usage":null' if self._include_usage else b"")
         return (head + first, *middle, last + tail)
 
-    def _open(self, frames: list[bytes], content: str | None) -> None:
-        if not self._opened:
-            self._opened = True
-            frames.append(self._chunk({"role": "assistant", "content": content}))
+    def _write_role(self, frames: list[bytes], content: str | None) -> None:
+        if not self._role_written:
+            self._role_written = True
+            frames.append(self._build_chunk({"role": "assistant", "content": content}))
 
-    def _say(self, delta: Json, frames: list[bytes]) -> None:
-        self._open(frames, None)
-        frames.append(self._chunk(delta))
+    def _write_delta(self, delta: Json, frames: list[bytes]) -> None:
+        self._write_role(frames, None)
+        frames.append(self._build_chunk(delta))
 
-    def _chunk(self, delta: Json, *, logprobs: Json | None = None, ending: Json | None = None, **more: Json) -> bytes:
+    def _build_chunk(
+        self, delta: Json, *, logprobs: Json | None = None, ending: Json | None = None, **more: Json
+    ) -> bytes:
         choice = {"index": 0, "delta": delta, "logprobs": logprobs, **(ending or {"finish_reason": None})}
         usage = {"usage": None} if self._include_usage else {}
-        return sse.data(orjson.dumps({**self._identity, "choices": [choice], **usage, **more}))
+        return sse.encode_data(orjson.dumps({**self._identity, "choices": [choice], **usage, **more}))
 
     def _finish(self, event: Finished, frames: list[bytes]) -> None:
         self.usage = event.usage or self.usage
-        self._open(frames, "")
-        ending = reply_objects.ending(event, called=self._called, legacy=self._legacy)
-        end = self._chunk({}, ending=ending, **self._warned)
-        usage = reply_objects.usage(self.usage)
+        self._write_role(frames, "")
+        ending = reply_objects.build_finish(event, called=self._has_calls, legacy=self._legacy_functions)
+        end = self._build_chunk({}, ending=ending, **self._warnings)
+        usage = reply_objects.build_usage(self.usage)
         if self._include_usage and usage is not None:
-            end += sse.data(orjson.dumps({**self._identity, "choices": [], "usage": usage}))
-        self._end(end, frames)
+            end += sse.encode_data(orjson.dumps({**self._identity, "choices": [], "usage": usage}))
+        self._write_end(end, frames)
 
     def _fail(self, event: Failed, frames: list[bytes]) -> None:
         self.failed = event
         self.usage = event.usage or self.usage
-        end = self._chunk({}, ending={"finish_reason": "error"}, error=reply_objects.error(event), **self._warned)
-        self._end(end, frames)
+        end = self._build_chunk(
+            {}, ending={"finish_reason": "error"}, error=reply_objects.build_error(event), **self._warnings
+        )
+        self._write_end(end, frames)
 
-    def _end(self, end: bytes, frames: list[bytes]) -> None:
+    def _write_end(self, end: bytes, frames: list[bytes]) -> None:
         self.ended = True
-        self._end_bytes = len(end) + len(sse.DONE)
-        frames += [end, sse.DONE]
+        self._end_bytes = len(end) + len(sse.DONE_FRAME)
+        frames += [end, sse.DONE_FRAME]

@@ -7,13 +7,13 @@ from translation.decoding.context_overflow import is_context_overflow
 from translation.representation.events import Failed
 from translation.representation.json_types import Json
 
-BROKEN: Final = frozenset({"error", "abort", "insufficient_system_resource"})
+BROKEN_FINISH_REASONS: Final = frozenset({"error", "abort", "insufficient_system_resource"})
 """Values of `finish_reason` that say the answer broke off: OpenRouter; vLLM and SGLang; DeepSeek."""
 
-_CREDENTIALS: Final = frozenset({"401", "authentication_error", "invalid_api_key"})
+_CREDENTIAL_CODES: Final = frozenset({"401", "authentication_error", "invalid_api_key"})
 """Codes about the gateway's own key, whose texts may quote it."""
 
-_CODES: Final = {
+_FAILURE_CODES: Final = {
     "408": "upstream_timeout",
     "429": "rate_limited",
     "503": "upstream_overloaded",
@@ -32,7 +32,7 @@ _CODES: Final = {
 }
 """An upstream's own code, type or status -> ours. What is not listed is an `upstream_error`."""
 
-_NO_WORDS: Final = "the upstream reported an error without saying which"
+_UNKNOWN_ERROR_MESSAGE: Final = "the upstream reported an error without saying which"
 
 
 def failure_in(chunk: Json) -> Failed | None:
@@ -49,16 +49,16 @@ def failure_in(chunk: Json) -> Failed | None:
     if not isinstance(error, dict):
         return Failed("context_length_exceeded" if is_context_overflow(str(error)) else "upstream_error", str(error))
     text = error.get("message")
-    message = text if isinstance(text, str) and text else _NO_WORDS
+    message = text if isinstance(text, str) and text else _UNKNOWN_ERROR_MESSAGE
     metadata = error.get("metadata")
     kind = metadata.get("error_type") if isinstance(metadata, dict) else None
     words = [str(word) for word in (error.get("code"), error.get("type"), kind) if word is not None]
-    if not _CREDENTIALS.isdisjoint(words):
+    if not _CREDENTIAL_CODES.isdisjoint(words):
         return Failed("upstream_unauthorized", "the upstream refused the gateway's own credentials")
-    return Failed(_code(message, words), message)
+    return Failed(_failure_code(message, words), message)
 
 
-def _code(message: str, words: Sequence[str]) -> str:
+def _failure_code(message: str, words: Sequence[str]) -> str:
     if is_context_overflow(message) or any(is_context_overflow("", word) for word in words):
         return "context_length_exceeded"
-    return next((_CODES[word] for word in words if word in _CODES), "upstream_error")
+    return next((_FAILURE_CODES[word] for word in words if word in _FAILURE_CODES), "upstream_error")

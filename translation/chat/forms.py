@@ -7,22 +7,22 @@ import orjson
 from translation.framing import sse
 from translation.representation.json_types import Json
 
-_SHOWN_PARTS = ("text", "image_url")
+_LISTED_PART_TYPES = ("text", "image_url")
 """The parts that `content_parts` may hold."""
 
 
-def stored_message(message: Json) -> Json:
+def build_stored_message(message: Json) -> Json:
     """A request's message with an `id`. Content in parts is under `content_parts`, and its text in one piece under
     `content`; parts that a list cannot show are left out."""
     content = message.get("content")
     if not isinstance(content, list):
         return {**message, "content": content, "content_parts": None}
     texts = [part.get("text") or part.get("refusal") or "" for part in content if part["type"] in ("text", "refusal")]
-    shown = [part for part in content if part["type"] in _SHOWN_PARTS]
+    shown = [part for part in content if part["type"] in _LISTED_PART_TYPES]
     return {**message, "content": "".join(texts) if texts else None, "content_parts": shown}
 
 
-_IDENTITY = frozenset({"id", "type", "role", "name", "index"})
+_UNSPLIT_KEYS = frozenset({"id", "type", "role", "name", "index"})
 """Keys of a delta that are said once, or repeated, and never in pieces."""
 
 
@@ -37,22 +37,22 @@ def stream_of(completion: Json) -> bytes:
     chunks = [{**head, "choices": [_as_delta(choice) for choice in choices] if isinstance(choices, list) else choices}]
     if usage := completion.get("usage"):
         chunks.append({**head, "choices": [], "usage": usage})
-    return b"".join(sse.data(orjson.dumps(chunk)) for chunk in chunks) + sse.DONE
+    return b"".join(sse.encode_data(orjson.dumps(chunk)) for chunk in chunks) + sse.DONE_FRAME
 
 
 def completion_of(frames: bytes) -> Json:
     """A stream that ended well as the answer it could have been. `frames` are whole LF frames of JSON objects."""
     completion: Json = {}
     choices: dict[int, Json] = {}
-    for payload in sse.FrameDecoder(len(frames)).payloads(frames):
+    for payload in sse.FrameDecoder(len(frames)).parse_payloads(frames):
         if payload == sse.DONE_PAYLOAD:
             continue
         chunk = orjson.loads(payload)
         for choice in chunk.pop("choices", None) or ():
             index = choice.get("index") or 0
             whole = choices.setdefault(index, {"index": index, "message": {"role": "assistant", "content": None}})
-            _append(whole["message"], choice.pop("delta", None) or {})
-            _append(whole, choice)
+            _merge_delta(whole["message"], choice.pop("delta", None) or {})
+            _merge_delta(whole, choice)
         completion |= {key: value for key, value in chunk.items() if value is not None}
     completion |= {"object": "chat.completion", "choices": [choices[index] for index in sorted(choices)]}
     for choice in completion["choices"]:
@@ -70,7 +70,7 @@ def _as_delta(choice: Any) -> Any:
     return {"delta": delta, **{key: value for key, value in choice.items() if key != "message"}}
 
 
-def _append(whole: Json, more: Json) -> None:
+def _merge_delta(whole: Json, more: Json) -> None:
     """Add a delta up as the official SDKs do: texts and lists grow, objects merge, everything else is the latest."""
     for key, value in more.items():
         known = whole.get(key)
@@ -79,16 +79,16 @@ def _append(whole: Json, more: Json) -> None:
         elif known is None:
             whole[key] = value
         elif isinstance(value, dict) and isinstance(known, dict):
-            _append(known, value)
+            _merge_delta(known, value)
         elif isinstance(value, list) and isinstance(known, list):
-            _extend(known, value)
-        elif isinstance(value, str) and isinstance(known, str) and key not in _IDENTITY:
+            _merge_entries(known, value)
+        elif isinstance(value, str) and isinstance(known, str) and key not in _UNSPLIT_KEYS:
             whole[key] = known + value
         else:
             whole[key] = value
 
 
-def _extend(known: list[Any], more: list[Any]) -> None:
+def _merge_entries(known: list[Any], more: list[Any]) -> None:
     """Entries that say which one they are go on where they were."""
     for entry in more:
         index = entry.get("index") if isinstance(entry, dict) else None
@@ -96,4 +96,4 @@ def _extend(known: list[Any], more: list[Any]) -> None:
         if begun is None:
             known.append(entry)
         else:
-            _append(begun, entry)
+            _merge_delta(begun, entry)

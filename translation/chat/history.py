@@ -7,21 +7,21 @@ from translation.errors import InvalidRequest, Unrepresentable
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
 
-_OUTPUTS = {"function_call": "function_call_output", "custom_tool_call": "custom_tool_call_output"}
+_OUTPUT_TYPES = {"function_call": "function_call_output", "custom_tool_call": "custom_tool_call_output"}
 
 
-def lift_messages(messages: Sequence[Json], lost: list[Loss], *, relayed: bool) -> list[Item]:
+def lift_messages(messages: Sequence[Json], losses: list[Loss], *, relayed: bool) -> list[Item]:
     """Items in full form; what they cannot say is added to `lost`.
 
     Raises InvalidRequest for a tool message whose call is not in a message before it. Unless `relayed`, raises
     Unrepresentable for a reference to an earlier audio answer: nobody behind us has it.
     """
-    return _Lifting(lost, relayed=relayed).lift(messages)
+    return _MessageLifter(losses, relayed=relayed).lift(messages)
 
 
-class _Lifting:
+class _MessageLifter:
     def __init__(self, lost: list[Loss], *, relayed: bool) -> None:
-        self._lost = lost
+        self._losses = lost
         self._relayed = relayed
         self._items: list[Item] = []
         self._calls: dict[str, str] = {}
@@ -33,39 +33,39 @@ class _Lifting:
         for index, message in enumerate(messages):
             match message["role"]:
                 case "assistant":
-                    self._assistant(message, index)
+                    self._lift_assistant(message, index)
                 case "tool":
-                    self._tool(message, index)
+                    self._lift_tool_output(message, index)
                 case "function":
-                    self._function(message, index)
+                    self._lift_function_output(message, index)
                 case role:
-                    self._note_name(message)
-                    content = self._parts(message["content"], f"messages[{index}].content")
+                    self._report_name_loss(message)
+                    content = self._lift_parts(message["content"], f"messages[{index}].content")
                     self._items.append({"type": "message", "role": role, "content": content})
         return self._items
 
-    def _assistant(self, message: Json, index: int) -> None:
-        self._note_name(message)
+    def _lift_assistant(self, message: Json, index: int) -> None:
+        self._report_name_loss(message)
         if message.get("audio") and not self._relayed:
             raise Unrepresentable(
                 "earlier audio answers cannot be referred to: send their transcript as content",
                 param=f"messages[{index}].audio",
             )
-        if (reasoning := _reasoning(message)) is not None:
+        if (reasoning := _lift_reasoning(message)) is not None:
             self._items.append(reasoning)
-        calls = [_call(call) for call in message.get("tool_calls") or ()]
+        calls = [_lift_call(call) for call in message.get("tool_calls") or ()]
         if legacy := message.get("function_call"):
             call_id = self._functions[legacy["name"]] = f"call_messages_{index}"
-            calls.append({"type": "function_call", "call_id": call_id, **_only(legacy, "name", "arguments")})
-        parts = _said(message)
+            calls.append({"type": "function_call", "call_id": call_id, **_pick_keys(legacy, "name", "arguments")})
+        parts = _assistant_parts(message)
         if parts or not (calls or reasoning):
             # A message that says nothing still takes its turn.
-            content = parts or [_output_text("")]
+            content = parts or [_output_text_part("")]
             self._items.append({"type": "message", "role": "assistant", "content": content})
         self._items += calls
         self._calls |= {call["call_id"]: call["type"] for call in calls}
 
-    def _tool(self, message: Json, index: int) -> None:
+    def _lift_tool_output(self, message: Json, index: int) -> None:
         call_id = message["tool_call_id"]
         if call_id not in self._calls:
             raise InvalidRequest(
@@ -73,10 +73,10 @@ class _Lifting:
                 param=f"messages[{index}].tool_call_id",
             )
         content = message["content"]
-        output = content if isinstance(content, str) else self._parts(content, f"messages[{index}].content")
-        self._items.append({"type": _OUTPUTS[self._calls[call_id]], "call_id": call_id, "output": output})
+        output = content if isinstance(content, str) else self._lift_parts(content, f"messages[{index}].content")
+        self._items.append({"type": _OUTPUT_TYPES[self._calls[call_id]], "call_id": call_id, "output": output})
 
-    def _function(self, message: Json, index: int) -> None:
+    def _lift_function_output(self, message: Json, index: int) -> None:
         call_id = self._functions.get(message["name"])
         if call_id is None:
             raise InvalidRequest(
@@ -86,41 +86,41 @@ class _Lifting:
         output = message["content"] or ""
         self._items.append({"type": "function_call_output", "call_id": call_id, "output": output})
 
-    def _note_name(self, message: Json) -> None:
+    def _report_name_loss(self, message: Json) -> None:
         if message.get("name"):
-            self._lost.append(Loss("messages.name", "dropped"))
+            self._losses.append(Loss("messages.name", "dropped"))
 
-    def _parts(self, content: str | list[Json], param: str) -> list[Json]:
+    def _lift_parts(self, content: str | list[Json], param: str) -> list[Json]:
         if isinstance(content, str):
             return [{"type": "input_text", "text": content}]
-        return [self._part(part, f"{param}[{index}]") for index, part in enumerate(content)]
+        return [self._lift_part(part, f"{param}[{index}]") for index, part in enumerate(content)]
 
-    def _part(self, part: Json, param: str) -> Json:
+    def _lift_part(self, part: Json, param: str) -> Json:
         kind = part["type"]
-        if kind == "file" and not _only(part["file"], "file_data", "file_id"):
+        if kind == "file" and not _pick_keys(part["file"], "file_data", "file_id"):
             raise InvalidRequest(
                 f"Missing required parameter: '{param}.file.file_data'.",
                 param=f"{param}.file.file_data",
                 code="missing_required_parameter",
             )
-        self._lost += [Loss(f"messages.content.{key}", "dropped") for key in part if key not in ("type", kind)]
-        return _PARTS[kind](part[kind])
+        self._losses += [Loss(f"messages.content.{key}", "dropped") for key in part if key not in ("type", kind)]
+        return _PART_LIFTERS[kind](part[kind])
 
 
-def _image(image: Json) -> Json:
-    return {"type": "input_image", "image_url": image["url"], **_only(image, "detail")}
+def _lift_image(image: Json) -> Json:
+    return {"type": "input_image", "image_url": image["url"], **_pick_keys(image, "detail")}
 
 
-_PARTS: dict[str, Callable[[Any], Json]] = {
+_PART_LIFTERS: dict[str, Callable[[Any], Json]] = {
     "text": lambda text: {"type": "input_text", "text": text},
-    "image_url": _image,
-    "input_audio": lambda audio: {"type": "input_audio", "input_audio": _only(audio, "data", "format")},
-    "file": lambda file: {"type": "input_file", **_only(file, "file_data", "file_id", "filename")},
+    "image_url": _lift_image,
+    "input_audio": lambda audio: {"type": "input_audio", "input_audio": _pick_keys(audio, "data", "format")},
+    "file": lambda file: {"type": "input_file", **_pick_keys(file, "file_data", "file_id", "filename")},
 }
 """Type of a content part, which is also the key of its content -> the Responses part of that content."""
 
 
-def _reasoning(message: Json) -> Item | None:
+def _lift_reasoning(message: Json) -> Item | None:
     """Past reasoning, in whichever field it came; upstreams that send two fields send the same text in both."""
     text = message.get("reasoning_content") or message.get("reasoning")
     details = message.get("reasoning_details")
@@ -134,29 +134,31 @@ def _reasoning(message: Json) -> Item | None:
     return item
 
 
-def _said(message: Json) -> list[Json]:
+def _assistant_parts(message: Json) -> list[Json]:
     """The parts of an assistant message; an empty text is none."""
     content = message.get("content") or ()
     said = [{"type": "text", "text": content}] if isinstance(content, str) else content
-    parts = [_output_text(part["text"]) if part["type"] == "text" else _refusal(part["refusal"]) for part in said]
+    parts = [
+        _output_text_part(part["text"]) if part["type"] == "text" else _refusal_part(part["refusal"]) for part in said
+    ]
     if message.get("refusal"):
-        parts.append(_refusal(message["refusal"]))
+        parts.append(_refusal_part(message["refusal"]))
     return parts
 
 
-def _refusal(text: str) -> Json:
+def _refusal_part(text: str) -> Json:
     return {"type": "refusal", "refusal": text}
 
 
-def _output_text(text: str) -> Json:
+def _output_text_part(text: str) -> Json:
     return {"type": "output_text", "text": text, "annotations": []}
 
 
-def _call(call: Json) -> Item:
+def _lift_call(call: Json) -> Item:
     if call.get("type") == "custom":
-        return {"type": "custom_tool_call", "call_id": call["id"], **_only(call["custom"], "name", "input")}
-    return {"type": "function_call", "call_id": call["id"], **_only(call["function"], "name", "arguments")}
+        return {"type": "custom_tool_call", "call_id": call["id"], **_pick_keys(call["custom"], "name", "input")}
+    return {"type": "function_call", "call_id": call["id"], **_pick_keys(call["function"], "name", "arguments")}
 
 
-def _only(keys: Json, *wanted: str) -> Json:
+def _pick_keys(keys: Json, *wanted: str) -> Json:
     return {key: keys[key] for key in wanted if keys.get(key) is not None}

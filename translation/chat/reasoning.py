@@ -3,23 +3,23 @@
 from collections.abc import Sequence
 from typing import Final
 
-from translation.representation.items import reasoning_text, summary_text
+from translation.representation.items import new_reasoning_text, new_summary_text
 from translation.representation.json_types import Item, Json
 
-_GROWING: Final = {"reasoning.text": "text", "reasoning.summary": "summary"}
+_STREAMED_KEYS: Final = {"reasoning.text": "text", "reasoning.summary": "summary"}
 """Type of a detail -> its key that streams in pieces. https://openrouter.ai/docs/use-cases/reasoning-tokens"""
 
-_NOUNS: Final = {"reasoning.text": "reasoning", "reasoning.summary": "summary"}
+_TEXT_KINDS: Final = {"reasoning.text": "reasoning", "reasoning.summary": "summary"}
 
-FIELDS: Final = ("reasoning_content", "reasoning")
+REASONING_TEXT_FIELDS: Final = ("reasoning_content", "reasoning")
 """`reasoning_content` is DeepSeek and llama.cpp, `reasoning` vLLM, Ollama and OpenRouter, which sends the same text in
 `reasoning_details`; some servers fill all of them."""
 
-SOURCES: Final = frozenset({*FIELDS, "reasoning_details"})
+REASONING_FIELDS: Final = frozenset({*REASONING_TEXT_FIELDS, "reasoning_details"})
 """All that reasoning may be found in: a delta without any of them has none."""
 
 
-def is_ours(detail: object) -> bool:
+def is_chat_detail(detail: object) -> bool:
     """Whether a detail is of this API. Others are what another upstream wants back, which this one would refuse."""
     return isinstance(detail, dict) and str(detail.get("type")).startswith("reasoning.")
 
@@ -31,16 +31,16 @@ class ReasoningReader:
     """
 
     def __init__(self) -> None:
-        self.kept: list[tuple[Json, list[str]]] = []
+        self.details: list[tuple[Json, list[str]]] = []
         """The details since the last `take_details`, and what they have said in pieces."""
         self._source: str | None = None
 
     @property
-    def begun(self) -> bool:
+    def has_reasoning(self) -> bool:
         """Whether any field has had reasoning."""
         return self._source is not None
 
-    def claim(self, source: str) -> bool:
+    def claim_source(self, source: str) -> bool:
         """Whether reasoning found in `source` is to be read: nothing else had any before."""
         self._source = self._source or source
         return self._source == source
@@ -50,41 +50,42 @@ class ReasoningReader:
         listed = delta.get("reasoning_details")
         details = [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
         for detail in details:
-            self._keep(detail)
-        runs = _runs(details)
+            self._add_detail(detail)
+        runs = _text_runs(details)
         if self._source is None:
-            self._source = _source(delta, runs)
+            self._source = _choose_source(delta, runs)
         if self._source == "reasoning_details":
             return runs
-        text = delta.get(self._source) if self._source in FIELDS else None
+        text = delta.get(self._source) if self._source in REASONING_TEXT_FIELDS else None
         return [("reasoning", text)] if isinstance(text, str) and text else []
 
-    def take_details(self) -> list[Json]:
+    def pop_details(self) -> list[Json]:
         """The `reasoning_details` since the last call, pieces put together, if the upstream needs them back.
 
         It does when one is signed or encrypted; else the text says it all.
         """
         details = [
-            detail | {_GROWING[detail["type"]]: "".join(pieces)} if pieces else detail for detail, pieces in self.kept
+            detail | {_STREAMED_KEYS[detail["type"]]: "".join(pieces)} if pieces else detail
+            for detail, pieces in self.details
         ]
-        self.kept = []
+        self.details = []
         return details if any(detail.get("signature") or detail.get("data") for detail in details) else []
 
-    def _keep(self, detail: Json) -> None:
+    def _add_detail(self, detail: Json) -> None:
         key = _text_key(detail)
         if key is None:
-            self.kept.append((detail, []))
+            self.details.append((detail, []))
             return
-        last, pieces = self.kept[-1] if self.kept else ({}, [])
+        last, pieces = self.details[-1] if self.details else ({}, [])
         if (last.get("type"), last.get("index")) != (detail["type"], detail.get("index")):
             last, pieces = {}, []
-            self.kept.append((last, pieces))
+            self.details.append((last, pieces))
         last |= {name: value for name, value in detail.items() if value is not None}
         if isinstance(piece := detail.get(key), str):
             pieces.append(piece)
 
 
-def whole_reasoning(start: Item, thought: Sequence[tuple[str, str]]) -> Item:
+def build_reasoning_item(start: Item, thought: Sequence[tuple[str, str]]) -> Item:
     """The item with its parts, added up from (noun, text) runs."""
     whole = {**start, "summary": [], "content": []}
     runs: list[tuple[str, list[str]]] = []
@@ -94,27 +95,27 @@ def whole_reasoning(start: Item, thought: Sequence[tuple[str, str]]) -> Item:
         runs[-1][1].append(text)
     for noun, texts in runs:
         if noun == "summary":
-            whole["summary"].append({**summary_text(), "text": "".join(texts)})
+            whole["summary"].append({**new_summary_text(), "text": "".join(texts)})
         else:
-            whole["content"].append({**reasoning_text(), "text": "".join(texts)})
+            whole["content"].append({**new_reasoning_text(), "text": "".join(texts)})
     return whole
 
 
 def _text_key(detail: Json) -> str | None:
     kind = detail.get("type")
-    return _GROWING.get(kind) if isinstance(kind, str) else None
+    return _STREAMED_KEYS.get(kind) if isinstance(kind, str) else None
 
 
-def _runs(details: list[Json]) -> list[tuple[str, str]]:
-    found = ((_NOUNS[detail["type"]], detail.get(key)) for detail in details if (key := _text_key(detail)))
+def _text_runs(details: list[Json]) -> list[tuple[str, str]]:
+    found = ((_TEXT_KINDS[detail["type"]], detail.get(key)) for detail in details if (key := _text_key(detail)))
     return [(noun, text) for noun, text in found if isinstance(text, str) and text]
 
 
-def _source(delta: Json, runs: list[tuple[str, str]]) -> str | None:
+def _choose_source(delta: Json, runs: list[tuple[str, str]]) -> str | None:
     # The plain field has a summary's text too, but not that it is one.
     if any(noun == "summary" for noun, _ in runs):
         return "reasoning_details"
-    for field in FIELDS:
+    for field in REASONING_TEXT_FIELDS:
         if (text := delta.get(field)) and isinstance(text, str):
             return field
     return "reasoning_details" if runs else None

@@ -3,34 +3,34 @@
 from collections.abc import Sequence
 from typing import Self
 
-from translation.chat.delta_run import TextRun
+from translation.chat.delta_run import ChatDeltaRun
 
 
-class Passing:
+class RelayTemplate:
     """A run whose frames are passed on, with names changed that each of them says once: (theirs, ours)."""
 
-    __slots__ = ("renaming", "run")
+    __slots__ = ("renames", "run")
 
-    def __init__(self, run: TextRun, renaming: Sequence[tuple[bytes, bytes]]) -> None:
+    def __init__(self, run: ChatDeltaRun, renaming: Sequence[tuple[bytes, bytes]]) -> None:
         self.run = run
-        self.renaming = renaming
+        self.renames = renaming
 
     @classmethod
-    def found_in(cls, payload: bytes, renaming: Sequence[tuple[bytes, bytes]]) -> Self | None:
+    def learn(cls, payload: bytes, renaming: Sequence[tuple[bytes, bytes]]) -> Self | None:
         """From a chunk that leaves as it came but for these names; None where it says no text, leaves a doubt which it
         is, or does not say each name once."""
         for theirs, _ in renaming:
             if payload.count(theirs) != 1:
                 return None
-        run = TextRun.found_in(payload)
+        run = ChatDeltaRun.from_payload(payload)
         return None if run is None else cls(run, renaming)
 
-    def piece_of(self, read: bytes) -> bytes | None:
+    def encode_read(self, read: bytes) -> bytes | None:
         """The frames of a read of the run, the same object where nothing is renamed; None for any other read."""
-        return None if self.run.texts_of(read) is None else self.renamed(read)
+        return None if self.run.parse_texts(read) is None else self.rename_frames(read)
 
-    def renamed(self, frames: bytes) -> bytes:
+    def rename_frames(self, frames: bytes) -> bytes:
         """Frames of the run, as they leave."""
-        for theirs, ours in self.renaming:
+        for theirs, ours in self.renames:
             frames = frames.replace(theirs, ours)
         return frames

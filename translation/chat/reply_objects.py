@@ -3,14 +3,14 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal, TypeAlias
 
-from translation.parsers.text_calls import WARNINGS
+from translation.parsers.text_calls import TOOL_WARNINGS
 from translation.representation.events import Failed, Finished, FinishReason, Usage
 from translation.representation.json_types import Item, Json
-from translation.representation.text_fields import CHANNELS
+from translation.representation.text_fields import TEXT_FIELDS
 
-Noun: TypeAlias = Literal["content", "refusal", "reasoning", "arguments", "input"]
+ReplyField: TypeAlias = Literal["content", "refusal", "reasoning", "arguments", "input"]
 
-NOUNS: dict[tuple[str, str | None], Noun] = {
+REPLY_FIELDS: dict[tuple[str, str | None], ReplyField] = {
     ("message", "output_text"): "content",
     ("message", "refusal"): "refusal",
     ("reasoning", "reasoning_text"): "reasoning",
@@ -33,7 +33,7 @@ FINISH_REASONS: dict[str, FinishReason] = {
 }
 """Chat's word -> ours; a word that is not listed is `other`."""
 
-_FINISH_REASONS = {
+_CHAT_FINISH_REASONS = {
     "stop": "stop",
     "tool_calls": "stop",
     "other": "stop",
@@ -42,10 +42,10 @@ _FINISH_REASONS = {
 }
 """`tool_calls` only where calls were made (see `ending`), and never for a reply that was cut."""
 
-_PLAIN = ("stop", "length", "content_filter")
+_UNCHANGED_REASONS = ("stop", "length", "content_filter")
 """Words of an upstream that are chat's own, where no calls were made."""
 
-_ERRORS = {
+_ERROR_TYPES = {
     "context_length_exceeded": ("invalid_request_error", "context_length_exceeded"),
     "insufficient_quota": ("insufficient_quota", "insufficient_quota"),
     "invalid_prompt": ("invalid_request_error", "invalid_prompt"),
@@ -56,10 +56,10 @@ _ERRORS = {
 """Code of a Failed event -> type and code as OpenAI writes them; any other is a `server_error` under its own code."""
 
 
-GAP = "\n\n"
+PARAGRAPH_GAP = "\n\n"
 
 
-def stands_apart(key: tuple[int, int | None], part_type: str | None) -> bool:
+def is_own_paragraph(key: tuple[int, int | None], part_type: str | None) -> bool:
     """Whether a reasoning part is set apart, by GAP, from reasoning before it.
 
     Summaries are paragraphs. Raw reasoning that an upstream interleaves with text is one text, cut anywhere.
@@ -67,31 +67,31 @@ def stands_apart(key: tuple[int, int | None], part_type: str | None) -> bool:
     return bool(key[1]) or part_type == "summary_text"
 
 
-def texts(item: Item) -> Iterator[tuple[int | None, str | None, str]]:
+def iter_texts(item: Item) -> Iterator[tuple[int | None, str | None, str]]:
     """(part index, part type, text) of all that a whole item says in chat."""
-    own = NOUNS.get((item["type"], None))
+    own = REPLY_FIELDS.get((item["type"], None))
     if own is not None and item.get(own):
         yield None, None, item[own]
     parts = [*(item.get("summary") or ()), *(item.get("content") or ())]
     for index, part in enumerate(parts):
-        channel = CHANNELS.get((item["type"], part.get("type")))
+        channel = TEXT_FIELDS.get((item["type"], part.get("type")))
         if channel is not None and part.get(channel.key):
             yield index, part["type"], part[channel.key]
 
 
-def call(item: Item, text: str) -> Json:
+def build_call(item: Item, text: str) -> Json:
     """A call as chat says it, with this much of its arguments or input."""
     kind, key = ("custom", "input") if item["type"] == "custom_tool_call" else ("function", "arguments")
     return {"id": item["call_id"], "type": kind, kind: {"name": item["name"], key: text}}
 
 
-def text_of(content: Any) -> str:
+def flatten_text(content: Any) -> str:
     """The text of content that should be a string and is a list of parts or a number."""
     match content:
         case str():
             return content
         case list():
-            return "".join(map(text_of, content))
+            return "".join(map(flatten_text, content))
         case {"text": str(text)}:
             return text
         case int() | float():
@@ -100,7 +100,7 @@ def text_of(content: Any) -> str:
             return ""
 
 
-def citation(annotation: Any) -> Json | None:
+def build_citation(annotation: Any) -> Json | None:
     """A citation as chat says it, or None: chat can cite nothing but URLs."""
     match annotation:
         case {"type": "url_citation", **cited}:
@@ -109,20 +109,20 @@ def citation(annotation: Any) -> Json | None:
             return None
 
 
-def citations(item: Item) -> Iterator[Json]:
+def build_citations(item: Item) -> Iterator[Json]:
     """All that a whole item cites, as far as chat can say it."""
     for part in item.get("content") or ():
         for annotation in part.get("annotations") or ():
-            if (cited := citation(annotation)) is not None:
+            if (cited := build_citation(annotation)) is not None:
                 yield cited
 
 
-def ending(finished: Finished, *, called: bool, legacy: bool) -> Json:
+def build_finish(finished: Finished, *, called: bool, legacy: bool) -> Json:
     """A choice's `finish_reason`; `legacy` for clients that sent `functions`.
 
     A reason chat has no word for is said beside it in the upstream's own, under OpenRouter's name for that.
     """
-    reason = _FINISH_REASONS[finished.reason]
+    reason = _CHAT_FINISH_REASONS[finished.reason]
     if reason == "stop" and called:
         reason = "function_call" if legacy else "tool_calls"
     if finished.reason == "other" and finished.raw_reason:
@@ -130,23 +130,23 @@ def ending(finished: Finished, *, called: bool, legacy: bool) -> Json:
     return {"finish_reason": reason}
 
 
-def mend_ending(choice: Json, *, called: bool, legacy: bool) -> bool:
+def normalize_finish_reason(choice: Json, *, called: bool, legacy: bool) -> bool:
     """Give an upstream's own choice one of chat's finish reasons; whether that changed it.
 
     Upstreams say `stop` after calls, words of their own, or nothing in a whole answer.
     """
     said = choice.get("finish_reason")
-    if said in _PLAIN and not called:
+    if said in _UNCHANGED_REASONS and not called:
         return False
     word = str(said or "stop")
-    mended = ending(Finished(FINISH_REASONS.get(word, "other"), word), called=called, legacy=legacy)
+    mended = build_finish(Finished(FINISH_REASONS.get(word, "other"), word), called=called, legacy=legacy)
     if mended["finish_reason"] == said:
         return False
     choice |= {**mended, **{key: choice[key] for key in ("native_finish_reason",) if choice.get(key)}}
     return True
 
 
-def usage(counts: Usage | None) -> Json | None:
+def build_usage(counts: Usage | None) -> Json | None:
     """Chat's usage object, or None when the upstream did not report both directions: a count is never made up."""
     if counts is None or counts.input is None or counts.output is None:
         return None
@@ -163,7 +163,7 @@ def usage(counts: Usage | None) -> Json | None:
     return spelled
 
 
-def marks(facts: Mapping[str, Any]) -> Json:
+def build_facts(facts: Mapping[str, Any]) -> Json:
     """What a reply says about who made it: `service_tier` and `system_fingerprint`, where known and sayable."""
     spelled: Json = {}
     if facts.get("service_tier") in SERVICE_TIERS:
@@ -173,12 +173,12 @@ def marks(facts: Mapping[str, Any]) -> Json:
     return spelled
 
 
-def warned(facts: Mapping[str, Any]) -> Json:
+def build_warnings(facts: Mapping[str, Any]) -> Json:
     """What is wrong with the calls of a reply, where something is: a key that chat itself does not have."""
-    return {WARNINGS: facts[WARNINGS]} if facts.get(WARNINGS) else {}
+    return {TOOL_WARNINGS: facts[TOOL_WARNINGS]} if facts.get(TOOL_WARNINGS) else {}
 
 
-def error(failed: Failed) -> Json:
+def build_error(failed: Failed) -> Json:
     """The `error` object of a stream that ended badly."""
-    kind, code = _ERRORS.get(failed.code, ("server_error", failed.code))
+    kind, code = _ERROR_TYPES.get(failed.code, ("server_error", failed.code))
     return {"message": failed.message, "type": kind, "param": failed.param, "code": code}

@@ -8,7 +8,7 @@ from typing_extensions import TypedDict
 
 from translation.errors import InvalidRequest
 from translation.representation.json_types import Json
-from translation.validation import by_key, check
+from translation.validation import check_body, discriminate_by
 
 Metadata = Annotated[
     dict[Annotated[str, Field(max_length=64)], Annotated[str, Field(max_length=512)]], Field(max_length=16)
@@ -87,7 +87,7 @@ class CustomCall(TypedDict, total=False):
 
 
 ToolCall = Annotated[
-    Annotated[FunctionCall, Tag("function")] | Annotated[CustomCall, Tag("custom")], by_key("type", "function")
+    Annotated[FunctionCall, Tag("function")] | Annotated[CustomCall, Tag("custom")], discriminate_by("type", "function")
 ]
 
 
@@ -309,27 +309,27 @@ class Request(TypedDict, total=False):
     web_search_options: WebSearchOptions | None
 
 
-FIELDS = frozenset(Request.__annotations__)
+REQUEST_FIELDS = frozenset(Request.__annotations__)
 """Every top-level key the endpoint knows."""
 
 
 def validate(body: Json) -> None:
     """Raise InvalidRequest for the first field that is malformed; null is the same as not given."""
-    check(_REQUEST, body)
+    check_body(_REQUEST_ADAPTER, body)
     if body.get("stream_options") is not None and not body.get("stream"):
         raise InvalidRequest("'stream_options' is only allowed when 'stream' is true.", param="stream_options")
     if body.get("top_logprobs") is not None and not body.get("logprobs"):
         raise InvalidRequest("'top_logprobs' is only allowed when 'logprobs' is true.", param="top_logprobs")
 
 
-_REQUEST: TypeAdapter[Any] = TypeAdapter(Request)
+_REQUEST_ADAPTER: TypeAdapter[Any] = TypeAdapter(Request)
 """Made with the module: it takes too long to be made while a first request waits."""
 
 
 @cache
 def _request_schema() -> Json:
     # With an id of its own, the schema's references stay inside it wherever it is put.
-    return {"$id": "create-chat-completion", **_REQUEST.json_schema()}
+    return {"$id": "create-chat-completion", **_REQUEST_ADAPTER.json_schema()}
 
 
 REQUEST_SCHEMA = _request_schema

@@ -5,7 +5,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from translation.decoding import logprobs
-from translation.decoding.usage_counts import at_most, read_count
+from translation.decoding.usage_counts import clamp_part, read_count
 from translation.representation.events import Usage
 from translation.representation.json_types import Json
 
@@ -18,7 +18,7 @@ def read_logprobs(choice: Json) -> list[Json] | None:
     return logprobs.read_logprobs(reported.get("content") or reported.get("refusal"))
 
 
-_PLACES: Final = (
+_COUNT_PATHS: Final = (
     ("input", "prompt_tokens", None),
     ("input", "input_tokens", None),
     ("output", "completion_tokens", None),
@@ -37,7 +37,7 @@ _PLACES: Final = (
 
 _NO_COUNTS: Final[dict[str, int | None]] = dict.fromkeys(("input", "output", "cache_read", "cache_write", "reasoning"))
 
-_PARTS: Final = (("cache_read", "input"), ("cache_write", "input"), ("reasoning", "output"))
+_SUBCOUNTS: Final = (("cache_read", "input"), ("cache_write", "input"), ("reasoning", "output"))
 """Fields of Usage that are part of another."""
 
 
@@ -47,7 +47,7 @@ def read_usage(reported: Json, before: Usage | None = None) -> Usage:
     Counts never fall and are never negative, and no part is larger than its whole. `raw` is the object as it came.
     """
     counts: dict[str, int | None] = _NO_COUNTS.copy()
-    places, parts = _places_in(*reported)
+    places, parts = _paths_in(*reported)
     for name, key, inner in places:
         if counts[name] is not None:
             continue
@@ -59,17 +59,17 @@ def read_usage(reported: Json, before: Usage | None = None) -> Usage:
         for name, count in counts.items():
             earlier = getattr(before, name)
             counts[name] = earlier if count is None else max(count, earlier or 0)
-    for part, whole in parts if before is None else _PARTS:
-        counts[part] = at_most(counts[part], counts[whole])
+    for part, whole in parts if before is None else _SUBCOUNTS:
+        counts[part] = clamp_part(counts[part], counts[whole])
     return Usage(
         counts["input"], counts["output"], counts["cache_read"], counts["cache_write"], counts["reasoning"], reported
     )
 
 
 @lru_cache(64)
-def _places_in(*keys: str) -> tuple[Sequence[tuple[str, str, str | None]], Sequence[tuple[str, str]]]:
+def _paths_in(*keys: str) -> tuple[Sequence[tuple[str, str, str | None]], Sequence[tuple[str, str]]]:
     """Those that an object with these keys has, and the parts that are in them. An upstream's objects all have the same
     keys, or nearly."""
-    places = tuple(place for place in _PLACES if place[1] in keys)
+    places = tuple(place for place in _COUNT_PATHS if place[1] in keys)
     named = {name for name, _, _ in places}
-    return places, tuple(each for each in _PARTS if each[0] in named)
+    return places, tuple(each for each in _SUBCOUNTS if each[0] in named)

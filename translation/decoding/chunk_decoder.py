@@ -14,14 +14,14 @@ class ChunkDecoder(ABC):
     """Looks at every chunk by itself, and at none once it has `ended`."""
 
     ended = False
-    run: Final = None
+    delta_run: Final = None
     """Chunks are not compared with the last one: each read is cut into them, for `read`."""
 
     @abstractmethod
     def feed(self, chunk: Json) -> list[Event]:
         """Take one chunk; return what it means, possibly nothing."""
 
-    def read(self, payloads: Sequence[bytes]) -> list[Event]:
+    def decode_payloads(self, payloads: Sequence[bytes]) -> list[Event]:
         """`feed` for chunks as their bytes came. Raises orjson.JSONDecodeError too, but not after the end."""
         events: list[Event] = []
         for payload in payloads:

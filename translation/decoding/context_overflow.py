@@ -2,11 +2,11 @@
 
 import re
 
-_CODES = frozenset(
+_OVERFLOW_CODES = frozenset(
     {"context_length_exceeded", "exceed_context_size_error", "request_too_large", "string_above_max_length"}
 )
 
-_TEXTS = re.compile(
+_OVERFLOW_PATTERN = re.compile(
     r"maximum context length"
     r"|context[ _](?:length|window|size|limit)[^.]{0,40}(?:exceed|too|larg|small|overflow)"
     r"|(?:exceed|larger than|longer than|over)[^.]{0,60}(?:context|max(?:imum)?[ _](?:model[ _])?(?:length|tokens|len))"
@@ -22,4 +22,4 @@ _TEXTS = re.compile(
 
 def is_context_overflow(message: str, code: str | None = None) -> bool:
     """Whether an upstream's error text or code means: the prompt is longer than the context."""
-    return code in _CODES or _TEXTS.search(message) is not None
+    return code in _OVERFLOW_CODES or _OVERFLOW_PATTERN.search(message) is not None

@@ -12,13 +12,16 @@ def read_logprobs(reported: Any) -> list[Json] | None:
     are left out.
     """
     tokens = [
-        {**_token(entry), "top_logprobs": [_token(rival) for rival in _valid(entry.get("top_logprobs"))]}
-        for entry in _valid(reported)
+        {
+            **_token_entry(entry),
+            "top_logprobs": [_token_entry(rival) for rival in _valid_entries(entry.get("top_logprobs"))],
+        }
+        for entry in _valid_entries(reported)
     ]
     return tokens or None
 
 
-def _valid(reported: Any) -> list[Json]:
+def _valid_entries(reported: Any) -> list[Json]:
     entries = reported if isinstance(reported, list) else []
     return [
         entry
@@ -29,7 +32,7 @@ def _valid(reported: Any) -> list[Json]:
     ]
 
 
-def _token(entry: Json) -> Json:
+def _token_entry(entry: Json) -> Json:
     in_bytes = entry.get("bytes")
     if not isinstance(in_bytes, list):
         in_bytes = list(entry["token"].encode())

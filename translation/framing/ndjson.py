@@ -15,41 +15,41 @@ class LineDecoder:
     `max_line_bytes`; at most that much is held.
     """
 
-    between: Final = False
+    at_boundary: Final = False
     """Nothing is known of what the next read begins with: each is cut into lines."""
 
     def __init__(self, max_line_bytes: int = DEFAULT_MAX_FRAME_BYTES) -> None:
-        self._max = max_line_bytes
-        self._held: list[bytes] = []
-        self._held_bytes = 0
+        self._max_line_bytes = max_line_bytes
+        self._buffer: list[bytes] = []
+        self._buffered_bytes = 0
         self._at_start = True
 
-    def payloads(self, read: bytes) -> list[bytes]:
+    def parse_payloads(self, read: bytes) -> list[bytes]:
         """Take one read; return the lines it completed, possibly none."""
         if b"\n" not in read:
-            self._hold(read)
+            self._buffer_read(read)
             return []
-        whole, _, rest = b"".join([*self._held, read]).rpartition(b"\n")
-        self._held.clear()
-        self._held_bytes = 0
-        self._hold(rest)
-        return self._lines(whole)
+        whole, _, rest = b"".join([*self._buffer, read]).rpartition(b"\n")
+        self._buffer.clear()
+        self._buffered_bytes = 0
+        self._buffer_read(rest)
+        return self._split_lines(whole)
 
     def finish(self) -> list[Frame]:
         """The upstream closed. What it left counts as a line, whole or cut: its payload will tell."""
-        rest = b"".join(self._held)
-        self._held.clear()
-        return [Frame(None, line, line) for line in self._lines(rest)]
+        rest = b"".join(self._buffer)
+        self._buffer.clear()
+        return [Frame(None, line, line) for line in self._split_lines(rest)]
 
-    def _lines(self, whole: bytes) -> list[bytes]:
+    def _split_lines(self, whole: bytes) -> list[bytes]:
         if self._at_start:
             whole = whole.removeprefix(_BOM)
             self._at_start = False
         return [line for each in whole.split(b"\n") if (line := each.strip())]
 
-    def _hold(self, read: bytes) -> None:
-        self._held_bytes += len(read)
-        if self._held_bytes > self._max:
-            raise ProtocolViolation(f"a line of the stream is longer than {self._max} bytes")
+    def _buffer_read(self, read: bytes) -> None:
+        self._buffered_bytes += len(read)
+        if self._buffered_bytes > self._max_line_bytes:
+            raise ProtocolViolation(f"a line of the stream is longer than {self._max_line_bytes} bytes")
         if read:
-            self._held.append(read)
+            self._buffer.append(read)

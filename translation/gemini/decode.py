@@ -5,19 +5,19 @@ from typing import Final
 from translation.decoding.chunk_decoder import ChunkDecoder
 from translation.errors import ProtocolViolation
 from translation.gemini import details
-from translation.gemini.failures import BROKEN, blocked, broken_off, failure_in
-from translation.gemini.grounding import citations
+from translation.gemini.failures import BROKEN_FINISH_REASONS, failure_from_block, failure_from_finish, failure_in
+from translation.gemini.grounding import build_url_citations
 from translation.gemini.logprobs import read_logprobs
 from translation.gemini.usage import read_usage
 from translation.representation.events import Event, Failed, FinishReason, ItemStatus, Noted, Opaque, Started, Usage
 from translation.representation.item_writer import ItemWriter
-from translation.representation.items import NewId, reasoning, summary_text
+from translation.representation.items import NewId, new_reasoning, new_summary_text
 from translation.representation.json_types import Json
 from translation.representation.profile import DEFAULT_PROFILE, Profile
 from translation.tools.arguments import arguments_text
-from translation.tools.call_ids import CallIds
+from translation.tools.call_ids import CallIdAllocator
 
-REASONS: Final[dict[str, FinishReason]] = {
+FINISH_REASONS: Final[dict[str, FinishReason]] = {
     "STOP": "stop",
     "MAX_TOKENS": "length",
     "BLOCKLIST": "content_filter",
@@ -31,10 +31,10 @@ REASONS: Final[dict[str, FinishReason]] = {
 }
 """Gemini's word -> ours; a word that is neither here nor in `BROKEN` is `other`."""
 
-_KEYS: Final = ("candidates", "promptFeedback", "usageMetadata")
+_REPLY_KEYS: Final = ("candidates", "promptFeedback", "usageMetadata")
 """An answer has one of these at least."""
 
-_CITING: Final = ("groundingMetadata", "citationMetadata")
+_CITATION_KEYS: Final = ("groundingMetadata", "citationMetadata")
 
 
 class GeminiDecoder(ChunkDecoder):
@@ -51,21 +51,21 @@ class GeminiDecoder(ChunkDecoder):
         """What was reported so far."""
         self._new_id = new_id
         self._writer = ItemWriter(new_id)
-        self._ids = CallIds()
-        self._started = self._called = False
-        self._reason: str | None = None
-        self._text: list[str] = []
+        self._ids = CallIdAllocator()
+        self._started = self._has_calls = False
+        self._finish_reason: str | None = None
+        self._message_texts: list[str] = []
         """Of the open message."""
-        self._thought: list[str] = []
+        self._thought_texts: list[str] = []
         """Of the open reasoning."""
         self._details: list[Json] = []
         """What is to come back of the open item."""
-        self._cited: Json = {}
+        self._citation_metadata: Json = {}
 
     @property
-    def whole(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether the upstream has said how the answer ended: only the end of its stream says that nothing follows."""
-        return self._reason is not None
+        return self._finish_reason is not None
 
     def feed(self, chunk: Json) -> list[Event]:
         if self.ended:
@@ -74,15 +74,15 @@ class GeminiDecoder(ChunkDecoder):
             raise ProtocolViolation("the upstream sent something that is not a JSON object")
         if chunk.get("error"):
             return self._fail(failure_in(chunk["error"]))
-        if not self._started and not any(key in chunk for key in _KEYS):
+        if not self._started and not any(key in chunk for key in _REPLY_KEYS):
             raise ProtocolViolation("the upstream sent a JSON object that is no answer")
-        events = self._start(chunk)
+        events = self._start_reply(chunk)
         if isinstance(reported := chunk.get("usageMetadata"), dict):
             self.usage = read_usage(reported, self.usage)
             events.append(Noted(usage=self.usage))
         feedback = chunk.get("promptFeedback")
         if isinstance(feedback, dict) and feedback.get("blockReason"):
-            return [*events, *self._fail(blocked(feedback))]
+            return [*events, *self._fail(failure_from_block(feedback))]
         candidates = chunk.get("candidates")
         if not isinstance(candidates, list | None):
             raise ProtocolViolation("the upstream sent candidates that are not a list")
@@ -97,16 +97,16 @@ class GeminiDecoder(ChunkDecoder):
         """The upstream closed. Without a finish reason that is a failure, not an answer."""
         if self.ended:
             return []
-        if self._reason is None:
+        if self._finish_reason is None:
             return self._fail(Failed("upstream_truncated", "the upstream's reply broke off before it was finished"))
-        reason = REASONS.get(self._reason, "other")
-        if reason == "stop" and self._called:
+        reason = FINISH_REASONS.get(self._finish_reason, "other")
+        if reason == "stop" and self._has_calls:
             reason = "tool_calls"
         events = self._end_block("incomplete" if reason in ("length", "content_filter") else "completed")
         self.ended = True
-        return [*events, self._writer.ending(reason, self._reason, self.usage)]
+        return [*events, self._writer.terminal_event(reason, self._finish_reason, self.usage)]
 
-    def _start(self, chunk: Json) -> list[Event]:
+    def _start_reply(self, chunk: Json) -> list[Event]:
         if self._started:
             return []
         self._started = True
@@ -125,11 +125,11 @@ class GeminiDecoder(ChunkDecoder):
                 logprobs = None  # of all text in the chunk: said once
             if self.ended:
                 return events
-        self._cited |= {key: candidate[key] for key in _CITING if candidate.get(key)}
+        self._citation_metadata |= {key: candidate[key] for key in _CITATION_KEYS if candidate.get(key)}
         reason = candidate.get("finishReason")
-        if reason in BROKEN:
-            return [*events, *self._fail(broken_off(reason, candidate))]
-        self._reason = str(reason) if reason else self._reason
+        if reason in BROKEN_FINISH_REASONS:
+            return [*events, *self._fail(failure_from_finish(reason, candidate))]
+        self._finish_reason = str(reason) if reason else self._finish_reason
         return events
 
     def _read_part(self, part: Json, logprobs: list[Json] | None) -> list[Event]:
@@ -137,50 +137,54 @@ class GeminiDecoder(ChunkDecoder):
         signature = signature if isinstance(signature, str) else ""
         text = part.get("text")
         if isinstance(text, str):
-            return self._think(text, signature) if part.get("thought") else self._say(text, signature, logprobs)
+            return (
+                self._emit_thought(text, signature)
+                if part.get("thought")
+                else self._emit_text(text, signature, logprobs)
+            )
         if isinstance(call := part.get("functionCall"), dict):
-            return self._call(call, signature)
+            return self._emit_call(call, signature)
         if isinstance(medium := part.get("inlineData"), dict):
-            return self._show(medium)
+            return self._emit_image(medium)
         # What Gemini's own tools did; they are not asked for here.
         return [Opaque("gemini", part)]
 
-    def _think(self, text: str, signature: str) -> list[Event]:
-        events = self._end_block() if self._text else []
+    def _emit_thought(self, text: str, signature: str) -> list[Event]:
+        events = self._end_block() if self._message_texts else []
         if text:
-            self._thought.append(text)
-            events += self._writer.block("summary", text)
+            self._thought_texts.append(text)
+            events += self._writer.write_block("summary", text)
         if signature:
-            self._details.append(details.of_thought(signature))
+            self._details.append(details.detail_of_thought(signature))
         return events
 
-    def _say(self, text: str, signature: str, logprobs: list[Json] | None) -> list[Event]:
+    def _emit_text(self, text: str, signature: str, logprobs: list[Json] | None) -> list[Event]:
         events: list[Event] = []
         if text:
-            events += [] if self._text else self._end_block()
-            self._text.append(text)
-            events += self._writer.block("text", text, logprobs)
+            events += [] if self._message_texts else self._end_block()
+            self._message_texts.append(text)
+            events += self._writer.write_block("text", text, logprobs)
         if signature:
-            if not self._text:
+            if not self._message_texts:
                 events += self._end_block()
-            self._details.append(details.of_text(signature, empty=not text))
+            self._details.append(details.detail_of_text(signature, empty=not text))
         return events
 
-    def _call(self, call: Json, signature: str) -> list[Event]:
-        name, said, given = call.get("name"), call.get("id"), call.get("args")
+    def _emit_call(self, call: Json, signature: str) -> list[Event]:
+        name, upstream_id, args = call.get("name"), call.get("id"), call.get("args")
         if not isinstance(name, str) or not name:
             return self._fail(Failed("upstream_garbled", "the upstream sent a tool call without a name"))
-        call_id = self._ids.take(said if isinstance(said, str) else None)
+        call_id = self._ids.claim(upstream_id if isinstance(upstream_id, str) else None)
         if signature:
-            self._details.append(details.of_call(signature, call_id))
+            self._details.append(details.detail_of_call(signature, call_id))
         events = self._end_block()
-        self._called = True
+        self._has_calls = True
         # Null is how a message of protobuf says that there are none.
-        arguments = "{}" if given is None else arguments_text(given)
-        events += self._writer.call(call_id, name=name, call_id=call_id, arguments=arguments)
+        arguments = "{}" if args is None else arguments_text(args)
+        events += self._writer.open_call(call_id, name=name, call_id=call_id, arguments=arguments)
         return events + self._writer.close_call(call_id)
 
-    def _show(self, medium: Json) -> list[Event]:
+    def _emit_image(self, medium: Json) -> list[Event]:
         kind, data = str(medium.get("mimeType")), medium.get("data")
         if not kind.startswith("image/") or not isinstance(data, str):
             return self._fail(Failed("upstream_error", f"the model answered with {kind}, which has no place here"))
@@ -191,22 +195,30 @@ class GeminiDecoder(ChunkDecoder):
             "result": data,
             "output_format": kind.removeprefix("image/"),
         }
-        return [*self._end_block(), *self._writer.item(image)]
+        return [*self._end_block(), *self._writer.write_item(image)]
 
     def _end_block(self, status: ItemStatus = "completed") -> list[Event]:
         """End the open message or reasoning. What has to come back goes in the reasoning, or in an item of its own."""
-        said, thought, kept = "".join(self._text), "".join(self._thought), self._details
-        self._text, self._thought, self._details = [], [], []
-        if thought and kept:
-            start = self._writer.open_block or {}
-            final = {**start, "summary": [{**summary_text(), "text": thought}], "details": kept}
+        text, thought, item_details = "".join(self._message_texts), "".join(self._thought_texts), self._details
+        self._message_texts, self._thought_texts, self._details = [], [], []
+        if thought and item_details:
+            start = self._writer.current_block or {}
+            final = {**start, "summary": [{**new_summary_text(), "text": thought}], "details": item_details}
             return self._writer.close_block(status, final if status == "completed" else {**final, "status": status})
         events: list[Event] = []
-        if said:
-            events += [event for each in citations(self._cited, said) for event in self._writer.annotate(each)]
-            self._cited = {}
+        if text:
+            events += [
+                event
+                for each in build_url_citations(self._citation_metadata, text)
+                for event in self._writer.annotate(each)
+            ]
+            self._citation_metadata = {}
         events += self._writer.close_block(status)
-        return events + self._writer.item({**reasoning(self._new_id("rs")), "details": kept}) if kept else events
+        return (
+            events + self._writer.write_item({**new_reasoning(self._new_id("rs")), "details": item_details})
+            if item_details
+            else events
+        )
 
     def _fail(self, failed: Failed) -> list[Event]:
         self.ended = True

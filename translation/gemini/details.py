@@ -12,24 +12,24 @@ from typing import Final
 
 from translation.representation.json_types import Item, Json
 
-CALL: Final = "gemini.call"
-TEXT: Final = "gemini.text"
-THOUGHT: Final = "gemini.thought"
+CALL_TYPE: Final = "gemini.call"
+TEXT_TYPE: Final = "gemini.text"
+THOUGHT_TYPE: Final = "gemini.thought"
 
 
-def of_call(signature: str, call_id: str) -> Json:
-    return {"type": CALL, "call_id": call_id, "signature": signature}
+def detail_of_call(signature: str, call_id: str) -> Json:
+    return {"type": CALL_TYPE, "call_id": call_id, "signature": signature}
 
 
-def of_text(signature: str, *, empty: bool) -> Json:
-    return {"type": TEXT, "thought": False, "empty": empty, "signature": signature}
+def detail_of_text(signature: str, *, empty: bool) -> Json:
+    return {"type": TEXT_TYPE, "thought": False, "empty": empty, "signature": signature}
 
 
-def of_thought(signature: str) -> Json:
-    return {"type": THOUGHT, "signature": signature}
+def detail_of_thought(signature: str) -> Json:
+    return {"type": THOUGHT_TYPE, "signature": signature}
 
 
-def ours(item: Item) -> Iterator[Json]:
+def gemini_details(item: Item) -> Iterator[Json]:
     """The details of a reasoning item that are Gemini's and whole: clients may send anything."""
     details = item.get("details")
     for detail in details if isinstance(details, list) else ():

@@ -6,36 +6,43 @@ from typing import Any
 from translation.representation.json_types import Json
 
 
-def citations(candidate: Json, text: str) -> list[Json]:
+def build_url_citations(candidate: Json, text: str) -> list[Json]:
     """The citations of a candidate on its whole text, each once.
 
     Gemini counts in bytes of UTF-8, clients in characters.
     """
-    found = [*_grounded(_object(candidate.get("groundingMetadata")), text), *_cited(candidate, text)]
+    found = [
+        *_grounding_citations(_dict_or_empty(candidate.get("groundingMetadata")), text),
+        *_source_citations(candidate, text),
+    ]
     return [each for position, each in enumerate(found) if each not in found[:position]]
 
 
-def _grounded(metadata: Json, text: str) -> Iterator[Json]:
-    chunks = _listed(metadata.get("groundingChunks"))
-    for support in map(_object, _listed(metadata.get("groundingSupports"))):
-        segment = _object(support.get("segment"))
-        for index in _listed(support.get("groundingChunkIndices")):
+def _grounding_citations(metadata: Json, text: str) -> Iterator[Json]:
+    chunks = _list_or_empty(metadata.get("groundingChunks"))
+    for support in map(_dict_or_empty, _list_or_empty(metadata.get("groundingSupports"))):
+        segment = _dict_or_empty(support.get("segment"))
+        for index in _list_or_empty(support.get("groundingChunkIndices")):
             if not isinstance(index, int) or not 0 <= index < len(chunks):
                 continue
-            chunk = _object(chunks[index])
-            source = next((_object(chunk[kind]) for kind in ("web", "retrievedContext", "maps") if kind in chunk), {})
+            chunk = _dict_or_empty(chunks[index])
+            source = next(
+                (_dict_or_empty(chunk[kind]) for kind in ("web", "retrievedContext", "maps") if kind in chunk), {}
+            )
             if isinstance(source.get("uri"), str):
-                yield _citation(source, _span(segment, text))
+                yield _build_citation(source, _character_span(segment, text))
 
 
-def _cited(candidate: Json, text: str) -> Iterator[Json]:
-    metadata = _object(candidate.get("citationMetadata"))
-    for source in map(_object, _listed(metadata.get("citationSources")) or _listed(metadata.get("citations"))):
+def _source_citations(candidate: Json, text: str) -> Iterator[Json]:
+    metadata = _dict_or_empty(candidate.get("citationMetadata"))
+    for source in map(
+        _dict_or_empty, _list_or_empty(metadata.get("citationSources")) or _list_or_empty(metadata.get("citations"))
+    ):
         if isinstance(source.get("uri"), str):
-            yield _citation(source, _span(source, text))
+            yield _build_citation(source, _character_span(source, text))
 
 
-def _citation(source: Json, span: tuple[int, int]) -> Json:
+def _build_citation(source: Json, span: tuple[int, int]) -> Json:
     title = source.get("title")
     return {
         "type": "url_citation",
@@ -46,24 +53,29 @@ def _citation(source: Json, span: tuple[int, int]) -> Json:
     }
 
 
-def _span(segment: Json, text: str) -> tuple[int, int]:
+def _character_span(segment: Json, text: str) -> tuple[int, int]:
     """In characters. A segment's own words go before its numbers, which count from elsewhere in some streams."""
     encoded = text.encode()
-    start, end = (_count(segment.get(key), len(encoded)) for key in ("startIndex", "endIndex"))
-    said = segment.get("text")
+    start, end = (_clamp_offset(segment.get(key), len(encoded)) for key in ("startIndex", "endIndex"))
+    segment_text = segment.get("text")
     first, last = (len(encoded[:place].decode(errors="ignore")) for place in (start, max(start, end)))
-    if isinstance(said, str) and said and text[first:last] != said and (at := text.find(said)) >= 0:
-        return at, at + len(said)
+    if (
+        isinstance(segment_text, str)
+        and segment_text
+        and text[first:last] != segment_text
+        and (at := text.find(segment_text)) >= 0
+    ):
+        return at, at + len(segment_text)
     return first, last
 
 
-def _count(value: Any, most: int) -> int:
+def _clamp_offset(value: Any, most: int) -> int:
     return min(max(value, 0), most) if isinstance(value, int) else 0
 
 
-def _object(found: Any) -> Json:
+def _dict_or_empty(found: Any) -> Json:
     return found if isinstance(found, dict) else {}
 
 
-def _listed(found: Any) -> list[Any]:
+def _list_or_empty(found: Any) -> list[Any]:
     return found if isinstance(found, list) else []

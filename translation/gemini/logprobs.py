@@ -13,17 +13,25 @@ def read_logprobs(candidate: Json) -> list[Json] | None:
     reported = candidate.get("logprobsResult")
     if not isinstance(reported, dict):
         return None
-    chosen, rivals = _listed(reported.get("chosenCandidates")), _listed(reported.get("topCandidates"))
+    chosen, top_candidates = (
+        _list_or_empty(reported.get("chosenCandidates")),
+        _list_or_empty(reported.get("topCandidates")),
+    )
     entries: list[Json] = []
     for position, token in enumerate(chosen):
-        beside = rivals[position] if position < len(rivals) else None
-        listed = _listed(beside.get("candidates")) if isinstance(beside, dict) else []
+        beside = top_candidates[position] if position < len(top_candidates) else None
+        listed = _list_or_empty(beside.get("candidates")) if isinstance(beside, dict) else []
         if _is_token(token):
-            entries.append({**_token(token), "top_logprobs": [_token(rival) for rival in listed if _is_token(rival)]})
+            entries.append(
+                {
+                    **_logprob_entry(token),
+                    "top_logprobs": [_logprob_entry(rival) for rival in listed if _is_token(rival)],
+                }
+            )
     return entries or None
 
 
-def _listed(found: Any) -> list[Any]:
+def _list_or_empty(found: Any) -> list[Any]:
     return found if isinstance(found, list) else []
 
 
@@ -35,5 +43,5 @@ def _is_token(entry: Any) -> bool:
     )
 
 
-def _token(entry: Json) -> Json:
+def _logprob_entry(entry: Json) -> Json:
     return {"token": entry["token"], "logprob": entry["logProbability"], "bytes": list(entry["token"].encode())}

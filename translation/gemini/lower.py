@@ -6,17 +6,17 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from translation.errors import InvalidRequest, Unrepresentable
-from translation.gemini.contents import begun_by_user, lower_items
-from translation.gemini.families import Family, family_of
-from translation.gemini.schemas import reduced
-from translation.gemini.thinking import thinking_config
+from translation.gemini.contents import ensure_user_first, lower_items
+from translation.gemini.families import GeminiFamily, family_of
+from translation.gemini.schemas import reduce_schema
+from translation.gemini.thinking import lower_thinking
 from translation.gemini.tools import lower_tools
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile
-from translation.representation.turn import Lowered, Turn
+from translation.representation.turn import LoweredRequest, Turn
 
-_SAMPLING: Final = {
+_SAMPLING_KEYS: Final = {
     "temperature": "temperature",
     "top_p": "topP",
     "presence_penalty": "presencePenalty",
@@ -26,7 +26,7 @@ _SAMPLING: Final = {
 }
 """The clients' word -> Gemini's, in `generationConfig`."""
 
-_WORDLESS: Final = (
+_DROPPED_PARAMS: Final = (
     "service_tier",
     "metadata",
     "user",
@@ -37,7 +37,7 @@ _WORDLESS: Final = (
 )
 """Parameters Gemini has no word for, and an answer survives without."""
 
-_EXTRA: Final = {
+_EXTRA_KEYS: Final = {
     "cached_content": "cachedContent",
     "cachedContent": "cachedContent",
     "safety_settings": "safetySettings",
@@ -45,12 +45,12 @@ _EXTRA: Final = {
 }
 """Gemini's own parameters, in either spelling of its SDKs -> their place in the body."""
 
-_IN_COLLECTION: Final = re.compile(r"([A-Za-z]+)/([^/]+)")
+_COLLECTION_NAME: Final = re.compile(r"([A-Za-z]+)/([^/]+)")
 
-_COUNTED: Final = ("systemInstruction", "contents", "tools", "toolConfig", "cachedContent")
+_COUNTED_KEYS: Final = ("systemInstruction", "contents", "tools", "toolConfig", "cachedContent")
 
 
-def lower(turn: Turn, profile: Profile) -> Lowered:
+def lower(turn: Turn, profile: Profile) -> LoweredRequest:
     """The body that asks for what the turn asks. It names no model and no stream: `path_of` does.
 
     Raises InvalidRequest for a history or a tool that Gemini does not take, Unrepresentable for what it cannot say.
@@ -61,23 +61,23 @@ def lower(turn: Turn, profile: Profile) -> Lowered:
     leading, contents = lower_items(turn.items, profile, family, losses)
     if not contents:
         raise InvalidRequest("The input is empty: send at least one message.", param="input")
-    body: Json = {"contents": begun_by_user(contents, losses)}
+    body: Json = {"contents": ensure_user_first(contents, losses)}
     if system := "\n\n".join(filter(None, (turn.instructions, leading))):
         body["systemInstruction"] = {"parts": [{"text": system}]}
     body |= lower_tools(turn.tools, turn.tool_choice, turn.parallel_tool_calls, losses)
-    config = _sampling(turn.sampling, losses)
+    config = _lower_sampling(turn.sampling, losses)
     if turn.max_output_tokens is not None:
         config["maxOutputTokens"] = turn.max_output_tokens
     if turn.text_format is not None:
-        config |= _format(turn.text_format, family, body, losses)
+        config |= _lower_format(turn.text_format, family, body, losses)
     if turn.verbosity is not None:
         losses.append(Loss("text.verbosity", "dropped"))
-    if thinking := thinking_config(turn, family, profile, losses):
+    if thinking := lower_thinking(turn, family, profile, losses):
         config["thinkingConfig"] = thinking
     _add_extra(body, config, turn.extra, profile, losses)
     if config:
         body["generationConfig"] = config
-    return Lowered(body, tuple(dict.fromkeys(losses)))
+    return LoweredRequest(body, tuple(dict.fromkeys(losses)))
 
 
 def path_of(turn: Turn) -> str:
@@ -86,57 +86,57 @@ def path_of(turn: Turn) -> str:
     return f"{_model_path(turn)}:{verb}"
 
 
-def lower_to_count(turn: Turn, profile: Profile) -> tuple[str, Json, str]:
+def build_count_request(turn: Turn, profile: Profile) -> tuple[str, Json, str]:
     """Path, body and the answer's key for the tokens of a turn's input. Raises as `lower` does."""
     path = _model_path(turn)
     body = lower(turn, profile).body
-    asked = {key: body[key] for key in _COUNTED if key in body}
-    return f"{path}:countTokens", {"generateContentRequest": {"model": path[1:], **asked}}, "totalTokens"
+    counted = {key: body[key] for key in _COUNTED_KEYS if key in body}
+    return f"{path}:countTokens", {"generateContentRequest": {"model": path[1:], **counted}}, "totalTokens"
 
 
-def names_in(answer: Json) -> list[str] | None:
+def parse_model_names(answer: Json) -> list[str] | None:
     """The models in an answer to `GET /models` that generate content; `None` where it is no list."""
     rows = answer.get("models")
     if not isinstance(rows, list):
         return None
-    named = [row for row in rows if isinstance(row, dict) and isinstance(row.get("name"), str)]
-    return [row["name"].removeprefix("models/") for row in named if _generates(row)]
+    models = [row for row in rows if isinstance(row, dict) and isinstance(row.get("name"), str)]
+    return [row["name"].removeprefix("models/") for row in models if _can_generate(row)]
 
 
-def _generates(row: Json) -> bool:
+def _can_generate(row: Json) -> bool:
     methods = row.get("supportedGenerationMethods")
     return not isinstance(methods, list) or "generateContent" in methods
 
 
 def _model_path(turn: Turn) -> str:
     """A name may say its own collection: `tunedModels/mine`. Clients write names, so nothing else in one is a path."""
-    named = _IN_COLLECTION.fullmatch(turn.model)
-    collection, name = named.groups() if named else ("models", turn.model)
+    match = _COLLECTION_NAME.fullmatch(turn.model)
+    collection, name = match.groups() if match else ("models", turn.model)
     return f"/{collection}/{quote(name, safe='')}"
 
 
-def _sampling(sampling: Mapping[str, Any], losses: list[Loss]) -> Json:
+def _lower_sampling(sampling: Mapping[str, Any], losses: list[Loss]) -> Json:
     if (sampling.get("n") or 1) != 1:
         raise Unrepresentable("this model answers with one choice at a time: leave out 'n'", param="n")
     if sampling.get("logit_bias"):
         raise Unrepresentable("this model's API has no token biases: leave out 'logit_bias'", param="logit_bias")
-    config = {word: sampling[name] for name, word in _SAMPLING.items() if sampling.get(name) is not None}
-    losses += [Loss(name, "dropped") for name in _WORDLESS if sampling.get(name)]
-    rivals = sampling.get("top_logprobs")
-    if sampling.get("logprobs") or rivals:
+    config = {word: sampling[name] for name, word in _SAMPLING_KEYS.items() if sampling.get(name) is not None}
+    losses += [Loss(name, "dropped") for name in _DROPPED_PARAMS if sampling.get(name)]
+    top_logprobs = sampling.get("top_logprobs")
+    if sampling.get("logprobs") or top_logprobs:
         config["responseLogprobs"] = True
-        if rivals is not None:
-            config["logprobs"] = rivals
+        if top_logprobs is not None:
+            config["logprobs"] = top_logprobs
     return config
 
 
-def _format(text_format: Json, family: Family, body: Json, losses: list[Loss]) -> Json:
+def _lower_format(text_format: Json, family: GeminiFamily, body: Json, losses: list[Loss]) -> Json:
     kind = text_format.get("type")
     if kind == "text":
         return {}
     if kind not in ("json_object", "json_schema"):
         raise Unrepresentable(f"this model cannot be held to the text format {kind!r}", param="text.format.type")
-    if "tools" in body and not family.schema_with_tools:
+    if "tools" in body and not family.allows_schema_with_tools:
         calling = body.get("toolConfig", {}).get("functionCallingConfig", {}).get("mode")
         if calling == "ANY":
             losses.append(Loss("text.format", "dropped"))  # the answer is a call
@@ -151,7 +151,7 @@ def _format(text_format: Json, family: Family, body: Json, losses: list[Loss]) -
     if text_format.get("description"):
         losses.append(Loss("text.format.description", "dropped"))
     if kind == "json_schema" and (schema := text_format.get("schema")) is not None:  # chat has it optional
-        config["responseJsonSchema"] = reduced(schema, "text.format.schema", losses)
+        config["responseJsonSchema"] = reduce_schema(schema, "text.format.schema", losses)
     return config
 
 
@@ -163,7 +163,7 @@ def _add_extra(body: Json, config: Json, extra: Mapping[str, Any], profile: Prof
             losses.append(Loss(key, "dropped"))
         elif key == "top_k":
             config["topK"] = value
-        elif (place := _EXTRA.get(key, key)) in body:
+        elif (place := _EXTRA_KEYS.get(key, key)) in body:
             losses.append(Loss(key, "dropped"))
         else:
             body[place] = value

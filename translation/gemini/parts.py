@@ -4,12 +4,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from translation.errors import InvalidRequest, Unrepresentable
-from translation.lowering.media import file_name_in, media_in, text_in
+from translation.lowering.media import file_name_from_url, media_from_data_url, text_from_data_url
 from translation.lowering.text_parts import text_of_part
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 
-_TYPES: Final = {
+_MEDIA_TYPES: Final = {
     "gif": "image/gif",
     "heic": "image/heic",
     "heif": "image/heif",
@@ -21,83 +21,83 @@ _TYPES: Final = {
 }
 """Ending of a file's name -> media type, for what does not say it."""
 
-_AUDIO: Final = {"mp3": "audio/mp3", "wav": "audio/wav"}
+_AUDIO_TYPES: Final = {"mp3": "audio/mp3", "wav": "audio/wav"}
 """The formats of the client's API -> media type."""
 
 
 def lower_parts(parts: Sequence[Json], param: str, losses: list[Loss]) -> list[Json]:
     """Raises Unrepresentable for a part Gemini has no word for, naming its place under `param`."""
-    return [_lower(part, f"{param}[{index}]", losses) for index, part in enumerate(parts)]
+    return [_lower_part(part, f"{param}[{index}]", losses) for index, part in enumerate(parts)]
 
 
-def _lower(part: Json, param: str, losses: list[Loss]) -> Json:
+def _lower_part(part: Json, param: str, losses: list[Loss]) -> Json:
     kind = part.get("type", "")
-    if kind not in _PARTS:
+    if kind not in _PART_LOWERERS:
         raise Unrepresentable(f"this model's API has no content of type {kind!r}", param=param)
-    return _PARTS[kind](part, param, losses)
+    return _PART_LOWERERS[kind](part, param, losses)
 
 
-def _text(part: Json, _param: str, _losses: list[Loss]) -> Json:
+def _lower_text(part: Json, _param: str, _losses: list[Loss]) -> Json:
     return {"text": text_of_part(part)}
 
 
-def _image(part: Json, param: str, losses: list[Loss]) -> Json:
+def _lower_image(part: Json, param: str, losses: list[Loss]) -> Json:
     url = part.get("image_url")
     if not url:
         raise Unrepresentable("images are not stored here: send image_url, not file_id", param=f"{param}.file_id")
     if part.get("detail") not in (None, "auto"):
         losses.append(Loss(f"{param}.detail", "dropped"))
-    return _medium(url, f"{param}.image_url") or _linked(url)
+    return _inline_data(url, f"{param}.image_url") or _file_data(url)
 
 
-def _audio(part: Json, _param: str, _losses: list[Loss]) -> Json:
-    given = part["input_audio"]
-    media_type = _AUDIO.get(given["format"], f"audio/{given['format']}")
-    return {"inlineData": {"mimeType": media_type, "data": given["data"]}}
+def _lower_audio(part: Json, _param: str, _losses: list[Loss]) -> Json:
+    audio = part["input_audio"]
+    media_type = _AUDIO_TYPES.get(audio["format"], f"audio/{audio['format']}")
+    return {"inlineData": {"mimeType": media_type, "data": audio["data"]}}
 
 
-def _file(part: Json, param: str, losses: list[Loss]) -> Json:
+def _lower_file(part: Json, param: str, losses: list[Loss]) -> Json:
     if part.get("file_id"):
         raise Unrepresentable("files are not stored here: send file_data, not file_id", param=f"{param}.file_id")
     if part.get("detail") not in (None, "auto"):
         losses.append(Loss(f"{param}.detail", "dropped"))
     name = part.get("filename")
     if url := part.get("file_url"):
-        return _linked(url)
+        return _file_data(url)
     source, place = part.get("file_data") or "", f"{param}.file_data"
-    if (text := text_in(source, place)) is not None:
+    if (text := text_from_data_url(source, place)) is not None:
         return {"text": f"{name}:\n{text}" if name else text}
     if name:
         losses.append(Loss(f"{param}.filename", "dropped"))
-    if (medium := _medium(source, place)) is not None:
+    if (medium := _inline_data(source, place)) is not None:
         return medium
-    media_type = _type_of(name or "")
+    media_type = _media_type_of(name or "")
     if media_type is None:
         raise InvalidRequest("Say what this file is: send it as a data URL.", param=place)
     return {"inlineData": {"mimeType": media_type, "data": source}}
 
 
-def _medium(source: str, param: str) -> Json | None:
-    media = media_in(source, param)
+def _inline_data(source: str, param: str) -> Json | None:
+    media = media_from_data_url(source, param)
     return media and {"inlineData": {"mimeType": media.media_type, "data": media.base64}}
 
 
-def _linked(url: str) -> Json:
+def _file_data(url: str) -> Json:
     """Fetched by the upstream: its own files, and public addresses where the model may."""
-    media_type = _type_of(file_name_in(url))
+    media_type = _media_type_of(file_name_from_url(url))
     return {"fileData": {"fileUri": url} | ({"mimeType": media_type} if media_type else {})}
 
 
-def _type_of(name: str) -> str | None:
-    return _TYPES.get(name.rpartition(".")[2].lower())
+def _media_type_of(name: str) -> str | None:
+    return _MEDIA_TYPES.get(name.rpartition(".")[2].lower())
 
 
-_PARTS: Final[Mapping[str, Callable[[Json, str, list[Loss]], Json]]] = {
-    "input_text": _text,
-    "output_text": _text,
-    "text": _text,
-    "refusal": _text,
-    "input_image": _image,
-    "input_audio": _audio,
-    "input_file": _file,
+_PART_LOWERERS: Final[Mapping[str, Callable[[Json, str, list[Loss]], Json]]] = {
+    "input_text": _lower_text,
+    "output_text": _lower_text,
+    "text": _lower_text,
+    "refusal": _lower_text,
+    "input_image": _lower_image,
+    "input_audio": _lower_audio,
+    "input_file": _lower_file,
 }

@@ -5,7 +5,7 @@ from typing import Any
 import orjson
 
 from translation.gemini.parts import lower_parts
-from translation.lowering.unsupported import UNSUCCESSFUL
+from translation.lowering.unsupported import UNSUCCESSFUL_STATUSES
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
 
@@ -22,7 +22,7 @@ def result_of(item: Item, param: str, losses: list[Loss]) -> tuple[Json, list[Js
         output = "\n".join(part["text"] for part in parts if "text" in part)
     if (error := _error_in(output)) is not None:
         return {"error": error}, media
-    return {"error" if item.get("status") in UNSUCCESSFUL else "output": output}, media
+    return {"error" if item.get("status") in UNSUCCESSFUL_STATUSES else "output": output}, media
 
 
 def _error_in(output: str) -> Any:

@@ -5,19 +5,19 @@ from collections.abc import Sequence
 from typing import Final
 
 from translation.errors import InvalidRequest, Unrepresentable
-from translation.gemini.schemas import reduced
+from translation.gemini.schemas import reduce_schema
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
-from translation.tools.choice import allowed_tools, is_meant
+from translation.tools.choice import matches_choice, select_allowed_tools
 
-_NAME: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}")
+_TOOL_NAME: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}")
 
-_SEARCH: Final = "web_search"
+_SEARCH_TOOL: Final = "web_search"
 """Kinds of searches may carry a version: web_search_preview_2025_03_11."""
 
-_MODES: Final = {"none": "NONE", "required": "ANY"}
+_CALLING_MODES: Final = {"none": "NONE", "required": "ANY"}
 
-_KEYS: Final = frozenset({"type", "name", "description", "parameters", "strict"})
+_FUNCTION_KEYS: Final = frozenset({"type", "name", "description", "parameters", "strict"})
 
 
 def lower_tools(tools: Sequence[Json], choice: str | Json | None, parallel: bool | None, losses: list[Loss]) -> Json:
@@ -27,7 +27,7 @@ def lower_tools(tools: Sequence[Json], choice: str | Json | None, parallel: bool
     not have: kinds it does not know, a search that has to be made.
     """
     if isinstance(choice, dict) and choice.get("type") == "allowed_tools" and choice.get("mode") != "required":
-        tools = allowed_tools(tools, choice.get("tools") or ())
+        tools = select_allowed_tools(tools, choice.get("tools") or ())
         choice = "auto"
         losses.append(Loss("tool_choice", "allowed_tools filtered"))
     if not tools:
@@ -35,53 +35,57 @@ def lower_tools(tools: Sequence[Json], choice: str | Json | None, parallel: bool
             raise InvalidRequest("tool_choice asks for a tool, but there are no tools.", param="tool_choice")
         return {}
     searches = [tool for tool in tools if _is_search(tool)]
-    functions = [_function(tool, f"tools[{index}]", losses) for index, tool in enumerate(tools) if tool not in searches]
+    functions = [
+        _lower_function(tool, f"tools[{index}]", losses) for index, tool in enumerate(tools) if tool not in searches
+    ]
     if not functions:
-        return _search(searches, choice, losses)
+        return _lower_search(searches, choice, losses)
     # Beside functions a search is refused by most models, and some clients offer one with every request.
     losses += [Loss(f"tools[{n}]", f"{tool['type']} left out") for n, tool in enumerate(tools) if tool in searches]
     if parallel is False:
         losses.append(Loss("parallel_tool_calls", "dropped"))
-    calling = _calling([tool for tool in tools if tool not in searches], choice)
+    calling = _lower_choice([tool for tool in tools if tool not in searches], choice)
     config = {"toolConfig": {"functionCallingConfig": calling}} if calling else {}
     return {"tools": [{"functionDeclarations": functions}], **config}
 
 
-def _function(tool: Json, param: str, losses: list[Loss]) -> Json:
+def _lower_function(tool: Json, param: str, losses: list[Loss]) -> Json:
     kind = tool.get("type", "")
     if kind != "function":
         raise Unrepresentable(f"this model's API has no tools of type {kind!r}", param=param)
     name = tool.get("name")
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
+    if not isinstance(name, str) or not _TOOL_NAME.fullmatch(name):
         raise InvalidRequest(
             f"Invalid tool name {name!r}: use 1 to 64 letters, digits, underscores and dashes, and a letter or an "
             "underscore first.",
             param=f"{param}.name",
         )
-    losses += [Loss(f"tools.{key}", "dropped") for key, value in tool.items() if value and key not in _KEYS]
-    said: Json = {"name": name} | ({"description": tool["description"]} if tool.get("description") else {})
-    parameters = reduced(tool.get("parameters") or {}, f"{param}.parameters", losses)
+    losses += [Loss(f"tools.{key}", "dropped") for key, value in tool.items() if value and key not in _FUNCTION_KEYS]
+    declaration: Json = {"name": name} | ({"description": tool["description"]} if tool.get("description") else {})
+    parameters = reduce_schema(tool.get("parameters") or {}, f"{param}.parameters", losses)
     # An object without properties is said by leaving it out.
-    return said | ({"parametersJsonSchema": parameters} if parameters.get("properties") or "$ref" in parameters else {})
+    return declaration | (
+        {"parametersJsonSchema": parameters} if parameters.get("properties") or "$ref" in parameters else {}
+    )
 
 
-def _calling(tools: Sequence[Json], choice: str | Json | None) -> Json:
+def _lower_choice(tools: Sequence[Json], choice: str | Json | None) -> Json:
     if not isinstance(choice, dict):
         # Strict arguments are decoded under the schema; so are all others then.
         strict = any(tool.get("strict") for tool in tools)
-        mode = _MODES.get(choice or "auto", "VALIDATED" if strict else None)
+        mode = _CALLING_MODES.get(choice or "auto", "VALIDATED" if strict else None)
         return {"mode": mode} if mode else {}
     if choice["type"] == "allowed_tools":
-        allowed = allowed_tools(tools, choice.get("tools") or ())
+        allowed = select_allowed_tools(tools, choice.get("tools") or ())
         return {"mode": "ANY", "allowedFunctionNames": [tool["name"] for tool in allowed]}
     if choice["type"] != "function":
         raise Unrepresentable(f"this model's API cannot be told to use {choice['type']!r}", param="tool_choice")
-    if not any(is_meant(tool, choice) for tool in tools):
+    if not any(matches_choice(tool, choice) for tool in tools):
         raise InvalidRequest(f"tool_choice names {choice.get('name')!r}, which is not in tools.", param="tool_choice")
     return {"mode": "ANY", "allowedFunctionNames": [choice["name"]]}
 
 
-def _search(searches: Sequence[Json], choice: str | Json | None, losses: list[Loss]) -> Json:
+def _lower_search(searches: Sequence[Json], choice: str | Json | None, losses: list[Loss]) -> Json:
     if choice == "none":
         losses.append(Loss("tools", "dropped"))
         return {}
@@ -94,4 +98,4 @@ def _search(searches: Sequence[Json], choice: str | Json | None, losses: list[Lo
 
 
 def _is_search(tool: Json) -> bool:
-    return str(tool.get("type")).startswith(_SEARCH)
+    return str(tool.get("type")).startswith(_SEARCH_TOOL)

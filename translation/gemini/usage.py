@@ -1,6 +1,6 @@
 """Token counts as Gemini reports them. https://ai.google.dev/api/generate-content#UsageMetadata"""
 
-from translation.decoding.usage_counts import at_most, read_count
+from translation.decoding.usage_counts import clamp_part, read_count
 from translation.representation.events import Usage
 from translation.representation.json_types import Json
 
@@ -12,17 +12,17 @@ def read_usage(reported: Json, before: Usage | None = None) -> Usage:
     the counts so far, so a count that is left out, or is smaller, is the one before.
     """
     written, thought = read_count(reported.get("candidatesTokenCount")), read_count(reported.get("thoughtsTokenCount"))
-    asked, tools = read_count(reported.get("promptTokenCount")), read_count(reported.get("toolUsePromptTokenCount"))
+    prompt, tools = read_count(reported.get("promptTokenCount")), read_count(reported.get("toolUsePromptTokenCount"))
     earlier = before or Usage()
     usage = Usage(
-        input=_latest(_sum(asked, tools), earlier.input),
+        input=_latest(_sum(prompt, tools), earlier.input),
         output=_latest(_sum(written, thought), earlier.output),
         cache_read=_latest(read_count(reported.get("cachedContentTokenCount")), earlier.cache_read),
         reasoning=_latest(thought, earlier.reasoning),
         raw=reported,
     )
-    usage.cache_read = at_most(usage.cache_read, usage.input)
-    usage.reasoning = at_most(usage.reasoning, usage.output)
+    usage.cache_read = clamp_part(usage.cache_read, usage.input)
+    usage.reasoning = clamp_part(usage.reasoning, usage.output)
     return usage
 
 

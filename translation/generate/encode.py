@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import orjson
 
 from translation.framing import sse
-from translation.generate.reply import Reply
+from translation.generate.reply import GenerateReply
 from translation.representation.events import Event, Failed
 from translation.representation.json_types import Json
 
@@ -18,7 +18,7 @@ class GenerateEncoder:
         """Whether the last frame was written."""
         self.response: Json | None = None
         """The whole reply, once it is."""
-        self._reply = Reply(model)
+        self._reply = GenerateReply(model)
         self._end_bytes = 0
 
     @property
@@ -28,9 +28,9 @@ class GenerateEncoder:
 
     def feed(self, batch: Sequence[Event]) -> bytes:
         """The frames of one batch, whole."""
-        frames = [sse.data(orjson.dumps(piece)) for piece in self._reply.feed(batch)]
+        frames = [sse.encode_data(orjson.dumps(piece)) for piece in self._reply.feed(batch)]
         if self._reply.failed is not None:
-            frames.append(self._end("error", {"error": _error(self._reply.failed)}))
+            frames.append(self._end("error", {"error": _build_error(self._reply.failed)}))
         elif self._reply.finished:
             self.response = self._reply.result()
             frames.append(self._end("done", self.response))
@@ -42,7 +42,7 @@ class GenerateEncoder:
         return frames[: -self._end_bytes]
 
     def _end(self, event: str, payload: Json) -> bytes:
-        frame = sse.encode(event, orjson.dumps(payload))
+        frame = sse.encode_event(event, orjson.dumps(payload))
         self.ended, self._end_bytes = True, len(frame)
         return frame
 
@@ -51,7 +51,7 @@ class GenerateCollector:
     """Collects one reply. Ask for the `result` after Finished."""
 
     def __init__(self, model: str) -> None:
-        self._reply = Reply(model)
+        self._reply = GenerateReply(model)
 
     def feed(self, batch: Sequence[Event]) -> None:
         """Take one batch."""
@@ -67,5 +67,5 @@ class GenerateCollector:
         return self._reply.result()
 
 
-def _error(failed: Failed) -> Json:
+def _build_error(failed: Failed) -> Json:
     return {"message": failed.message, "param": failed.param, "code": failed.code}

@@ -9,11 +9,11 @@ from typing_extensions import TypedDict
 
 from translation.errors import Unrepresentable
 from translation.representation.json_types import Json
-from translation.validation import check
+from translation.validation import check_body
 
 _Name = Annotated[str, Field(min_length=1)]
 
-_NOT_HERE = (
+_UNSUPPORTED_PARAMS = (
     *("audio", "extensions", "function_call", "functions", "logprobs", "modalities", "store", "stream_options"),
     *("top_logprobs", "web_search_options"),
 )
@@ -77,8 +77,8 @@ class _Request(TypedDict, total=False):
 
 def validate(body: Json) -> None:
     """Raise InvalidRequest for the first field that is malformed or has no place here; null is as good as not given."""
-    check(_adapter(), body)
-    for name in _NOT_HERE:
+    check_body(_adapter(), body)
+    for name in _UNSUPPORTED_PARAMS:
         if body.get(name):
             raise Unrepresentable(f"/generate has no '{name}': ask /v1/chat/completions instead", param=name)
 

@@ -5,51 +5,51 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from translation.errors import InvalidRequest
-from translation.representation.items import CALL_TYPES, OUTPUT_TYPES
+from translation.representation.items import CALL_OUTPUT_TYPES, CALL_TYPES
 from translation.representation.json_types import Item, Json
-from translation.tools.call_ids import CallIds
+from translation.tools.call_ids import CallIdAllocator
 
-_UNSEEN: Final = frozenset({"compaction", "item_reference"})
+_PLACEHOLDER_TYPES: Final = frozenset({"compaction", "item_reference"})
 """Items that stand for others, which may be calls or outputs."""
 
-_ELSEWHERE: Final = frozenset({"previous_response_id", "conversation", "prompt"})
+_HISTORY_PARAMS: Final = frozenset({"previous_response_id", "conversation", "prompt"})
 """Parameters of a relayed body by which the upstream adds items of its own."""
 
 
-def ids_in(items: Iterable[Item]) -> Iterator[str]:
+def call_ids_in(items: Iterable[Item]) -> Iterator[str]:
     """The ids of the calls."""
     return (item["call_id"] for item in items if item.get("type") in CALL_TYPES)
 
 
-def check_relayed(body: Json, items: Sequence[Item]) -> frozenset[str]:
+def validate_relayed_calls(body: Json, items: Sequence[Item]) -> frozenset[str]:
     """Hold the items of a relayed body to be pairs, as far as they are all there are; the ids their calls go out under.
 
     Raises InvalidRequest naming the id of a call without its output, or of an output without its call.
     """
-    return frozenset(ids_in(with_own_ids(items) if shows_all(body) else items))
+    return frozenset(call_ids_in(with_unique_call_ids(items) if is_self_contained(body) else items))
 
 
-def shows_all(body: Json) -> bool:
+def is_self_contained(body: Json) -> bool:
     """Whether a relayed body names nothing by which its upstream adds items."""
-    return _ELSEWHERE.isdisjoint(body) or not any(body.get(name) for name in _ELSEWHERE)
+    return _HISTORY_PARAMS.isdisjoint(body) or not any(body.get(name) for name in _HISTORY_PARAMS)
 
 
-def with_own_ids(items: Sequence[Item]) -> Sequence[Item]:
+def with_unique_call_ids(items: Sequence[Item]) -> Sequence[Item]:
     """The items with every call under an id of its own, its output and its signature under the same.
 
     The same object where that is so already. Raises as `check_relayed` does.
     """
     new_ids = _new_ids(items)
-    return _under(new_ids, items) if new_ids else items
+    return _apply_ids(new_ids, items) if new_ids else items
 
 
-def with_own_ids_as_checked(items: Sequence[Item]) -> Sequence[Item]:
+def with_unique_call_ids_lenient(items: Sequence[Item]) -> Sequence[Item]:
     """The same for items that were checked before, in another form: what is no pair is left as it is."""
-    new_ids = _new_ids(items, checks=False)
-    return _under(new_ids, items) if new_ids else items
+    new_ids = _new_ids(items, strict=False)
+    return _apply_ids(new_ids, items) if new_ids else items
 
 
-def _under(new_ids: dict[int, str], items: Sequence[Item]) -> Sequence[Item]:
+def _apply_ids(new_ids: dict[int, str], items: Sequence[Item]) -> Sequence[Item]:
     renamed = list(items)
     latest: dict[str, str] = {}
     for place in range(len(items) - 1, -1, -1):
@@ -60,16 +60,16 @@ def _under(new_ids: dict[int, str], items: Sequence[Item]) -> Sequence[Item]:
             renamed[place] = {**item, "call_id": new_ids[place]}
         elif isinstance(item.get("details"), list):
             # What is signed is the next call by that id.
-            renamed[place] = with_ids_in_details(item, latest)
+            renamed[place] = with_call_ids_in_details(item, latest)
     return renamed
 
 
-def with_ids_in_details(item: Item, ids: dict[str, str]) -> Item:
+def with_call_ids_in_details(item: Item, ids: dict[str, str]) -> Item:
     """A reasoning item whose details speak of calls by these ids."""
-    return {**item, "details": [_renamed(detail, ids) for detail in item["details"]]}
+    return {**item, "details": [_renamed_detail(detail, ids) for detail in item["details"]]}
 
 
-def _renamed(detail: object, ids: dict[str, str]) -> object:
+def _renamed_detail(detail: object, ids: dict[str, str]) -> object:
     match detail:
         case {"call_id": str(call_id), **rest} if call_id in ids:
             return {**rest, "call_id": ids[call_id]}
@@ -77,36 +77,38 @@ def _renamed(detail: object, ids: dict[str, str]) -> object:
             return detail
 
 
-def _new_ids(items: Sequence[Item], *, checks: bool = True) -> dict[int, str]:
+def _new_ids(items: Sequence[Item], *, strict: bool = True) -> dict[int, str]:
     """Place -> id, where that is another than the item has. Unless it `checks`, it raises nothing."""
     places: list[int] = []
     for place, item in enumerate(items):
         kind = item.get("type")
-        if kind in _UNSEEN or item.get("async"):
+        if kind in _PLACEHOLDER_TYPES or item.get("async"):
             return {}
-        if kind in CALL_TYPES or kind in OUTPUT_TYPES:
+        if kind in CALL_TYPES or kind in CALL_OUTPUT_TYPES:
             places.append(place)
     if not places:
         return {}
-    ids = CallIds()
+    ids = CallIdAllocator()
     waiting: dict[str, deque[tuple[int, str]]] = defaultdict(deque)
-    found: dict[int, str] = {}
+    changed_ids: dict[int, str] = {}
     for place in places:
         item = items[place]
         kind = item["type"]
-        said = item["call_id"]
-        own: str = said
+        given_id = item["call_id"]
+        new_id: str = given_id
         if kind in CALL_TYPES:
-            own = ids.take(said)
-            waiting[said].append((place, own))
-        elif waiting[said]:
-            own = waiting[said].popleft()[1]
-        elif checks:
-            told = f"No tool call with the call_id {said!r} comes before this output."
-            raise InvalidRequest(told, param=f"input[{place}].call_id")
-        if own != said:
-            found[place] = own
-    for said, left in waiting.items() if checks else ():
+            new_id = ids.claim(given_id)
+            waiting[given_id].append((place, new_id))
+        elif waiting[given_id]:
+            new_id = waiting[given_id].popleft()[1]
+        elif strict:
+            message = f"No tool call with the call_id {given_id!r} comes before this output."
+            raise InvalidRequest(message, param=f"input[{place}].call_id")
+        if new_id != given_id:
+            changed_ids[place] = new_id
+    for given_id, left in waiting.items() if strict else ():
         for place, _ in left:
-            raise InvalidRequest(f"No output for the tool call {said!r} follows it.", param=f"input[{place}].call_id")
-    return found
+            raise InvalidRequest(
+                f"No output for the tool call {given_id!r} follows it.", param=f"input[{place}].call_id"
+            )
+    return changed_ids

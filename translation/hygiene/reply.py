@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
-from translation.hygiene.past_calls import ids_in, with_ids_in_details
-from translation.parsers.text_calls import WARNINGS
+from translation.hygiene.past_calls import call_ids_in, with_call_ids_in_details
+from translation.parsers.text_calls import TOOL_WARNINGS
 from translation.representation import items
 from translation.representation.events import (
     Annotated,
@@ -25,12 +25,12 @@ from translation.representation.items import CALL_TYPES, NewId
 from translation.representation.json_types import Item
 from translation.representation.profile import Profile
 from translation.representation.turn import Turn
-from translation.tools.arguments import fault_in, unfenced
-from translation.tools.call_ids import CallIds
+from translation.tools.arguments import arguments_fault, strip_code_fence
+from translation.tools.call_ids import CallIdAllocator
 
-_Inner: TypeAlias = Delta | PartStarted | PartEnded | ItemEnded | Annotated | Progressed
+_ItemEvent: TypeAlias = Delta | PartStarted | PartEnded | ItemEnded | Annotated | Progressed
 
-_NO_ANSWER: Final = "The model ended its turn without an answer."
+_NO_ANSWER_TEXT: Final = "The model ended its turn without an answer."
 
 
 @dataclass(slots=True, eq=False)
@@ -39,13 +39,13 @@ class _Call:
 
     call_id: str
     name: str
-    judged: bool
+    is_checked: bool
     texts: list[str] = field(default_factory=list)
-    held: bool | None = None
+    is_held: bool | None = None
     """Its text is kept back, because it may be JSON between fences; `None`: nothing but blanks was said so far."""
 
 
-class ReplyTidier:
+class ReplyNormalizer:
     """Feed it every batch; text goes through untouched. `then` is what the batch is given to afterwards.
 
     An id that a call of the history has, or another of this reply, is changed, and in what is signed for it too. JSON
@@ -58,66 +58,66 @@ class ReplyTidier:
         turn: Turn,
         profile: Profile,
         new_id: NewId,
-        then: Callable[[Sequence[Event]], Sequence[Event]] | None = None,
+        next_stage: Callable[[Sequence[Event]], Sequence[Event]] | None = None,
     ) -> None:
-        self._ids = CallIds(ids_in(turn.items))
-        self._most = profile.max_tool_calls_per_turn
+        self._ids = CallIdAllocator(call_ids_in(turn.items))
+        self._max_calls = profile.max_tool_calls_per_turn
         self._max_bytes = profile.max_tool_args_bytes
         # Calls that are read out of text are judged as they are read.
-        self._judges = profile.tool_parser == "openai" and profile.text_tool_calls == "none"
-        self._listens = profile.fix_empty_final
+        self._checks_arguments = profile.tool_parser == "openai" and profile.text_tool_calls == "none"
+        self._awaits_answer = profile.fix_empty_final
         """Nothing was said yet, and an answer of nothing is to be fixed."""
         self._new_id = new_id
-        self._then = then
-        self._open: dict[int, _Call] = {}
-        self._promised: dict[str, str] = {}
+        self._next_stage = next_stage
+        self._open_calls: dict[int, _Call] = {}
+        self._reserved_ids: dict[str, str] = {}
         """Ids in details whose calls are yet to come."""
-        self._numbers: dict[int, int] = {}
+        self._indexes: dict[int, int] = {}
         """The upstream's number of an item -> ours; what is left out has none."""
-        self._calls = 0
-        self._left_out = False
+        self._call_count = 0
+        self._has_dropped_calls = False
         self._changed = False
-        self._thinking: set[int] = set()
-        self._thoughts: list[str] = []
+        self._reasoning_indexes: set[int] = set()
+        self._reasoning_texts: list[str] = []
         self._warnings: list[object] = []
 
     def feed(self, batch: Sequence[Event]) -> Sequence[Event]:
         """The batch as the client gets it."""
-        tidy = batch
+        normalized = batch
         # Nine in ten batches are text and nothing else. A loop, because `all` costs as much again.
         for event in batch:
-            if type(event) is not Delta or event.part_index is None or self._looks_at_text:
-                tidy = self._tidied(batch)
+            if type(event) is not Delta or event.part_index is None or self._inspects_text:
+                normalized = self._normalize(batch)
                 break
-        return tidy if self._then is None else self._then(tidy)
+        return normalized if self._next_stage is None else self._next_stage(normalized)
 
     @property
-    def _looks_at_text(self) -> bool:
-        return self._left_out or self._listens
+    def _inspects_text(self) -> bool:
+        return self._has_dropped_calls or self._awaits_answer
 
-    def _tidied(self, batch: Sequence[Event]) -> list[Event]:
+    def _normalize(self, batch: Sequence[Event]) -> list[Event]:
         events: list[Event] = []
         for event in batch:
             match event:
                 case Delta() | PartStarted() | PartEnded() | ItemEnded() | Annotated() | Progressed():
-                    if event.index in self._open:
-                        self._go_on(self._open[event.index], event, events)
-                    elif event.index in self._numbers:
-                        self._pass(event, events)
+                    if event.index in self._open_calls:
+                        self._continue_call(self._open_calls[event.index], event, events)
+                    elif event.index in self._indexes:
+                        self._forward_event(event, events)
                 case ItemStarted():
                     self._start(event, events)
                 case Noted():
-                    self._note(event, events)
+                    self._collect_warnings(event, events)
                 case Finished():
                     self._finish(event, events)
                 case Failed():
-                    for index, call in self._open.items():
-                        self._release(call, self._numbers[index], events)
-                    self._warn(events)
+                    for index, call in self._open_calls.items():
+                        self._release(call, self._indexes[index], events)
+                    self._report_warnings(events)
                     events.append(event)
                 case Opaque(index=int(index)):
-                    if index in self._numbers:
-                        events.append(replace(event, index=self._numbers[index]))
+                    if index in self._indexes:
+                        events.append(replace(event, index=self._indexes[index]))
                 case _:
                     events.append(event)
         return events
@@ -125,129 +125,129 @@ class ReplyTidier:
     def _start(self, event: ItemStarted, out: list[Event]) -> None:
         item = event.item
         is_call = item["type"] in CALL_TYPES
-        if is_call and self._calls == self._most:
-            self._left_out = self._changed = True
-            why = f"the turn may have {self._most} calls, and this is one more"
+        if is_call and self._call_count == self._max_calls:
+            self._has_dropped_calls = self._changed = True
+            why = f"the turn may have {self._max_calls} calls, and this is one more"
             self._warnings.append({"name": item["name"], "why": why})
             return
-        self._numbers[event.index] = number = len(self._numbers)
+        self._indexes[event.index] = number = len(self._indexes)
         if is_call:
-            self._calls += 1
-            item = self._under_own_id(item)
-            said = item.get("arguments") or ""
-            judged = self._judges and item["type"] == "function_call"
-            self._open[event.index] = _Call(
-                item["call_id"], item["name"], judged, [said] if said else [], False if said else None
+            self._call_count += 1
+            item = self._with_unique_id(item)
+            arguments = item.get("arguments") or ""
+            judged = self._checks_arguments and item["type"] == "function_call"
+            self._open_calls[event.index] = _Call(
+                item["call_id"], item["name"], judged, [arguments] if arguments else [], False if arguments else None
             )
         elif item["type"] == "reasoning":
-            self._thinking.add(event.index)
+            self._reasoning_indexes.add(event.index)
         if item["type"] not in ("reasoning", "message"):
-            self._listens = False
+            self._awaits_answer = False
         out.append(ItemStarted(number, item))
 
-    def _under_own_id(self, item: Item) -> Item:
-        said = item["call_id"]
-        own = self._promised.pop(said, None) or self._ids.take(said)
-        if own == said:
+    def _with_unique_id(self, item: Item) -> Item:
+        given_id = item["call_id"]
+        new_id = self._reserved_ids.pop(given_id, None) or self._ids.claim(given_id)
+        if new_id == given_id:
             return item
         self._changed = True
-        return {**item, "call_id": own}
+        return {**item, "call_id": new_id}
 
-    def _go_on(self, call: _Call, event: _Inner, out: list[Event]) -> None:
+    def _continue_call(self, call: _Call, event: _ItemEvent, out: list[Event]) -> None:
         """An event of a call that is under way."""
-        number = self._numbers[event.index]
-        if isinstance(event, Delta) and call.judged:
+        number = self._indexes[event.index]
+        if isinstance(event, Delta) and call.is_checked:
             call.texts.append(event.text)
-            if call.held is None and (said := event.text.strip()):
-                call.held = said.startswith("`")
+            if call.is_held is None and (said := event.text.strip()):
+                call.is_held = said.startswith("`")
                 event = replace(event, text="".join(call.texts))
-            if call.held is not False:
+            if call.is_held is not False:
                 return
         elif isinstance(event, PartEnded):
             self._release(call, number, out)
-            if event.part is not None and call.judged and isinstance(whole := event.part.get("arguments"), str):
-                event = replace(event, part={**event.part, "arguments": unfenced(whole)})
+            if event.part is not None and call.is_checked and isinstance(whole := event.part.get("arguments"), str):
+                event = replace(event, part={**event.part, "arguments": strip_code_fence(whole)})
         elif isinstance(event, ItemEnded):
             self._release(call, number, out)
-            del self._open[event.index]
+            del self._open_calls[event.index]
             if event.item is not None:
-                event = replace(event, item=self._ended(event.item, call))
-            self._judge(call, event)
-        out.append(_numbered(event, number))
+                event = replace(event, item=self._final_item(event.item, call))
+            self._check_arguments(call, event)
+        out.append(_with_index(event, number))
 
     def _release(self, call: _Call, number: int, out: list[Event]) -> None:
         """Say what was held back."""
-        if call.judged and call.held is not False and call.texts:
-            call.texts[:] = [unfenced("".join(call.texts))]
+        if call.is_checked and call.is_held is not False and call.texts:
+            call.texts[:] = [strip_code_fence("".join(call.texts))]
             out.append(Delta(number, None, call.texts[0]))
-        call.held = False
+        call.is_held = False
 
-    def _ended(self, item: Item, call: _Call) -> Item:
+    def _final_item(self, item: Item, call: _Call) -> Item:
         ended = {**item, "call_id": call.call_id}
-        if call.judged and isinstance(said := item.get("arguments"), str):
-            ended["arguments"] = unfenced(said)
+        if call.is_checked and isinstance(said := item.get("arguments"), str):
+            ended["arguments"] = strip_code_fence(said)
             call.texts[:] = [ended["arguments"]]
         return ended
 
-    def _judge(self, call: _Call, event: ItemEnded) -> None:
+    def _check_arguments(self, call: _Call, event: ItemEnded) -> None:
         """Note arguments that no client can read. A call that was cut says so itself."""
         status = event.status if event.item is None else event.item.get("status")
-        if not call.judged or status == "incomplete":
+        if not call.is_checked or status == "incomplete":
             return
-        if why := fault_in("".join(call.texts), self._max_bytes):
+        if why := arguments_fault("".join(call.texts), self._max_bytes):
             self._warnings.append({"name": call.name, "why": why})
 
-    def _pass(self, event: _Inner, out: list[Event]) -> None:
+    def _forward_event(self, event: _ItemEvent, out: list[Event]) -> None:
         """An event of any other item."""
         if isinstance(event, ItemEnded) and event.item is not None and isinstance(event.item.get("details"), list):
             for detail in event.item["details"]:
-                self._promise(detail)
-            event = replace(event, item=with_ids_in_details(event.item, self._promised))
-        elif self._listens and isinstance(event, Delta):
-            if event.index in self._thinking:
-                self._thoughts.append(event.text)
+                self._reserve_id(detail)
+            event = replace(event, item=with_call_ids_in_details(event.item, self._reserved_ids))
+        elif self._awaits_answer and isinstance(event, Delta):
+            if event.index in self._reasoning_indexes:
+                self._reasoning_texts.append(event.text)
             elif event.text.strip():
-                self._listens = False
+                self._awaits_answer = False
         elif isinstance(event, ItemEnded) and event.item is not None and event.item["type"] == "message":
-            self._listens = self._listens and not event.item["content"]
-        out.append(_numbered(event, self._numbers[event.index]))
+            self._awaits_answer = self._awaits_answer and not event.item["content"]
+        out.append(_with_index(event, self._indexes[event.index]))
 
-    def _promise(self, detail: object) -> None:
+    def _reserve_id(self, detail: object) -> None:
         match detail:
             case {"call_id": str(call_id)}:
-                self._promised[call_id] = self._ids.take(call_id)
+                self._reserved_ids[call_id] = self._ids.claim(call_id)
 
-    def _note(self, event: Noted, out: list[Event]) -> None:
+    def _collect_warnings(self, event: Noted, out: list[Event]) -> None:
         """All warnings are noted at once, at the end."""
         facts = event.facts or {}
-        if WARNINGS in facts:
-            self._warnings += facts[WARNINGS]
-            event = replace(event, facts={key: fact for key, fact in facts.items() if key != WARNINGS} or None)
+        if TOOL_WARNINGS in facts:
+            self._warnings += facts[TOOL_WARNINGS]
+            event = replace(event, facts={key: fact for key, fact in facts.items() if key != TOOL_WARNINGS} or None)
         if event.usage is not None or event.facts:
             out.append(event)
 
-    def _warn(self, out: list[Event]) -> None:
+    def _report_warnings(self, out: list[Event]) -> None:
         if self._warnings:
-            out.append(Noted(facts={WARNINGS: self._warnings}))
+            out.append(Noted(facts={TOOL_WARNINGS: self._warnings}))
 
     def _finish(self, event: Finished, out: list[Event]) -> None:
-        if self._listens and event.reason == "stop":
+        if self._awaits_answer and event.reason == "stop":
             self._changed = True
-            number = len(self._numbers)
-            text = "".join(self._thoughts).strip() or _NO_ANSWER
+            number = len(self._indexes)
+            text = "".join(self._reasoning_texts).strip() or _NO_ANSWER_TEXT
             out += [
-                ItemStarted(number, items.message(self._new_id(items.ID_PREFIXES["message"]))),
-                PartStarted(number, 0, items.output_text()),
+                ItemStarted(number, items.new_message(self._new_id(items.ID_PREFIXES["message"]))),
+                PartStarted(number, 0, items.new_output_text()),
                 Delta(number, 0, text),
                 PartEnded(number, 0),
                 ItemEnded(number),
             ]
-        self._warn(out)
+        self._report_warnings(out)
         if self._changed and event.response is not None:
             # The upstream's own snapshot does not know what was changed.
             event = replace(event, response={key: said for key, said in event.response.items() if key != "output"})
         out.append(event)
 
 
-def _numbered(event: _Inner, number: int) -> _Inner:
+def _with_index(event: _ItemEvent, number: int) -> _ItemEvent:
     return event if event.index == number else replace(event, index=number)

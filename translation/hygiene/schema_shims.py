@@ -8,64 +8,64 @@ from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 from translation.representation.profile import SchemaShim
 
-_NAMED: Final = ("properties", "patternProperties", "dependentSchemas", "$defs", "definitions")
+_SCHEMA_MAP_KEYWORDS: Final = ("properties", "patternProperties", "dependentSchemas", "$defs", "definitions")
 """Keywords that hold schemas by names of the client's choice."""
 
-_LISTED: Final = ("anyOf", "allOf", "oneOf", "prefixItems")
+_SCHEMA_LIST_KEYWORDS: Final = ("anyOf", "allOf", "oneOf", "prefixItems")
 
-_INNER: Final = ("items", "additionalProperties", "contains", "propertyNames", "not", "if", "then", "else")
+_SCHEMA_KEYWORDS: Final = ("items", "additionalProperties", "contains", "propertyNames", "not", "if", "then", "else")
 
-_SIGNED: Final = {"uint8": "int32", "uint16": "int32", "uint32": "int64", "uint64": "int64", "uint": "int64"}
+_SIGNED_FORMATS: Final = {"uint8": "int32", "uint16": "int32", "uint32": "int64", "uint64": "int64", "uint": "int64"}
 """Format -> the signed one that holds its numbers."""
 
 
-def shimmed(tools: Sequence[Json], shims: Set[SchemaShim], losses: list[Loss]) -> Sequence[Json]:
+def apply_schema_shims(tools: Sequence[Json], shims: Set[SchemaShim], losses: list[Loss]) -> Sequence[Json]:
     """Functions, in either API's form, as these shims have them; nothing of what is given is changed.
 
     Raises Unrepresentable for a schema that is nested too deep to be looked at.
     """
     if not shims:
         return tools
-    return [_tool(tool, place, shims, losses) for place, tool in enumerate(tools)]
+    return [_shim_tool(tool, place, shims, losses) for place, tool in enumerate(tools)]
 
 
-def _tool(tool: Json, place: int, shims: Set[SchemaShim], losses: list[Loss]) -> Json:
+def _shim_tool(tool: Json, place: int, shims: Set[SchemaShim], losses: list[Loss]) -> Json:
     if tool.get("type") != "function":
         return tool
     if isinstance(tool.get("function"), dict):
-        return {**tool, "function": _function(tool["function"], place, shims, losses)}
-    return _function(tool, place, shims, losses)
+        return {**tool, "function": _shim_function(tool["function"], place, shims, losses)}
+    return _shim_function(tool, place, shims, losses)
 
 
-def _function(function: Json, place: int, shims: Set[SchemaShim], losses: list[Loss]) -> Json:
-    told = dict(function)
-    if "no_descriptions" in shims and told.pop("description", None):
+def _shim_function(function: Json, place: int, shims: Set[SchemaShim], losses: list[Loss]) -> Json:
+    changed = dict(function)
+    if "no_descriptions" in shims and changed.pop("description", None):
         losses.append(Loss(f"tools[{place}].description", "dropped"))
-    if isinstance(parameters := told.get("parameters"), dict):
-        changes = [change for name, change in _CHANGES.items() if name in shims]
+    if isinstance(parameters := changed.get("parameters"), dict):
+        changes = [change for name, change in _SCHEMA_CHANGES.items() if name in shims]
         try:
-            told["parameters"] = _schema(parameters, changes)
+            changed["parameters"] = _shim_schema(parameters, changes)
         except RecursionError:
             param = f"tools[{place}].parameters"
             raise Unrepresentable("this schema is nested too deep", param=param) from None
-    return told
+    return changed
 
 
-def _schema(schema: Any, changes: Sequence[Callable[[Json], None]]) -> Any:
+def _shim_schema(schema: Any, changes: Sequence[Callable[[Json], None]]) -> Any:
     if not isinstance(schema, dict):
         return schema
-    changed = {key: _inner(key, value, changes) for key, value in schema.items()}
+    changed = {key: _shim_keyword(key, value, changes) for key, value in schema.items()}
     for change in changes:
         change(changed)
     return changed
 
 
-def _inner(key: str, value: Any, changes: Sequence[Callable[[Json], None]]) -> Any:
-    if key in _NAMED and isinstance(value, dict):
-        return {name: _schema(each, changes) for name, each in value.items()}
-    if (key in _LISTED or key == "items") and isinstance(value, list):
-        return [_schema(each, changes) for each in value]
-    return _schema(value, changes) if key in _INNER else value
+def _shim_keyword(key: str, value: Any, changes: Sequence[Callable[[Json], None]]) -> Any:
+    if key in _SCHEMA_MAP_KEYWORDS and isinstance(value, dict):
+        return {name: _shim_schema(each, changes) for name, each in value.items()}
+    if (key in _SCHEMA_LIST_KEYWORDS or key == "items") and isinstance(value, list):
+        return [_shim_schema(each, changes) for each in value]
+    return _shim_schema(value, changes) if key in _SCHEMA_KEYWORDS else value
 
 
 def _omit_empty_required(schema: Json) -> None:
@@ -78,11 +78,11 @@ def _omit_schema_key(schema: Json) -> None:
 
 
 def _sign_formats(schema: Json) -> None:
-    if isinstance(said := schema.get("format"), str) and said in _SIGNED:
-        schema["format"] = _SIGNED[said]
+    if isinstance(said := schema.get("format"), str) and said in _SIGNED_FORMATS:
+        schema["format"] = _SIGNED_FORMATS[said]
 
 
-_CHANGES: Final[Mapping[SchemaShim, Callable[[Json], None]]] = {
+_SCHEMA_CHANGES: Final[Mapping[SchemaShim, Callable[[Json], None]]] = {
     "no_empty_required": _omit_empty_required,
     "no_schema_key": _omit_schema_key,
     "signed_formats": _sign_formats,

@@ -2,21 +2,21 @@
 
 from dataclasses import replace
 
-from translation.hygiene.outputs import cut_outputs
-from translation.hygiene.past_calls import with_own_ids
-from translation.hygiene.schema_shims import shimmed
+from translation.hygiene.outputs import truncate_outputs
+from translation.hygiene.past_calls import with_unique_call_ids
+from translation.hygiene.schema_shims import apply_schema_shims
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile
 from translation.representation.turn import Turn
 
 
-def tidied(turn: Turn, profile: Profile, losses: list[Loss]) -> Turn:
+def normalize_turn(turn: Turn, profile: Profile, losses: list[Loss]) -> Turn:
     """Past calls in pairs, each under an id of its own; outputs and tools as the profile wants them.
 
     Raises InvalidRequest naming the id of a call without its output or an output without its call.
     """
-    items = cut_outputs(with_own_ids(turn.items), profile.max_tool_output_bytes, losses)
-    tools = shimmed(turn.tools, profile.schema_shims, losses)
+    items = truncate_outputs(with_unique_call_ids(turn.items), profile.max_tool_output_bytes, losses)
+    tools = apply_schema_shims(turn.tools, profile.schema_shims, losses)
     parallel = turn.parallel_tool_calls
     if parallel is None and tools:
         parallel = profile.parallel_tool_calls

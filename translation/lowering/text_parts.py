@@ -8,14 +8,14 @@ from translation.errors import Unrepresentable
 from translation.representation.json_types import Json
 
 
-class Growing:
+class MessageBuilder:
     """What is added is in the message after `settle`, and not before it."""
 
     def __init__(self, message: Json) -> None:
         self.message = message
         self._pieces: dict[str, deque[str]] = defaultdict(deque)
 
-    def add(self, field: str, text: str) -> None:
+    def add_paragraph(self, field: str, text: str) -> None:
         """Text after what the field holds, a paragraph of its own where it holds anything."""
         pieces = self._pieces[field]
         if pieces:
@@ -23,24 +23,24 @@ class Growing:
         elif text:
             pieces.append(text)
 
-    def put_before(self, field: str, text: str) -> None:
+    def prepend(self, field: str, text: str) -> None:
         """Text right before what the field holds."""
         self._pieces[field].appendleft(text)
 
-    def settle(self) -> Json:
+    def build(self) -> Json:
         """The message with all that was added; to be asked once."""
         for field, pieces in self._pieces.items():
             self.message[field] = "".join(pieces)
         return self.message
 
 
-TEXTS: Final = {"input_text": "text", "output_text": "text", "text": "text", "refusal": "refusal"}
+TEXT_KEYS: Final = {"input_text": "text", "output_text": "text", "text": "text", "refusal": "refusal"}
 """Type of a part -> the key its text is under."""
 
 
 def text_of_part(part: Json) -> str:
     """The text of a part that is one."""
-    return part.get(TEXTS[part["type"]]) or ""
+    return part.get(TEXT_KEYS[part["type"]]) or ""
 
 
 def texts_of_parts(parts: Sequence[Json], param: str) -> list[str]:
@@ -49,7 +49,7 @@ def texts_of_parts(parts: Sequence[Json], param: str) -> list[str]:
     texts: list[str] = []
     for place, part in enumerate(parts):
         kind = part.get("type", "")
-        if kind not in TEXTS:
+        if kind not in TEXT_KEYS:
             raise Unrepresentable(f"a message of this role can only hold text, not {kind!r}", param=f"{param}[{place}]")
-        texts.append(part.get(TEXTS[kind]) or "")
+        texts.append(part.get(TEXT_KEYS[kind]) or "")
     return texts

@@ -3,16 +3,16 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from translation.representation.items import CALL_TYPES, OUTPUT_TYPES
+from translation.representation.items import CALL_OUTPUT_TYPES, CALL_TYPES
 from translation.representation.json_types import Item
 from translation.representation.loss import Loss
 
-UNSUCCESSFUL: Final = ("incomplete", "failed")
+UNSUCCESSFUL_STATUSES: Final = ("incomplete", "failed")
 """Statuses of outputs that were no success. The API's own is the first; the second is that of an output whose text says
 so as well."""
 
 
-def unsaid_of_messages(items: Sequence[Item]) -> list[Loss]:
+def history_losses(items: Sequence[Item]) -> list[Loss]:
     """Of what the assistant said before: whether it was meant as the answer, and what it cited. Of what others said
     while a call had no output: that it was then, as the output has to be what follows the call."""
     unsaid: list[Loss] = []
@@ -30,12 +30,12 @@ def unsaid_of_messages(items: Sequence[Item]) -> list[Loss]:
                     break
         elif kind in CALL_TYPES:
             unanswered.add(item["call_id"])
-        elif kind in OUTPUT_TYPES:
+        elif kind in CALL_OUTPUT_TYPES:
             unanswered.discard(item["call_id"])
     return unsaid
 
 
-def unsaid_of_output(item: Item, param: str) -> Iterator[Loss]:
+def output_losses(item: Item, param: str) -> Iterator[Loss]:
     """That it was no success, where a text is all that can be said of it."""
     if item.get("status") == "incomplete":
         yield Loss(f"{param}.status", "dropped")

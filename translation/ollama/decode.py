@@ -6,7 +6,7 @@ from translation.decoding.chunk_decoder import ChunkDecoder
 from translation.decoding.logprobs import read_logprobs
 from translation.decoding.usage_counts import read_count
 from translation.errors import ProtocolViolation
-from translation.ollama.failures import failure_of
+from translation.ollama.failures import failure_in
 from translation.parsers.edges import EdgeTrimmer
 from translation.parsers.think_tags import ThinkParser
 from translation.representation.events import Event, Failed, FinishReason, Started, Usage
@@ -15,12 +15,12 @@ from translation.representation.items import NewId
 from translation.representation.json_types import Json
 from translation.representation.profile import DEFAULT_PROFILE, Profile
 from translation.tools.arguments import arguments_text
-from translation.tools.call_ids import CallIds
+from translation.tools.call_ids import CallIdAllocator
 
 FINISH_REASONS: Final[dict[str, FinishReason]] = {"stop": "stop", "length": "length"}
 """`done_reason` -> ours; a word that is not listed (`load`, `unload`) is `other`. Old servers give none: `stop`."""
 
-_REPORTED: Final = (
+_USAGE_KEYS: Final = (
     "prompt_eval_count",
     "eval_count",
     "total_duration",
@@ -40,14 +40,14 @@ class OllamaDecoder(ChunkDecoder):
     def __init__(self, new_id: NewId, profile: Profile = DEFAULT_PROFILE) -> None:
         self.usage: Usage | None = None
         """What was reported so far: all of it comes with the end."""
-        self._thought = "summary" if profile.reasoning_part == "summary_text" else "reasoning"
+        self._reasoning_kind = "summary" if profile.reasoning_part == "summary_text" else "reasoning"
         self._writer = ItemWriter(new_id)
-        self._ids = CallIds()
+        self._ids = CallIdAllocator()
         self._edges = EdgeTrimmer()
         self._reads_tags = profile.parsing_format == "think_tags"
         self._think_open = profile.think_open
-        self._think: ThinkParser | None = None
-        self._calls = 0
+        self._think_parser: ThinkParser | None = None
+        self._call_count = 0
         self._started = False
 
     def feed(self, chunk: Json) -> list[Event]:
@@ -56,7 +56,7 @@ class OllamaDecoder(ChunkDecoder):
         if not isinstance(chunk, dict):
             raise ProtocolViolation("the upstream sent something that is not a JSON object")
         if error := chunk.get("error"):
-            return self._fail(failure_of(error))
+            return self._fail(failure_in(error))
         message = chunk.get("message")
         if not isinstance(message, dict) and not chunk.get("done"):
             raise ProtocolViolation("the upstream sent a JSON object that is not a chunk of a chat")
@@ -67,7 +67,7 @@ class OllamaDecoder(ChunkDecoder):
         if isinstance(message, dict):
             events += self._read_message(message, read_logprobs(chunk.get("logprobs")))
         if chunk.get("done") and not self.ended:
-            events += self._end(chunk)
+            events += self._end_reply(chunk)
         return events
 
     def finish(self) -> list[Event]:
@@ -80,7 +80,7 @@ class OllamaDecoder(ChunkDecoder):
         events: list[Event] = []
         if isinstance(thinking := message.get("thinking"), str) and thinking:
             self._think_open = False  # who takes reasoning out has taken the template's tag out with it
-            events += self._say("reasoning", thinking)
+            events += self._emit_delta("reasoning", thinking)
         if isinstance(content := message.get("content"), str) and content:
             events += self._read_text(content, logprobs)
         calls = message.get("tool_calls")
@@ -92,18 +92,18 @@ class OllamaDecoder(ChunkDecoder):
 
     def _read_text(self, text: str, logprobs: list[Json] | None) -> list[Event]:
         if not self._reads_tags:
-            return self._say("text", text, logprobs)
-        if self._think is None:
-            self._think = ThinkParser(open_at_start=self._think_open)
-        return [event for noun, run in self._think.feed(text) for event in self._say(noun, run, logprobs)]
+            return self._emit_delta("text", text, logprobs)
+        if self._think_parser is None:
+            self._think_parser = ThinkParser(open_at_start=self._think_open)
+        return [event for kind, run in self._think_parser.feed(text) for event in self._emit_delta(kind, run, logprobs)]
 
-    def _say(self, noun: str, text: str, logprobs: list[Json] | None = None) -> list[Event]:
-        text = self._edges.feed(noun, text)
+    def _emit_delta(self, kind: str, text: str, logprobs: list[Json] | None = None) -> list[Event]:
+        text = self._edges.feed(kind, text)
         if not text:
             return []
-        if noun == "reasoning":
-            return self._writer.block(self._thought, text)
-        return self._writer.block(noun, text, logprobs)
+        if kind == "reasoning":
+            return self._writer.write_block(self._reasoning_kind, text)
+        return self._writer.write_block(kind, text, logprobs)
 
     def _read_call(self, call: Any) -> list[Event]:
         """Calls come whole, and most without an id."""
@@ -112,39 +112,39 @@ class OllamaDecoder(ChunkDecoder):
         if not isinstance(name, str) or not name:
             return self._fail(Failed("upstream_garbled", "the upstream sent a tool call without a name"))
         assert isinstance(function, dict)
-        self._edges.cut()
-        self._calls += 1
-        said = call.get("id")
-        call_id = self._ids.take(said if isinstance(said, str) else None)
-        given = function.get("arguments")
+        self._edges.end_reasoning()
+        self._call_count += 1
+        upstream_id = call.get("id")
+        call_id = self._ids.claim(upstream_id if isinstance(upstream_id, str) else None)
+        value = function.get("arguments")
         # Older servers say null where there are none.
-        arguments = "{}" if given is None else arguments_text(given)
-        opened = self._writer.call(self._calls, name=name, call_id=call_id, arguments=arguments)
-        return [*opened, *self._writer.close_call(self._calls)]
+        arguments = "{}" if value is None else arguments_text(value)
+        opened = self._writer.open_call(self._call_count, name=name, call_id=call_id, arguments=arguments)
+        return [*opened, *self._writer.close_call(self._call_count)]
 
-    def _end(self, chunk: Json) -> list[Event]:
+    def _end_reply(self, chunk: Json) -> list[Event]:
         events: list[Event] = []
-        if self._think is not None:
-            for noun, run in self._think.finish():
-                events += self._say(noun, run)
+        if self._think_parser is not None:
+            for kind, run in self._think_parser.finish():
+                events += self._emit_delta(kind, run)
         self.ended = True
-        self.usage = _usage(chunk)
-        said = chunk.get("done_reason")
-        raw_reason = said if isinstance(said, str) and said else None
+        self.usage = _read_usage(chunk)
+        done_reason = chunk.get("done_reason")
+        raw_reason = done_reason if isinstance(done_reason, str) and done_reason else None
         reason = "stop" if raw_reason is None else FINISH_REASONS.get(raw_reason, "other")
         events += self._writer.close("incomplete" if reason == "length" else "completed")
-        if reason == "stop" and self._calls:
+        if reason == "stop" and self._call_count:
             reason = "tool_calls"
-        return [*events, self._writer.ending(reason, raw_reason, self.usage)]
+        return [*events, self._writer.terminal_event(reason, raw_reason, self.usage)]
 
     def _fail(self, failed: Failed) -> list[Event]:
         self.ended = True
         return [failed]
 
 
-def _usage(chunk: Json) -> Usage | None:
+def _read_usage(chunk: Json) -> Usage | None:
     """Ollama tells neither what it had cached nor what of the answer was thought."""
     counted = {"input": read_count(chunk.get("prompt_eval_count")), "output": read_count(chunk.get("eval_count"))}
     if all(count is None for count in counted.values()):
         return None
-    return Usage(**counted, raw={key: chunk[key] for key in _REPORTED if key in chunk})
+    return Usage(**counted, raw={key: chunk[key] for key in _USAGE_KEYS if key in chunk})

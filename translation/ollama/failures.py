@@ -8,7 +8,7 @@ from translation.representation.events import Failed
 
 _UNAUTHORIZED: Final = re.compile(r"\bunauthorized\b|\bsign ?in\b", re.IGNORECASE)
 
-_CODES: Final = (
+_ERROR_CODES: Final = (
     (re.compile(r"server busy|maximum pending requests|overloaded", re.IGNORECASE), "upstream_overloaded"),
     (re.compile(r"too many requests|rate limit|usage limit", re.IGNORECASE), "rate_limited"),
     (re.compile(r"timed out|timeout", re.IGNORECASE), "upstream_timeout"),
@@ -16,7 +16,7 @@ _CODES: Final = (
 """What a text says -> our code. Any other is an `upstream_error`."""
 
 
-def failure_of(error: Any) -> Failed:
+def failure_in(error: Any) -> Failed:
     """The failure that the `error` of a chunk or an answer tells of."""
     text = error.get("message") if isinstance(error, dict) else error
     message = text if isinstance(text, str) and text else "the upstream reported an error without saying which"
@@ -24,4 +24,4 @@ def failure_of(error: Any) -> Failed:
         return Failed("context_length_exceeded", message)
     if _UNAUTHORIZED.search(message):
         return Failed("upstream_unauthorized", "the upstream refused the gateway's own credentials")
-    return Failed(next((code for words, code in _CODES if words.search(message)), "upstream_error"), message)
+    return Failed(next((code for pattern, code in _ERROR_CODES if pattern.search(message)), "upstream_error"), message)

@@ -10,14 +10,14 @@ from translation.ollama.thinking import lower_thinking
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile
-from translation.representation.turn import Lowered, Turn
+from translation.representation.turn import LoweredRequest, Turn
 
-_WHOLE: Final[Json] = {"truncate": False, "shift": False}
+_NO_TRUNCATION: Final[Json] = {"truncate": False, "shift": False}
 """Left to itself, Ollama forgets the beginning of what does not fit and says nothing. Told so, it refuses a prompt that
 is too long, and ends an answer that is. Old servers do not know the two, and go on forgetting."""
 
 
-def lower(turn: Turn, profile: Profile) -> Lowered:
+def lower(turn: Turn, profile: Profile) -> LoweredRequest:
     """The body for `POST /api/chat`.
 
     Raises InvalidRequest for a history or a tool that the API does not take (a call without its output, a name with a
@@ -28,20 +28,20 @@ def lower(turn: Turn, profile: Profile) -> Lowered:
     messages = lower_items(turn.instructions, turn.items, profile, losses)
     if not messages:
         raise InvalidRequest("The input is empty: send at least one message.", param="input")
-    body: Json = {"model": turn.model, "messages": messages, "stream": turn.stream, **_WHOLE}
+    body: Json = {"model": turn.model, "messages": messages, "stream": turn.stream, **_NO_TRUNCATION}
     tools = lower_tools(turn, profile, losses)
     if tools:
         body["tools"] = tools
     if turn.text_format is not None:
-        body |= _format(turn.text_format, losses, beside_tools=bool(tools))
+        body |= _lower_format(turn.text_format, losses, beside_tools=bool(tools))
     body |= lower_thinking(turn, profile, losses)
     body |= lower_options(turn, profile, losses)
     if turn.verbosity is not None:
         losses.append(Loss("text.verbosity", "dropped"))
-    return Lowered(body, tuple(dict.fromkeys(losses)))
+    return LoweredRequest(body, tuple(dict.fromkeys(losses)))
 
 
-def _format(text_format: Json, losses: list[Loss], *, beside_tools: bool) -> Json:
+def _lower_format(text_format: Json, losses: list[Loss], *, beside_tools: bool) -> Json:
     kind = text_format.get("type")
     if kind == "text":
         return {}
@@ -49,8 +49,10 @@ def _format(text_format: Json, losses: list[Loss], *, beside_tools: bool) -> Jso
         raise Unrepresentable(f"this model cannot be held to the text format {kind!r}", param="text.format.type")
     if beside_tools:
         # All that the model says is held to the schema, its calls too: it could make none.
-        told = "this model can be held to a format or given tools, not both: leave out one, or set tool_choice to none"
-        raise Unrepresentable(told, param="text.format")
+        message = (
+            "this model can be held to a format or given tools, not both: leave out one, or set tool_choice to none"
+        )
+        raise Unrepresentable(message, param="text.format")
     schema = text_format.get("schema")
     if kind == "json_object" or schema is None:
         return {"format": "json"}  # chat may leave the schema out

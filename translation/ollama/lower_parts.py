@@ -4,44 +4,44 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from translation.errors import Unrepresentable
-from translation.lowering.media import media_in, text_in
-from translation.lowering.text_parts import TEXTS, text_of_part
+from translation.lowering.media import media_from_data_url, text_from_data_url
+from translation.lowering.text_parts import TEXT_KEYS, text_of_part
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 
 
-class Content(NamedTuple):
+class MessageContent(NamedTuple):
     """`images` are in base64."""
 
     text: str
     images: list[str]
 
 
-def lower_parts(parts: Sequence[Json], param: str, losses: list[Loss]) -> Content:
+def lower_parts(parts: Sequence[Json], param: str, losses: list[Loss]) -> MessageContent:
     """User content or a tool's output. Raises Unrepresentable for a part Ollama has no word for, naming its place under
     `param`."""
     texts: list[str] = []
     images: list[str] = []
     for place, part in enumerate(parts):
         kind, at = part.get("type", ""), f"{param}[{place}]"
-        if kind in TEXTS:
+        if kind in TEXT_KEYS:
             texts.append(text_of_part(part))
         elif kind == "input_image":
-            images.append(_image(part, at, losses))
+            images.append(_lower_image(part, at, losses))
         elif kind == "input_file":
-            texts.append(_file(part, at, losses))
+            texts.append(_lower_file(part, at, losses))
         else:
             raise Unrepresentable(f"this model's API has no content of type {kind!r}", param=at)
-    return Content("\n".join(texts), images)
+    return MessageContent("\n".join(texts), images)
 
 
-def _image(part: Json, param: str, losses: list[Loss]) -> str:
+def _lower_image(part: Json, param: str, losses: list[Loss]) -> str:
     if part.get("file_id") and not part.get("image_url"):
         raise Unrepresentable("images are not stored here: send image_url, not file_id", param=f"{param}.file_id")
-    media = media_in(part.get("image_url") or "", f"{param}.image_url")
+    media = media_from_data_url(part.get("image_url") or "", f"{param}.image_url")
     if media is None:
-        told = "images are neither stored nor fetched for this model: send a data URL as image_url"
-        raise Unrepresentable(told, param=f"{param}.image_url")
+        message = "images are neither stored nor fetched for this model: send a data URL as image_url"
+        raise Unrepresentable(message, param=f"{param}.image_url")
     if not media.media_type.startswith("image/"):
         raise Unrepresentable(f"this model reads images, not {media.media_type}", param=f"{param}.image_url")
     if part.get("detail") not in (None, "auto"):
@@ -49,12 +49,12 @@ def _image(part: Json, param: str, losses: list[Loss]) -> str:
     return media.base64
 
 
-def _file(part: Json, param: str, losses: list[Loss]) -> str:
+def _lower_file(part: Json, param: str, losses: list[Loss]) -> str:
     for key in ("file_id", "file_url"):
         if part.get(key):
-            told = f"files are neither stored nor fetched here: send file_data, not {key}"
-            raise Unrepresentable(told, param=f"{param}.{key}")
-    text = text_in(part.get("file_data") or "", f"{param}.file_data")
+            message = f"files are neither stored nor fetched here: send file_data, not {key}"
+            raise Unrepresentable(message, param=f"{param}.{key}")
+    text = text_from_data_url(part.get("file_data") or "", f"{param}.file_data")
     if text is None:
         raise Unrepresentable("this model reads files of text only", param=f"{param}.file_data")
     if part.get("detail") not in (None, "auto"):

@@ -7,14 +7,14 @@ from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile
 from translation.representation.turn import Turn
-from translation.tools.choice import allowed_tools
-from translation.tools.names import function_name
+from translation.tools.choice import select_allowed_tools
+from translation.tools.names import require_function_name
 
-_LONGEST_NAME: Final = 64
+_MAX_NAME_LENGTH: Final = 64
 
-_KEYS: Final = frozenset({"type", "name", "description", "parameters"})
+_FUNCTION_KEYS: Final = frozenset({"type", "name", "description", "parameters"})
 
-_NO_PARAMETERS: Final[Json] = {"type": "object", "properties": {}}
+_EMPTY_PARAMETERS: Final[Json] = {"type": "object", "properties": {}}
 
 
 def lower_tools(turn: Turn, profile: Profile, losses: list[Loss]) -> list[Json]:
@@ -25,7 +25,7 @@ def lower_tools(turn: Turn, profile: Profile, losses: list[Loss]) -> list[Json]:
     """
     tools, choice = turn.tools, turn.tool_choice
     if isinstance(choice, dict) and choice.get("type") == "allowed_tools":
-        tools = allowed_tools(tools, choice.get("tools") or ())
+        tools = select_allowed_tools(tools, choice.get("tools") or ())
         choice = choice.get("mode") or "auto"
         losses.append(Loss("tool_choice", "allowed_tools filtered"))
     if not tools:
@@ -37,18 +37,20 @@ def lower_tools(turn: Turn, profile: Profile, losses: list[Loss]) -> list[Json]:
     if choice not in (None, "auto"):
         raise Unrepresentable("this model cannot be made to call a tool: leave out tool_choice", param="tool_choice")
     if profile.tool_parser != "openai" or profile.text_tool_calls != "none":
-        told = "this model's calls are read by its own server: leave tool_parser and text_tool_calls out for it"
-        raise Unrepresentable(told, param="tools")
+        message = "this model's calls are read by its own server: leave tool_parser and text_tool_calls out for it"
+        raise Unrepresentable(message, param="tools")
     if turn.parallel_tool_calls is False:
         losses.append(Loss("parallel_tool_calls", "dropped"))
-    return [_tool(tool, f"tools[{place}]", losses) for place, tool in enumerate(tools)]
+    return [_lower_tool(tool, f"tools[{place}]", losses) for place, tool in enumerate(tools)]
 
 
-def _tool(tool: Json, param: str, losses: list[Loss]) -> Json:
-    name = function_name(tool, param, longest=_LONGEST_NAME)
-    losses += [Loss(f"tools.{key}", "dropped") for key, said in tool.items() if said and key not in _KEYS]
-    said: Json = {"name": name}
+def _lower_tool(tool: Json, param: str, losses: list[Loss]) -> Json:
+    name = require_function_name(tool, param, max_chars=_MAX_NAME_LENGTH)
+    losses += [
+        Loss(f"tools.{key}", "dropped") for key, function in tool.items() if function and key not in _FUNCTION_KEYS
+    ]
+    function: Json = {"name": name}
     if tool.get("description"):
-        said["description"] = tool["description"]
-    said["parameters"] = {**_NO_PARAMETERS, **(tool.get("parameters") or {})}
-    return {"type": "function", "function": said}
+        function["description"] = tool["description"]
+    function["parameters"] = {**_EMPTY_PARAMETERS, **(tool.get("parameters") or {})}
+    return {"type": "function", "function": function}

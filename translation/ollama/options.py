@@ -8,10 +8,10 @@ from translation.representation.loss import Loss
 from translation.representation.profile import Profile
 from translation.representation.turn import Turn
 
-_OPTIONS: Final = ("temperature", "top_p", "presence_penalty", "frequency_penalty", "seed", "stop")
+_OPTION_PARAMS: Final = ("temperature", "top_p", "presence_penalty", "frequency_penalty", "seed", "stop")
 """Parameters whose options are called the same."""
 
-_WORDLESS: Final = (
+_DROPPED_PARAMS: Final = (
     "service_tier",
     "metadata",
     "user",
@@ -22,37 +22,37 @@ _WORDLESS: Final = (
 )
 """Parameters that Ollama has no word for, and an answer survives without."""
 
-_BESIDE: Final = frozenset({"keep_alive", "truncate", "shift"})
+_TOP_LEVEL_PARAMS: Final = frozenset({"keep_alive", "truncate", "shift"})
 """Fields of the request itself; anything else that a profile passes on is an option."""
 
-_ALIASES: Final = {"repetition_penalty": "repeat_penalty"}
+_OPTION_ALIASES: Final = {"repetition_penalty": "repeat_penalty"}
 """The name that other open servers have for an option -> Ollama's."""
 
 
 def lower_options(turn: Turn, profile: Profile, losses: list[Loss]) -> Json:
     """`options`, `logprobs`, and what the profile passes on. Raises Unrepresentable for what the answer depends on."""
-    asked = turn.sampling
-    if (asked.get("n") or 1) != 1:
+    sampling = turn.sampling
+    if (sampling.get("n") or 1) != 1:
         raise Unrepresentable("this model answers with one choice at a time: leave out 'n'", param="n")
-    if asked.get("logit_bias"):
+    if sampling.get("logit_bias"):
         raise Unrepresentable("this model's API has no token biases: leave out 'logit_bias'", param="logit_bias")
-    losses += [Loss(name, "dropped") for name in _WORDLESS if asked.get(name)]
+    losses += [Loss(name, "dropped") for name in _DROPPED_PARAMS if sampling.get(name)]
     body: Json = {}
-    rivals = asked.get("top_logprobs")
-    if asked.get("logprobs") or rivals:
+    top_logprobs = sampling.get("top_logprobs")
+    if sampling.get("logprobs") or top_logprobs:
         body["logprobs"] = True
-        if rivals is not None:
-            body["top_logprobs"] = rivals
-    options = {name: asked[name] for name in _OPTIONS if asked.get(name) is not None}
+        if top_logprobs is not None:
+            body["top_logprobs"] = top_logprobs
+    options = {name: sampling[name] for name in _OPTION_PARAMS if sampling.get(name) is not None}
     if turn.max_output_tokens is not None:
         options["num_predict"] = turn.max_output_tokens
-    for key, said in turn.extra.items():
-        if said is None:
+    for key, value in turn.extra.items():
+        if value is None:
             continue
         if key not in profile.extra_params:
             losses.append(Loss(key, "dropped"))
-        elif key in _BESIDE:
-            body[key] = said
+        elif key in _TOP_LEVEL_PARAMS:
+            body[key] = value
         else:
-            options.setdefault(_ALIASES.get(key, key), said)
+            options.setdefault(_OPTION_ALIASES.get(key, key), value)
     return {**body, "options": options} if options else body

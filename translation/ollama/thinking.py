@@ -7,10 +7,10 @@ from translation.representation.loss import Loss
 from translation.representation.profile import Profile
 from translation.representation.turn import Turn
 
-_WITH_LEVELS: Final = "gpt-oss"
+_LEVELS_MODEL: Final = "gpt-oss"
 """In the name of a model: it takes levels. Ollama refuses them for all others."""
 
-_LEVELS: Final = {
+_LEVEL_OF_EFFORT: Final = {
     "minimal": "low",
     "low": "low",
     "medium": "medium",
@@ -27,9 +27,9 @@ def lower_thinking(turn: Turn, profile: Profile, losses: list[Loss]) -> Json:
     An effort is a level where the model has levels (`thinking_form: adaptive`, or by its name). Anywhere else it
     switches thinking on, and `none` off. A model with levels does not stop thinking: off is its lowest.
     """
-    asked = {key: said for key, said in (turn.reasoning or {}).items() if said is not None}
-    effort = asked.pop("effort", None)
-    losses += [Loss(f"reasoning.{key}", "dropped") for key in asked]
+    reasoning = {key: value for key, value in (turn.reasoning or {}).items() if value is not None}
+    effort = reasoning.pop("effort", None)
+    losses += [Loss(f"reasoning.{key}", "dropped") for key in reasoning]
     has_levels = _has_levels(turn.model, profile)
     if turn.thinking is False or effort == "none":
         if not has_levels:
@@ -41,7 +41,7 @@ def lower_thinking(turn: Turn, profile: Profile, losses: list[Loss]) -> Json:
     if not has_levels:
         losses.append(Loss("reasoning.effort", f"{effort} as on"))
         return {"think": True}
-    level = _LEVELS.get(effort, "medium")
+    level = _LEVEL_OF_EFFORT.get(effort, "medium")
     if level != effort:
         losses.append(Loss("reasoning.effort", f"{effort} as {level}"))
     return {"think": level}
@@ -49,5 +49,5 @@ def lower_thinking(turn: Turn, profile: Profile, losses: list[Loss]) -> Json:
 
 def _has_levels(model: str, profile: Profile) -> bool:
     if profile.thinking_form == "by_model":
-        return _WITH_LEVELS in model.lower()
+        return _LEVELS_MODEL in model.lower()
     return profile.thinking_form == "adaptive"

@@ -9,36 +9,36 @@ class EdgeTrimmer:
     """
 
     def __init__(self) -> None:
-        self.settled = True
+        self.is_idle = True
         """Whether text, for as long as nothing else comes, is left alone."""
-        self._inside = False
-        self._held = ""
+        self._in_reasoning = False
+        self._pending = ""
 
-    def feed(self, noun: str, text: str) -> str:
+    def feed(self, kind: str, text: str) -> str:
         """What of the next piece of `noun` can be said now, possibly nothing."""
-        if noun in ("reasoning", "summary"):
-            return self._reasoning(text)
-        if self._inside:
-            self.cut()
-        if not self.settled:
+        if kind in ("reasoning", "summary"):
+            return self._trim_reasoning(text)
+        if self._in_reasoning:
+            self.end_reasoning()
+        if not self.is_idle:
             text = text.lstrip("\r\n")
-            self.settled = bool(text)
+            self.is_idle = bool(text)
         return text
 
-    def cut(self) -> None:
+    def end_reasoning(self) -> None:
         """Something other than reasoning follows: the line breaks before it are dropped."""
-        self._inside = False
-        self._held = ""
+        self._in_reasoning = False
+        self._pending = ""
 
-    def _reasoning(self, text: str) -> str:
-        self.settled = False
-        if not self._inside:
+    def _trim_reasoning(self, text: str) -> str:
+        self.is_idle = False
+        if not self._in_reasoning:
             text = text.lstrip("\r\n")
         body = text.rstrip("\r\n")
         if not body:
-            self._held += text
+            self._pending += text
             return ""
-        self._inside = True
-        said = self._held + body
-        self._held = text[len(body) :]
-        return said
+        self._in_reasoning = True
+        trimmed = self._pending + body
+        self._pending = text[len(body) :]
+        return trimmed

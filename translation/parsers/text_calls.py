@@ -4,33 +4,33 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple, assert_never
 
-from translation.parsers.tools.blank_filter import Blanks
+from translation.parsers.tools.blank_filter import BlankFilter
 from translation.parsers.tools.parser_output import (
-    Arguments,
+    CallArguments,
     CallEnded,
     CallStarted,
-    Said,
-    Text,
+    MalformedCall,
+    ParserOutput,
+    PlainText,
     ToolParser,
-    Unreadable,
 )
 from translation.representation.events import Event, Failed, Noted
 from translation.representation.item_writer import ItemWriter
 from translation.representation.items import NewId
 from translation.representation.json_types import Json
-from translation.tools.call_validator import Judge
+from translation.tools.call_validator import CallValidator
 
-PARSE_ERROR: Final = "tool_call_parse_error"
+CALL_PARSE_ERROR: Final = "tool_call_parse_error"
 """The code of the failure that ends a turn whose call turned out to be none after its beginning had been said."""
 
-WARNINGS: Final = "tool_warnings"
+TOOL_WARNINGS: Final = "tool_warnings"
 """The fact that is noted of calls that do not fit: a list of `{name, why}`."""
 
-_UNFINISHED: Final = "The model began a tool call and did not finish it."
-_UNUSABLE: Final = "The model made a tool call that cannot be run."
+_UNFINISHED_CALL_TEXT: Final = "The model began a tool call and did not finish it."
+_UNUSABLE_CALL_TEXT: Final = "The model made a tool call that cannot be run."
 
 
-class Dropped(NamedTuple):
+class RejectedCall(NamedTuple):
     """A call that does not fit: left out, or with `report` said all the same. `name` is empty where it has none."""
 
     name: str
@@ -41,12 +41,12 @@ class Dropped(NamedTuple):
 class _Call:
     name: str
     open: bool = False
-    refused: str = ""
+    rejection: str = ""
     texts: list[str] = field(default_factory=list)
     bytes: int = 0
 
 
-class TextCalls:
+class TextCallDecoder:
     """Text in, events out, written through an ItemWriter; text before, between and after calls is messages.
 
     With `held` (a reply that is not streamed) a call is judged before it is said. Otherwise its arguments go out as
@@ -61,23 +61,23 @@ class TextCalls:
         parser: ToolParser,
         tools: Sequence[Json],
         *,
-        held: bool,
+        buffered: bool,
         validation: Literal["drop", "report"] = "drop",
         max_args_bytes: int = 200_000,
     ) -> None:
-        self.made = False
+        self.has_calls = False
         """Whether any call was said."""
         self.has_text = False
         """Whether any text was said."""
-        self.dropped: list[Dropped] = []
+        self.rejected: list[RejectedCall] = []
         """The calls that do not fit, in order."""
         self._writer = writer
         self._new_id = new_id
         self._parser = parser
-        self._judge = Judge(tools, max_args_bytes)
-        self._held = held
+        self._judge = CallValidator(tools, max_args_bytes)
+        self._buffered = buffered
         self._reports = validation == "report"
-        self._blanks = Blanks()
+        self._blanks = BlankFilter()
         self._call: _Call | None = None
         self._logprobs: list[Json] = []
         self._unfinished = False
@@ -88,7 +88,7 @@ class TextCalls:
         """Take a piece of text. `logprobs` go out with the next text that is said."""
         if logprobs:
             self._logprobs += logprobs
-        return self._take_all(self._parser.feed(text))
+        return self._write_all(self._parser.feed(text))
 
     def finish(self, *, truncated: bool) -> list[Event]:
         """The text is complete, or with `truncated` was cut at the limit of tokens.
@@ -97,94 +97,94 @@ class TextCalls:
         that cannot be said gets a message that says so. What was dropped is noted, unless the turn fails.
         """
         self._truncated = truncated
-        events = self._take_all(self._parser.finish())
-        if self._failed or not self.dropped:
+        events = self._write_all(self._parser.finish())
+        if self._failed or not self.rejected:
             return events
-        if not self.made and not self.has_text:
-            events += self._say(_UNFINISHED if self._unfinished else _UNUSABLE)
-        return [*events, Noted(facts={WARNINGS: [each._asdict() for each in self.dropped]})]
+        if not self.has_calls and not self.has_text:
+            events += self._write_text(_UNFINISHED_CALL_TEXT if self._unfinished else _UNUSABLE_CALL_TEXT)
+        return [*events, Noted(facts={TOOL_WARNINGS: [each._asdict() for each in self.rejected]})]
 
-    def _take_all(self, said: Sequence[Said]) -> list[Event]:
+    def _write_all(self, said: Sequence[ParserOutput]) -> list[Event]:
         events: list[Event] = []
-        for each in self._blanks.drop(said):
+        for each in self._blanks.filter_blanks(said):
             if self._failed:
                 break
-            events += self._take(each)
+            events += self._write(each)
         return events
 
-    def _take(self, said: Said) -> list[Event]:
+    def _write(self, said: ParserOutput) -> list[Event]:
         match said:
-            case Text(text):
-                return self._say(text)
+            case PlainText(text):
+                return self._write_text(text)
             case CallStarted(name):
-                return self._start(name)
-            case Arguments(text):
-                return self._argue(text)
+                return self._start_call(name)
+            case CallArguments(text):
+                return self._write_arguments(text)
             case CallEnded():
-                return self._end()
-            case Unreadable():
-                return self._break_off(said)
+                return self._end_call()
+            case MalformedCall():
+                return self._abandon_call(said)
             case _:
                 assert_never(said)
 
-    def _say(self, text: str) -> list[Event]:
+    def _write_text(self, text: str) -> list[Event]:
         self.has_text = True
         logprobs, self._logprobs = self._logprobs, []
-        return self._writer.block("text", text, logprobs or None)
+        return self._writer.write_block("text", text, logprobs or None)
 
-    def _start(self, name: str) -> list[Event]:
+    def _start_call(self, name: str) -> list[Event]:
         self._logprobs = []
         call = self._call = _Call(name)
-        if not self._reports and not self._judge.knows(name):
-            call.refused = "there is no such tool"
-        return [] if self._held or call.refused else self._open(call)
+        if not self._reports and not self._judge.has_tool(name):
+            call.rejection = "there is no such tool"
+        return [] if self._buffered or call.rejection else self._open_call(call)
 
-    def _open(self, call: _Call) -> list[Event]:
-        call.open = self.made = True
-        return self._writer.call(call, name=call.name, call_id=self._new_id("call"), arguments="".join(call.texts))
+    def _open_call(self, call: _Call) -> list[Event]:
+        call.open = self.has_calls = True
+        return self._writer.open_call(call, name=call.name, call_id=self._new_id("call"), arguments="".join(call.texts))
 
-    def _argue(self, text: str) -> list[Event]:
+    def _write_arguments(self, text: str) -> list[Event]:
         call = self._call
         assert call is not None  # parsers start a call before they say its arguments
-        if call.refused:
+        if call.rejection:
             return []
         call.bytes += len(text.encode())
         if call.bytes > self._judge.max_args_bytes:
-            call.refused = self._judge.too_long
+            call.rejection = self._judge.too_long_reason
             call.texts.clear()
-            return self._fail(call.name, call.refused) if call.open else []
+            return self._fail(call.name, call.rejection) if call.open else []
         call.texts.append(text)
-        return self._writer.arguments(call, text) if call.open else []
+        return self._writer.write_arguments(call, text) if call.open else []
 
-    def _end(self) -> list[Event]:
+    def _end_call(self) -> list[Event]:
         call, self._call = self._call, None
         assert call is not None  # parsers end what they started
-        why = call.refused or self._judge.fault(call.name, "".join(call.texts))
-        if why and (call.refused or not self._reports):
+        why = call.rejection or self._judge.fault_of(call.name, "".join(call.texts))
+        if why and (call.rejection or not self._reports):
             if call.open:
                 return self._fail(call.name, why)
-            self.dropped.append(Dropped(call.name, why))
+            self.rejected.append(RejectedCall(call.name, why))
             return []
         if why:
-            self.dropped.append(Dropped(call.name, why))
-        events = [] if call.open else self._open(call)
+            self.rejected.append(RejectedCall(call.name, why))
+        events = [] if call.open else self._open_call(call)
         return events + self._writer.close_call(call)
 
-    def _break_off(self, broken: Unreadable) -> list[Event]:
+    def _abandon_call(self, broken: MalformedCall) -> list[Event]:
         call, self._call = self._call, None
         name = "" if call is None else call.name
         if call is not None and call.open:
-            if broken.cut and self._truncated:
+            if broken.truncated and self._truncated:
                 return self._writer.close_call(call, "incomplete")
             if not self._reports:
-                return self._fail(name, broken.why)
-            self.dropped.append(Dropped(name, broken.why))
+                return self._fail(name, broken.reason)
+            self.rejected.append(RejectedCall(name, broken.reason))
             return self._writer.close_call(call, "incomplete")
-        self._unfinished = broken.cut
-        self.dropped.append(Dropped(name, broken.why))
-        return self._say(broken.raw) if self._reports else []
+        self._unfinished = broken.truncated
+        self.rejected.append(RejectedCall(name, broken.reason))
+        return self._write_text(broken.raw) if self._reports else []
 
     def _fail(self, name: str, why: str) -> list[Event]:
         self._failed = True
-        self.dropped.append(Dropped(name, why))
-        return [Failed(PARSE_ERROR, f"the model's call of {name!r} cannot be used: {why}")]
+        self.rejected.append(RejectedCall(name, why))
+        return [Failed(CALL_PARSE_ERROR, f"the model's call of {name!r} cannot be used: {why}")]

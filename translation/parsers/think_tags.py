@@ -3,11 +3,11 @@
 import re
 from typing import Final
 
-_NAMES: Final = ("think", "thinking", "reasoning", "thought")
-_OPENING: Final = {f"<{name}>": f"</{name}>" for name in _NAMES}
+_TAG_NAMES: Final = ("think", "thinking", "reasoning", "thought")
+_CLOSING_TAG_OF: Final = {f"<{name}>": f"</{name}>" for name in _TAG_NAMES}
 """Opening tag -> the one that closes it."""
 
-_ALL: Final = (*_OPENING, *_OPENING.values())
+_ALL_TAGS: Final = (*_CLOSING_TAG_OF, *_CLOSING_TAG_OF.values())
 
 
 class ThinkParser:
@@ -20,61 +20,61 @@ class ThinkParser:
     """
 
     def __init__(self, *, open_at_start: bool = False) -> None:
-        self._held = ""
-        self._reasoning = open_at_start
-        self._tags: tuple[str, ...] = _ALL
-        self._pattern = _pattern(_ALL)
+        self._pending = ""
+        self._in_reasoning = open_at_start
+        self._tags: tuple[str, ...] = _ALL_TAGS
+        self._pattern = _compile_tags(_ALL_TAGS)
 
     def feed(self, text: str) -> list[tuple[str, str]]:
         """Take a piece of text, return the runs it completes."""
-        text = self._held + text
+        text = self._pending + text
         if "<" not in text:
-            return [(self._noun, text)] if text else []
+            return [(self._text_kind, text)] if text else []
         runs: list[tuple[str, str]] = []
         while (tag := self._pattern.search(text)) is not None:
             if before := text[: tag.start()]:
-                runs.append((self._noun, before))
-            self._pass(tag[0])
+                runs.append((self._text_kind, before))
+            self._apply_tag(tag[0])
             text = text[tag.end() :]
-        keep = _begun_tag(text, self._tags)
-        self._held = text[len(text) - keep :]
+        keep = _partial_tag_length(text, self._tags)
+        self._pending = text[len(text) - keep :]
         if text := text[: len(text) - keep]:
-            runs.append((self._noun, text))
+            runs.append((self._text_kind, text))
         return runs
 
     def finish(self) -> list[tuple[str, str]]:
         """The text is complete: what was held back is no tag."""
-        held, self._held = self._held, ""
-        return [(self._noun, held)] if held else []
+        held, self._pending = self._pending, ""
+        return [(self._text_kind, held)] if held else []
 
     @property
-    def inside(self) -> bool:
+    def in_reasoning(self) -> bool:
         """Whether text would be reasoning now."""
-        return self._reasoning
+        return self._in_reasoning
 
     @property
-    def _noun(self) -> str:
-        return "reasoning" if self._reasoning else "text"
+    def _text_kind(self) -> str:
+        return "reasoning" if self._in_reasoning else "text"
 
-    def _pass(self, tag: str) -> None:
-        closing = _OPENING.get(tag)
+    def _apply_tag(self, tag: str) -> None:
+        closing = _CLOSING_TAG_OF.get(tag)
         if closing is None:
-            self._reasoning = False
-            self._watch(_ALL)
-        elif not self._reasoning:
-            self._reasoning = True
-            self._watch((tag, closing))
+            self._in_reasoning = False
+            self._expect_tags(_ALL_TAGS)
+        elif not self._in_reasoning:
+            self._in_reasoning = True
+            self._expect_tags((tag, closing))
 
-    def _watch(self, tags: tuple[str, ...]) -> None:
+    def _expect_tags(self, tags: tuple[str, ...]) -> None:
         self._tags = tags
-        self._pattern = _pattern(tags)
+        self._pattern = _compile_tags(tags)
 
 
-def _pattern(tags: tuple[str, ...]) -> re.Pattern[str]:
+def _compile_tags(tags: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile("|".join(map(re.escape, tags)))  # `re` keeps the few there are compiled
 
 
-def _begun_tag(text: str, tags: tuple[str, ...]) -> int:
+def _partial_tag_length(text: str, tags: tuple[str, ...]) -> int:
     """How many characters at the end could be the beginning of a tag."""
     start = text.rfind("<")
     if start == -1 or not any(tag.startswith(text[start:]) for tag in tags):

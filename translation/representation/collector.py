@@ -21,9 +21,9 @@ from translation.representation.events import (
     Usage,
 )
 from translation.representation.json_types import Item, Json
-from translation.representation.text_fields import channel_of
+from translation.representation.text_fields import text_field_of
 
-_LISTS = {"summary_text": "summary"}
+_PART_LIST_KEYS = {"summary_text": "summary"}
 """Part type -> the item's key for the list such parts are in; every other type is in `content`."""
 
 
@@ -80,25 +80,25 @@ class PartState:
 class ItemState:
     """One item from `ItemStarted` to `ItemEnded`. Never changes the objects the events carry."""
 
-    __slots__ = ("_final", "_own", "parts", "start", "type")
+    __slots__ = ("_final", "_own_text", "parts", "start", "type")
 
     def __init__(self, start: Item) -> None:
         self.start = start
         self.type: str = start["type"]
         self.parts: list[PartState] = []
-        channel = channel_of((self.type, None))
-        self._own = None if channel is None else PartState(start, channel.key)
+        channel = text_field_of((self.type, None))
+        self._own_text = None if channel is None else PartState(start, channel.key)
         self._final: Item | None = None
 
     @property
-    def own(self) -> PartState:
+    def own_text(self) -> PartState:
         """The item's own text. Few types have one; what is said of it in others leads nowhere."""
-        if self._own is None:
-            self._own = PartState(self.start, None)
-        return self._own
+        if self._own_text is None:
+            self._own_text = PartState(self.start, None)
+        return self._own_text
 
     def start_part(self, part: Json) -> PartState:
-        channel = channel_of((self.type, part.get("type")))
+        channel = text_field_of((self.type, part.get("type")))
         state = PartState(part, channel and channel.key)
         self.parts.append(state)
         return state
@@ -110,18 +110,18 @@ class ItemState:
         """
         if part_index is not None:
             return self.parts[part_index].end(final)
-        return self.own.end(None if final is None else {**self.own.snapshot(), **final})
+        return self.own_text.end(None if final is None else {**self.own_text.snapshot(), **final})
 
-    def add(self, delta: Delta) -> None:
+    def add_delta(self, delta: Delta) -> None:
         """Text for a part, or for the item itself."""
-        part = self.own if delta.part_index is None else self.parts[delta.part_index]
+        part = self.own_text if delta.part_index is None else self.parts[delta.part_index]
         part.append(delta.text)
         if delta.logprobs:
             part.add_logprobs(delta.logprobs)
 
-    def part(self, part_index: int | None) -> PartState:
+    def part_at(self, part_index: int | None) -> PartState:
         """The state of a part, or with None of the item's own text."""
-        return self.own if part_index is None else self.parts[part_index]
+        return self.own_text if part_index is None else self.parts[part_index]
 
     def end(self, final: Item | None, status: ItemStatus) -> Item:
         """The finished item: the upstream's own, if it sent one, else what the deltas add up to, with this status."""
@@ -133,7 +133,7 @@ class ItemState:
         self._final = final
         return final
 
-    def cut(self) -> Item:
+    def mark_incomplete(self) -> Item:
         """The turn broke off: an item that has not ended ends here, incomplete."""
         return self._final or self.end(None, "incomplete")
 
@@ -141,17 +141,17 @@ class ItemState:
         """The item as it is now."""
         if self._final is not None:
             return self._final
-        whole = self.start.copy() if self._own is None else {**self._own.snapshot()}
+        whole = self.start.copy() if self._own_text is None else {**self._own_text.snapshot()}
         lists: dict[str, list[Json]] = {}
         for part in self.parts:
-            name = _LISTS.get(part.start.get("type", ""), "content")
+            name = _PART_LIST_KEYS.get(part.start.get("type", ""), "content")
             if name not in lists:
                 whole[name] = lists[name] = []
             lists[name].append(part.snapshot())
         return whole
 
 
-class Collector:
+class TurnCollector:
     """The outcome of one turn. Feed it batches that satisfy the event grammar; read it after Finished or Failed."""
 
     def __init__(self) -> None:
@@ -174,7 +174,7 @@ class Collector:
         for event in batch:
             match event:
                 case Delta():
-                    self._states[event.index].add(event)
+                    self._states[event.index].add_delta(event)
                 case ItemStarted():
                     self._states.append(ItemState(event.item))
                 case PartStarted():
@@ -184,7 +184,7 @@ class Collector:
                 case ItemEnded():
                     self._states[event.index].end(event.item, event.status)
                 case Annotated():
-                    self._states[event.index].part(event.part_index).annotations.append(event.annotation)
+                    self._states[event.index].part_at(event.part_index).annotations.append(event.annotation)
                 case Noted():
                     self.usage = event.usage or self.usage
                     self.facts |= event.facts or {}
@@ -197,7 +197,7 @@ class Collector:
                     self.failed = event
                     self.usage = event.usage or self.usage
                     for state in self._states:
-                        state.cut()
+                        state.mark_incomplete()
                 case Progressed() | Opaque():
                     pass  # they leave nothing in an item: where they matter, ItemEnded carries the upstream's own
                 case _:

@@ -22,17 +22,17 @@ from translation.representation.events import (
 
 @dataclass(slots=True)
 class _OpenItem:
-    parts: int = 0
+    part_count: int = 0
     open_parts: set[int] = field(default_factory=set)
 
 
-class Grammar:
+class EventGrammar:
     """Feed it events in order; it raises ProtocolViolation at the first one with no right to be there."""
 
     def __init__(self) -> None:
         self._started = False
         self._ended = False
-        self._items = 0
+        self._item_count = 0
         self._open: dict[int, _OpenItem] = {}
 
     def check(self, events: Iterable[Event]) -> None:
@@ -62,44 +62,44 @@ class Grammar:
             raise ProtocolViolation(f"{event} before Started")
         match event:
             case ItemStarted(index=index, item=item):
-                if index != self._items:
-                    raise ProtocolViolation(f"item {index} opened, {self._items} expected")
+                if index != self._item_count:
+                    raise ProtocolViolation(f"item {index} opened, {self._item_count} expected")
                 if not item.get("type") or not item.get("id"):
                     raise ProtocolViolation(f"item {index} has no type or no id")
-                self._items += 1
+                self._item_count += 1
                 self._open[index] = _OpenItem()
             case PartStarted(index=index, part_index=part_index):
-                owner = self._item(index)
-                if part_index != owner.parts:
-                    raise ProtocolViolation(f"part {part_index} of item {index} opened, {owner.parts} expected")
-                owner.parts += 1
+                owner = self._require_open_item(index)
+                if part_index != owner.part_count:
+                    raise ProtocolViolation(f"part {part_index} of item {index} opened, {owner.part_count} expected")
+                owner.part_count += 1
                 owner.open_parts.add(part_index)
             case Delta(index=index, part_index=part_index) | Annotated(index=index, part_index=part_index):
-                self._part(index, part_index)
+                self._require_open_part(index, part_index)
             case PartEnded(index=index, part_index=part_index):
-                self._part(index, part_index)
-                self._item(index).open_parts.discard(-1 if part_index is None else part_index)
+                self._require_open_part(index, part_index)
+                self._require_open_item(index).open_parts.discard(-1 if part_index is None else part_index)
             case ItemEnded(index=index):
-                if still := self._item(index).open_parts:
+                if still := self._require_open_item(index).open_parts:
                     raise ProtocolViolation(f"item {index} ended with open parts {sorted(still)}")
                 del self._open[index]
             case Progressed(index=index):
-                self._item(index)
+                self._require_open_item(index)
             case Opaque(index=int(index)):
-                if index >= self._items:
+                if index >= self._item_count:
                     raise ProtocolViolation(f"Opaque for item {index}, which never started")
             case _:  # Finished: the others are above
                 if self._open:
                     raise ProtocolViolation(f"finished with open items {sorted(self._open)}")
                 self._ended = True
 
-    def _item(self, index: int) -> _OpenItem:
+    def _require_open_item(self, index: int) -> _OpenItem:
         try:
             return self._open[index]
         except KeyError:
             raise ProtocolViolation(f"item {index} is not open") from None
 
-    def _part(self, index: int, part_index: int | None) -> None:
-        owner = self._item(index)
+    def _require_open_part(self, index: int, part_index: int | None) -> None:
+        owner = self._require_open_item(index)
         if part_index is not None and part_index not in owner.open_parts:
             raise ProtocolViolation(f"part {part_index} of item {index} is not open")

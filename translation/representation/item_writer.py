@@ -21,18 +21,18 @@ from translation.representation.events import (
 from translation.representation.items import NewId
 from translation.representation.json_types import Item, Json
 
-_BLOCKS = {
-    "text": ("message", items.message, items.output_text),
-    "refusal": ("message", items.message, items.refusal),
-    "reasoning": ("reasoning", items.reasoning, items.reasoning_text),
-    "summary": ("reasoning", items.reasoning, items.summary_text),
+_BLOCK_KINDS = {
+    "text": ("message", items.new_message, items.new_output_text),
+    "refusal": ("message", items.new_message, items.new_refusal),
+    "reasoning": ("reasoning", items.new_reasoning, items.new_reasoning_text),
+    "summary": ("reasoning", items.new_reasoning, items.new_summary_text),
 }
 """Noun -> (item type, item constructor, part constructor)."""
 
-_CALLS = {"function_call": items.function_call, "custom_tool_call": items.custom_tool_call}
+_CALL_CONSTRUCTORS = {"function_call": items.new_function_call, "custom_tool_call": items.new_custom_tool_call}
 """Kind of call -> item constructor."""
 
-_LONGEST_WORD: Final = 100
+_MAX_REASON_CHARS: Final = 100
 """Characters of an upstream's own word for its end that are told on."""
 
 
@@ -43,49 +43,49 @@ class ItemWriter:
     """
 
     def __init__(self, new_id: NewId) -> None:
-        self.started = 0
+        self.item_count = 0
         """How many items were started so far."""
         self._new_id = new_id
-        self._block: str | None = None
-        self._block_item = ""
+        self._block_kind: str | None = None
+        self._block_item_type = ""
         self._block_start: Item = {}
-        self._index = -1
-        self._part = -1
+        self._block_index = -1
+        self._part_index = -1
         self._calls: dict[Hashable, int] = {}
 
     @property
-    def open_block(self) -> Item | None:
+    def current_block(self) -> Item | None:
         """The open message or reasoning item, as it was started."""
-        return None if self._block is None else self._block_start
+        return None if self._block_kind is None else self._block_start
 
-    def block(self, noun: str, text: str, logprobs: list[Json] | None = None) -> list[Event]:
+    def write_block(self, kind: str, text: str, logprobs: list[Json] | None = None) -> list[Event]:
         """Text of a noun (`text`, `refusal`, `reasoning`, `summary`), opening and closing blocks as needed.
 
         A refusal after text (or the other way round) is a further part of the same message.
         """
-        if noun == self._block:
-            return [Delta(self._index, self._part, text, logprobs)]
-        item_type, new_item, new_part = _BLOCKS[noun]
+        if kind == self._block_kind:
+            return [Delta(self._block_index, self._part_index, text, logprobs)]
+        item_type, new_item, new_part = _BLOCK_KINDS[kind]
         events: list[Event] = []
-        if self._block is not None and item_type == self._block_item:
-            events.append(PartEnded(self._index, self._part))
-            self._part += 1
+        if self._block_kind is not None and item_type == self._block_item_type:
+            events.append(PartEnded(self._block_index, self._part_index))
+            self._part_index += 1
         else:
-            if self._block is not None:
+            if self._block_kind is not None:
                 events += self.close_block()
             self._block_start = new_item(self._new_id(items.ID_PREFIXES[item_type]))
-            self._index = self._open(self._block_start, events)
-            self._part = 0
-        self._block, self._block_item = noun, item_type
-        events.append(PartStarted(self._index, self._part, new_part()))
-        events.append(Delta(self._index, self._part, text, logprobs))
+            self._block_index = self._start_item(self._block_start, events)
+            self._part_index = 0
+        self._block_kind, self._block_item_type = kind, item_type
+        events.append(PartStarted(self._block_index, self._part_index, new_part()))
+        events.append(Delta(self._block_index, self._part_index, text, logprobs))
         return events
 
     def annotate(self, annotation: Json) -> list[Event]:
         """A citation on the open text; nothing where no text is open."""
-        return [Annotated(self._index, self._part, annotation)] if self._block == "text" else []
+        return [Annotated(self._block_index, self._part_index, annotation)] if self._block_kind == "text" else []
 
-    def call(
+    def open_call(
         self, key: Hashable, *, name: str, call_id: str, arguments: str = "", kind: str = "function_call"
     ) -> list[Event]:
         """Open a call under `key` (any hashable the decoder tells calls apart by), closing an open block.
@@ -94,34 +94,34 @@ class ItemWriter:
         """
         events = self.close_block()
         item_id = self._new_id(items.ID_PREFIXES[kind])
-        self._calls[key] = self._open(_CALLS[kind](item_id, call_id=call_id, name=name), events)
+        self._calls[key] = self._start_item(_CALL_CONSTRUCTORS[kind](item_id, call_id=call_id, name=name), events)
         if arguments:
             events.append(Delta(self._calls[key], None, arguments))
         return events
 
-    def arguments(self, key: Hashable, text: str) -> list[Event]:
+    def write_arguments(self, key: Hashable, text: str) -> list[Event]:
         """More arguments for an open call; nothing for empty text."""
         return [Delta(self._calls[key], None, text)] if text else []
 
-    def item(self, whole: Item) -> list[Event]:
+    def write_item(self, whole: Item) -> list[Event]:
         """One item that is complete as it stands."""
         events = self.close_block()
-        index = self._open(whole, events)
+        index = self._start_item(whole, events)
         events.append(ItemEnded(index, whole))
         return events
 
-    def begin(self, start: Item) -> list[Event]:
+    def open_item(self, start: Item) -> list[Event]:
         """Open an item that its caller ends, closing an open block. Its index is `started`, less one."""
         events = self.close_block()
-        self._open(start, events)
+        self._start_item(start, events)
         return events
 
     def close_block(self, status: ItemStatus = "completed", final: Item | None = None) -> list[Event]:
         """End the open message or reasoning item, if any. `final` is its last form, if the deltas do not say it all."""
-        if self._block is None:
+        if self._block_kind is None:
             return []
-        self._block, self._block_item = None, ""
-        return [PartEnded(self._index, self._part), ItemEnded(self._index, final, status)]
+        self._block_kind, self._block_item_type = None, ""
+        return [PartEnded(self._block_index, self._part_index), ItemEnded(self._block_index, final, status)]
 
     def close_call(self, key: Hashable, status: ItemStatus = "completed") -> list[Event]:
         """End one open call."""
@@ -131,7 +131,7 @@ class ItemWriter:
     def close(self, status: ItemStatus = "completed") -> list[Event]:
         """End everything that is open. `status` is the last open item's; the ones before it are complete."""
         events: list[Event] = []
-        if self._block is None:
+        if self._block_kind is None:
             keys = list(self._calls)
             for key in keys[:-1]:
                 events += self.close_call(key)
@@ -142,17 +142,17 @@ class ItemWriter:
             events += self.close_call(key)
         return events + self.close_block(status)
 
-    def ending(self, reason: FinishReason, raw_reason: str | None, usage: Usage | None) -> Finished | Failed:
+    def terminal_event(self, reason: FinishReason, raw_reason: str | None, usage: Usage | None) -> Finished | Failed:
         """What a turn ends in once all is closed. An end nobody here knows, with nothing said before it, is a failure:
         as an answer it would be an empty one that looks meant."""
-        if reason != "other" or self.started:
+        if reason != "other" or self.item_count:
             return Finished(reason, raw_reason, usage)
-        word = str(raw_reason)[:_LONGEST_WORD]
+        word = str(raw_reason)[:_MAX_REASON_CHARS]
         told = f"the upstream ended without an answer, for a reason of its own: {word}"
         return Failed("upstream_error", told, usage=usage)
 
-    def _open(self, item: Item, events: list[Event]) -> int:
-        index = self.started
-        self.started += 1
+    def _start_item(self, item: Item, events: list[Event]) -> int:
+        index = self.item_count
+        self.item_count += 1
         events.append(ItemStarted(index, item))
         return index

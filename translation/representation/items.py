@@ -27,19 +27,19 @@ ID_PREFIXES = {
 CALL_TYPES: Final = frozenset({"function_call", "custom_tool_call"})
 """Items that are calls of tools the client runs."""
 
-OUTPUT_TYPES: Final = frozenset({"function_call_output", "custom_tool_call_output"})
+CALL_OUTPUT_TYPES: Final = frozenset({"function_call_output", "custom_tool_call_output"})
 """Items that are the outputs of such calls."""
 
 
-def message(item_id: str) -> Item:
+def new_message(item_id: str) -> Item:
     return {"id": item_id, "type": "message", "status": "in_progress", "role": "assistant", "content": []}
 
 
-def reasoning(item_id: str) -> Item:
+def new_reasoning(item_id: str) -> Item:
     return {"id": item_id, "type": "reasoning", "summary": []}
 
 
-def function_call(item_id: str, *, call_id: str, name: str) -> Item:
+def new_function_call(item_id: str, *, call_id: str, name: str) -> Item:
     return {
         "id": item_id,
         "type": "function_call",
@@ -50,7 +50,7 @@ def function_call(item_id: str, *, call_id: str, name: str) -> Item:
     }
 
 
-def custom_tool_call(item_id: str, *, call_id: str, name: str) -> Item:
+def new_custom_tool_call(item_id: str, *, call_id: str, name: str) -> Item:
     return {
         "id": item_id,
         "type": "custom_tool_call",
@@ -61,17 +61,17 @@ def custom_tool_call(item_id: str, *, call_id: str, name: str) -> Item:
     }
 
 
-def output_text() -> Json:
+def new_output_text() -> Json:
     return {"type": "output_text", "text": "", "annotations": [], "logprobs": []}
 
 
-def refusal() -> Json:
+def new_refusal() -> Json:
     return {"type": "refusal", "refusal": ""}
 
 
-def reasoning_text() -> Json:
+def new_reasoning_text() -> Json:
     return {"type": "reasoning_text", "text": ""}
 
 
-def summary_text() -> Json:
+def new_summary_text() -> Json:
     return {"type": "summary_text", "text": ""}

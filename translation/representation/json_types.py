@@ -10,6 +10,6 @@ Item: TypeAlias = dict[str, Any]
 """A Responses API item: a JSON object with at least `type`."""
 
 
-def mapping_in(value: object) -> Mapping[str, Any]:
+def mapping_or_empty(value: object) -> Mapping[str, Any]:
     """The value where it is a JSON object, otherwise an empty one: what was not validated may be anything."""
     return value if isinstance(value, Mapping) else {}

@@ -10,7 +10,7 @@ class Loss(NamedTuple):
     """
 
     param: str
-    what: str
+    effect: str
 
     def __str__(self) -> str:
-        return f"{self.param}={self.what}"
+        return f"{self.param}={self.effect}"

@@ -108,7 +108,7 @@ class Profile:
 DEFAULT_PROFILE = Profile()
 
 
-def in_two_passes(profile: Profile) -> Profile:
+def two_pass_profile(profile: Profile) -> Profile:
     """The profile for thinking and answer as two runs: their text is all there is, so calls are read out of it."""
     parser = "hermes" if profile.tool_parser == "openai" else profile.tool_parser
     return replace(profile, two_pass="on", tool_parser=parser)

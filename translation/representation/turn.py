@@ -8,14 +8,14 @@ from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
 
 
-class Lowered(NamedTuple):
+class LoweredRequest(NamedTuple):
     """`body` is ready to send. `losses` are only drops that do not change what the answer means; others are raised."""
 
     body: Json
     losses: Sequence[Loss]
 
 
-SHARED: Final = frozenset(
+SHARED_PARAMS: Final = frozenset(
     {
         "temperature",
         "top_p",
@@ -68,4 +68,4 @@ class Turn:
     stream: bool = True
     """How the upstream is asked: as a stream of chunks, or for one whole answer."""
     extra: Mapping[str, Any] = field(default_factory=dict)
-    lost: Sequence[Loss] = ()
+    losses: Sequence[Loss] = ()

@@ -12,27 +12,27 @@ from pydantic import TypeAdapter
 from typing_extensions import TypedDict
 
 from translation.errors import InvalidRequest
-from translation.hygiene.item_groups import SUMMARY_ID, is_summary, is_users
+from translation.hygiene.item_groups import SUMMARY_ID_PREFIX, is_summary_message, is_user_message
 from translation.representation.json_types import Item, Json
 from translation.representation.turn import Turn
-from translation.responses.input_items import full_form, read
+from translation.responses.input_items import expand_input, expand_item
 from translation.responses.schema.items import Item as ItemSchema
-from translation.validation import check
+from translation.validation import check_body
 
-_MARK = "rgc"
+_SEAL_PREFIX = "rgc"
 """What content sealed here begins with. The version follows, then a dot."""
 
-_VERSION = f"{_MARK}1."
+_VERSION_PREFIX = f"{_SEAL_PREFIX}1."
 
 _UNSEALABLE = frozenset({"compaction", "compaction_trigger", "item_reference"})
 """Items that would have to be looked up or opened themselves."""
 
-_COMPACTING = frozenset({"compaction", "compaction_trigger"})
+_COMPACTION_TYPES = frozenset({"compaction", "compaction_trigger"})
 """Items that say what is read of the others."""
 
-_INTRODUCTION = "What was said before this message was replaced by this summary of it:\n\n"
+_SUMMARY_INTRODUCTION = "What was said before this message was replaced by this summary of it:\n\n"
 
-REQUEST = (
+SUMMARY_PROMPT = (
     "Write a summary of the whole conversation up to here. It will replace the conversation: whoever goes on with it "
     "reads the summary and nothing of what came before. State what the user wants and every wish and limit they named; "
     "what was decided and done, and why; facts, names, numbers, paths and identifiers exactly as they were given; what "
@@ -42,7 +42,7 @@ REQUEST = (
 """What a model is told last to have it write a summary."""
 
 
-class Sealed(NamedTuple):
+class CompactionContent(NamedTuple):
     """`lead` still instructs, `summary` stands for what was left out, `rest` stays as it was.
 
     `after_users`: the user messages right before the item were not left out: they are read before the summary.
@@ -54,62 +54,62 @@ class Sealed(NamedTuple):
     after_users: bool = False
 
 
-class _SealedSchema(TypedDict):
+class _CompactionSchema(TypedDict):
     summary: str
     lead: list[ItemSchema]
     rest: list[ItemSchema]
     after_users: bool
 
 
-def compaction_item(item_id: str, sealed: Sealed) -> Item:
+def compaction_item(item_id: str, sealed: CompactionContent) -> Item:
     """The item that carries it."""
-    return {"id": item_id, "type": "compaction", "encrypted_content": seal(sealed)}
+    return {"id": item_id, "type": "compaction", "encrypted_content": seal_compaction(sealed)}
 
 
-def seal(sealed: Sealed) -> str:
+def seal_compaction(sealed: CompactionContent) -> str:
     """Text that `unseal` takes. It is not secret: it holds only what its reader said or was told before."""
     held = orjson.dumps(sealed._asdict(), default=list)
-    return f"{_VERSION}{zlib.crc32(held):08x}.{base64.urlsafe_b64encode(held).decode()}"
+    return f"{_VERSION_PREFIX}{zlib.crc32(held):08x}.{base64.urlsafe_b64encode(held).decode()}"
 
 
-def unseal(content: str, param: str) -> Sealed | None:
+def unseal_compaction(content: str, param: str) -> CompactionContent | None:
     """What was sealed; None for content of another server. Raises InvalidRequest for content that was damaged."""
-    if not content.startswith(_MARK):
+    if not content.startswith(_SEAL_PREFIX):
         return None
     try:
-        held = _held(content)
-        check(_adapter(), held)
+        held = _decode_content(content)
+        check_body(_adapter(), held)
         orjson.dumps(held)  # what is nested too deep could not be sent on
     except (ValueError, TypeError, InvalidRequest):
-        raise _unreadable(param, "it is damaged, or of a later version") from None
-    lead, rest = ([full_form(item) for item in held[name]] for name in ("lead", "rest"))
+        raise _unreadable_error(param, "it is damaged, or of a later version") from None
+    lead, rest = ([expand_item(item) for item in held[name]] for name in ("lead", "rest"))
     if any(item["type"] in _UNSEALABLE for item in (*lead, *rest)):
-        raise _unreadable(param, "it is damaged")
-    return Sealed(held["summary"], lead, rest, held["after_users"])
+        raise _unreadable_error(param, "it is damaged")
+    return CompactionContent(held["summary"], lead, rest, held["after_users"])
 
 
-def is_triggered(given: str | Sequence[Json] | None) -> bool:
+def has_compaction_trigger(given: str | Sequence[Json] | None) -> bool:
     """Whether an input ends in the item that asks for a compaction instead of an answer."""
     return isinstance(given, list) and bool(given) and given[-1].get("type") == "compaction_trigger"
 
 
-def threshold(management: Iterable[Json] | None) -> Json | None:
+def lowest_threshold_entry(management: Iterable[Json] | None) -> Json | None:
     """The entry of `context_management` that comes into force first; None where nothing is asked for."""
     entries = sorted(management or (), key=lambda entry: entry.get("compact_threshold") or float("inf"))
     return entries[0] if entries else None
 
 
-def just_compacted(history: Sequence[Item]) -> bool:
+def was_just_compacted(history: Sequence[Item]) -> bool:
     """Whether the last turn of a history began with a compaction, so that its usage counts what is gone."""
     for item in reversed(history):
         if item["type"] == "compaction":
             return True
-        if is_users(item) or item["type"].endswith("_output"):
+        if is_user_message(item) or item["type"].endswith("_output"):
             return False
     return False
 
 
-def window(items: Sequence[Item], *, native: bool = False) -> list[Item]:
+def apply_compaction(items: Sequence[Item], *, native: bool = False) -> list[Item]:
     """What a model is to read of an input in full form: the last compaction item stands for what came before it.
 
     Of that only what instructs stays, and user messages right before it that it does not stand for. A trigger at the
@@ -123,95 +123,97 @@ def window(items: Sequence[Item], *, native: bool = False) -> list[Item]:
         if kind != "compaction":
             continue
         param = f"input[{place}].encrypted_content"
-        sealed = unseal(items[place]["encrypted_content"], param)
+        sealed = unseal_compaction(items[place]["encrypted_content"], param)
         if sealed is not None:
             return [
-                *_stayed(items[:place], sealed),
-                message_of(items[place], sealed.summary),
+                *_retained_items(items[:place], sealed),
+                summary_message(items[place], sealed.summary),
                 *sealed.rest,
-                *_after(items, place, native),
+                *_items_after(items, place, native),
             ]
         if not native:
-            raise _unreadable(param, "another server made it")
-    return _after(items, -1, native)
+            raise _unreadable_error(param, "another server made it")
+    return _items_after(items, -1, native)
 
 
-def message_of(item: Item, summary: str) -> Item:
+def summary_message(item: Item, summary: str) -> Item:
     """What a model reads in a compaction item's place."""
-    content = [{"type": "input_text", "text": _INTRODUCTION + summary}]
+    content = [{"type": "input_text", "text": _SUMMARY_INTRODUCTION + summary}]
     item_id = str(item.get("id"))
     return {
-        "id": item_id if item_id.startswith(SUMMARY_ID) else SUMMARY_ID,
+        "id": item_id if item_id.startswith(SUMMARY_ID_PREFIX) else SUMMARY_ID_PREFIX,
         "type": "message",
         "role": "user",
         "content": content,
     }
 
 
-def windowed(turn: Turn, *, native: bool = False) -> Turn:
+def apply_compaction_to_turn(turn: Turn, *, native: bool = False) -> Turn:
     """A turn with what a model is to read of its items. Raises what `window` does."""
-    if _COMPACTING.isdisjoint([item["type"] for item in turn.items]):
+    if _COMPACTION_TYPES.isdisjoint([item["type"] for item in turn.items]):
         return turn
-    items = window(turn.items, native=native)
+    items = apply_compaction(turn.items, native=native)
     if len(items) == len(turn.items) and all(one is other for one, other in zip(items, turn.items, strict=True)):
         return turn
-    read_items, tools = read(items, turn.tools)
+    read_items, tools = expand_input(items, turn.tools)
     return replace(turn, items=read_items, tools=tools)
 
 
-def relayed_window(body: Json) -> Json:
+def apply_compaction_to_body(body: Json) -> Json:
     """A body whose upstream speaks Responses, its input with nothing in it that only this server can read."""
     given = body.get("input")
-    if not isinstance(given, list) or not any(_is_ours(item) for item in given):
+    if not isinstance(given, list) or not any(_is_own_compaction(item) for item in given):
         return body
-    items = window([full_form(item) for item in given], native=True)
+    items = apply_compaction([expand_item(item) for item in given], native=True)
     return {**body, "input": [_without_summary_id(item) for item in items]}
 
 
-def _is_ours(item: Json) -> bool:
-    return item.get("type") == "compaction" and item["encrypted_content"].startswith(_MARK)
+def _is_own_compaction(item: Json) -> bool:
+    return item.get("type") == "compaction" and item["encrypted_content"].startswith(_SEAL_PREFIX)
 
 
 def _without_summary_id(item: Item) -> Item:
     # Upstreams that know ids refuse a message with a compaction item's.
-    return {key: value for key, value in item.items() if key != "id"} if is_summary(item) else item
+    return {key: value for key, value in item.items() if key != "id"} if is_summary_message(item) else item
 
 
-def _after(items: Sequence[Item], place: int, native: bool) -> list[Item]:
+def _items_after(items: Sequence[Item], place: int, native: bool) -> list[Item]:
     after = list(items[place + 1 :])
     if after and after[-1]["type"] == "compaction_trigger" and not native:
         after.pop()
     return after
 
 
-def _stayed(before: Sequence[Item], sealed: Sealed) -> list[Item]:
+def _retained_items(before: Sequence[Item], sealed: CompactionContent) -> list[Item]:
     first_user = len(before)
-    while sealed.after_users and first_user and is_users(before[first_user - 1]):
+    while sealed.after_users and first_user and is_user_message(before[first_user - 1]):
         first_user -= 1
-    known = [_said(item) for item in sealed.lead]
-    instructing = [item for item in before if item.get("role") in ("system", "developer") and _said(item) not in known]
+    known = [_role_and_content(item) for item in sealed.lead]
+    instructing = [
+        item for item in before if item.get("role") in ("system", "developer") and _role_and_content(item) not in known
+    ]
     return [*instructing, *sealed.lead, *before[first_user:]]
 
 
-def _said(item: Item) -> tuple[Any, Any]:
+def _role_and_content(item: Item) -> tuple[Any, Any]:
     return item["role"], item.get("content", item.get("tools"))
 
 
-def _unreadable(param: str, why: str) -> InvalidRequest:
+def _unreadable_error(param: str, why: str) -> InvalidRequest:
     return InvalidRequest(
         f"The compaction item cannot be read: {why}. Send what it stands for, or leave it out.", param=param
     )
 
 
-def _held(content: str) -> Any:
+def _decode_content(content: str) -> Any:
     """Raises ValueError for what was damaged on its way."""
     version, checksum, text = content.split(".")
     held = base64.urlsafe_b64decode(text)
-    if f"{version}." != _VERSION or checksum != f"{zlib.crc32(held):08x}":
+    if f"{version}." != _VERSION_PREFIX or checksum != f"{zlib.crc32(held):08x}":
         raise ValueError(version)
     return orjson.loads(held)
 
 
 @cache
 def _adapter() -> TypeAdapter[Any]:
-    return TypeAdapter(_SealedSchema)
+    return TypeAdapter(_CompactionSchema)

@@ -23,15 +23,15 @@ from translation.representation.json_types import Json
 from translation.representation.profile import DEFAULT_PROFILE, Profile
 from translation.responses import usage
 from translation.responses.failures import failure_in
-from translation.responses.output import PLACES, OutputReader, Place
+from translation.responses.output import TEXT_PLACES, OutputReader, TextPlace
 
-_DELTAS: dict[str, Place] = {f"{name}.delta": place for name, place in PLACES.items()}
-_DONES: dict[str, Place] = {f"{name}.done": place for name, place in PLACES.items()}
+_DELTA_PLACES: dict[str, TextPlace] = {f"{name}.delta": place for name, place in TEXT_PLACES.items()}
+_DONE_PLACES: dict[str, TextPlace] = {f"{name}.done": place for name, place in TEXT_PLACES.items()}
 
-_REASONS: dict[str, FinishReason] = {"max_output_tokens": "length", "content_filter": "content_filter"}
+_FINISH_REASONS: dict[str, FinishReason] = {"max_output_tokens": "length", "content_filter": "content_filter"}
 """`incomplete_details.reason` -> finish reason."""
 
-_ADDRESS = frozenset({"type", "sequence_number", "item_id", "output_index"})
+_ADDRESS_KEYS = frozenset({"type", "sequence_number", "item_id", "output_index"})
 """Keys that say which event this is, not what it says."""
 
 
@@ -42,7 +42,7 @@ class ResponsesDecoder:
     upstream reads its model's text itself, so the profile has no say here.
     """
 
-    run: Final = None
+    delta_run: Final = None
     """Events differ from each other in their numbers at least, so each is read."""
 
     def __init__(self, new_id: NewId, _profile: Profile = DEFAULT_PROFILE) -> None:
@@ -50,18 +50,18 @@ class ResponsesDecoder:
         self._output = OutputReader(new_id)
         self._started = False
         self._ended = False
-        self._lifecycle: dict[str, Callable[[Json], list[Event]]] = {
+        self._lifecycle_handlers: dict[str, Callable[[Json], list[Event]]] = {
             "response.created": self._start,
             "response.queued": self._start,
             "response.in_progress": self._start,
-            "response.completed": self._finish,
-            "response.incomplete": self._finish,
-            "response.failed": self._finish,
-            "response.cancelled": self._finish,
-            "error": self._error,
+            "response.completed": self._decode_terminal,
+            "response.incomplete": self._decode_terminal,
+            "response.failed": self._decode_terminal,
+            "response.cancelled": self._decode_terminal,
+            "error": self._decode_error,
         }
         output = self._output
-        self._structure: dict[str, Callable[[Json], list[Event]]] = {
+        self._structure_handlers: dict[str, Callable[[Json], list[Event]]] = {
             "response.output_item.added": output.start_item,
             "response.output_item.done": output.end_item,
             "response.content_part.added": partial(output.start_part, "content"),
@@ -74,7 +74,7 @@ class ResponsesDecoder:
             "response.output_text.annotation.added": output.annotate,
         }
 
-    def read(self, payloads: Sequence[bytes]) -> list[Event]:
+    def decode_payloads(self, payloads: Sequence[bytes]) -> list[Event]:
         """`feed` for events as their bytes came. Raises orjson.JSONDecodeError too."""
         events: list[Event] = []
         for payload in payloads:
@@ -87,10 +87,10 @@ class ResponsesDecoder:
             return []
         try:
             kind = chunk.get("type")
-            place = _DELTAS.get(kind)  # type: ignore[arg-type]  # what is no text is in no table
+            place = _DELTA_PLACES.get(kind)  # type: ignore[arg-type]  # what is no text is in no table
             if place is not None and self._started:
-                return self._output.delta(place, chunk)
-            return self._whole(chunk) if kind is None else self._read(str(kind), chunk)
+                return self._output.read_delta(place, chunk)
+            return self._decode_response(chunk) if kind is None else self._decode_event(str(kind), chunk)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise ProtocolViolation("the upstream sent an event that the Responses API does not know") from error
 
@@ -102,70 +102,76 @@ class ResponsesDecoder:
             Failed("upstream_truncated", "the upstream closed its stream before the response was complete")
         )
 
-    def _read(self, kind: str, chunk: Json) -> list[Event]:
-        if kind in self._lifecycle:
-            return self._lifecycle[kind](chunk)
-        return self._read_output(kind, chunk) if self._started else [*self._open({}), *self._read_output(kind, chunk)]
+    def _decode_event(self, kind: str, chunk: Json) -> list[Event]:
+        if kind in self._lifecycle_handlers:
+            return self._lifecycle_handlers[kind](chunk)
+        return (
+            self._decode_output_event(kind, chunk)
+            if self._started
+            else [*self._ensure_started({}), *self._decode_output_event(kind, chunk)]
+        )
 
-    def _read_output(self, kind: str, chunk: Json) -> list[Event]:
-        if kind in self._structure:
-            return self._structure[kind](chunk)
-        if kind in _DELTAS:
-            return self._output.delta(_DELTAS[kind], chunk)
-        if kind in _DONES:
-            return self._output.end_text(_DONES[kind], chunk)
-        item = self._output.find(chunk)
+    def _decode_output_event(self, kind: str, chunk: Json) -> list[Event]:
+        if kind in self._structure_handlers:
+            return self._structure_handlers[kind](chunk)
+        if kind in _DELTA_PLACES:
+            return self._output.read_delta(_DELTA_PLACES[kind], chunk)
+        if kind in _DONE_PLACES:
+            return self._output.end_text(_DONE_PLACES[kind], chunk)
+        item = self._output.started_item(chunk)
         if item is None:
             return [Opaque("responses", chunk)]
         noun, _, phase = kind.rpartition(".")
-        if item.open and noun == f"response.{item.type}":
-            extra = {key: said for key, said in chunk.items() if key not in _ADDRESS}
+        if item.is_open and noun == f"response.{item.type}":
+            extra = {key: said for key, said in chunk.items() if key not in _ADDRESS_KEYS}
             return [Progressed(item.index, phase, extra or None)]
         return [Opaque("responses", chunk, item.index)]
 
-    def _whole(self, response: Json) -> list[Event]:
+    def _decode_response(self, response: Json) -> list[Event]:
         """An answer that is no stream."""
         if "output" in response or response.get("object") == "response":
             status = response.get("status")
             if status in ("queued", "in_progress"):
                 return self._fail(Failed("upstream_truncated", f"the upstream answered with a response still {status}"))
-            return self._finish({"type": f"response.{status}", "response": response})
+            return self._decode_terminal({"type": f"response.{status}", "response": response})
         if response.get("error"):
-            return self._error(response)
+            return self._decode_error(response)
         raise ProtocolViolation("the upstream answered with something that is no response")
 
     def _start(self, chunk: Json) -> list[Event]:
-        return self._open(chunk.get("response") or {})
+        return self._ensure_started(chunk.get("response") or {})
 
-    def _open(self, response: Json) -> list[Event]:
+    def _ensure_started(self, response: Json) -> list[Event]:
         if self._started:
             return []
         self._started = True
         return [Started(response.get("model") or "", response.get("id"), response or None)]
 
-    def _finish(self, chunk: Json) -> list[Event]:
+    def _decode_terminal(self, chunk: Json) -> list[Event]:
         response = chunk.get("response") or {}
         # vLLM 0.32 says `response.completed` of a response whose status is incomplete.
-        said = {chunk["type"].removeprefix("response."), response.get("status")}
-        if not said.isdisjoint(("failed", "cancelled")):
-            error = response.get("error") or ("the upstream cancelled the response" if "cancelled" in said else None)
+        statuses = {chunk["type"].removeprefix("response."), response.get("status")}
+        if not statuses.isdisjoint(("failed", "cancelled")):
+            error = response.get("error") or (
+                "the upstream cancelled the response" if "cancelled" in statuses else None
+            )
             return self._fail(failure_in(error, response))
-        events = self._open({key: response[key] for key in ("id", "model") if key in response})
+        events = self._ensure_started({key: response[key] for key in ("id", "model") if key in response})
         reason: FinishReason = "stop"
         raw_reason = "completed"
         status: ItemStatus = "completed"
-        if "incomplete" in said:
+        if "incomplete" in statuses:
             status = "incomplete"
             raw_reason = (response.get("incomplete_details") or {}).get("reason") or "incomplete"
-            reason = _REASONS.get(raw_reason, "other")
+            reason = _FINISH_REASONS.get(raw_reason, "other")
         events += self._output.finish(response.get("output") or (), status)
-        if reason == "stop" and self._output.called:
+        if reason == "stop" and self._output.has_calls:
             reason = "tool_calls"
         self._ended = True
-        self.usage = usage.read(response.get("usage"))
+        self.usage = usage.read_usage(response.get("usage"))
         return [*events, Finished(reason, raw_reason, self.usage, response or None)]
 
-    def _error(self, chunk: Json) -> list[Event]:
+    def _decode_error(self, chunk: Json) -> list[Event]:
         # OpenAI's live stream nests the error, its documentation has it flat.
         return self._fail(failure_in(chunk.get("error") or chunk))
 

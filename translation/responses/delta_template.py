@@ -4,11 +4,11 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 
-class Run(Protocol):
+class DeltaRun(Protocol):
     """Frames of an upstream that differ in their text only."""
 
     @property
-    def place(self) -> tuple[int, int | None]:
+    def text_key(self) -> tuple[int, int | None]:
         """The item and part that the texts go to."""
         ...
 
@@ -20,7 +20,7 @@ class Run(Protocol):
     @property
     def frame_tail(self) -> bytes: ...
 
-    def texts_of(self, read: bytes) -> list[str] | None:
+    def parse_texts(self, read: bytes) -> list[str] | None:
         """The texts of a read that is nothing but such frames, without empty ones; None for any other."""
         ...
 
@@ -31,24 +31,24 @@ class Encoder(Protocol):
     sequence: int
     """The last number."""
 
-    def say(self, place: tuple[int, int | None], texts: Sequence[str]) -> bytes: ...
+    def encode_deltas(self, place: tuple[int, int | None], texts: Sequence[str]) -> bytes: ...
 
 
-class Retelling:
+class DeltaTemplate:
     """The two ends of one run: what stands around a text as it comes, and the frame that it goes out in.
 
     `append` keeps a text; `template` is a `%`-format of the frame for an event's number and its text as JSON.
     """
 
-    __slots__ = ("append", "encoder", "run", "template")
+    __slots__ = ("append", "encoder", "frame_format", "run")
 
-    def __init__(self, run: Run, encoder: Encoder, append: Callable[[str], None], template: bytes) -> None:
+    def __init__(self, run: DeltaRun, encoder: Encoder, append: Callable[[str], None], template: bytes) -> None:
         self.run = run
         self.encoder = encoder
         self.append = append
-        self.template = template
+        self.frame_format = template
 
-    def piece_of(self, read: bytes) -> bytes | None:
+    def encode_read(self, read: bytes) -> bytes | None:
         """The frames that a read becomes, possibly none; None, and nothing is done, for one that is not of the run."""
-        texts = self.run.texts_of(read)
-        return None if texts is None else self.encoder.say(self.run.place, texts)
+        texts = self.run.parse_texts(read)
+        return None if texts is None else self.encoder.encode_deltas(self.run.text_key, texts)

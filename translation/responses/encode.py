@@ -24,8 +24,8 @@ from translation.representation.events import (
     Started,
 )
 from translation.representation.json_types import Json
-from translation.representation.text_fields import CHANNELS, Channel
-from translation.responses.delta_template import Retelling, Run
+from translation.representation.text_fields import TEXT_FIELDS, TextField
+from translation.responses.delta_template import DeltaRun, DeltaTemplate
 from translation.responses.snapshot import ItemSeal, Snapshot
 
 _OUTPUT_TEXT = "response.output_text"
@@ -34,31 +34,31 @@ _OUTPUT_TEXT = "response.output_text"
 _FUNCTION_ARGUMENTS = "response.function_call_arguments"
 """The one channel whose `done` event repeats the call's name."""
 
-_BESIDE = {_OUTPUT_TEXT: b',"logprobs":%b', _FUNCTION_ARGUMENTS: b',"name":%b'}
+_DONE_EXTRAS = {_OUTPUT_TEXT: b',"logprobs":%b', _FUNCTION_ARGUMENTS: b',"name":%b'}
 """What a text's `done` event says beside the text."""
 
-_NO_LOGPROBS = b"[]}\n\n"
+_EMPTY_LOGPROBS_END = b"[]}\n\n"
 """How a text delta ends when it has none."""
 
 
-def _frame(event_type: str, fields: bytes) -> bytes:
+def _frame_format(event_type: str, fields: bytes) -> bytes:
     """A `%`-format of a frame, for its number and what `fields`, the rest of its JSON, is a format for. Filled in, it
     costs a third of what building and dumping a dict does."""
     name = event_type.encode()
     return b'event: %b\ndata: {"type":"%b","sequence_number":%%d,%b}\n\n' % (name, name, fields)
 
 
-_LIFECYCLE = {
-    status: _frame(f"response.{status}", b'"response":%b')
+_LIFECYCLE_FRAMES = {
+    status: _frame_format(f"response.{status}", b'"response":%b')
     for status in ("created", "in_progress", "completed", "incomplete", "failed")
 }
-_CREATED, _IN_PROGRESS = _LIFECYCLE["created"], _LIFECYCLE["in_progress"]
-_ITEM_ADDED = _frame("response.output_item.added", b'"output_index":%d,"item":%b')
-_ITEM_DONE = _frame("response.output_item.done", b'"output_index":%d,"item":%b')
-_ANNOTATED = _frame("response.output_text.annotation.added", b'%b,"annotation_index":%d,"annotation":%b')
+_CREATED, _IN_PROGRESS = _LIFECYCLE_FRAMES["created"], _LIFECYCLE_FRAMES["in_progress"]
+_ITEM_ADDED = _frame_format("response.output_item.added", b'"output_index":%d,"item":%b')
+_ITEM_DONE = _frame_format("response.output_item.done", b'"output_index":%d,"item":%b')
+_ANNOTATION_ADDED = _frame_format("response.output_text.annotation.added", b'%b,"annotation_index":%d,"annotation":%b')
 
 
-class _PartKind(NamedTuple):
+class _PartFrames(NamedTuple):
     """Frames around a part, for its address and itself; `index_key` is where they say which part of the item it is."""
 
     added: bytes
@@ -66,15 +66,17 @@ class _PartKind(NamedTuple):
     index_key: bytes
 
     @classmethod
-    def named(cls, name: str, index_key: bytes) -> "_PartKind":
-        return cls(_frame(f"{name}.added", b'%b,"part":%b'), _frame(f"{name}.done", b'%b,"part":%b'), index_key)
+    def for_name(cls, name: str, index_key: bytes) -> "_PartFrames":
+        return cls(
+            _frame_format(f"{name}.added", b'%b,"part":%b'), _frame_format(f"{name}.done", b'%b,"part":%b'), index_key
+        )
 
 
-_CONTENT = _PartKind.named("response.content_part", b"content_index")
-_SUMMARY = _PartKind.named("response.reasoning_summary_part", b"summary_index")
+_CONTENT_FRAMES = _PartFrames.for_name("response.content_part", b"content_index")
+_SUMMARY_FRAMES = _PartFrames.for_name("response.reasoning_summary_part", b"summary_index")
 
 
-class _Channel(NamedTuple):
+class _ChannelFrames(NamedTuple):
     """Frames of a text: `delta` is what stands before and after its address in a format for its pieces; `done` is for
     its address, itself, and what has to be said beside it, if anything."""
 
@@ -84,23 +86,23 @@ class _Channel(NamedTuple):
     done: bytes
 
     @classmethod
-    def of(cls, channel: Channel) -> "_Channel":
+    def from_channel(cls, channel: TextField) -> "_ChannelFrames":
         name, key = channel
         logprobs = b',"logprobs":[]' if name == _OUTPUT_TEXT else b""
-        delta = _frame(f"{name}.delta", b'%%b,"delta":%%b%b' % logprobs)
-        done = _frame(f"{name}.done", b'%%b,"%b":%%b%b' % (key.encode(), _BESIDE.get(name, b"%b")))
+        delta = _frame_format(f"{name}.delta", b'%%b,"delta":%%b%b' % logprobs)
+        done = _frame_format(f"{name}.done", b'%%b,"%b":%%b%b' % (key.encode(), _DONE_EXTRAS.get(name, b"%b")))
         return cls(name, key, tuple(delta.split(b"%b", 1)), done)
 
 
-_CHANNELS = {noun: _Channel.of(channel) for noun, channel in CHANNELS.items()}
+_CHANNEL_FRAMES = {noun: _ChannelFrames.from_channel(channel) for noun, channel in TEXT_FIELDS.items()}
 
 
-class _Text:
+class _TextStream:
     """One text on its way out: where it goes, and the frame its deltas are cut from."""
 
-    __slots__ = ("address", "append", "channel", "open", "state", "template")
+    __slots__ = ("address", "append", "channel", "is_open", "state", "template")
 
-    def __init__(self, state: PartState, address: bytes, channel: _Channel | None) -> None:
+    def __init__(self, state: PartState, address: bytes, channel: _ChannelFrames | None) -> None:
         self.state = state
         self.address = address
         """The fields that say which text it is, as they stand in each of its events."""
@@ -109,17 +111,17 @@ class _Text:
         """A `%`-format for sequence number and encoded text."""
         self.append = state.append
         """Looked up once, called for every delta."""
-        self.open = True
+        self.is_open = True
 
 
-def _nowhere() -> _Text:
+def _null_text() -> _TextStream:
     """For what is said of an item without a text of its own, as most are: it is not kept."""
-    text = _Text(PartState({}, None), b"", None)
-    text.append, text.open = deque[str](maxlen=0).append, False
+    text = _TextStream(PartState({}, None), b"", None)
+    text.append, text.is_open = deque[str](maxlen=0).append, False
     return text
 
 
-_NOWHERE: Final = _nowhere()
+_NULL_TEXT: Final = _null_text()
 
 
 class ResponsesEncoder:
@@ -129,13 +131,13 @@ class ResponsesEncoder:
     `ended` once the terminal event is out. `seal`: what seals items on their way out.
     """
 
-    def __init__(self, head: Json, clock: Callable[[], int], seal: ItemSeal | None = None) -> None:
+    def __init__(self, initial_response: Json, clock: Callable[[], int], seal: ItemSeal | None = None) -> None:
         self.ended = False
         self._end_bytes = 0
-        self._snapshot = Snapshot(head, clock, seal)
+        self._snapshot = Snapshot(initial_response, clock, seal)
         self.sequence = -1
         """The number of the last event."""
-        self._texts: dict[tuple[int, int | None], _Text] = {}
+        self._texts: dict[tuple[int, int | None], _TextStream] = {}
         self._addresses: list[bytes] = []
         """Of each item: the fields that say which one it is, as they stand in each of its events."""
 
@@ -155,7 +157,7 @@ class ResponsesEncoder:
         texts = self._texts
         for event in batch:
             if type(event) is not Delta:
-                _WRITERS[type(event)](self, event, frames)
+                _EVENT_WRITERS[type(event)](self, event, frames)
                 continue
             # Nine events in ten: they touch nothing but their own text.
             text = texts[event.index, event.part_index]
@@ -170,7 +172,7 @@ class ResponsesEncoder:
                 frames.append(text.template % (self.sequence, orjson.dumps(piece)))
         return frames[0] if len(frames) == 1 else b"".join(frames)
 
-    def say(self, place: tuple[int, int | None], texts: Sequence[str]) -> bytes:
+    def encode_deltas(self, place: tuple[int, int | None], texts: Sequence[str]) -> bytes:
         """`feed` for deltas that have no more than their text, in an item and part that has a text of its own."""
         text = self._texts[place]
         frames: list[bytes] = []
@@ -180,10 +182,10 @@ class ResponsesEncoder:
             frames.append(text.template % (self.sequence, orjson.dumps(piece)))
         return frames[0] if len(frames) == 1 else b"".join(frames)
 
-    def retelling(self, run: Run) -> Retelling:
+    def delta_template(self, run: DeltaRun) -> DeltaTemplate:
         """`say` for reads of `run`, whose place is an item and part as `say` has them."""
-        text = self._texts[run.place]
-        return Retelling(run, self, text.append, text.template)
+        text = self._texts[run.text_key]
+        return DeltaTemplate(run, self, text.append, text.template)
 
     def withdraw(self, frames: bytes) -> bytes:
         """`frames`, which the last `feed` gave, without the terminal event: as if it had not come yet."""
@@ -191,30 +193,32 @@ class ResponsesEncoder:
         self.sequence -= 1
         return frames[: -self._end_bytes]
 
-    def _delta_with_logprobs(self, text: _Text, piece: str, logprobs: list[Json]) -> bytes:
+    def _delta_with_logprobs(self, text: _TextStream, piece: str, logprobs: list[Json]) -> bytes:
         text.state.add_logprobs(logprobs)
         frame = self._delta_frame(text, piece)
-        if frame.endswith(_NO_LOGPROBS):
-            return b"%b%b}\n\n" % (frame.removesuffix(_NO_LOGPROBS), orjson.dumps(logprobs))
+        if frame.endswith(_EMPTY_LOGPROBS_END):
+            return b"%b%b}\n\n" % (frame.removesuffix(_EMPTY_LOGPROBS_END), orjson.dumps(logprobs))
         return frame
 
-    def _delta_frame(self, text: _Text, piece: str) -> bytes:
+    def _delta_frame(self, text: _TextStream, piece: str) -> bytes:
         self.sequence += 1
         return text.template % (self.sequence, orjson.dumps(piece))
 
     def _foreign_frame(self, event_type: str, fields: Json) -> bytes:
         """A frame whose type an upstream had a word in, so that it may have to be escaped."""
         self.sequence += 1
-        return sse.encode(event_type, orjson.dumps({"type": event_type, "sequence_number": self.sequence} | fields))
+        return sse.encode_event(
+            event_type, orjson.dumps({"type": event_type, "sequence_number": self.sequence} | fields)
+        )
 
-    def _open(self, event: Started, frames: list[bytes]) -> None:
+    def _start(self, event: Started, frames: list[bytes]) -> None:
         self._snapshot.start(event)
         response = orjson.dumps(self._snapshot.response)
         self.sequence += 2
         frames.append(_CREATED % (self.sequence - 1, response))
         frames.append(_IN_PROGRESS % (self.sequence, response))
 
-    def _end(self, event: Finished | Failed, frames: list[bytes]) -> None:
+    def _end_response(self, event: Finished | Failed, frames: list[bytes]) -> None:
         snapshot = self._snapshot
         if isinstance(event, Failed):
             snapshot.fail(event)
@@ -223,15 +227,15 @@ class ResponsesEncoder:
         response = snapshot.response
         self.ended = True
         self.sequence += 1
-        end = _LIFECYCLE[response["status"]] % (self.sequence, orjson.dumps(response)) + sse.DONE
+        end = _LIFECYCLE_FRAMES[response["status"]] % (self.sequence, orjson.dumps(response)) + sse.DONE_FRAME
         self._end_bytes = len(end)
         frames.append(end)
 
-    def _end_badly(self, event: Failed, frames: list[bytes]) -> None:
+    def _fail(self, event: Failed, frames: list[bytes]) -> None:
         if self.sequence < 0:
             # A turn may fail before it starts; clients want to hear of a response before it ends.
-            self._open(Started(""), frames)
-        self._end(event, frames)
+            self._start(Started(""), frames)
+        self._end_response(event, frames)
 
     def _start_item(self, event: ItemStarted, frames: list[bytes]) -> None:
         index = event.index
@@ -240,27 +244,27 @@ class ResponsesEncoder:
         address = b'"item_id":%b,"output_index":%d' % (orjson.dumps(item["id"]), index)
         self._addresses.append(address)
         self.sequence += 1
-        channel = _CHANNELS.get((state.type, None))
+        channel = _CHANNEL_FRAMES.get((state.type, None))
         if channel is None:
-            self._texts[index, None] = _NOWHERE
+            self._texts[index, None] = _NULL_TEXT
             frames.append(_ITEM_ADDED % (self.sequence, index, orjson.dumps(item)))
             return
-        text = self._texts[index, None] = _Text(state.own, address, channel)
-        frames.append(_ITEM_ADDED % (self.sequence, index, orjson.dumps(_emptied(item, channel))))
-        self._write_rest(text, "", item, frames)
+        text = self._texts[index, None] = _TextStream(state.own_text, address, channel)
+        frames.append(_ITEM_ADDED % (self.sequence, index, orjson.dumps(_without_text(item, channel))))
+        self._write_missing_text(text, "", item, frames)
 
     def _start_part(self, event: PartStarted, frames: list[bytes]) -> None:
         item, part = self._snapshot.start_part(event), event.part
-        kind, parts = _kind_of(part), item.parts
-        position = sum(_kind_of(each.start) is kind for each in parts[:-1]) if len(parts) > 1 else 0
-        channel = _CHANNELS.get((item.type, part.get("type")))
+        kind, parts = _frames_of(part), item.parts
+        position = sum(_frames_of(each.start) is kind for each in parts[:-1]) if len(parts) > 1 else 0
+        channel = _CHANNEL_FRAMES.get((item.type, part.get("type")))
         address = b'%b,"%b":%d' % (self._addresses[event.index], kind.index_key, position)
-        text = self._texts[event.index, event.part_index] = _Text(parts[-1], address, channel)
+        text = self._texts[event.index, event.part_index] = _TextStream(parts[-1], address, channel)
         self.sequence += 1
-        told = _emptied(part, channel)
-        frames.append(kind.added % (self.sequence, address, orjson.dumps(told)))
-        if told is not part:
-            self._write_rest(text, "", part, frames)
+        announced = _without_text(part, channel)
+        frames.append(kind.added % (self.sequence, address, orjson.dumps(announced)))
+        if announced is not part:
+            self._write_missing_text(text, "", part, frames)
 
     def _end_part(self, event: PartEnded, frames: list[bytes]) -> None:
         text = self._texts[event.index, event.part_index]
@@ -268,7 +272,7 @@ class ResponsesEncoder:
             part = text.state.end(event.part)
             self._end_text(text, part, frames)
             self.sequence += 1
-            frames.append(_kind_of(text.state.start).done % (self.sequence, text.address, orjson.dumps(part)))
+            frames.append(_frames_of(text.state.start).done % (self.sequence, text.address, orjson.dumps(part)))
             return
         item = self._snapshot.end_part(event)
         # Whether arguments of nothing become "{}" depends on how the item ends.
@@ -278,46 +282,46 @@ class ResponsesEncoder:
     def _end_item(self, event: ItemEnded, frames: list[bytes]) -> None:
         text = self._texts[event.index, None]
         item = self._snapshot.end_item(event)
-        if text.open:
+        if text.is_open:
             self._end_text(text, item, frames)
         self.sequence += 1
         frames.append(_ITEM_DONE % (self.sequence, event.index, orjson.dumps(item)))
 
-    def _end_text(self, text: _Text, whole: Json, frames: list[bytes]) -> None:
+    def _end_text(self, text: _TextStream, whole: Json, frames: list[bytes]) -> None:
         """The text's `done` event, after a delta of what no delta has said: `done` only repeats."""
-        text.open = False
+        text.is_open = False
         channel = text.channel
-        if channel is None or not isinstance(said := whole.get(channel.key), str):
+        if channel is None or not isinstance(whole_text := whole.get(channel.key), str):
             return
-        told = text.state.text
-        if told != said:
-            self._write_rest(text, told, whole, frames)
+        sent_text = text.state.text
+        if sent_text != whole_text:
+            self._write_missing_text(text, sent_text, whole, frames)
         self.sequence += 1
         beside = b""
         if channel.name == _OUTPUT_TEXT:
             beside = orjson.dumps(logprobs) if (logprobs := whole.get("logprobs")) else b"[]"
         elif channel.name == _FUNCTION_ARGUMENTS:
             beside = orjson.dumps(whole.get("name"))
-        frames.append(channel.done % (self.sequence, text.address, orjson.dumps(said), beside))
+        frames.append(channel.done % (self.sequence, text.address, orjson.dumps(whole_text), beside))
 
-    def _write_rest(self, text: _Text, said: str, whole: Json, frames: list[bytes]) -> None:
+    def _write_missing_text(self, text: _TextStream, sent_text: str, whole: Json, frames: list[bytes]) -> None:
         """A delta of what `whole` says beyond `said`, if anything."""
         everything = (text.channel and whole.get(text.channel.key)) or ""
-        if len(everything) > len(said) and everything.startswith(said):
-            frames.append(self._delta_frame(text, everything[len(said) :]))
+        if len(everything) > len(sent_text) and everything.startswith(sent_text):
+            frames.append(self._delta_frame(text, everything[len(sent_text) :]))
 
     def _annotate(self, event: Annotated, frames: list[bytes]) -> None:
         text = self._texts[event.index, event.part_index]
         position = self._snapshot.annotate(event)
         self.sequence += 1
-        frames.append(_ANNOTATED % (self.sequence, text.address, position, orjson.dumps(event.annotation)))
+        frames.append(_ANNOTATION_ADDED % (self.sequence, text.address, position, orjson.dumps(event.annotation)))
 
     def _progress(self, event: Progressed, frames: list[bytes]) -> None:
         item_type = self._snapshot.items[event.index].type
         fields = {**self._address_of(event.index), **(event.extra or {})}
         frames.append(self._foreign_frame(f"response.{item_type}.{event.phase}", fields))
 
-    def _forward(self, event: Opaque, frames: list[bytes]) -> None:
+    def _forward_opaque(self, event: Opaque, frames: list[bytes]) -> None:
         # Before response.created no event has a place; what an upstream says that early is dropped.
         if event.dialect != "responses" or self.sequence < 0:
             return
@@ -334,17 +338,17 @@ class ResponsesEncoder:
         return {"item_id": self._snapshot.items[index].start["id"], "output_index": index}
 
 
-def _kind_of(part: Json) -> _PartKind:
-    return _SUMMARY if part.get("type") == "summary_text" else _CONTENT
+def _frames_of(part: Json) -> _PartFrames:
+    return _SUMMARY_FRAMES if part.get("type") == "summary_text" else _CONTENT_FRAMES
 
 
-def _emptied(whole: Json, channel: _Channel | None) -> Json:
+def _without_text(whole: Json, channel: _ChannelFrames | None) -> Json:
     """What is announced has no text yet: clients add up deltas, and some read nothing else."""
     return {**whole, channel.key: ""} if channel is not None and whole.get(channel.key) else whole
 
 
-_WRITERS: Final[dict[type[Event], Callable[[ResponsesEncoder, Any, list[bytes]], None]]] = {
-    Started: ResponsesEncoder._open,
+_EVENT_WRITERS: Final[dict[type[Event], Callable[[ResponsesEncoder, Any, list[bytes]], None]]] = {
+    Started: ResponsesEncoder._start,
     ItemStarted: ResponsesEncoder._start_item,
     PartStarted: ResponsesEncoder._start_part,
     PartEnded: ResponsesEncoder._end_part,
@@ -352,8 +356,8 @@ _WRITERS: Final[dict[type[Event], Callable[[ResponsesEncoder, Any, list[bytes]],
     Annotated: ResponsesEncoder._annotate,
     Progressed: ResponsesEncoder._progress,
     Noted: ResponsesEncoder._note,
-    Opaque: ResponsesEncoder._forward,
-    Finished: ResponsesEncoder._end,
-    Failed: ResponsesEncoder._end_badly,
+    Opaque: ResponsesEncoder._forward_opaque,
+    Finished: ResponsesEncoder._end_response,
+    Failed: ResponsesEncoder._fail,
 }
 """What tells each event: found at once, where `match` asks for class after class. Deltas are written by `feed`."""

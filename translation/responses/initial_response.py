@@ -4,7 +4,7 @@ from typing import Any
 
 from translation.representation.json_types import Json
 
-_DEFAULTS: dict[str, Any] = {
+_ECHOED_DEFAULTS: dict[str, Any] = {
     "instructions": None,
     "max_output_tokens": None,
     "max_tool_calls": None,
@@ -22,7 +22,7 @@ _DEFAULTS: dict[str, Any] = {
 }
 """Parameters that are read back as given, and what they read when they were not."""
 
-_FRESH: dict[str, Any] = {
+_INITIAL_RESPONSE: dict[str, Any] = {
     "id": "",
     "object": "response",
     "created_at": 0,
@@ -42,18 +42,18 @@ _FRESH: dict[str, Any] = {
     "tools": None,
     "truncation": "disabled",
     "usage": None,
-    **_DEFAULTS,
+    **_ECHOED_DEFAULTS,
 }
 """A response in the order of its keys. Copied and filled in: with that many keys, building one takes three times as
 long. What is None here and an object there is made for each."""
 
-_GIVEN = frozenset({*_DEFAULTS, "truncation", "conversation"})
+_ECHOED_PARAMS = frozenset({*_ECHOED_DEFAULTS, "truncation", "conversation"})
 """Parameters that are read back where they were given."""
 
-_FUNCTION = {"description": None, "parameters": None, "strict": None}
+_FUNCTION_DEFAULTS = {"description": None, "parameters": None, "strict": None}
 """Keys a function tool is read back with, given or not. Source: Open Responses."""
 
-_SECRETS = frozenset({"authorization", "headers"})
+_SECRET_KEYS = frozenset({"authorization", "headers"})
 """Keys of an `mcp` tool that are credentials: taken, never read back."""
 
 
@@ -63,7 +63,7 @@ def new_response(body: Json, *, response_id: str, created_at: int, model: str) -
     It has every key OpenAI sends and every key Open Responses requires, so it satisfies strict readers of both. What
     the server decides reads as `body` has it: whoever calls says there what is really stored or in the background.
     """
-    response = _FRESH.copy()
+    response = _INITIAL_RESPONSE.copy()
     response["id"] = response_id
     response["created_at"] = created_at
     response["model"] = model
@@ -78,8 +78,8 @@ def new_response(body: Json, *, response_id: str, created_at: int, model: str) -
     response["text"] = {"format": {"type": "text"}}
     if text := body.get("text"):
         response["text"] |= _without_nulls(text)
-    response["tools"] = [_read_back(tool) for tool in body["tools"]] if body.get("tools") else []
-    for key in _GIVEN.intersection(body):
+    response["tools"] = [_echo_tool(tool) for tool in body["tools"]] if body.get("tools") else []
+    for key in _ECHOED_PARAMS.intersection(body):
         if body[key] is not None:
             response[key] = body[key]
     return response
@@ -89,11 +89,11 @@ def _without_nulls(given: Json) -> Json:
     return {key: value for key, value in given.items() if value is not None}
 
 
-def _read_back(tool: Json) -> Json:
+def _echo_tool(tool: Json) -> Json:
     match tool.get("type"):
         case "function":
-            return _FUNCTION | tool
+            return _FUNCTION_DEFAULTS | tool
         case "mcp":
-            return {key: value for key, value in tool.items() if key not in _SECRETS}
+            return {key: value for key, value in tool.items() if key not in _SECRET_KEYS}
         case _:
             return tool

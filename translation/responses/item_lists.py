@@ -4,7 +4,7 @@ from typing import Any
 
 from translation.representation.json_types import Item
 
-_WITH_STATUS = frozenset(
+_STATUS_TYPES = frozenset(
     {
         "message",
         "function_call",
@@ -18,27 +18,27 @@ _WITH_STATUS = frozenset(
         "tool_search_output",
     }
 )
-_WITH_EXECUTION = frozenset({"tool_search_call", "tool_search_output"})
+_EXECUTION_TYPES = frozenset({"tool_search_call", "tool_search_output"})
 
-_HOLDERS = ("content", "output")
+_PART_KEYS = ("content", "output")
 """Where an item has its parts."""
 
 
-def listed(item: Item) -> Item:
+def to_listed_item(item: Item) -> Item:
     """The same item. What a request said was done by then, by the client where that is asked, and its images are seen
     as the model chooses."""
-    shown = {**item}
-    for key in _HOLDERS:
-        if isinstance(shown.get(key), list):
-            shown[key] = [_part(part) for part in shown[key]]
-    if item["type"] in _WITH_STATUS and not item.get("status"):
-        shown["status"] = "completed"
-    if item["type"] in _WITH_EXECUTION and not item.get("execution"):
-        shown["execution"] = "client"
-    return shown
+    result = {**item}
+    for key in _PART_KEYS:
+        if isinstance(result.get(key), list):
+            result[key] = [_with_detail(part) for part in result[key]]
+    if item["type"] in _STATUS_TYPES and not item.get("status"):
+        result["status"] = "completed"
+    if item["type"] in _EXECUTION_TYPES and not item.get("execution"):
+        result["execution"] = "client"
+    return result
 
 
-def _part(part: Any) -> Any:
+def _with_detail(part: Any) -> Any:
     if isinstance(part, dict) and part.get("type") == "input_image" and not part.get("detail"):
         return {**part, "detail": "auto"}
     return part

@@ -6,15 +6,15 @@ from typing import Any
 from translation.errors import InvalidRequest, Unrepresentable
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
-from translation.representation.turn import SHARED, Turn
+from translation.representation.turn import SHARED_PARAMS, Turn
 from translation.responses import input_items
-from translation.responses.schema.request import FIELDS
+from translation.responses.schema.request import REQUEST_FIELDS
 
 _LOGPROBS = "message.output_text.logprobs"
 
-_REASONING = ("effort", "summary", "max_tokens")
+_REASONING_KEYS = ("effort", "summary", "max_tokens")
 
-_STATEFUL = {
+_STATE_REFUSALS = {
     "conversation": "Conversations are not stored here: send the whole history in 'input'.",
     "prompt": "Prompt templates are not stored here: send their text in 'instructions' or 'input'.",
     "background": "Responses are not stored here, so none can be fetched later: leave out 'background'.",
@@ -23,24 +23,24 @@ _STATEFUL = {
 }
 """Parameters only a server with state or a service of its own can honour -> what to tell who asks for them."""
 
-_OF_STATE = frozenset({"previous_response_id", *_STATEFUL})
+_STATE_PARAMS = frozenset({"previous_response_id", *_STATE_REFUSALS})
 """Where there can be something to refuse."""
 
-_AS_GIVEN = frozenset({"instructions", "tool_choice", "parallel_tool_calls", "max_output_tokens", "thinking"})
+_COPIED_PARAMS = frozenset({"instructions", "tool_choice", "parallel_tool_calls", "max_output_tokens", "thinking"})
 """Parameters that a turn has as they are."""
 
-_LOST = ("image", "access_programs", "prompt_cache_options", "max_tool_calls")
+_DROPPED_PARAMS = ("image", "access_programs", "prompt_cache_options", "max_tool_calls")
 """Parameters that tune how an answer is made, never what it means, and that no upstream is told."""
 
-_DEFAULT_REASONING = {"context": "auto", "mode": "standard"}
+_IGNORED_REASONING = {"context": "auto", "mode": "standard"}
 """Keys of `reasoning` no upstream is told, and the value that asks for nothing special."""
 
-_LOSABLE = frozenset({*_LOST, "include", "reasoning", "top_logprobs", "stream_options"})
+_LOSSY_PARAMS = frozenset({*_DROPPED_PARAMS, "include", "reasoning", "top_logprobs", "stream_options"})
 """Where a loss can be."""
 
 _SEALED_REASONING = "reasoning.encrypted_content"
 
-_TOLERATED = frozenset({_SEALED_REASONING, _LOGPROBS})
+_LOSSLESS_INCLUDES = frozenset({_SEALED_REASONING, _LOGPROBS})
 """Values of `include` without a loss: Codex always asks for the first, which is only kept for the next turn."""
 
 
@@ -53,17 +53,17 @@ def lift(body: Json, *, relayed: bool = False, model: str | None = None) -> Turn
     is in `Turn.lost`.
     """
     if not relayed:
-        if not _OF_STATE.isdisjoint(body):
+        if not _STATE_PARAMS.isdisjoint(body):
             _refuse_state(body)
     elif body.get("background") and not body.get("stream"):
-        raise Unrepresentable(_STATEFUL["background"], param="background")
-    items, tools = input_items.read(body.get("input") or [], body.get("tools") or (), references=relayed)
+        raise Unrepresentable(_STATE_REFUSALS["background"], param="background")
+    items, tools = input_items.expand_input(body.get("input") or [], body.get("tools") or (), allow_references=relayed)
     # Sixteen keywords would take a third of lifting a plain request.
     turn = Turn(body["model"] if model is None else model, items)
     turn.tools = tools
     turn.sampling = _sampling(body)
     turn.stream = bool(body.get("stream"))
-    for name in _AS_GIVEN.intersection(body):
+    for name in _COPIED_PARAMS.intersection(body):
         setattr(turn, name, body[name])
     if text := body.get("text"):
         text_format = text.get("format")
@@ -73,9 +73,9 @@ def lift(body: Json, *, relayed: bool = False, model: str | None = None) -> Turn
         turn.reasoning = _reasoning(reasoning)
     if _SEALED_REASONING in (body.get("include") or ()):
         turn.sealed_reasoning = True
-    if not FIELDS.issuperset(body):
-        turn.extra = _unknown(body)
-    turn.lost = [] if _LOSABLE.isdisjoint(body) else list(_losses(body))
+    if not REQUEST_FIELDS.issuperset(body):
+        turn.extra = _unknown_params(body)
+    turn.losses = [] if _LOSSY_PARAMS.isdisjoint(body) else list(_losses(body))
     return turn
 
 
@@ -86,17 +86,17 @@ def _refuse_state(body: Json) -> None:
             param="previous_response_id",
             code="previous_response_not_found",
         )
-    for param, message in _STATEFUL.items():
+    for param, message in _STATE_REFUSALS.items():
         if body.get(param):
             raise Unrepresentable(message, param=param)
 
 
-def _unknown(body: Json) -> Json:
-    return {key: value for key, value in body.items() if key not in FIELDS and value is not None}
+def _unknown_params(body: Json) -> Json:
+    return {key: value for key, value in body.items() if key not in REQUEST_FIELDS and value is not None}
 
 
 def _sampling(body: Json) -> dict[str, Any]:
-    sampling = {key: value for key, value in body.items() if key in SHARED and value is not None}
+    sampling = {key: value for key, value in body.items() if key in SHARED_PARAMS and value is not None}
     if stop := body.get("stop"):
         sampling["stop"] = [stop] if isinstance(stop, str) else stop
     if _LOGPROBS in (body.get("include") or ()):
@@ -107,20 +107,20 @@ def _sampling(body: Json) -> dict[str, Any]:
 
 
 def _reasoning(given: Json) -> Json | None:
-    reasoning = {key: given[key] for key in _REASONING if given.get(key) is not None}
+    reasoning = {key: given[key] for key in _REASONING_KEYS if given.get(key) is not None}
     if "summary" not in reasoning and (older := given.get("generate_summary")) is not None:
         reasoning["summary"] = older
     return reasoning or None
 
 
 def _losses(body: Json) -> Iterator[Loss]:
-    for param in _LOST:
+    for param in _DROPPED_PARAMS:
         if body.get(param):
             yield Loss(param, "dropped")
     for position, value in enumerate(body.get("include") or ()):
-        if value not in _TOLERATED:
+        if value not in _LOSSLESS_INCLUDES:
             yield Loss(f"include[{position}]", "dropped")
-    for name, default in _DEFAULT_REASONING.items():
+    for name, default in _IGNORED_REASONING.items():
         if ((body.get("reasoning") or {}).get(name) or default) != default:
             yield Loss(f"reasoning.{name}", "dropped")
     if body.get("top_logprobs") and _LOGPROBS not in (body.get("include") or ()):

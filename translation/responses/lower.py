@@ -4,14 +4,14 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from translation.errors import Unrepresentable
-from translation.lowering.past_reasoning import is_mark
-from translation.lowering.unsupported import UNSUCCESSFUL, unsaid_of_output
+from translation.lowering.past_reasoning import is_signature_only
+from translation.lowering.unsupported import UNSUCCESSFUL_STATUSES, output_losses
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile
-from translation.representation.turn import Lowered, Turn
+from translation.representation.turn import LoweredRequest, Turn
 
-_SAMPLING = (
+_COPIED_PARAMS = (
     "temperature",
     "top_p",
     "service_tier",
@@ -23,10 +23,10 @@ _SAMPLING = (
 )
 """Parameters that go out as they are."""
 
-_WORDLESS = ("presence_penalty", "frequency_penalty", "seed")
+_DROPPED_PARAMS = ("presence_penalty", "frequency_penalty", "seed")
 """Parameters of chat the Responses API has no word for, and an answer survives without."""
 
-_MEANINGFUL = {
+_REFUSED_PARAMS = {
     "stop": "stop sequences",
     "logit_bias": "token biases",
 }
@@ -39,7 +39,7 @@ _SEALED_REASONING = "reasoning.encrypted_content"
 _MIN_OUTPUT_TOKENS = 16
 """OpenAI refuses less."""
 
-_KEYS: dict[str, tuple[str, ...]] = {
+_REPLAYED_KEYS: dict[str, tuple[str, ...]] = {
     "message": ("type", "role", "content", "phase"),
     "function_call": ("type", "call_id", "name", "arguments", "namespace"),
     "function_call_output": ("type", "call_id", "output"),
@@ -50,15 +50,15 @@ _KEYS: dict[str, tuple[str, ...]] = {
 Types that are not listed, and are no reasoning, go as they are.
 """
 
-KNOWN_BY_ID: Final = frozenset({*_KEYS, "reasoning"})
+OPTIONAL_ID_TYPES: Final = frozenset({*_REPLAYED_KEYS, "reasoning"})
 """Types of items whose ids are no more than their names."""
 
-_SEALED = ("type", "id", "summary", "encrypted_content")
-_OPEN = ("type", "id", "summary", "content")
+_SEALED_REASONING_KEYS = ("type", "id", "summary", "encrypted_content")
+_OPEN_REASONING_KEYS = ("type", "id", "summary", "content")
 """The keys of reasoning that goes back. It keeps its id, which the API requires."""
 
 
-def lower(turn: Turn, profile: Profile) -> Lowered:
+def lower(turn: Turn, profile: Profile) -> LoweredRequest:
     """The body for `POST /responses`. Raises Unrepresentable, naming the parameter, for what it has no word for.
 
     Nothing is stored upstream: `store` is false whatever the client asked of the gateway.
@@ -66,70 +66,70 @@ def lower(turn: Turn, profile: Profile) -> Lowered:
     losses: list[Loss] = []
     body: Json = {
         "model": turn.model,
-        "input": list(_items(turn.items, profile, losses)),
+        "input": list(_lowered_items(turn.items, profile, losses)),
         "store": False,
         "stream": turn.stream,
     }
     if turn.instructions is not None:
         body["instructions"] = turn.instructions
-    body |= _tools(turn)
-    body |= _sampling(turn, profile, losses)
+    body |= _tool_params(turn)
+    body |= _sampling_params(turn, profile, losses)
     if turn.max_output_tokens is not None:
         body["max_output_tokens"] = max(turn.max_output_tokens, _MIN_OUTPUT_TOKENS)
         if turn.max_output_tokens < _MIN_OUTPUT_TOKENS:
             losses.append(Loss("max_output_tokens", f"raised to {_MIN_OUTPUT_TOKENS}"))
-    if text := _given(format=turn.text_format, verbosity=turn.verbosity):
+    if text := _without_nulls(format=turn.text_format, verbosity=turn.verbosity):
         body["text"] = text
-    body |= _reasoning(turn, profile, losses)
+    body |= _reasoning_params(turn, profile, losses)
     for key, said in turn.extra.items():
         if key in profile.extra_params:
             body[key] = said
         else:
             losses.append(Loss(key, "dropped"))
-    return Lowered(body, losses)
+    return LoweredRequest(body, losses)
 
 
-def _items(items: Sequence[Item], profile: Profile, losses: list[Loss]) -> Iterator[Item]:
+def _lowered_items(items: Sequence[Item], profile: Profile, losses: list[Loss]) -> Iterator[Item]:
     for i, item in enumerate(items):
         kind = item["type"]
-        keys = _reasoning_keys(item, profile) if kind == "reasoning" else _KEYS.get(kind)
+        keys = _reasoning_keys(item, profile) if kind == "reasoning" else _REPLAYED_KEYS.get(kind)
         if keys == ():
-            if not is_mark(item):
+            if not is_signature_only(item):
                 losses.append(Loss(f"input[{i}]", "reasoning dropped"))
             continue
         lowered = item if keys is None else {key: item[key] for key in keys if item.get(key) is not None}
-        if kind in KNOWN_BY_ID:
-            lowered = _with_id_as_wanted(lowered, item, profile)
-        if item.get("status") in UNSUCCESSFUL and kind == "function_call_output":
+        if kind in OPTIONAL_ID_TYPES:
+            lowered = _with_replayed_id(lowered, item, profile)
+        if item.get("status") in UNSUCCESSFUL_STATUSES and kind == "function_call_output":
             lowered = {**lowered, "status": "incomplete"}
         elif kind == "custom_tool_call_output":
-            losses += unsaid_of_output(item, f"input[{i}]")
+            losses += output_losses(item, f"input[{i}]")
         if kind == "message":
-            lowered["content"] = [_part(part) for part in item["content"]]
+            lowered["content"] = [_lower_part(part) for part in item["content"]]
         yield lowered
 
 
 def _reasoning_keys(item: Item, profile: Profile) -> tuple[str, ...]:
     """No keys for what the upstream would not read: one that seals its reasoning accepts no other."""
     if item.get("encrypted_content"):
-        return _SEALED
+        return _SEALED_REASONING_KEYS
     is_open = item.get("content") and item.get("id") and profile.replay_reasoning != "none"
-    return _OPEN if is_open else ()
+    return _OPEN_REASONING_KEYS if is_open else ()
 
 
-def _with_id_as_wanted(lowered: Item, item: Item, profile: Profile) -> Item:
+def _with_replayed_id(lowered: Item, item: Item, profile: Profile) -> Item:
     if profile.replay_ids == "drop":
         return {key: said for key, said in lowered.items() if key != "id"}
     return {**lowered, "id": item["id"]} if profile.replay_ids == "keep" and item.get("id") else lowered
 
 
-def replayed(items: Sequence[Item], profile: Profile) -> tuple[list[Item], list[Loss]]:
+def lower_items(items: Sequence[Item], profile: Profile) -> tuple[list[Item], list[Loss]]:
     """Items of earlier turns for an upstream that keeps nothing; and what it will not be told."""
     losses: list[Loss] = []
-    return list(_items(items, profile, losses)), losses
+    return list(_lowered_items(items, profile, losses)), losses
 
 
-def _part(part: Json) -> Json:
+def _lower_part(part: Json) -> Json:
     match part["type"]:
         case "output_text":
             # An API that knows files by their ids cannot know one that has none, because it went as it is.
@@ -139,46 +139,46 @@ def _part(part: Json) -> Json:
             return part
 
 
-def _tools(turn: Turn) -> Json:
+def _tool_params(turn: Turn) -> Json:
     if not turn.tools:
         return {}
-    tools = [_function(tool) if tool["type"] == "function" else tool for tool in turn.tools]
-    return _given(tools=tools, tool_choice=turn.tool_choice, parallel_tool_calls=turn.parallel_tool_calls)
+    tools = [_lower_function(tool) if tool["type"] == "function" else tool for tool in turn.tools]
+    return _without_nulls(tools=tools, tool_choice=turn.tool_choice, parallel_tool_calls=turn.parallel_tool_calls)
 
 
-def _function(tool: Json) -> Json:
+def _lower_function(tool: Json) -> Json:
     # Chat may leave the parameters out, which means there are none; the Responses API requires the key.
     return tool if tool.get("parameters") is not None else {**tool, "parameters": {"type": "object", "properties": {}}}
 
 
-def _sampling(turn: Turn, profile: Profile, losses: list[Loss]) -> Json:
-    asked = turn.sampling
-    if (asked.get("n") or 1) > 1:
+def _sampling_params(turn: Turn, profile: Profile, losses: list[Loss]) -> Json:
+    sampling = turn.sampling
+    if (sampling.get("n") or 1) > 1:
         raise Unrepresentable("the Responses API gives one choice per request: send n requests instead", param="n")
-    body = {key: asked[key] for key in _SAMPLING if key in asked}
-    for key in (*_WORDLESS, *_MEANINGFUL):
-        if not asked.get(key):
+    body = {key: sampling[key] for key in _COPIED_PARAMS if key in sampling}
+    for key in (*_DROPPED_PARAMS, *_REFUSED_PARAMS):
+        if not sampling.get(key):
             continue
         if key in profile.extra_params:
-            body[key] = asked[key]
-        elif key in _MEANINGFUL:
-            raise Unrepresentable(f"the Responses API has no {_MEANINGFUL[key]}: leave out {key!r}", param=key)
+            body[key] = sampling[key]
+        elif key in _REFUSED_PARAMS:
+            raise Unrepresentable(f"the Responses API has no {_REFUSED_PARAMS[key]}: leave out {key!r}", param=key)
         else:
             losses.append(Loss(key, "dropped"))
-    if asked.get("store"):
+    if sampling.get("store"):
         losses.append(Loss("store", "dropped"))
-    if asked.get("logprobs"):
-        body |= _given(top_logprobs=asked.get("top_logprobs"))
-    wanted = [(_LOGPROBS, asked.get("logprobs")), (_SEALED_REASONING, turn.sealed_reasoning)]
-    return body | _given(include=[name for name, is_wanted in wanted if is_wanted] or None)
+    if sampling.get("logprobs"):
+        body |= _without_nulls(top_logprobs=sampling.get("top_logprobs"))
+    wanted = [(_LOGPROBS, sampling.get("logprobs")), (_SEALED_REASONING, turn.sealed_reasoning)]
+    return body | _without_nulls(include=[name for name, is_wanted in wanted if is_wanted] or None)
 
 
-def _reasoning(turn: Turn, profile: Profile, losses: list[Loss]) -> Json:
+def _reasoning_params(turn: Turn, profile: Profile, losses: list[Loss]) -> Json:
     body: Json = {}
-    asked = turn.reasoning or {}
-    if said := _given(effort=asked.get("effort"), summary=asked.get("summary")):
-        body["reasoning"] = said
-    if asked.get("max_tokens") is not None:
+    reasoning = turn.reasoning or {}
+    if options := _without_nulls(effort=reasoning.get("effort"), summary=reasoning.get("summary")):
+        body["reasoning"] = options
+    if reasoning.get("max_tokens") is not None:
         losses.append(Loss("reasoning.max_tokens", "dropped"))
     if turn.thinking is not None:
         if profile.thinking_switch == "chat_template_kwargs":
@@ -188,5 +188,5 @@ def _reasoning(turn: Turn, profile: Profile, losses: list[Loss]) -> Json:
     return body
 
 
-def _given(**values: Any) -> Json:
+def _without_nulls(**values: Any) -> Json:
     return {key: value for key, value in values.items() if value is not None}

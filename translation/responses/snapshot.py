@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Protocol
 
-from translation.parsers.text_calls import WARNINGS
+from translation.parsers.text_calls import TOOL_WARNINGS
 from translation.representation.collector import ItemState
 from translation.representation.events import (
     Annotated,
@@ -29,23 +29,23 @@ class ItemSeal(Protocol):
     """Items as a client is told them: what only their upstream can use is sealed. Gives the item itself where there is
     nothing to seal in it."""
 
-    def concerns(self, payload: bytes, /) -> bool:
+    def may_need_seal(self, payload: bytes, /) -> bool:
         """Whether an event of a Responses upstream may hold an item with something to seal."""
         ...
 
-    def begun(self, item: Item, /) -> Item:
+    def seal_added_item(self, item: Item, /) -> Item:
         """An item that is announced."""
         ...
 
-    def ended(self, item: Item, /) -> Item:
+    def seal_done_item(self, item: Item, /) -> Item:
         """An item that is complete."""
         ...
 
 
-_INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
+_INCOMPLETE_REASONS = {"length": "max_output_tokens", "content_filter": "content_filter"}
 """Finish reason -> `incomplete_details.reason`. Every other reason is a completed response."""
 
-_EFFECTIVE = ("temperature", "top_p")
+_EFFECTIVE_PARAMS = ("temperature", "top_p")
 """Numbers where a Responses upstream reads back what it used, which the client may not have chosen."""
 
 _SERVICE_TIERS = frozenset({"auto", "default", "flex", "scale", "priority", "fast", "ultrafast"})
@@ -97,8 +97,8 @@ class Snapshot:
     what there is to tell of it.
     """
 
-    def __init__(self, head: Json, clock: Callable[[], int], seal: ItemSeal | None = None) -> None:
-        self.response: Json = dict(head)
+    def __init__(self, initial_response: Json, clock: Callable[[], int], seal: ItemSeal | None = None) -> None:
+        self.response: Json = dict(initial_response)
         self.failed: Failed | None = None
         self.items: list[ItemState] = []
         self._clock = clock
@@ -108,7 +108,7 @@ class Snapshot:
     def feed(self, batch: Sequence[Event]) -> None:
         """Take one batch."""
         for event in batch:
-            _APPLIERS[type(event)](self, event)
+            _EVENT_APPLIERS[type(event)](self, event)
 
     def result(self) -> Json:
         """The response object, for whoever collects replies of any dialect."""
@@ -116,16 +116,16 @@ class Snapshot:
 
     def apply(self, event: Event) -> None:
         """Take one event, by the method for its type."""
-        _APPLIERS[type(event)](self, event)
+        _EVENT_APPLIERS[type(event)](self, event)
 
     def start(self, event: Started) -> None:
         """The upstream has accepted the turn."""
         if event.response:
-            self._merge(event.response)
+            self._merge_upstream(event.response)
 
     def start_item(self, event: ItemStarted) -> ItemState:
         """Gives the new item."""
-        state = ItemState(event.item if self._seal is None else self._seal.begun(event.item))
+        state = ItemState(event.item if self._seal is None else self._seal.seal_added_item(event.item))
         self.items.append(state)
         return state
 
@@ -145,18 +145,18 @@ class Snapshot:
         """Gives the part, or the item whose own text has ended, as it is then."""
         return self.items[event.index].end_part(event.part_index, event.part)
 
-    def _leave(self, event: Progressed | Opaque) -> None:
+    def _ignore(self, event: Progressed | Opaque) -> None:
         """They leave nothing in an item: where they matter, ItemEnded carries the upstream's own."""
 
-    def _add(self, event: Delta) -> None:
-        self.items[event.index].add(event)
+    def _add_delta(self, event: Delta) -> None:
+        self.items[event.index].add_delta(event)
 
-    def _merge(self, upstream: Json) -> None:
+    def _merge_upstream(self, upstream: Json) -> None:
         """Keep what only a Responses upstream can know; what the client asked for and who answered stay ours."""
         response = self.response
         for key in upstream.keys() - response.keys():
             response[key] = upstream[key]
-        for key in _EFFECTIVE:
+        for key in _EFFECTIVE_PARAMS:
             if isinstance(used := upstream.get(key), int | float):
                 response[key] = used
         if isinstance(reasoning := upstream.get("reasoning"), dict):
@@ -170,8 +170,8 @@ class Snapshot:
         self._usage = event.usage or self._usage
         if event.facts:
             self._set_service_tier(event.facts.get("service_tier"))
-            if warnings := event.facts.get(WARNINGS):
-                self.response[WARNINGS] = warnings
+            if warnings := event.facts.get(TOOL_WARNINGS):
+                self.response[TOOL_WARNINGS] = warnings
 
     def _set_service_tier(self, tier: object) -> None:
         if isinstance(tier, str) and tier in _SERVICE_TIERS:
@@ -188,26 +188,26 @@ class Snapshot:
         # Clients parse arguments as JSON; some upstreams say nothing for a function without parameters.
         if item["type"] == "function_call" and not item.get("arguments") and item.get("status") != "incomplete":
             item = state.end({**item, "arguments": "{}"}, event.status)
-        if self._seal is not None and (told := self._seal.ended(item)) is not item:
-            item = state.end(told, event.status)
+        if self._seal is not None and (sealed := self._seal.seal_done_item(item)) is not item:
+            item = state.end(sealed, event.status)
         return item
 
     def finish(self, event: Finished) -> None:
         """The response has ended well."""
         upstream = event.response or {}
         if upstream:
-            self._merge(upstream)
+            self._merge_upstream(upstream)
         self._usage = event.usage or self._usage
-        incomplete = event.reason in _INCOMPLETE or upstream.get("status") == "incomplete"
+        incomplete = event.reason in _INCOMPLETE_REASONS or upstream.get("status") == "incomplete"
         details = upstream.get("incomplete_details")
-        if event.reason in _INCOMPLETE:
-            details = {"reason": _INCOMPLETE[event.reason]}
+        if event.reason in _INCOMPLETE_REASONS:
+            details = {"reason": _INCOMPLETE_REASONS[event.reason]}
         self.response |= {
             "status": "incomplete" if incomplete else "completed",
             "completed_at": None if incomplete else self._clock(),
             "incomplete_details": details if incomplete else None,
             "output": [state.snapshot() for state in self.items],
-            "usage": usage_object.write(self._usage, upstream.get("usage")),
+            "usage": usage_object.write_usage(self._usage, upstream.get("usage")),
         }
 
     def fail(self, event: Failed) -> None:
@@ -225,28 +225,28 @@ class Snapshot:
             "completed_at": None,
             "incomplete_details": None,
             "error": error,
-            "output": [_broken_off(state) for state in self.items],
-            "usage": usage_object.write(self._usage),
+            "output": [_incomplete_item(state) for state in self.items],
+            "usage": usage_object.write_usage(self._usage),
         }
 
 
-def _broken_off(state: ItemState) -> Json:
-    item = state.cut()
+def _incomplete_item(state: ItemState) -> Json:
+    item = state.mark_incomplete()
     if item.get("status") == "incomplete" and item["type"] in _FAILING_ITEMS:
         return {**item, "status": "failed"}
     return item
 
 
-_APPLIERS: Final[dict[type[Event], Callable[[Snapshot, Any], object]]] = {
+_EVENT_APPLIERS: Final[dict[type[Event], Callable[[Snapshot, Any], object]]] = {
     Started: Snapshot.start,
     ItemStarted: Snapshot.start_item,
     PartStarted: Snapshot.start_part,
-    Delta: Snapshot._add,
+    Delta: Snapshot._add_delta,
     Annotated: Snapshot.annotate,
     PartEnded: Snapshot.end_part,
     ItemEnded: Snapshot.end_item,
-    Progressed: Snapshot._leave,
-    Opaque: Snapshot._leave,
+    Progressed: Snapshot._ignore,
+    Opaque: Snapshot._ignore,
     Noted: Snapshot.note,
     Finished: Snapshot.finish,
     Failed: Snapshot.fail,

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 from translation.representation.items import NewId
 from translation.representation.json_types import Item, Json
-from translation.responses.input_items import full_form
+from translation.responses.input_items import expand_item
 
 _MAX_ID_CHARS = 128
 
-_PREFIXES = {
+_ID_PREFIXES = {
     "message": "msg",
     "reasoning": "rs",
     "function_call": "fc",
@@ -37,11 +37,11 @@ _PREFIXES = {
 }
 """Item type -> how its ids begin. Source: ids seen in OpenAI's traffic; outputs of calls follow their naming habit."""
 
-_WITH_STATUS = frozenset({"message", "function_call", "function_call_output", "custom_tool_call_output"})
+_STATUS_TYPES = frozenset({"message", "function_call", "function_call_output", "custom_tool_call_output"})
 """Items that lists show with a status, which requests leave out."""
 
 
-def own_items(given: str | Sequence[Json] | None, new_id: NewId) -> list[Item]:
+def to_storable_items(given: str | Sequence[Json] | None, new_id: NewId) -> list[Item]:
     """A validated request's `input` as items; one whose id can be used keeps it, others get one.
 
     An id of another type than text, empty, longer than 128 characters or with characters that do not print is replaced.
@@ -50,26 +50,26 @@ def own_items(given: str | Sequence[Json] | None, new_id: NewId) -> list[Item]:
         return []
     if isinstance(given, str):
         given = [{"role": "user", "content": given}]
-    return [_kept(full_form(item), new_id) for item in given]
+    return [_to_storable_item(expand_item(item), new_id) for item in given]
 
 
-def distinct(items: Sequence[Item], new_id: NewId) -> list[Item]:
+def with_distinct_ids(items: Sequence[Item], new_id: NewId) -> list[Item]:
     """The same items, each with an id that none before it has: whoever pages through them goes on from an id."""
     taken: set[str] = set()
     each: list[Item] = []
     for item in items:
         if not item.get("id") or item["id"] in taken:
-            item = {**item, "id": new_id(_PREFIXES.get(item["type"], "item"))}
+            item = {**item, "id": new_id(_ID_PREFIXES.get(item["type"], "item"))}
         taken.add(item["id"])
         each.append(item)
     return each
 
 
-def _kept(item: Item, new_id: NewId) -> Item:
+def _to_storable_item(item: Item, new_id: NewId) -> Item:
     kind = item["type"]
     given = item.get("id")
     usable = isinstance(given, str) and 0 < len(given) <= _MAX_ID_CHARS and given.isprintable()
-    kept: Item = {"type": kind, "id": given if usable else new_id(_PREFIXES.get(kind, "item"))}
-    if kind in _WITH_STATUS:
-        kept["status"] = item.get("status") or "completed"
-    return kept | {key: value for key, value in item.items() if key not in kept}
+    stored: Item = {"type": kind, "id": given if usable else new_id(_ID_PREFIXES.get(kind, "item"))}
+    if kind in _STATUS_TYPES:
+        stored["status"] = item.get("status") or "completed"
+    return stored | {key: value for key, value in item.items() if key not in stored}

@@ -1,11 +1,11 @@
 """Token counts in the Responses API's shape."""
 
-from translation.decoding.usage_counts import at_most, read_count
+from translation.decoding.usage_counts import clamp_part, read_count
 from translation.representation.events import Usage
 from translation.representation.json_types import Json
 
 
-def read(reported: Json | None) -> Usage | None:
+def read_usage(reported: Json | None) -> Usage | None:
     """An upstream's own `usage` object. No count is negative, and no part larger than its whole."""
     if not reported:
         return None
@@ -15,14 +15,14 @@ def read(reported: Json | None) -> Usage | None:
     return Usage(
         input=input_tokens,
         output=output_tokens,
-        cache_read=at_most(read_count(read_from.get("cached_tokens")), input_tokens),
-        cache_write=at_most(read_count(read_from.get("cache_write_tokens")), input_tokens),
-        reasoning=at_most(read_count(written.get("reasoning_tokens")), output_tokens),
+        cache_read=clamp_part(read_count(read_from.get("cached_tokens")), input_tokens),
+        cache_write=clamp_part(read_count(read_from.get("cache_write_tokens")), input_tokens),
+        reasoning=clamp_part(read_count(written.get("reasoning_tokens")), output_tokens),
         raw=reported,
     )
 
 
-def write(usage: Usage | None, upstream: Json | None = None) -> Json | None:
+def write_usage(usage: Usage | None, upstream: Json | None = None) -> Json | None:
     """The `usage` object of a response, or None when the upstream counted nothing.
 
     The API requires every count, so what the upstream left out reads 0. `upstream` is its own `usage` in this shape, if
@@ -33,7 +33,7 @@ def write(usage: Usage | None, upstream: Json | None = None) -> Json | None:
     input_tokens, output_tokens = usage.input or 0, usage.output or 0
     read_from = {"cached_tokens": usage.cache_read or 0, "cache_write_tokens": usage.cache_write or 0}
     written = {"reasoning_tokens": usage.reasoning or 0}
-    told = {
+    counts = {
         "input_tokens": input_tokens,
         "input_tokens_details": read_from,
         "output_tokens": output_tokens,
@@ -41,7 +41,7 @@ def write(usage: Usage | None, upstream: Json | None = None) -> Json | None:
         "total_tokens": input_tokens + output_tokens,
     }
     if not upstream:
-        return told
-    told["input_tokens_details"] = {**(upstream.get("input_tokens_details") or {}), **read_from}
-    told["output_tokens_details"] = {**(upstream.get("output_tokens_details") or {}), **written}
-    return {**upstream, **told}
+        return counts
+    counts["input_tokens_details"] = {**(upstream.get("input_tokens_details") or {}), **read_from}
+    counts["output_tokens_details"] = {**(upstream.get("output_tokens_details") or {}), **written}
+    return {**upstream, **counts}

@@ -8,10 +8,10 @@ import orjson
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 
-RAW = "raw_arguments"
+RAW_ARGUMENTS_KEY = "raw_arguments"
 """The key for what is no object: it is kept as it is, never made into one that says something else."""
 
-MAX_BYTES: Final = 200_000
+DEFAULT_MAX_ARGS_BYTES: Final = 200_000
 """The longest arguments that are read, where nothing else is said."""
 
 _FENCE: Final = "```"
@@ -29,7 +29,9 @@ def arguments_text(given: object) -> str:
     return orjson.dumps(given).decode()
 
 
-def arguments_object(arguments: str, param: str, losses: list[Loss], *, max_bytes: int = MAX_BYTES) -> Json:
+def arguments_object(
+    arguments: str, param: str, losses: list[Loss], *, max_bytes: int = DEFAULT_MAX_ARGS_BYTES
+) -> Json:
     """The object that these arguments are. None at all is an empty one; what cannot be read is wrapped, with a loss.
 
     For upstreams that want past arguments as an object and not as text.
@@ -37,29 +39,29 @@ def arguments_object(arguments: str, param: str, losses: list[Loss], *, max_byte
     if not arguments.strip():
         return {}
     if not is_too_long(arguments, max_bytes):
-        given = _read(unfenced(arguments))
+        given = _parse_object(strip_code_fence(arguments))
         if isinstance(given, dict):
             return given
     losses.append(Loss(param, "wrapped"))
-    return {RAW: arguments}
+    return {RAW_ARGUMENTS_KEY: arguments}
 
 
-def unfenced(arguments: str) -> str:
+def strip_code_fence(arguments: str) -> str:
     """The JSON object between the fences, where that is all there is; anything else as it is."""
     text = arguments.strip()
     if not (text.startswith(_FENCE) and text.endswith(_FENCE) and len(text) > len(_FENCE)):
         return arguments
     inner = text[len(_FENCE) : -len(_FENCE)].lstrip(ascii_letters).strip()
-    return inner if isinstance(_read(inner), dict) else arguments
+    return inner if isinstance(_parse_object(inner), dict) else arguments
 
 
-def fault_in(arguments: str, max_bytes: int) -> str | None:
+def arguments_fault(arguments: str, max_bytes: int) -> str | None:
     """Why these arguments cannot be read, in a few words; None where they can, or there are none."""
     if is_too_long(arguments, max_bytes):
         return f"the arguments are longer than {max_bytes} bytes"
     if not arguments.strip():
         return None
-    given = _read(arguments)
+    given = _parse_object(arguments)
     if isinstance(given, dict):
         return None
     return "the arguments are not valid JSON" if given is _UNREADABLE else "the arguments are not an object"
@@ -74,7 +76,7 @@ def is_too_long(arguments: str, max_bytes: int) -> bool:
 _UNREADABLE: Final = object()
 
 
-def _read(arguments: str) -> Any:
+def _parse_object(arguments: str) -> Any:
     try:
         given = orjson.loads(arguments)
         orjson.dumps(given)  # which can nest less deep than what is read

@@ -9,23 +9,23 @@ from translation.errors import InvalidRequest
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 from translation.representation.turn import Turn
-from translation.tools.call_mapper import Calls
-from translation.tools.choice import choose
-from translation.tools.history import SPEECH, rewrite
-from translation.tools.kinds import KINDS, client_runs
-from translation.tools.names import Callee, Names
+from translation.tools.call_mapper import ToolCallMapper
+from translation.tools.choice import bridge_tool_choice
+from translation.tools.history import TOOL_FREE_TYPES, bridge_items
+from translation.tools.kinds import CLIENT_TOOL_KINDS, is_client_run
+from translation.tools.names import Callee, ToolNames
 from translation.tools.schemas import FREEFORM_PARAMETERS
 
 
-class Bridged(NamedTuple):
+class BridgedTurn(NamedTuple):
     """`turn` uses only what the upstream knows. `calls` maps its events back; `None` when there is nothing to map."""
 
     turn: Turn
-    calls: Calls | None
+    call_mapper: ToolCallMapper | None
     losses: Sequence[Loss]
 
 
-class _Tool(NamedTuple):
+class _ToolEntry(NamedTuple):
     param: str
     tool: Json
     namespace: str | None = None
@@ -35,12 +35,16 @@ class _Tool(NamedTuple):
         return Callee(self.tool["type"], self.tool.get("name") or self.tool["type"], self.namespace)
 
 
-def is_speech(turn: Turn) -> bool:
+def is_tool_free(turn: Turn) -> bool:
     """Whether a turn has nothing to do with tools: every upstream can be told it as it is."""
-    return not turn.tools and turn.tool_choice is None and SPEECH.issuperset([item["type"] for item in turn.items])
+    return (
+        not turn.tools
+        and turn.tool_choice is None
+        and TOOL_FREE_TYPES.issuperset([item["type"] for item in turn.items])
+    )
 
 
-def bridge(turn: Turn, *, kinds: frozenset[str], hosted: frozenset[str]) -> Bridged:
+def bridge_tools(turn: Turn, *, kinds: frozenset[str], hosted: frozenset[str]) -> BridgedTurn:
     """Rewrite tools, tool choice and past calls for an upstream that says `kinds` itself and runs `hosted` itself.
 
     Custom tools, namespaces and the kinds a client runs ride on functions. Tools nobody behind the upstream can run are
@@ -48,52 +52,52 @@ def bridge(turn: Turn, *, kinds: frozenset[str], hosted: frozenset[str]) -> Brid
     choice that forces what is not there.
     """
     native = kinds | hosted | {"function"}
-    names = Names()
+    names = ToolNames()
     losses: list[Loss] = []
-    carried: list[_Tool] = []
-    for tool in _unique(_opened(turn.tools, native)):
+    carried: list[_ToolEntry] = []
+    for tool in _deduplicate(_flatten_namespaces(turn.tools, native)):
         kind = tool.tool["type"]
-        if kind in native or kind == "custom" or client_runs(tool.tool):
+        if kind in native or kind == "custom" or is_client_run(tool.tool):
             carried.append(tool)
         else:
             losses.append(Loss(tool.param, f"{kind} left out"))
     for tool in carried:
         # What the upstream knows comes first: it keeps its name, and others make way.
         if tool.namespace is None and tool.tool["type"] in native and tool.tool["type"] in ("function", "custom"):
-            names.keep(tool.callee)
-    tools = [_said(tool, native, names, losses) for tool in carried]
-    items = rewrite(turn.items, native, names, losses)
-    tool_choice = choose(turn.tool_choice, native, names, losses)
+            names.reserve(tool.callee)
+    tools = [_lower_tool(tool, native, names, losses) for tool in carried]
+    items = bridge_items(turn.items, native, names, losses)
+    tool_choice = bridge_tool_choice(turn.tool_choice, native, names, losses)
     if tool_choice == "required" and not tools:
         raise InvalidRequest("tool_choice requires a call, but no tool is left to call", param="tool_choice")
-    if tool_choice is turn.tool_choice and items is turn.items and _same(tools, turn.tools):
-        return Bridged(turn, None, ())
+    if tool_choice is turn.tool_choice and items is turn.items and _is_unchanged(tools, turn.tools):
+        return BridgedTurn(turn, None, ())
     bridged = replace(turn, tools=tools, items=items, tool_choice=tool_choice)
-    return Bridged(bridged, Calls(names) if names else None, losses)
+    return BridgedTurn(bridged, ToolCallMapper(names) if names else None, losses)
 
 
-def _same(new: Sequence[Json], old: Sequence[Json]) -> bool:
+def _is_unchanged(new: Sequence[Json], old: Sequence[Json]) -> bool:
     return len(new) == len(old) and all(map(is_, new, old))
 
 
-def _opened(tools: Sequence[Json], native: frozenset[str]) -> list[_Tool]:
+def _flatten_namespaces(tools: Sequence[Json], native: frozenset[str]) -> list[_ToolEntry]:
     """Every tool on its own: a namespace the upstream does not know gives way to the tools in it."""
-    opened: list[_Tool] = []
+    entries: list[_ToolEntry] = []
     for i, tool in enumerate(tools):
         if tool["type"] != "namespace" or "namespace" in native:
-            opened.append(_Tool(f"tools[{i}]", tool))
+            entries.append(_ToolEntry(f"tools[{i}]", tool))
             continue
         for j, inner in enumerate(tool["tools"]):
             described = "\n\n".join(filter(None, (inner.get("description"), tool.get("description"))))
-            told = {**inner, "description": described} if described else inner
-            opened.append(_Tool(f"tools[{i}].tools[{j}]", told, tool["name"]))
-    return opened
+            described_tool = {**inner, "description": described} if described else inner
+            entries.append(_ToolEntry(f"tools[{i}].tools[{j}]", described_tool, tool["name"]))
+    return entries
 
 
-def _unique(tools: list[_Tool]) -> list[_Tool]:
+def _deduplicate(tools: list[_ToolEntry]) -> list[_ToolEntry]:
     """Tools found by tool search come again and again; two different tools of one name are a mistake."""
-    seen: dict[tuple[str, str], _Tool] = {}
-    unique: list[_Tool] = []
+    seen: dict[tuple[str, str], _ToolEntry] = {}
+    unique: list[_ToolEntry] = []
     for tool in tools:
         named = tool.tool.get("name")
         key = (tool.namespace or "", named or f"{tool.tool['type']} {tool.tool.get('server_label', '')}")
@@ -113,7 +117,7 @@ def _definition(tool: Json) -> Json:
     return {key: said for key, said in tool.items() if key != "defer_loading"}
 
 
-def _said(entry: _Tool, native: frozenset[str], names: Names, losses: list[Loss]) -> Json:
+def _lower_tool(entry: _ToolEntry, native: frozenset[str], names: ToolNames, losses: list[Loss]) -> Json:
     """One tool as the upstream is told of it."""
     tool, callee = entry.tool, entry.callee
     if callee.kind in native:
@@ -121,10 +125,10 @@ def _said(entry: _Tool, native: frozenset[str], names: Names, losses: list[Loss]
     if callee.kind == "custom":
         if (tool.get("format") or {}).get("type") == "grammar":
             losses.append(Loss(f"{entry.param}.format", "described"))
-        told: Json = {"description": _freeform_description(tool), "parameters": FREEFORM_PARAMETERS}
+        function: Json = {"description": _freeform_description(tool), "parameters": FREEFORM_PARAMETERS}
     else:
-        told = KINDS[callee.kind].describe(tool)
-    return {"type": "function", "name": names.claim(callee, tool), **told}
+        function = CLIENT_TOOL_KINDS[callee.kind].describe(tool)
+    return {"type": "function", "name": names.claim(callee, tool), **function}
 
 
 def _freeform_description(tool: Json) -> str:

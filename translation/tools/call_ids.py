@@ -4,11 +4,11 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-_MADE: Final = re.compile(r"tc_[0-9]+")
+_GENERATED_ID: Final = re.compile(r"tc_[0-9]+")
 """What ids look like that are made here."""
 
 
-class CallIds:
+class CallIdAllocator:
     """The ids of the calls of one reply or one history, beside those that are `taken` already.
 
     A second call by the same id is given `ID__2`, a third `ID__3`; one without an id is given `tc_N`.
@@ -17,24 +17,24 @@ class CallIds:
     def __init__(self, taken: Iterable[str] = ()) -> None:
         self._taken = set(taken)
         self._counts: dict[str, int] = {}
-        self._made = 0
+        self._generated = 0
 
-    def take(self, said: str | None) -> str:
+    def claim(self, upstream_id: str | None) -> str:
         """The id for the call that the upstream gave this one."""
-        call_id = said if said and said.strip() else self._unsaid()
+        call_id = upstream_id if upstream_id and upstream_id.strip() else self._generate()
         if call_id in self._taken:
             # Ids made for another reply say nothing that would have to be kept.
-            call_id = self._unsaid() if _MADE.fullmatch(call_id) else self._another(call_id)
+            call_id = self._generate() if _GENERATED_ID.fullmatch(call_id) else self._with_suffix(call_id)
         self._taken.add(call_id)
         return call_id
 
-    def _unsaid(self) -> str:
+    def _generate(self) -> str:
         while True:
-            self._made += 1
-            if (call_id := f"tc_{self._made}") not in self._taken:
+            self._generated += 1
+            if (call_id := f"tc_{self._generated}") not in self._taken:
                 return call_id
 
-    def _another(self, call_id: str) -> str:
+    def _with_suffix(self, call_id: str) -> str:
         count = self._counts.get(call_id, 1)
         while True:
             count += 1

@@ -18,12 +18,12 @@ from translation.representation.events import (
 )
 from translation.representation.items import ID_PREFIXES
 from translation.representation.json_types import Item, Json
-from translation.tools.freeform import Unwrapper, unwrap
-from translation.tools.kinds import KINDS
-from translation.tools.names import Callee, Names
+from translation.tools.freeform import FreeformUnwrapper, unwrap_input
+from translation.tools.kinds import CLIENT_TOOL_KINDS
+from translation.tools.names import Callee, ToolNames
 
 
-class _Whole:
+class _BufferedCall:
     """The events of one call that only makes sense as a whole, kept until its arguments are complete."""
 
     def __init__(self, started: ItemStarted, callee: Callee) -> None:
@@ -39,7 +39,7 @@ class _Whole:
         return "".join(event.text for event in self.events if isinstance(event, Delta))
 
 
-class Calls:
+class ToolCallMapper:
     """Feed it every batch; what is no call of a bridged tool passes untouched.
 
     Freeform calls stream on as `custom_tool_call`. Kinds that come whole (shell, computer, …) wait for their arguments
@@ -48,65 +48,65 @@ class Calls:
     not run it.
     """
 
-    def __init__(self, names: Names) -> None:
+    def __init__(self, names: ToolNames) -> None:
         self._names = names
-        self._renamed: dict[int, Callee] = {}
-        self._freeform: dict[int, Unwrapper] = {}
-        self._whole: _Whole | None = None
-        self._held: list[Event] = []
+        self._renamed_calls: dict[int, Callee] = {}
+        self._unwrappers: dict[int, FreeformUnwrapper] = {}
+        self._buffered: _BufferedCall | None = None
+        self._held_events: list[Event] = []
 
     def feed(self, batch: Sequence[Event]) -> list[Event]:
         """The batch in the client's terms; possibly shorter, possibly with events held back before."""
         events: list[Event] = []
         for event in batch:
-            self._take(event, events)
+            self._route_event(event, events)
         return events
 
-    def _take(self, event: Event, out: list[Event]) -> None:
-        whole = self._whole
+    def _route_event(self, event: Event, out: list[Event]) -> None:
+        whole = self._buffered
         if whole is None:
-            self._pass(event, out)
+            self._map_event(event, out)
         elif isinstance(event, Failed):
-            self._whole = None
+            self._buffered = None
             out += whole.events
-            self._release(out)
-            self._take(event, out)
+            self._release_held(out)
+            self._route_event(event, out)
         elif isinstance(event, Noted):
             out.append(event)
         elif getattr(event, "index", None) != whole.index:
-            self._held.append(event)
+            self._held_events.append(event)
         else:
             whole.events.append(event)
             if isinstance(event, ItemEnded):
-                self._whole = None
-                out += self._made(whole, event) or whole.events
-                self._release(out)
+                self._buffered = None
+                out += self._build_call_events(whole, event) or whole.events
+                self._release_held(out)
 
-    def _release(self, out: list[Event]) -> None:
-        held, self._held = self._held, []
+    def _release_held(self, out: list[Event]) -> None:
+        held, self._held_events = self._held_events, []
         for event in held:
-            self._take(event, out)
+            self._route_event(event, out)
 
-    def _pass(self, event: Event, out: list[Event]) -> None:
+    def _map_event(self, event: Event, out: list[Event]) -> None:
         match event:
-            case Delta(index=index) if index in self._freeform:
-                if text := self._freeform[index].feed(event.text):
+            case Delta(index=index) if index in self._unwrappers:
+                if text := self._unwrappers[index].feed(event.text):
                     out.append(Delta(index, None, text))
             case ItemStarted(item={"type": "function_call" | "custom_tool_call", "name": str(wire)}):
                 callee = self._names.callee(wire)
                 if callee is None:
                     out.append(event)
-                elif callee.kind in KINDS:
-                    self._whole = _Whole(event, callee)
+                elif callee.kind in CLIENT_TOOL_KINDS:
+                    self._buffered = _BufferedCall(event, callee)
                 else:
                     self._start(event, callee, out)
-            case PartEnded(index=index) if index in self._freeform:
+            case PartEnded(index=index) if index in self._unwrappers:
                 self._flush(index, out)
                 out.append(PartEnded(index, None))
-            case ItemEnded(index=index) if index in self._renamed:
+            case ItemEnded(index=index) if index in self._renamed_calls:
                 self._flush(index, out)
-                callee = self._renamed.pop(index)
-                item = None if event.item is None else _in_clients_terms(event.item, callee)
+                callee = self._renamed_calls.pop(index)
+                item = None if event.item is None else _client_item(event.item, callee)
                 out.append(ItemEnded(index, item, event.status))
             case Started(response=dict(response)):
                 out.append(replace(event, response=_without_tools(response)))
@@ -116,17 +116,17 @@ class Calls:
                 out.append(event)
 
     def _start(self, event: ItemStarted, callee: Callee, out: list[Event]) -> None:
-        self._renamed[event.index] = callee
+        self._renamed_calls[event.index] = callee
         if callee.kind == "custom" and event.item["type"] == "function_call":
-            self._freeform[event.index] = Unwrapper()
-        out.append(ItemStarted(event.index, _in_clients_terms(event.item, callee)))
+            self._unwrappers[event.index] = FreeformUnwrapper()
+        out.append(ItemStarted(event.index, _client_item(event.item, callee)))
 
     def _flush(self, index: int, out: list[Event]) -> None:
-        unwrapper = self._freeform.pop(index, None)
+        unwrapper = self._unwrappers.pop(index, None)
         if unwrapper is not None and (text := unwrapper.finish()):
             out.append(Delta(index, None, text))
 
-    def _made(self, whole: _Whole, ended: ItemEnded) -> list[Event] | None:
+    def _build_call_events(self, whole: _BufferedCall, ended: ItemEnded) -> list[Event] | None:
         """The call as its own kind of item, or `None` where it is none."""
         try:
             arguments = orjson.loads(whole.arguments or "{}")
@@ -134,15 +134,15 @@ class Calls:
             return None
         if ended.status != "completed" or not isinstance(arguments, dict):
             return None
-        kind = KINDS[whole.callee.kind]
-        own = kind.read(arguments, self._names.tool(whole.callee))
+        kind = CLIENT_TOOL_KINDS[whole.callee.kind]
+        own = kind.parse_arguments(arguments, self._names.tool(whole.callee))
         if own is None:
             return None
         started = whole.events[0]
         assert isinstance(started, ItemStarted)
         item: Json = {
-            "id": _own_id(kind.call, started.item["id"]),
-            "type": kind.call,
+            "id": _id_for_type(kind.call_type, started.item["id"]),
+            "type": kind.call_type,
             "status": "completed",
             "call_id": started.item["call_id"],
             **own,
@@ -155,7 +155,7 @@ def _without_tools(response: Json) -> Json:
     return {key: said for key, said in response.items() if key not in ("output", "tools", "tool_choice")}
 
 
-def _in_clients_terms(item: Item, callee: Callee) -> Item:
+def _client_item(item: Item, callee: Callee) -> Item:
     renamed = {**item, "name": callee.name}
     if callee.namespace:
         renamed["namespace"] = callee.namespace
@@ -165,12 +165,12 @@ def _in_clients_terms(item: Item, callee: Callee) -> Item:
     renamed.pop("status", None)
     return {
         **renamed,
-        "id": _own_id("custom_tool_call", item["id"]),
+        "id": _id_for_type("custom_tool_call", item["id"]),
         "type": "custom_tool_call",
-        "input": unwrap(arguments),
+        "input": unwrap_input(arguments),
     }
 
 
-def _own_id(item_type: str, item_id: str) -> str:
+def _id_for_type(item_type: str, item_id: str) -> str:
     prefix, _, rest = item_id.partition("_")
     return f"{ID_PREFIXES[item_type]}_{rest or prefix}"

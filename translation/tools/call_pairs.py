@@ -7,7 +7,7 @@ from translation.errors import InvalidRequest
 from translation.representation.json_types import Item
 
 
-class Pairs:
+class CallOutputPairs:
     """Finds the output of each call, wherever it stands after it. Several calls may share an id: each has its own."""
 
     def __init__(self, items: Sequence[Item]) -> None:
@@ -16,9 +16,9 @@ class Pairs:
         for place, item in enumerate(items):
             if item.get("type") == "function_call_output":
                 self._outputs[item.get("call_id") or ""].append(place)
-        self._taken: set[int] = set()
+        self._claimed: set[int] = set()
 
-    def output_of(self, call: int) -> int:
+    def claim_output(self, call: int) -> int:
         """The place of the output of the call at this place. Raises InvalidRequest where there is none.
 
         To be asked for calls in the order of their places.
@@ -29,13 +29,13 @@ class Pairs:
             place = waiting.popleft()
             # One that stands before this call stands before every later one.
             if place > call:
-                self._taken.add(place)
+                self._claimed.add(place)
                 return place
         raise InvalidRequest(f"No output for the tool call {call_id!r} follows it.", param=f"input[{call}].call_id")
 
-    def check(self, output: int) -> None:
+    def check_output(self, output: int) -> None:
         """Raises InvalidRequest for an output that no call before it has taken."""
-        if output not in self._taken:
+        if output not in self._claimed:
             call_id = self._items[output].get("call_id")
             raise InvalidRequest(
                 f"No tool call with the call_id {call_id!r} comes before this output.", param=f"input[{output}].call_id"

@@ -7,36 +7,36 @@ import jsonschema_rs
 import orjson
 
 from translation.representation.json_types import Json
-from translation.tools.declared_functions import declared
-from translation.tools.schema_cost import Endless, places
+from translation.tools.declared_functions import functions_of
+from translation.tools.schema_cost import SchemaTooLarge, count_subschemas
 
-_MOST_STEPS: Final = 2_000_000
+_MAX_STEPS: Final = 2_000_000
 """Places of a schema times values of the arguments: what is over it would take longer than a tenth of a second."""
 
-_PATTERNS: Final = jsonschema_rs.RegexOptions(size_limit=1 << 17)
+_PATTERN_OPTIONS: Final = jsonschema_rs.RegexOptions(size_limit=1 << 17)
 """Patterns that take time in proportion to the text, and none that are too large for that to be little."""
 
-_LONGEST_WHY: Final = 300
+_MAX_REASON_CHARS: Final = 300
 
 
-class Judge:
+class CallValidator:
     """Judges calls of these tools, in chat's form or Responses'. A schema that cannot be used is not."""
 
     def __init__(self, tools: Sequence[Json], max_args_bytes: int) -> None:
         self.max_args_bytes = max_args_bytes
-        self._schemas = {tool.name: tool.parameters for tool in declared(tools)}
-        self._checks: dict[str, _Check | None] = {}
+        self._schemas = {tool.name: tool.parameters for tool in functions_of(tools)}
+        self._checks: dict[str, _SchemaCheck | None] = {}
 
-    def knows(self, name: str) -> bool:
+    def has_tool(self, name: str) -> bool:
         """Whether there is such a tool."""
         return name in self._schemas
 
-    def fault(self, name: str, arguments: str) -> str | None:
+    def fault_of(self, name: str, arguments: str) -> str | None:
         """Why this call cannot be run, in a few words; None if it can."""
-        if not self.knows(name):
+        if not self.has_tool(name):
             return "there is no such tool"
         if len(arguments) > self.max_args_bytes or len(arguments.encode()) > self.max_args_bytes:
-            return self.too_long
+            return self.too_long_reason
         try:
             value = orjson.loads(arguments)
         except orjson.JSONDecodeError:
@@ -44,39 +44,39 @@ class Judge:
         if not isinstance(value, dict):
             return "the arguments are not an object"
         if name not in self._checks:
-            self._checks[name] = _check(self._schemas[name])
+            self._checks[name] = _build_check(self._schemas[name])
         check = self._checks[name]
-        return None if check is None else check.fault(value, arguments)
+        return None if check is None else check.fault_of(value, arguments)
 
     @property
-    def too_long(self) -> str:
+    def too_long_reason(self) -> str:
         """What is wrong with arguments that are longer than allowed."""
         return f"the arguments are longer than {self.max_args_bytes} bytes"
 
 
-class _Check:
+class _SchemaCheck:
     def __init__(self, schema: Json, size: int) -> None:
         self._size = size
         self._validator = jsonschema_rs.validator_for(
-            schema, offline=True, validate_formats=False, pattern_options=_PATTERNS
+            schema, offline=True, validate_formats=False, pattern_options=_PATTERN_OPTIONS
         )
 
-    def fault(self, value: Any, text: str) -> str | None:
+    def fault_of(self, value: Any, text: str) -> str | None:
         values = 1 + sum(map(text.count, ",{["))
-        if values * self._size > _MOST_STEPS:
+        if values * self._size > _MAX_STEPS:
             return None
         try:
             self._validator.validate(value)
         except jsonschema_rs.ValidationError as error:
             place = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in error.instance_path)
-            return f"arguments{place}: {error.message}"[:_LONGEST_WHY]
+            return f"arguments{place}: {error.message}"[:_MAX_REASON_CHARS]
         except ValueError:  # what does not fit is too deep to be told
             return "the arguments are too deep"
         return None
 
 
-def _check(schema: Json) -> _Check | None:
+def _build_check(schema: Json) -> _SchemaCheck | None:
     try:
-        return _Check(schema, places(schema))
-    except (Endless, ValueError):
+        return _SchemaCheck(schema, count_subschemas(schema))
+    except (SchemaTooLarge, ValueError):
         return None

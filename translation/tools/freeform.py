@@ -5,14 +5,14 @@ from enum import Enum, auto
 
 import orjson
 
-_HEAD = '{"input":"'
-_OPENING = re.compile(r'[ \t\r\n]*\{[ \t\r\n]*"input"[ \t\r\n]*:[ \t\r\n]*"')
+_COMPACT_HEAD = '{"input":"'
+_HEAD_PATTERN = re.compile(r'[ \t\r\n]*\{[ \t\r\n]*"input"[ \t\r\n]*:[ \t\r\n]*"')
 _SPACE = re.compile(r"[ \t\r\n]+")
 
-_HIGH = r"\\u[dD][89abAB][0-9a-fA-F]{2}"
-_LOW = r"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
-_PIECE = re.compile(rf'[^"\\]+|{_HIGH}{_LOW}|\\u[0-9a-fA-F]{{4}}|\\u|\\[^u]', re.DOTALL)
-_CUT = re.compile(rf"(?:{_HIGH})?\\(?:u[0-9a-fA-F]{{0,3}})?|{_HIGH}")
+_HIGH_SURROGATE = r"\\u[dD][89abAB][0-9a-fA-F]{2}"
+_LOW_SURROGATE = r"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+_STRING_PIECE = re.compile(rf'[^"\\]+|{_HIGH_SURROGATE}{_LOW_SURROGATE}|\\u[0-9a-fA-F]{{4}}|\\u|\\[^u]', re.DOTALL)
+_INCOMPLETE_ESCAPE = re.compile(rf"(?:{_HIGH_SURROGATE})?\\(?:u[0-9a-fA-F]{{0,3}})?|{_HIGH_SURROGATE}")
 """What may become a longer escape with the next fragment."""
 
 _ESCAPES = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
@@ -26,7 +26,7 @@ class _Mode(Enum):
     RAW = auto()  # no wrapping at all
 
 
-class Unwrapper:
+class FreeformUnwrapper:
     """Fragments of the arguments in with `feed`, the input they hold out; `finish` gives what was held back.
 
     A model that writes its input raw, without the wrapping, gets it back as it wrote it. One that forgets to escape a
@@ -41,11 +41,11 @@ class Unwrapper:
     def feed(self, fragment: str) -> str:
         match self._mode:
             case _Mode.STRING:
-                return self._string(fragment)
+                return self._read_string(fragment)
             case _Mode.RAW:
                 return fragment
             case _Mode.OPENING:
-                return self._open(fragment)
+                return self._detect_wrapping(fragment)
             case _:
                 self._held.append(fragment)
                 return ""
@@ -55,10 +55,10 @@ class Unwrapper:
         held = "".join(self._held)
         self._held.clear()
         match self._mode:
-            case _Mode.TAIL if _parses('{"input":"' + held):
+            case _Mode.TAIL if _is_json('{"input":"' + held):
                 return ""
             case _Mode.TAIL:
-                return _unescaped(_without_closing(held))
+                return _unescape(_without_closing(held))
             case _Mode.OBJECT:
                 return _input_of(held)
             case _Mode.OPENING:
@@ -66,16 +66,16 @@ class Unwrapper:
             case _:
                 return ""
 
-    def _open(self, fragment: str) -> str:
+    def _detect_wrapping(self, fragment: str) -> str:
         self._held.append(fragment)
         self._compact += _SPACE.sub("", fragment)
-        if len(self._compact) < len(_HEAD) and _HEAD.startswith(self._compact):
+        if len(self._compact) < len(_COMPACT_HEAD) and _COMPACT_HEAD.startswith(self._compact):
             return ""
         text = "".join(self._held)
         self._held.clear()
-        if opening := _OPENING.match(text):
+        if opening := _HEAD_PATTERN.match(text):
             self._mode = _Mode.STRING
-            return self._string(text[opening.end() :])
+            return self._read_string(text[opening.end() :])
         if self._compact.startswith("{"):
             self._mode = _Mode.OBJECT
             self._held.append(text)
@@ -83,7 +83,7 @@ class Unwrapper:
         self._mode = _Mode.RAW
         return text
 
-    def _string(self, fragment: str) -> str:
+    def _read_string(self, fragment: str) -> str:
         text = "".join(self._held) + fragment
         self._held.clear()
         pieces: list[str] = []
@@ -93,28 +93,28 @@ class Unwrapper:
                 self._mode = _Mode.TAIL
                 self._held.append(text[at:])
                 break
-            if text[at] == "\\" and _CUT.fullmatch(text, at):
+            if text[at] == "\\" and _INCOMPLETE_ESCAPE.fullmatch(text, at):
                 self._held.append(text[at:])
                 break
-            piece = _PIECE.match(text, at)
+            piece = _STRING_PIECE.match(text, at)
             assert piece is not None  # the pattern covers every character but the quote
-            pieces.append(_character(piece[0]))
+            pieces.append(_decode_character(piece[0]))
             at = piece.end()
         return "".join(pieces)
 
 
-def unwrap(arguments: str) -> str:
+def unwrap_input(arguments: str) -> str:
     """The input inside complete arguments."""
-    unwrapper = Unwrapper()
+    unwrapper = FreeformUnwrapper()
     return unwrapper.feed(arguments) + unwrapper.finish()
 
 
-def wrap(text: str) -> str:
+def wrap_input(text: str) -> str:
     """Arguments that hold this input."""
     return orjson.dumps({"input": text}).decode()
 
 
-def _character(piece: str) -> str:
+def _decode_character(piece: str) -> str:
     if piece[0] != "\\":
         return piece
     if len(piece) == 12:
@@ -132,11 +132,11 @@ def _without_closing(text: str) -> str:
     return closed[:-1] if closed.endswith('"') else text
 
 
-def _unescaped(text: str) -> str:
-    return "".join(_character(piece[0]) for piece in re.finditer(rf'{_PIECE.pattern}|"', text, re.DOTALL))
+def _unescape(text: str) -> str:
+    return "".join(_decode_character(piece[0]) for piece in re.finditer(rf'{_STRING_PIECE.pattern}|"', text, re.DOTALL))
 
 
-def _parses(text: str) -> bool:
+def _is_json(text: str) -> bool:
     try:
         orjson.loads(text)
     except orjson.JSONDecodeError:

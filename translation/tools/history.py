@@ -6,17 +6,17 @@ from typing import Final
 
 import orjson
 
-from translation.lowering.unsupported import UNSUCCESSFUL
+from translation.lowering.unsupported import UNSUCCESSFUL_STATUSES
 from translation.representation.json_types import Item
 from translation.representation.loss import Loss
 from translation.tools import freeform
-from translation.tools.kinds import KINDS, OUTPUTS
-from translation.tools.names import Callee, Names
+from translation.tools.kinds import CLIENT_TOOL_KINDS, OUTPUT_CONVERSIONS
+from translation.tools.names import Callee, ToolNames
 
-SPEECH: Final = frozenset({"message", "reasoning"})
+TOOL_FREE_TYPES: Final = frozenset({"message", "reasoning"})
 """Kinds of items that no tool has to do with."""
 
-_HOSTED = {
+_HOSTED_KINDS = {
     "web_search_call": "web_search",
     "file_search_call": "file_search",
     "code_interpreter_call": "code_interpreter",
@@ -30,36 +30,37 @@ _HOSTED = {
 }
 """Item type -> the hosted kind it comes from. Kinds may carry a version: web_search_preview_2025_03_11."""
 
-_KIND_OF_CALL = {kind.call: name for name, kind in reversed(KINDS.items())}
+_KIND_OF_CALL = {kind.call_type: name for name, kind in reversed(CLIENT_TOOL_KINDS.items())}
 
 
-def rewrite(items: Sequence[Item], native: frozenset[str], names: Names, losses: list[Loss]) -> Sequence[Item]:
+def bridge_items(items: Sequence[Item], native: frozenset[str], names: ToolNames, losses: list[Loss]) -> Sequence[Item]:
     """Items with calls as function calls and outputs as function call outputs; the same object when nothing changes.
 
     Names of tools that are no longer declared are claimed here, so that a model that repeats a call is understood.
     """
     rewritten = [
-        item if item["type"] in SPEECH else _rewritten(item, i, native, names, losses) for i, item in enumerate(items)
+        item if item["type"] in TOOL_FREE_TYPES else _bridge_item(item, i, native, names, losses)
+        for i, item in enumerate(items)
     ]
     if all(map(is_, rewritten, items)):
         return items
     return [item for item in rewritten if item is not None]
 
 
-def _rewritten(item: Item, i: int, native: frozenset[str], names: Names, losses: list[Loss]) -> Item | None:
+def _bridge_item(item: Item, i: int, native: frozenset[str], names: ToolNames, losses: list[Loss]) -> Item | None:
     kind = item["type"]
     if kind in ("function_call", "custom_tool_call"):
-        return _named_call(item, native, names)
-    if kind in _KIND_OF_CALL or kind in OUTPUTS or kind == "tool_search_output":
-        return _client_run(item, i, native, names, losses)
-    hosted = _HOSTED.get(kind)
+        return _bridge_named_call(item, native, names)
+    if kind in _KIND_OF_CALL or kind in OUTPUT_CONVERSIONS or kind == "tool_search_output":
+        return _bridge_client_run(item, i, native, names, losses)
+    hosted = _HOSTED_KINDS.get(kind)
     if hosted is None or any(each.startswith(hosted) for each in native):
         return item
     losses.append(Loss(f"input[{i}]", f"{kind} left out"))
     return None
 
 
-def _named_call(item: Item, native: frozenset[str], names: Names) -> Item:
+def _bridge_named_call(item: Item, native: frozenset[str], names: ToolNames) -> Item:
     freeform_call = item["type"] == "custom_tool_call"
     kind = "custom" if freeform_call else "function"
     namespace = None if "namespace" in native else item.get("namespace")
@@ -70,12 +71,12 @@ def _named_call(item: Item, native: frozenset[str], names: Names) -> Item:
         renamed = {**item, "name": wire}
         del renamed["namespace"]
         return renamed
-    return _call(item, wire, freeform.wrap(item["input"]))
+    return _function_call(item, wire, freeform.wrap_input(item["input"]))
 
 
-def _client_run(item: Item, i: int, native: frozenset[str], names: Names, losses: list[Loss]) -> Item | None:
-    kind, output = OUTPUTS.get(item["type"], (_KIND_OF_CALL.get(item["type"], "tool_search"), None))
-    if kind == "computer" and names.wire(Callee("computer_use_preview", "computer_use_preview")):
+def _bridge_client_run(item: Item, i: int, native: frozenset[str], names: ToolNames, losses: list[Loss]) -> Item | None:
+    kind, output = OUTPUT_CONVERSIONS.get(item["type"], (_KIND_OF_CALL.get(item["type"], "tool_search"), None))
+    if kind == "computer" and names.wire_name(Callee("computer_use_preview", "computer_use_preview")):
         kind = "computer_use_preview"
     if kind in native:
         return item
@@ -83,31 +84,33 @@ def _client_run(item: Item, i: int, native: frozenset[str], names: Names, losses
         losses.append(Loss(f"input[{i}]", f"{item['type']} left out"))
         return None
     if item["type"] == "tool_search_output":
-        return _output(item, _found(item, names))
+        return _function_call_output(item, _search_result(item, names))
     if output is not None:
         if item.get("max_output_length") is not None:
             losses.append(Loss(f"input[{i}].max_output_length", "dropped"))
-        return _output(item, output(item))
-    return _call(item, names.claim(Callee(kind, kind)), orjson.dumps(KINDS[kind].arguments(item)).decode())
+        return _function_call_output(item, output(item))
+    return _function_call(
+        item, names.claim(Callee(kind, kind)), orjson.dumps(CLIENT_TOOL_KINDS[kind].build_arguments(item)).decode()
+    )
 
 
-def _call(item: Item, wire: str, arguments: str) -> Item:
+def _function_call(item: Item, wire: str, arguments: str) -> Item:
     return {"type": "function_call", "call_id": item["call_id"], "name": wire, "arguments": arguments}
 
 
-def _output(item: Item, output: object) -> Item:
+def _function_call_output(item: Item, output: object) -> Item:
     # A local_shell_call_output has no call_id: its id is the call's.
-    said: Item = {"type": "function_call_output", "call_id": item.get("call_id") or item["id"], "output": output}
-    return {**said, "status": item["status"]} if item.get("status") in UNSUCCESSFUL else said
+    call_output: Item = {"type": "function_call_output", "call_id": item.get("call_id") or item["id"], "output": output}
+    return {**call_output, "status": item["status"]} if item.get("status") in UNSUCCESSFUL_STATUSES else call_output
 
 
-def _found(item: Item, names: Names) -> str:
+def _search_result(item: Item, names: ToolNames) -> str:
     """The tools a search found, under the names they are called by; their schemas are among the turn's tools."""
     found = []
     for tool in item["tools"]:
         namespace, tools = (tool["name"], tool["tools"]) if tool["type"] == "namespace" else (None, [tool])
         for each in tools:
             own = each.get("name") or each["type"]
-            name = names.wire(Callee(each["type"], own, namespace)) or own
+            name = names.wire_name(Callee(each["type"], own, namespace)) or own
             found.append({"name": name, "description": each.get("description") or ""})
     return orjson.dumps(found).decode()

@@ -9,54 +9,54 @@ from translation.representation.json_types import Item, Json
 from translation.tools import schemas
 
 
-class Kind(NamedTuple):
+class ClientToolKind(NamedTuple):
     """One client-run kind.
 
     `describe` says the tool as a function (description, parameters); `arguments` says a past call as the function's
     arguments; `read` makes the call item's own keys out of (arguments, tool), or `None` when they are no such call.
     """
 
-    call: str
+    call_type: str
     describe: Callable[[Json], Json]
-    arguments: Callable[[Item], Json]
-    read: Callable[[Json, Json], Json | None]
+    build_arguments: Callable[[Item], Json]
+    parse_arguments: Callable[[Json, Json], Json | None]
 
 
-def _fixed(description: str, parameters: Json) -> Callable[[Json], Json]:
+def _fixed_description(description: str, parameters: Json) -> Callable[[Json], Json]:
     return lambda _tool: {"description": description, "parameters": parameters}
 
 
-def _given(source: Json, **keys: type[Any]) -> Json:
+def _typed_keys(source: Json, **keys: type[Any]) -> Json:
     """Those keys that are there with the right type: a wrong optional value is no reason to lose the call."""
     return {key: source[key] for key, kind in keys.items() if isinstance(source.get(key), kind)}
 
 
-def _strings(found: Any) -> list[str] | None:
+def _string_list(found: Any) -> list[str] | None:
     if isinstance(found, str):
         return [found]
     return found if isinstance(found, list) and found and all(isinstance(each, str) for each in found) else None
 
 
-def _shell(arguments: Json, tool: Json) -> Json | None:
-    commands = _strings(arguments.get("commands"))
+def _parse_shell(arguments: Json, tool: Json) -> Json | None:
+    commands = _string_list(arguments.get("commands"))
     if commands is None:
         return None
-    call: Json = {"action": {"commands": commands, **_given(arguments, timeout_ms=int, max_output_length=int)}}
+    call: Json = {"action": {"commands": commands, **_typed_keys(arguments, timeout_ms=int, max_output_length=int)}}
     if tool.get("environment"):
         call["environment"] = {"type": "local"}
     return call
 
 
-def _local_shell(arguments: Json, _tool: Json) -> Json | None:
-    command = _strings(arguments.get("command"))
+def _parse_local_shell(arguments: Json, _tool: Json) -> Json | None:
+    command = _string_list(arguments.get("command"))
     if command is None:
         return None
-    env = {key: text for key, text in _given(arguments, env=dict).get("env", {}).items() if isinstance(text, str)}
-    options = _given(arguments, timeout_ms=int, user=str, working_directory=str)
+    env = {key: text for key, text in _typed_keys(arguments, env=dict).get("env", {}).items() if isinstance(text, str)}
+    options = _typed_keys(arguments, timeout_ms=int, user=str, working_directory=str)
     return {"action": {"type": "exec", "command": command, "env": env, **options}}
 
 
-def _apply_patch(arguments: Json, _tool: Json) -> Json | None:
+def _parse_apply_patch(arguments: Json, _tool: Json) -> Json | None:
     operation = arguments.get("operation", arguments)
     match operation:
         case {"type": "delete_file", "path": str(path)}:
@@ -67,73 +67,85 @@ def _apply_patch(arguments: Json, _tool: Json) -> Json | None:
             return None
 
 
-def _tool_search(arguments: Json, _tool: Json) -> Json:
+def _parse_tool_search(arguments: Json, _tool: Json) -> Json:
     return {"arguments": arguments, "execution": "client"}
 
 
 def _describe_tool_search(tool: Json) -> Json:
     return {
-        "description": tool.get("description") or schemas.TOOL_SEARCH,
+        "description": tool.get("description") or schemas.TOOL_SEARCH_DESCRIPTION,
         "parameters": tool.get("parameters") or schemas.TOOL_SEARCH_PARAMETERS,
     }
 
 
-def _action(found: Any) -> Json | None:
+def _parse_action(found: Any) -> Json | None:
     if not isinstance(found, dict):
         return None
     action = {"button": "left", **found} if found.get("type") == "click" else found
-    needs = schemas.ACTIONS.get(str(action.get("type")))
+    needs = schemas.COMPUTER_ACTIONS.get(str(action.get("type")))
     if needs is None or not all(isinstance(action.get(key), kind) for key, kind in needs.items()):
         return None
     return action
 
 
-def _computer(arguments: Json, _tool: Json) -> Json | None:
+def _parse_computer(arguments: Json, _tool: Json) -> Json | None:
     found = arguments.get("actions")
-    actions = [_action(each) for each in found] if isinstance(found, list) else []
+    actions = [_parse_action(each) for each in found] if isinstance(found, list) else []
     return {"actions": actions, "pending_safety_checks": []} if actions and None not in actions else None
 
 
-def _computer_preview(arguments: Json, _tool: Json) -> Json | None:
-    action = _action(arguments.get("action"))
+def _parse_computer_preview(arguments: Json, _tool: Json) -> Json | None:
+    action = _parse_action(arguments.get("action"))
     return {"action": action, "pending_safety_checks": []} if action else None
 
 
-def _describe_preview(tool: Json) -> Json:
+def _describe_computer_preview(tool: Json) -> Json:
     screen = f"{tool.get('display_width')}x{tool.get('display_height')} pixels, {tool.get('environment')}"
     return {
-        "description": f"{schemas.COMPUTER} The screen: {screen}.",
+        "description": f"{schemas.COMPUTER_DESCRIPTION} The screen: {screen}.",
         "parameters": schemas.COMPUTER_PREVIEW_PARAMETERS,
     }
 
 
-def _past_action(item: Item) -> Json:
+def _action_arguments(item: Item) -> Json:
     return {key: item[key] for key in ("actions", "action") if item.get(key)}
 
 
-KINDS: dict[str, Kind] = {
-    "shell": Kind(
-        "shell_call", _fixed(schemas.SHELL, schemas.SHELL_PARAMETERS), lambda item: dict(item["action"]), _shell
+CLIENT_TOOL_KINDS: dict[str, ClientToolKind] = {
+    "shell": ClientToolKind(
+        "shell_call",
+        _fixed_description(schemas.SHELL_DESCRIPTION, schemas.SHELL_PARAMETERS),
+        lambda item: dict(item["action"]),
+        _parse_shell,
     ),
-    "local_shell": Kind(
+    "local_shell": ClientToolKind(
         "local_shell_call",
-        _fixed(schemas.LOCAL_SHELL, schemas.LOCAL_SHELL_PARAMETERS),
+        _fixed_description(schemas.LOCAL_SHELL_DESCRIPTION, schemas.LOCAL_SHELL_PARAMETERS),
         lambda item: {key: said for key, said in item["action"].items() if key != "type" and said},
-        _local_shell,
+        _parse_local_shell,
     ),
-    "apply_patch": Kind(
+    "apply_patch": ClientToolKind(
         "apply_patch_call",
-        _fixed(schemas.APPLY_PATCH, schemas.APPLY_PATCH_PARAMETERS),
+        _fixed_description(schemas.APPLY_PATCH_DESCRIPTION, schemas.APPLY_PATCH_PARAMETERS),
         lambda item: dict(item["operation"]),
-        _apply_patch,
+        _parse_apply_patch,
     ),
-    "tool_search": Kind("tool_search_call", _describe_tool_search, lambda item: item["arguments"] or {}, _tool_search),
-    "computer": Kind("computer_call", _fixed(schemas.COMPUTER, schemas.COMPUTER_PARAMETERS), _past_action, _computer),
-    "computer_use_preview": Kind("computer_call", _describe_preview, _past_action, _computer_preview),
+    "tool_search": ClientToolKind(
+        "tool_search_call", _describe_tool_search, lambda item: item["arguments"] or {}, _parse_tool_search
+    ),
+    "computer": ClientToolKind(
+        "computer_call",
+        _fixed_description(schemas.COMPUTER_DESCRIPTION, schemas.COMPUTER_PARAMETERS),
+        _action_arguments,
+        _parse_computer,
+    ),
+    "computer_use_preview": ClientToolKind(
+        "computer_call", _describe_computer_preview, _action_arguments, _parse_computer_preview
+    ),
 }
 """Tool type -> kind. Source of the items' keys: the official SDK's types."""
 
-OUTPUTS: dict[str, tuple[str, Callable[[Item], Any]]] = {
+OUTPUT_CONVERSIONS: dict[str, tuple[str, Callable[[Item], Any]]] = {
     "shell_call_output": ("shell", lambda item: orjson.dumps(item["output"]).decode()),
     "local_shell_call_output": ("local_shell", lambda item: item["output"]),
     "apply_patch_call_output": (
@@ -149,7 +161,7 @@ OUTPUTS: dict[str, tuple[str, Callable[[Item], Any]]] = {
 """Output item type -> (kind, what the function returned)."""
 
 
-def client_runs(tool: Json) -> bool:
+def is_client_run(tool: Json) -> bool:
     """Whether the client is the one to run it: tool search and shell exist as hosted tools under the same type."""
     match tool:
         case {"type": "tool_search"}:
@@ -157,4 +169,4 @@ def client_runs(tool: Json) -> bool:
         case {"type": "shell", "environment": {"type": environment}}:
             return bool(environment == "local")
         case _:
-            return tool["type"] in KINDS
+            return tool["type"] in CLIENT_TOOL_KINDS

@@ -10,22 +10,22 @@ from translation.representation.json_types import Json
 _NAME: Final = re.compile(r"[a-zA-Z0-9_-]+")
 
 
-def function_name(tool: Json, param: str, *, longest: int) -> str:
+def require_function_name(tool: Json, param: str, *, max_chars: int) -> str:
     """The name of a function tool, as `tool_name` gives it. Raises Unrepresentable for a tool that is no function."""
     if tool.get("type") != "function":
         raise Unrepresentable(f"this model's API has no tools of type {tool.get('type')!r}", param=param)
-    return tool_name(tool, param, longest=longest)
+    return require_tool_name(tool, param, max_chars=max_chars)
 
 
-def tool_name(tool: Json, param: str, *, longest: int) -> str:
+def require_tool_name(tool: Json, param: str, *, max_chars: int) -> str:
     """The name of a tool, in the letters that every upstream takes; `param` is the tool's place.
 
     Raises InvalidRequest for a name that is none.
     """
     name = tool.get("name")
-    if not isinstance(name, str) or not _NAME.fullmatch(name) or len(name) > longest:
+    if not isinstance(name, str) or not _NAME.fullmatch(name) or len(name) > max_chars:
         raise InvalidRequest(
-            f"Invalid tool name {name!r}: use 1 to {longest} letters, digits, underscores and dashes.",
+            f"Invalid tool name {name!r}: use 1 to {max_chars} letters, digits, underscores and dashes.",
             param=f"{param}.name",
         )
     return name
@@ -43,39 +43,39 @@ class Callee(NamedTuple):
     namespace: str | None = None
 
 
-class Names:
+class ToolNames:
     """Wire name <-> callee.
 
     A wire name depends on its callee and on the names claimed before it, so it stays the same from turn to turn.
     """
 
     def __init__(self) -> None:
-        self._wires: dict[Callee, str] = {}
+        self._wire_names: dict[Callee, str] = {}
         self._callees: dict[str, Callee] = {}
         self._tools: dict[Callee, Json] = {}
-        self._taken: set[str] = set()
+        self._used_names: set[str] = set()
 
-    def keep(self, callee: Callee) -> None:
+    def reserve(self, callee: Callee) -> None:
         """Let a plain function have its own name, whatever it looks like."""
-        self._wires[callee] = callee.name
-        self._taken.add(callee.name.casefold())
+        self._wire_names[callee] = callee.name
+        self._used_names.add(callee.name.casefold())
 
     def claim(self, callee: Callee, tool: Json | None = None) -> str:
         """The wire name of a callee, made up on the first call: `name`, `namespace__name`, or a hashed form of it."""
-        wire = self._wires.get(callee)
+        wire = self._wire_names.get(callee)
         if wire is None:
             wire = f"{callee.namespace}__{callee.name}" if callee.namespace else callee.name
-            if not _LEGAL.fullmatch(wire) or wire.casefold() in self._taken:
-                wire = _hashed(callee)
-            self._wires[callee] = wire
+            if not _LEGAL.fullmatch(wire) or wire.casefold() in self._used_names:
+                wire = _hashed_name(callee)
+            self._wire_names[callee] = wire
             self._callees[wire] = callee
             self._tools[callee] = tool or {}
-            self._taken.add(wire.casefold())
+            self._used_names.add(wire.casefold())
         return wire
 
-    def wire(self, callee: Callee) -> str | None:
+    def wire_name(self, callee: Callee) -> str | None:
         """The wire name of a callee that has one."""
-        return self._wires.get(callee)
+        return self._wire_names.get(callee)
 
     def callee(self, wire: str) -> Callee | None:
         """What a wire name stands for; `None` for a function under its own name."""
@@ -85,20 +85,20 @@ class Names:
         """The tool object a callee was claimed with."""
         return self._tools[callee]
 
-    def named(self, kind: str, name: str) -> list[Callee]:
+    def callees_named(self, kind: str, name: str) -> list[Callee]:
         """Every callee of that kind and name, in whichever namespace."""
-        return [callee for callee in self._wires if callee.kind == kind and callee.name == name]
+        return [callee for callee in self._wire_names if callee.kind == kind and callee.name == name]
 
-    def inside(self, namespace: str) -> list[Callee]:
+    def callees_in(self, namespace: str) -> list[Callee]:
         """Every callee in a namespace."""
-        return [callee for callee in self._wires if callee.namespace == namespace]
+        return [callee for callee in self._wire_names if callee.namespace == namespace]
 
     def __bool__(self) -> bool:
         """Whether any name stands for something else."""
         return bool(self._callees)
 
 
-def _hashed(callee: Callee) -> str:
+def _hashed_name(callee: Callee) -> str:
     readable = _ILLEGAL.sub("_", "__".join(filter(None, (callee.namespace, callee.name))))
     digest = blake2s("\0".join((callee.kind, callee.namespace or "", callee.name)).encode(), digest_size=8).hexdigest()
     return f"{readable[:47]}_{digest}"

@@ -4,39 +4,39 @@ from typing import Any, Final
 
 from translation.representation.json_types import Json
 
-_MOST: Final = 20_000
-_DEEPEST: Final = 200
-_UNFOLLOWED: Final = ("$dynamicRef", "$recursiveRef", "$id")
+_MAX_SUBSCHEMAS: Final = 20_000
+_MAX_DEPTH: Final = 200
+_UNSUPPORTED_KEYWORDS: Final = ("$dynamicRef", "$recursiveRef", "$id")
 
 
-class Endless(Exception):
+class SchemaTooLarge(Exception):
     """The schema is too large, or refers in ways that hide how large it is."""
 
 
-def places(schema: Json) -> int:
+def count_subschemas(schema: Json) -> int:
     """How many places of a schema one value can be held against, each reference counted as what it stands for.
 
     A few definitions that each refer twice to the next are as much work as a million. Raises Endless.
     """
-    return _Walk(schema).count()
+    return _SchemaWalk(schema).count()
 
 
-class _Walk:
+class _SchemaWalk:
     def __init__(self, root: Json) -> None:
         self._root = root
-        self._places = 0
+        self._subschemas = 0
         self._following: list[str] = []
 
     def count(self) -> int:
         self._enter(self._root, 0)
-        return self._places
+        return self._subschemas
 
     def _enter(self, node: Any, depth: int) -> None:
         if not isinstance(node, dict | list):
             return
-        self._places += 1
-        if self._places > _MOST or depth > _DEEPEST:
-            raise Endless
+        self._subschemas += 1
+        if self._subschemas > _MAX_SUBSCHEMAS or depth > _MAX_DEPTH:
+            raise SchemaTooLarge
         if isinstance(node, list):
             for each in node:
                 self._enter(each, depth + 1)
@@ -44,8 +44,8 @@ class _Walk:
         for key, value in node.items():
             if key == "$ref" and isinstance(value, str):
                 self._follow(value, depth)
-            elif key in _UNFOLLOWED and isinstance(value, str) and node is not self._root:
-                raise Endless
+            elif key in _UNSUPPORTED_KEYWORDS and isinstance(value, str) and node is not self._root:
+                raise SchemaTooLarge
             else:
                 self._enter(value, depth + 1)
 
@@ -53,16 +53,16 @@ class _Walk:
         if target in self._following:
             return  # it ends where the value ends
         self._following.append(target)
-        self._enter(self._at(target), depth + 1)
+        self._enter(self._resolve_reference(target), depth + 1)
         self._following.pop()
 
-    def _at(self, target: str) -> Any:
+    def _resolve_reference(self, target: str) -> Any:
         if target != "#" and not target.startswith("#/"):
-            raise Endless
+            raise SchemaTooLarge
         node: Any = self._root
         for step in target.split("/")[1:]:
             key = step.replace("~1", "/").replace("~0", "~")
             if not isinstance(node, dict) or key not in node:
-                raise Endless
+                raise SchemaTooLarge
             node = node[key]
         return node

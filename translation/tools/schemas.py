@@ -4,34 +4,34 @@ from typing import Any
 
 from translation.representation.json_types import Json
 
-_STRINGS = {"type": "array", "items": {"type": "string"}, "minItems": 1}
-_POINT = {"x": {"type": "integer"}, "y": {"type": "integer"}}
+_STRING_LIST = {"type": "array", "items": {"type": "string"}, "minItems": 1}
+_POINT_PROPERTIES = {"x": {"type": "integer"}, "y": {"type": "integer"}}
 
-SHELL = "Run shell commands on the user's machine, in order, and get stdout, stderr and exit code of each."
-LOCAL_SHELL = "Run one command on the user's machine."
-APPLY_PATCH = (
+SHELL_DESCRIPTION = "Run shell commands on the user's machine, in order, and get stdout, stderr and exit code of each."
+LOCAL_SHELL_DESCRIPTION = "Run one command on the user's machine."
+APPLY_PATCH_DESCRIPTION = (
     "Create, update or delete one file. `diff` is a V4A diff without file headers: context lines start with a space, "
     "removed lines with '-', added lines with '+', and '@@' starts a hunk; a new file has only '+' lines."
 )
-TOOL_SEARCH = "Search for tools that are not loaded yet. The ones it finds can be called from then on."
-COMPUTER = "Act on the user's screen, one action after the other. The result is a screenshot."
-INPUT = "The whole input, as one string."
+TOOL_SEARCH_DESCRIPTION = "Search for tools that are not loaded yet. The ones it finds can be called from then on."
+COMPUTER_DESCRIPTION = "Act on the user's screen, one action after the other. The result is a screenshot."
+INPUT_DESCRIPTION = "The whole input, as one string."
 
 
-def record(properties: Json, *required: str) -> Json:
+def closed_object_schema(properties: Json, *required: str) -> Json:
     """The schema of an object that has these keys and no others."""
     return {"type": "object", "properties": properties, "required": list(required), "additionalProperties": False}
 
 
-FREEFORM_PARAMETERS = record({"input": {"type": "string", "description": INPUT}}, "input")
+FREEFORM_PARAMETERS = closed_object_schema({"input": {"type": "string", "description": INPUT_DESCRIPTION}}, "input")
 
-SHELL_PARAMETERS = record(
-    {"commands": _STRINGS, "timeout_ms": {"type": "integer"}, "max_output_length": {"type": "integer"}}, "commands"
+SHELL_PARAMETERS = closed_object_schema(
+    {"commands": _STRING_LIST, "timeout_ms": {"type": "integer"}, "max_output_length": {"type": "integer"}}, "commands"
 )
 
-LOCAL_SHELL_PARAMETERS = record(
+LOCAL_SHELL_PARAMETERS = closed_object_schema(
     {
-        "command": {**_STRINGS, "description": "The program and its arguments."},
+        "command": {**_STRING_LIST, "description": "The program and its arguments."},
         "working_directory": {"type": "string"},
         "env": {"type": "object", "additionalProperties": {"type": "string"}},
         "timeout_ms": {"type": "integer"},
@@ -40,7 +40,7 @@ LOCAL_SHELL_PARAMETERS = record(
     "command",
 )
 
-APPLY_PATCH_PARAMETERS = record(
+APPLY_PATCH_PARAMETERS = closed_object_schema(
     {
         "type": {"type": "string", "enum": ["create_file", "update_file", "delete_file"]},
         "path": {"type": "string"},
@@ -51,9 +51,9 @@ APPLY_PATCH_PARAMETERS = record(
     "diff",
 )
 
-TOOL_SEARCH_PARAMETERS = record({"query": {"type": "string"}}, "query")
+TOOL_SEARCH_PARAMETERS = closed_object_schema({"query": {"type": "string"}}, "query")
 
-ACTIONS: dict[str, dict[str, type[Any]]] = {
+COMPUTER_ACTIONS: dict[str, dict[str, type[Any]]] = {
     "screenshot": {},
     "click": {"button": str, "x": int, "y": int},
     "double_click": {"x": int, "y": int},
@@ -66,19 +66,21 @@ ACTIONS: dict[str, dict[str, type[Any]]] = {
 }
 """Computer action -> the keys it cannot do without. Source: the official SDK's ComputerAction types."""
 
-_ACTION = record(
+_ACTION_SCHEMA = closed_object_schema(
     {
-        "type": {"type": "string", "enum": list(ACTIONS)},
-        **_POINT,
+        "type": {"type": "string", "enum": list(COMPUTER_ACTIONS)},
+        **_POINT_PROPERTIES,
         "button": {"type": "string", "enum": ["left", "right", "wheel", "back", "forward"]},
         "scroll_x": {"type": "integer"},
         "scroll_y": {"type": "integer"},
         "text": {"type": "string"},
-        "keys": _STRINGS,
-        "path": {"type": "array", "items": record(_POINT, "x", "y")},
+        "keys": _STRING_LIST,
+        "path": {"type": "array", "items": closed_object_schema(_POINT_PROPERTIES, "x", "y")},
     },
     "type",
 )
 
-COMPUTER_PARAMETERS = record({"actions": {"type": "array", "items": _ACTION, "minItems": 1}}, "actions")
-COMPUTER_PREVIEW_PARAMETERS = record({"action": _ACTION}, "action")
+COMPUTER_PARAMETERS = closed_object_schema(
+    {"actions": {"type": "array", "items": _ACTION_SCHEMA, "minItems": 1}}, "actions"
+)
+COMPUTER_PREVIEW_PARAMETERS = closed_object_schema({"action": _ACTION_SCHEMA}, "action")

@@ -6,103 +6,114 @@ A completion is read as the response it would be, so that both are judged by the
 from typing import Any, Final
 
 from gateway.doctor.checks import tool_probes
-from gateway.doctor.checks.check_session import Visit
-from gateway.doctor.checks.completions import check_chunks, check_completion, check_counts
+from gateway.doctor.checks.check_session import CheckSession
+from gateway.doctor.checks.completions import check_chunks, check_completion, check_completion_usage
 from gateway.doctor.checks.expectations import (
-    COUNT,
-    COUNT_FURTHER,
-    COUNT_TO_STOP,
-    GREETING,
-    LIMIT,
-    STOP,
-    SUM_FORM,
-    SUM_QUESTION,
-    held_to_limit,
-    held_to_stop,
-    held_to_sum,
+    COUNT_PROMPT,
+    GREETING_PROMPT,
+    LONG_COUNT_PROMPT,
+    STOP_PROMPT,
+    STOP_SEQUENCE,
+    SUM_FORMAT,
+    SUM_PROMPT,
+    TOKEN_LIMIT,
+    verify_stop,
+    verify_sum_format,
+    verify_token_limit,
 )
-from gateway.doctor.checks.response_shape import answer_of
+from gateway.doctor.checks.response_shape import require_text
 from translation.representation.json_types import Json
 
 
-def text(visit: Visit) -> str:
+def probe_text(session: CheckSession) -> str:
     """A whole completion."""
-    answer_of(_whole(visit, GREETING))
+    require_text(_create_completion(session, GREETING_PROMPT))
     return ""
 
 
-def streaming(visit: Visit) -> str:
+def probe_streaming(session: CheckSession) -> str:
     """Every chunk of one completion, a role before its text, one reason to finish, one end."""
-    heard = visit.chat_stream(messages=_said(GREETING))
-    answer_of(check_chunks(heard.events, done=heard.done))
-    return f"{len(heard.events)} chunks"
+    received = session.stream_completion(messages=_user_messages(GREETING_PROMPT))
+    require_text(check_chunks(received.events, done=received.is_done))
+    return f"{len(received.events)} chunks"
 
 
-def usage(visit: Visit) -> str:
+def probe_usage(session: CheckSession) -> str:
     """Tokens are counted, in a whole completion and, where it is asked for, at the end of a stream."""
-    counted = check_counts(visit.chat(messages=_said(GREETING)))
-    if visit.subject.capabilities.streaming:
-        heard = visit.chat_stream(messages=_said(GREETING), stream_options={"include_usage": True})
-        check_counts(next((chunk for chunk in reversed(heard.events) if chunk.get("usage")), {}))
+    counted = check_completion_usage(session.create_completion(messages=_user_messages(GREETING_PROMPT)))
+    if session.subject.capabilities.streaming:
+        received = session.stream_completion(
+            messages=_user_messages(GREETING_PROMPT), stream_options={"include_usage": True}
+        )
+        check_completion_usage(next((chunk for chunk in reversed(received.events) if chunk.get("usage")), {}))
     return f"{counted['prompt_tokens']} in, {counted['completion_tokens']} out"
 
 
-def length(visit: Visit) -> str:
+def probe_length(session: CheckSession) -> str:
     """An answer that is cut off says so."""
-    return held_to_limit(_whole(visit, prompt, max_completion_tokens=LIMIT) for prompt in (COUNT, COUNT_FURTHER))
+    return verify_token_limit(
+        _create_completion(session, prompt, max_completion_tokens=TOKEN_LIMIT)
+        for prompt in (COUNT_PROMPT, LONG_COUNT_PROMPT)
+    )
 
 
-def stop(visit: Visit) -> str:
+def probe_stop(session: CheckSession) -> str:
     """A stop sequence ends the answer, and is no part of it."""
-    return held_to_stop(_whole(visit, COUNT_TO_STOP, stop=[STOP]))
+    return verify_stop(_create_completion(session, STOP_PROMPT, stop=[STOP_SEQUENCE]))
 
 
-def call_and_result(visit: Visit) -> str:
+def probe_call_and_result(session: CheckSession) -> str:
     """A call comes in pieces that add up to it, where there are streams; its result is read."""
 
-    def ask(**body: Any) -> Json:
-        if not visit.subject.capabilities.streaming:
-            return _whole(visit, tool_probes.QUESTION, **body)
-        heard = visit.chat_stream(messages=_said(tool_probes.QUESTION), **body)
-        return check_chunks(heard.events, done=heard.done)
+    def send_request(**body: Any) -> Json:
+        if not session.subject.capabilities.streaming:
+            return _create_completion(session, tool_probes.WEATHER_PROMPT, **body)
+        received = session.stream_completion(messages=_user_messages(tool_probes.WEATHER_PROMPT), **body)
+        return check_chunks(received.events, done=received.is_done)
 
     offered = [_TOOLS["get_weather"]]
-    first, detail = tool_probes.called(visit, ask, {"get_weather"}, tools=offered)
+    first, detail = tool_probes.request_tool_call(session, send_request, {"get_weather"}, tools=offered)
     calls = [
         {"id": call["call_id"], "type": "function", "function": {key: call[key] for key in ("name", "arguments")}}
         for call in first["output"]
         if call["type"] == "function_call"
     ]
-    results = [{"role": "tool", "tool_call_id": call["id"], "content": tool_probes.RESULT} for call in calls]
-    followed = [{"role": "assistant", "content": None, "tool_calls": calls}, *results]
-    tool_probes.hold_continued(_whole(visit, tool_probes.QUESTION, followed, tools=offered))
+    results = [{"role": "tool", "tool_call_id": call["id"], "content": tool_probes.WEATHER_RESULT} for call in calls]
+    later_messages = [{"role": "assistant", "content": None, "tool_calls": calls}, *results]
+    tool_probes.verify_continuation(
+        _create_completion(session, tool_probes.WEATHER_PROMPT, later_messages, tools=offered)
+    )
     return detail
 
 
-def forced_call(visit: Visit) -> str:
+def probe_forced_call(session: CheckSession) -> str:
     """The tool that is asked for is called, though another one would fit better."""
     choice = {"type": "function", "function": {"name": "search"}}
-    return tool_probes.held_to_choice(
-        _whole(visit, tool_probes.QUESTION, tools=list(_TOOLS.values()), tool_choice=choice)
+    return tool_probes.verify_tool_choice(
+        _create_completion(session, tool_probes.WEATHER_PROMPT, tools=list(_TOOLS.values()), tool_choice=choice)
     )
 
 
-def json_schema(visit: Visit) -> str:
+def probe_json_schema(session: CheckSession) -> str:
     """The answer is what its schema says."""
-    return held_to_sum(
-        _whole(visit, SUM_QUESTION, response_format={"type": "json_schema", "json_schema": {**SUM_FORM}})
+    return verify_sum_format(
+        _create_completion(session, SUM_PROMPT, response_format={"type": "json_schema", "json_schema": {**SUM_FORMAT}})
     )
 
 
 _TOOLS: Final = {
     tool["name"]: {"type": "function", "function": {key: value for key, value in tool.items() if key != "type"}}
-    for tool in (tool_probes.WEATHER, tool_probes.SEARCH)
+    for tool in (tool_probes.WEATHER_TOOL, tool_probes.SEARCH_TOOL)
 }
 
 
-def _whole(visit: Visit, question: str, followed: list[Json] | None = None, **body: Any) -> Json:
-    return check_completion(visit.chat(messages=[*_said(question), *(followed or ())], **body))
+def _create_completion(
+    session: CheckSession, question: str, later_messages: list[Json] | None = None, **body: Any
+) -> Json:
+    return check_completion(
+        session.create_completion(messages=[*_user_messages(question), *(later_messages or ())], **body)
+    )
 
 
-def _said(text: str) -> list[Json]:
+def _user_messages(text: str) -> list[Json]:
     return [{"role": "user", "content": text}]

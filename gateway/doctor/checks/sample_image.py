@@ -5,19 +5,19 @@ import struct
 import zlib
 from typing import Final
 
-_SIDE: Final = 64
+_SIDE_PIXELS: Final = 64
 """Some models refuse pictures of fewer than 28 pixels."""
 
 
-def _chunk(kind: bytes, content: bytes) -> bytes:
+def _encode_png_chunk(kind: bytes, content: bytes) -> bytes:
     return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
 
 
-def _png() -> bytes:
-    header = struct.pack(">IIBBBBB", _SIDE, _SIDE, 8, 2, 0, 0, 0)
-    rows = (b"\0" + b"\xff\0\0" * _SIDE) * _SIDE
+def _encode_png() -> bytes:
+    header = struct.pack(">IIBBBBB", _SIDE_PIXELS, _SIDE_PIXELS, 8, 2, 0, 0, 0)
+    rows = (b"\0" + b"\xff\0\0" * _SIDE_PIXELS) * _SIDE_PIXELS
     chunks = ((b"IHDR", header), (b"IDAT", zlib.compress(rows)), (b"IEND", b""))
-    return b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(kind, content) for kind, content in chunks)
+    return b"\x89PNG\r\n\x1a\n" + b"".join(_encode_png_chunk(kind, content) for kind, content in chunks)
 
 
-PICTURE: Final = "data:image/png;base64," + base64.b64encode(_png()).decode()
+SAMPLE_IMAGE_URL: Final = "data:image/png;base64," + base64.b64encode(_encode_png()).decode()

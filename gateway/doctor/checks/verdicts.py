@@ -17,30 +17,30 @@ from translation.representation.json_types import Json
 
 Verdict: TypeAlias = Literal["pass", "fail", "refused", "skipped"]
 
-REFUSED_BY_NAME: Final = "unsupported_parameter"
+UNSUPPORTED_PARAMETER: Final = "unsupported_parameter"
 """The code of an answer that names a parameter which the model's upstream cannot honour."""
 
-BUSY: Final = frozenset({"rate_limit_exceeded", "upstream_overloaded", "insufficient_quota"})
+BUSY_CODES: Final = frozenset({"rate_limit_exceeded", "upstream_overloaded", "insufficient_quota"})
 """Codes that say nothing of what a model can do."""
 
 
-class Wrong(Exception):
+class CheckFailed(Exception):
     """A promise that does not hold. The message says which, for the operator."""
 
 
-class Misread(Wrong):
+class UnparsedOutput(CheckFailed):
     """What the model wrote was not taken apart. The message names the setting that does."""
 
 
-class TooSlow(Wrong):
+class TimedOut(CheckFailed):
     """No end came in the time there is for a request."""
 
 
-class Untold(Exception):
+class Inconclusive(Exception):
     """The model did not do what would have shown it. The message says why."""
 
 
-class Refusal(Exception):
+class ErrorReply(Exception):
     """An error answer, or a response that failed, whose status was a good one: None."""
 
     def __init__(self, status: int | None, error: Json) -> None:
@@ -78,7 +78,7 @@ class Diagnosis:
 
     model: str
     provider: str
-    kind: str
+    provider_type: str
     upstream_model: str
     capabilities: Mapping[str, object] = field(default_factory=dict)
     findings: tuple[Finding, ...] = ()
@@ -98,7 +98,7 @@ class Diagnosis:
         return next((finding.first_token_s for finding in self.findings if finding.check == "streaming"), None)
 
 
-def hold(claim: bool, otherwise: str) -> None:
+def require(claim: bool, message: str) -> None:
     """Raises Wrong, saying `otherwise`, where a claim does not hold."""
     if not claim:
-        raise Wrong(otherwise)
+        raise CheckFailed(message)

@@ -14,35 +14,35 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 from sqlalchemy.pool import ConnectionPoolEntry, PoolResetState
 from sqlalchemy.util.concurrency import in_greenlet
 
-from gateway.state.database.sqlite_driver import BEGIN_TO_WRITE, OneTripConnection
+from gateway.state.database.sqlite_driver import BEGIN_IMMEDIATE, OneTripConnection
 
-Use: TypeAlias = Literal["write", "read"]
+TransactionMode: TypeAlias = Literal["write", "read"]
 """What a transaction is for. One that reads sees one moment and writes nothing."""
 
-_BEGIN: Final[dict[Use, str]] = {"write": BEGIN_TO_WRITE, "read": "BEGIN"}
+_BEGIN_STATEMENTS: Final[dict[TransactionMode, str]] = {"write": BEGIN_IMMEDIATE, "read": "BEGIN"}
 
-_LOOK_AGAIN_S: Final = 0.02
-_PRIMARY: Final = 0xFF
+_WAL_RETRY_S: Final = 0.02
+_PRIMARY_CODE_MASK: Final = 0xFF
 """Of SQLite's error codes, the part that says what went wrong; the rest says where."""
 
-_IDLE_S: Final = 1.0
+_PING_AFTER_IDLE_S: Final = 1.0
 """A connection unused for longer is asked whether it is still there: the server may have been restarted."""
 
 
-def make_engines(url: URL, *, deadline_s: float) -> dict[Use, AsyncEngine]:
+def make_engines(url: URL, *, deadline_s: float) -> dict[TransactionMode, AsyncEngine]:
     """Engines over the same connections, none of them made yet. Their errors never hold the values of a statement,
     which are what users said."""
     if url.get_backend_name() == "sqlite":
-        engine = _sqlite(url, deadline_s)
+        engine = _make_sqlite_engine(url, deadline_s)
         return {"write": engine, "read": engine}
-    engine = _postgresql(url, deadline_s)
+    engine = _make_postgresql_engine(url, deadline_s)
     return {"write": engine, "read": engine.execution_options(isolation_level="REPEATABLE READ")}
 
 
-async def begin_sqlite(connection: AsyncConnection, use: Use) -> None:
+async def begin_sqlite(connection: AsyncConnection, mode: TransactionMode) -> None:
     """Begin its transaction. Not in SQLAlchemy's event for it: an engine with one asks each of its connections for all
     its events; and not with the first statement, where leaving would wait for the lock as the statement does."""
-    await driver_of(connection).begin(_BEGIN[use])
+    await driver_of(connection).begin(_BEGIN_STATEMENTS[mode])
 
 
 def may_be_in_transaction(connection: AsyncConnection) -> bool:
@@ -59,16 +59,16 @@ def driver_of(connection: AsyncConnection) -> OneTripConnection:
     return driver
 
 
-def _sqlite(url: URL, deadline_s: float) -> AsyncEngine:
-    patience_s = deadline_s * 0.9
+def _make_sqlite_engine(url: URL, deadline_s: float) -> AsyncEngine:
+    timeout_s = deadline_s * 0.9
     settings = (
         # What was acknowledged outlives a loss of power. NORMAL saves less than a millisecond of each commit.
         "PRAGMA synchronous=FULL",
         # Another process has the lock: an error a little before the deadline tells more than the deadline.
-        f"PRAGMA busy_timeout={int(patience_s * 1000)}",
+        f"PRAGMA busy_timeout={int(timeout_s * 1000)}",
     )
 
-    def connected() -> sqlite3.Connection:
+    def open_connection() -> sqlite3.Connection:
         arguments, options = engine.sync_engine.dialect.create_connect_args(url)
         # The driver's own way of opening transactions leaves reads outside of them; ours is "begin" below.
         connect: Callable[..., sqlite3.Connection] = sqlite3.connect
@@ -76,7 +76,7 @@ def _sqlite(url: URL, deadline_s: float) -> AsyncEngine:
         try:
             for setting in settings:
                 connection.execute(setting).close()
-            _log_ahead(connection, time.monotonic() + patience_s)
+            _enable_wal(connection, time.monotonic() + timeout_s)
         except sqlite3.Error:
             connection.close()
             raise
@@ -89,7 +89,7 @@ def _sqlite(url: URL, deadline_s: float) -> AsyncEngine:
         pool_timeout=deadline_s,
         pool_reset_on_return=None,
         hide_parameters=True,
-        async_creator=lambda: OneTripConnection(connected),
+        async_creator=lambda: OneTripConnection(open_connection),
     )
 
     @event.listens_for(engine.sync_engine, "reset")
@@ -104,12 +104,12 @@ def _sqlite(url: URL, deadline_s: float) -> AsyncEngine:
         # Closing does not end a transaction as long as anybody refers to a cursor of it, such as a traceback; and the
         # lock of the file is held until it ends.
         if in_greenlet():
-            connection.run_async(lambda driver: asyncio.shield(_rolled_back(driver)))
+            connection.run_async(lambda driver: asyncio.shield(_roll_back_quietly(driver)))
 
     return engine
 
 
-def _log_ahead(connection: sqlite3.Connection, until: float) -> None:
+def _enable_wal(connection: sqlite3.Connection, deadline: float) -> None:
     """Have the file written ahead of. That changes a new one, and where another process is changing it, SQLite does not
     wait as it does for other locks: it is asked again until then, on the monotonic clock."""
     while True:
@@ -117,17 +117,17 @@ def _log_ahead(connection: sqlite3.Connection, until: float) -> None:
             connection.execute("PRAGMA journal_mode=WAL").close()
             return
         except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode & _PRIMARY != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+            if error.sqlite_errorcode & _PRIMARY_CODE_MASK != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
                 raise
-        time.sleep(_LOOK_AGAIN_S)  # in the connection's own thread
+        time.sleep(_WAL_RETRY_S)  # in the connection's own thread
 
 
-async def _rolled_back(driver: aiosqlite.Connection) -> None:
+async def _roll_back_quietly(driver: aiosqlite.Connection) -> None:
     with suppress(sqlite3.Error, ValueError):  # it is lost, or closed
         await driver.rollback()
 
 
-def _postgresql(url: URL, deadline_s: float) -> AsyncEngine:
+def _make_postgresql_engine(url: URL, deadline_s: float) -> AsyncEngine:
     milliseconds = str(int(deadline_s * 1000))
     engine = create_async_engine(
         url,
@@ -156,7 +156,7 @@ def _postgresql(url: URL, deadline_s: float) -> AsyncEngine:
 
     @event.listens_for(engine.sync_engine, "checkout")
     def still_there(connection: Any, entry: ConnectionPoolEntry, _proxy: object) -> None:
-        if time.monotonic() - entry.info.get("used", time.monotonic()) < _IDLE_S:
+        if time.monotonic() - entry.info.get("used", time.monotonic()) < _PING_AFTER_IDLE_S:
             return
         dialect = engine.sync_engine.dialect
         try:

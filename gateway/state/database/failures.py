@@ -6,9 +6,9 @@ from typing import Final
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-TOO_SLOW: Final = "it does not answer in time"
+TIMEOUT_MESSAGE: Final = "it does not answer in time"
 
-_STATES: Final = {
+_SQLSTATE_MESSAGES: Final = {
     "53100": "its disk is full",
     "53300": "it has too many connections",
     "25006": "it is read-only",
@@ -16,19 +16,19 @@ _STATES: Final = {
     "42P01": "its tables are missing: run `responses-gateway migrate`",
     "42703": "its tables are not those of this version: run `responses-gateway migrate`",
     "42501": "the gateway's user may not use its tables",
-    "57014": TOO_SLOW,
+    "57014": TIMEOUT_MESSAGE,
     "57P01": "it was shut down",
     "57P03": "it is starting or stopping",
 }
 """PostgreSQL's SQLSTATE."""
 
-_CLASSES: Final = {
+_SQLSTATE_CLASS_MESSAGES: Final = {
     "08": "it cannot be reached",
     "28": "it refuses the gateway's user",
 }
 """How a SQLSTATE begins."""
 
-_SAID: Final = (
+_SQLITE_MESSAGES: Final = (
     ("is full", "its disk is full"),
     ("readonly", "it is read-only"),
     ("read-only", "it is read-only"),
@@ -44,7 +44,7 @@ _SAID: Final = (
 """Part of SQLite's message, which has no code in all its failures."""
 
 
-def is_refused(error: BaseException) -> bool:
+def is_data_error(error: BaseException) -> bool:
     """Whether the database is well, and what it was asked is wrong. Of PostgreSQL's data errors (SQLSTATE class 22)
     the library knows some as no more than errors of the driver."""
     if isinstance(error, DataError | IntegrityError | sqlite3.DataError | sqlite3.IntegrityError):
@@ -53,7 +53,7 @@ def is_refused(error: BaseException) -> bool:
     return state is not None and state.startswith("22")
 
 
-def symptom(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """A short claim about the database: what to look at."""
     if isinstance(error, PoolTimeout):
         return "all connections to it are in use"
@@ -62,6 +62,10 @@ def symptom(error: BaseException) -> str:
     cause = error.orig if isinstance(error, DBAPIError) else error
     state = getattr(cause, "sqlstate", None)
     if state is not None:
-        return _STATES.get(state) or _CLASSES.get(state[:2]) or f"it fails with SQLSTATE {state}"
-    said = str(cause).lower()
-    return next((claim for part, claim in _SAID if part in said), f"it fails with {type(cause).__name__}")
+        return (
+            _SQLSTATE_MESSAGES.get(state)
+            or _SQLSTATE_CLASS_MESSAGES.get(state[:2])
+            or f"it fails with SQLSTATE {state}"
+        )
+    message = str(cause).lower()
+    return next((claim for part, claim in _SQLITE_MESSAGES if part in message), f"it fails with {type(cause).__name__}")

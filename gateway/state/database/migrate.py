@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from gateway.errors import StoreUnavailable
 from gateway.state.database.database import Database
-from gateway.state.database.sqlite_file import make_file, sqlite_file
+from gateway.state.database.sqlite_file import create_database_file, sqlite_path_of
 from gateway.state.store import SchemaMismatch
 
 if TYPE_CHECKING:
@@ -21,98 +21,100 @@ if TYPE_CHECKING:
 _DEADLINE_S: Final = 3600.0
 """For everything there is to change: an index over many rows takes long."""
 
-_LOCK: Final = "responses-gateway migrate"
+_MIGRATION_LOCK: Final = "responses-gateway migrate"
 
-_MIGRATIONS: Final = Path(__file__).parents[1] / "migrations"
+_MIGRATIONS_DIR: Final = Path(__file__).parents[1] / "migrations"
 
-_VERSIONS: Final = Table("alembic_version", MetaData(), Column("version_num", String(32), primary_key=True))
+_VERSION_TABLE: Final = Table("alembic_version", MetaData(), Column("version_num", String(32), primary_key=True))
 """Where Alembic keeps the version."""
 
 
-async def migrate(url: str) -> str:
+async def migrate_database(url: str) -> str:
     """Bring the tables to this version, in one transaction; which one that is. Raises SchemaMismatch when they are of a
     newer one, and StoreUnavailable."""
-    if (file := sqlite_file(url)) is not None:
-        make_file(file)
+    if (file := sqlite_path_of(url)) is not None:
+        create_database_file(file)
     database = Database(url, deadline_s=_DEADLINE_S)
     try:
-        async with database.write() as connection:
+        async with database.write_transaction() as connection:
             # Of several that migrate at once, one does, and the others then find nothing to do.
-            await database.one_at_a_time(connection, _LOCK)
-            await migrate_within(connection)
+            await database.acquire_advisory_lock(connection, _MIGRATION_LOCK)
+            await migrate_in_transaction(connection)
     finally:
         await database.aclose()
-    return head()
+    return latest_schema_version()
 
 
-async def refuse_mismatch(url: str, *, deadline_s: float) -> None:
+async def validate_database_schema(url: str, *, deadline_s: float) -> None:
     """Raises SchemaMismatch when a server could not use the tables. One that is down may be well later: no failure."""
-    if (file := sqlite_file(url)) is not None and not file.exists():
+    if (file := sqlite_path_of(url)) is not None and not file.exists():
         return
     database = Database(url, deadline_s=deadline_s)
     try:
         with suppress(StoreUnavailable):
-            async with database.read() as connection:
-                await (_refuse_newer if database.is_sqlite else check)(connection)
+            async with database.read_transaction() as connection:
+                await (_refuse_newer_schema if database.is_sqlite else require_current_schema)(connection)
     finally:
         await database.aclose()
 
 
-async def migrate_within(connection: AsyncConnection) -> None:
+async def migrate_in_transaction(connection: AsyncConnection) -> None:
     """`migrate`, in the transaction of a connection that nobody else migrates in."""
-    if await connection.run_sync(_version) != head():
-        await _refuse_newer(connection)
-        await connection.run_sync(_upgrade)
+    if await connection.run_sync(_read_schema_version) != latest_schema_version():
+        await _refuse_newer_schema(connection)
+        await connection.run_sync(_upgrade_schema)
 
 
-async def check(connection: AsyncConnection) -> None:
+async def require_current_schema(connection: AsyncConnection) -> None:
     """Raises SchemaMismatch unless the tables are of this version."""
-    version = await connection.run_sync(_version)
-    if version == head():
+    version = await connection.run_sync(_read_schema_version)
+    if version == latest_schema_version():
         return
-    await _refuse_newer(connection)
-    what = "has no tables of the gateway" if version is None else f"is of version {version}, not {head()}"
+    await _refuse_newer_schema(connection)
+    what = (
+        "has no tables of the gateway" if version is None else f"is of version {version}, not {latest_schema_version()}"
+    )
     raise SchemaMismatch(f"the database is unmigrated: it {what}; run `responses-gateway migrate`")
 
 
-def head() -> str:
+def latest_schema_version() -> str:
     """The version of the tables that this version of the gateway works with."""
-    return max(file.name.partition("_")[0] for file in (_MIGRATIONS / "versions").glob("[0-9]*_*.py"))
+    return max(file.name.partition("_")[0] for file in (_MIGRATIONS_DIR / "versions").glob("[0-9]*_*.py"))
 
 
-def config() -> "Config":
+def make_alembic_config() -> "Config":
     """Where Alembic finds the migrations. No file: an installed gateway has none."""
     from alembic.config import Config
 
     alembic = Config()
-    alembic.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
+    alembic.set_main_option("script_location", str(_MIGRATIONS_DIR).replace("%", "%%"))
     alembic.set_main_option("path_separator", "os")
     return alembic
 
 
-async def _refuse_newer(connection: AsyncConnection) -> None:
-    version = await connection.run_sync(_version)
-    if version in (None, head()):
+async def _refuse_newer_schema(connection: AsyncConnection) -> None:
+    version = await connection.run_sync(_read_schema_version)
+    if version in (None, latest_schema_version()):
         return
     from alembic.script import ScriptDirectory
 
-    known = {script.revision for script in ScriptDirectory.from_config(config()).walk_revisions()}
+    known = {script.revision for script in ScriptDirectory.from_config(make_alembic_config()).walk_revisions()}
     if version not in known:
         raise SchemaMismatch(
             f"the database is newer than this version: its tables are of version {version}, which this version of the "
-            f"gateway, of {head()}, does not know; run the newer gateway"
+            f"gateway, of {latest_schema_version()}, does not know; run the newer gateway"
         )
 
 
-def _version(connection: Connection) -> str | None:
-    if not inspect(connection).has_table(_VERSIONS.name):
+def _read_schema_version(connection: Connection) -> str | None:
+    if not inspect(connection).has_table(_VERSION_TABLE.name):
         return None
-    return connection.scalar(select(_VERSIONS.c.version_num))
+    return connection.scalar(select(_VERSION_TABLE.c.version_num))
 
 
-def _upgrade(connection: Connection) -> None:
+def _upgrade_schema(connection: Connection) -> None:
     from alembic import command
 
-    with_connection = config()
-    with_connection.attributes["connection"] = connection
-    command.upgrade(with_connection, "head")
+    alembic = make_alembic_config()
+    alembic.attributes["connection"] = connection
+    command.upgrade(alembic, "head")

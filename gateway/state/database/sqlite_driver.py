@@ -14,10 +14,10 @@ from typing import Any, Final, Protocol, TypeVar
 import aiosqlite
 from aiosqlite.core import _STOP_RUNNING_SENTINEL
 
-BEGIN_TO_WRITE: Final = "BEGIN IMMEDIATE"
+BEGIN_IMMEDIATE: Final = "BEGIN IMMEDIATE"
 """A transaction that reads first and then writes fails when another one wrote meanwhile; this one waits instead."""
 
-_CHUNK: Final = 64
+_ITERATION_ROWS: Final = 64
 """What aiosqlite fetches at once when it is iterated over, which nobody does."""
 
 _Result = TypeVar("_Result")
@@ -27,19 +27,19 @@ class OneTripConnection(aiosqlite.Connection):
     """Not connected yet: awaiting it connects. `connector` runs in the connection's thread."""
 
     def __init__(self, connector: Callable[[], sqlite3.Connection]) -> None:
-        super().__init__(connector, _CHUNK)
+        super().__init__(connector, _ITERATION_ROWS)
         self._thread.daemon = True  # a process that ends without closing it must not wait for it
         self.may_be_in_transaction = False
         """A transaction was begun, and has not been seen to end: only its thread knows how far it is."""
 
-    def in_thread(self, work: Callable[..., _Result], *arguments: Any) -> Awaitable[_Result]:
+    def run_in_thread(self, work: Callable[..., _Result], *arguments: Any) -> Awaitable[_Result]:
         """One trip."""
         execute: Callable[..., Awaitable[_Result]] = self._execute
         return execute(work, *arguments)
 
     async def begin(self, statement: str) -> None:
         self.may_be_in_transaction = True
-        await self.in_thread(self._begin, statement)
+        await self.run_in_thread(self._begin, statement)
 
     async def commit(self) -> None:
         await super().commit()
@@ -49,26 +49,26 @@ class OneTripConnection(aiosqlite.Connection):
         await super().rollback()
         self.may_be_in_transaction = False
 
-    async def at_once(self, work: Callable[[sqlite3.Connection], _Result]) -> _Result:
+    async def run_transaction(self, work: Callable[[sqlite3.Connection], _Result]) -> _Result:
         """A transaction in one trip: `work` runs in the thread, and what it raises rolls back. So does leaving before
         it is committed."""
-        left = threading.Event()
+        cancelled = threading.Event()
         self.may_be_in_transaction = True
         try:
-            result: _Result = await self.in_thread(self._in_transaction, work, left)
+            result: _Result = await self.run_in_thread(self._run_in_transaction, work, cancelled)
         except asyncio.CancelledError:
-            left.set()
+            cancelled.set()
             raise
         self.may_be_in_transaction = False
         return result
 
-    def _in_transaction(self, work: Callable[[sqlite3.Connection], _Result], left: threading.Event) -> _Result:
+    def _run_in_transaction(self, work: Callable[[sqlite3.Connection], _Result], cancelled: threading.Event) -> _Result:
         connection = self._conn
         try:
-            _go_on_unless(left)
-            self._begin(BEGIN_TO_WRITE)
+            _raise_if_cancelled(cancelled)
+            self._begin(BEGIN_IMMEDIATE)
             result = work(connection)
-            _go_on_unless(left)
+            _raise_if_cancelled(cancelled)
             connection.commit()
         except BaseException:
             connection.rollback()
@@ -81,9 +81,9 @@ class OneTripConnection(aiosqlite.Connection):
     def stop(self) -> None:
         """Ends the thread and does not hear of it: when connecting failed nobody waits, and the loop may be gone."""
         self._running = False
-        self._tx.put_nowait((None, self._stopped))
+        self._tx.put_nowait((None, self._close_and_stop))
 
-    def _stopped(self) -> object:
+    def _close_and_stop(self) -> object:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -94,12 +94,12 @@ class OneTripConnection(aiosqlite.Connection):
         return OneTripCursor(self)
 
 
-def _go_on_unless(left: threading.Event) -> None:
-    if left.is_set():
+def _raise_if_cancelled(cancelled: threading.Event) -> None:
+    if cancelled.is_set():
         raise asyncio.CancelledError
 
 
-class _Execute(Protocol):
+class _CursorExecute(Protocol):
     def __call__(self, cursor: sqlite3.Cursor, statement: str, parameters: Any, /) -> object: ...
 
 
@@ -118,10 +118,10 @@ class OneTripCursor:
         return self
 
     async def execute(self, statement: str, parameters: Iterable[Any] = ()) -> "OneTripCursor":
-        return await self._run(sqlite3.Cursor.execute, statement, parameters)
+        return await self._run_statement(sqlite3.Cursor.execute, statement, parameters)
 
     async def executemany(self, statement: str, parameters: Iterable[Iterable[Any]]) -> "OneTripCursor":
-        return await self._run(sqlite3.Cursor.executemany, statement, parameters)
+        return await self._run_statement(sqlite3.Cursor.executemany, statement, parameters)
 
     async def fetchall(self) -> Sequence[Any]:
         return self._rows
@@ -129,12 +129,12 @@ class OneTripCursor:
     async def close(self) -> None:
         """It is closed: the thread did it."""
 
-    async def _run(self, how: _Execute, statement: str, parameters: Any) -> "OneTripCursor":
-        await self._connection.in_thread(self._in_thread, how, statement, parameters)
+    async def _run_statement(self, execute: _CursorExecute, statement: str, parameters: Any) -> "OneTripCursor":
+        await self._connection.run_in_thread(self._execute_in_thread, execute, statement, parameters)
         return self
 
-    def _in_thread(self, how: _Execute, statement: str, parameters: Any) -> None:
+    def _execute_in_thread(self, execute: _CursorExecute, statement: str, parameters: Any) -> None:
         with closing(self._connection._conn.cursor()) as cursor:
-            how(cursor, statement, parameters)
+            execute(cursor, statement, parameters)
             self.description, self.rowcount, self.lastrowid = cursor.description, cursor.rowcount, cursor.lastrowid
             self._rows = cursor.fetchall() if cursor.description else ()

@@ -20,10 +20,10 @@ from sqlalchemy import (
     false,
 )
 
-_ID = String(255)
+_ID_TYPE = String(255)
 
-INPUT: Final = 0
-OUTPUT: Final = 1
+INPUT_PLACE: Final = 0
+OUTPUT_PLACE: Final = 1
 """`items.place`: what the request said, and what the model answered."""
 
 metadata = MetaData(
@@ -33,17 +33,17 @@ metadata = MetaData(
 responses = Table(
     "responses",
     metadata,
-    Column("owner", _ID, primary_key=True),
-    Column("id", _ID, primary_key=True),
+    Column("owner", _ID_TYPE, primary_key=True),
+    Column("id", _ID_TYPE, primary_key=True),
     Column("created_us", BigInteger, nullable=False),
     Column("status", String(32), nullable=False),
-    Column("parent_id", _ID),
-    Column("conversation_id", _ID),
+    Column("parent_id", _ID_TYPE),
+    Column("conversation_id", _ID_TYPE),
     Column("body", Text, nullable=False, comment="The response object with an empty output."),
     Column("background", Boolean, nullable=False),
     Column("logged", Boolean, nullable=False, comment="Its events are in the log."),
     Column("losses", Text, comment="What the request lost on its way, as the reply's header had it."),
-    Column("worker", _ID, comment="The replica that runs it; null when nobody does."),
+    Column("worker", _ID_TYPE, comment="The replica that runs it; null when nobody does."),
     Column("deleted", Boolean, nullable=False, server_default=false(), comment="Gone, except as history of others."),
     Index("ix_responses_owner_created_us", "owner", "created_us", "id"),
     Index("ix_responses_parent_id_owner", "parent_id", "owner"),
@@ -54,11 +54,11 @@ responses = Table(
 items = Table(
     "items",
     metadata,
-    Column("owner", _ID, primary_key=True),
-    Column("response_id", _ID, primary_key=True),
+    Column("owner", _ID_TYPE, primary_key=True),
+    Column("response_id", _ID_TYPE, primary_key=True),
     Column("place", SmallInteger, primary_key=True),
     Column("position", Integer, primary_key=True),
-    Column("id", _ID, nullable=False),
+    Column("id", _ID_TYPE, nullable=False),
     Column("body", Text, nullable=False),
     # By an owner alone PostgreSQL would look a link up among all that is theirs, until it has counted the table.
     Index("ix_items_id_owner", "id", "owner"),
@@ -67,8 +67,8 @@ items = Table(
 events = Table(
     "events",
     metadata,
-    Column("owner", _ID, primary_key=True),
-    Column("response_id", _ID, primary_key=True),
+    Column("owner", _ID_TYPE, primary_key=True),
+    Column("response_id", _ID_TYPE, primary_key=True),
     Column("first", Integer, primary_key=True, comment="Sequence number of the first event in `frames`."),
     Column("last", Integer, nullable=False),
     Column("frames", LargeBinary, nullable=False),
@@ -77,11 +77,11 @@ events = Table(
 jobs = Table(
     "jobs",
     metadata,
-    Column("owner", _ID, primary_key=True),
-    Column("response_id", _ID, primary_key=True),
+    Column("owner", _ID_TYPE, primary_key=True),
+    Column("response_id", _ID_TYPE, primary_key=True),
     Column("created_us", BigInteger, nullable=False),
     Column("request", Text, nullable=False),
-    Column("worker", _ID, comment="Who has it leased; null while nobody does."),
+    Column("worker", _ID_TYPE, comment="Who has it leased; null while nobody does."),
     Column("attempt", Integer, nullable=False),
     Index("ix_jobs_created_us", "created_us"),
 )
@@ -89,15 +89,15 @@ jobs = Table(
 workers = Table(
     "workers",
     metadata,
-    Column("id", _ID, primary_key=True),
+    Column("id", _ID_TYPE, primary_key=True),
     Column("alive_until_us", BigInteger, nullable=False, comment="By the database's clock."),
 )
 
 conversations = Table(
     "conversations",
     metadata,
-    Column("owner", _ID, primary_key=True),
-    Column("id", _ID, primary_key=True),
+    Column("owner", _ID_TYPE, primary_key=True),
+    Column("id", _ID_TYPE, primary_key=True),
     Column("created_us", BigInteger, nullable=False),
     Column("body", Text, nullable=False),
     Column("used_us", BigInteger, nullable=False, comment="When something was last added: its age for retention."),
@@ -109,10 +109,10 @@ conversations = Table(
 conversation_items = Table(
     "conversation_items",
     metadata,
-    Column("owner", _ID, primary_key=True),
-    Column("conversation_id", _ID, primary_key=True),
+    Column("owner", _ID_TYPE, primary_key=True),
+    Column("conversation_id", _ID_TYPE, primary_key=True),
     Column("position", Integer, primary_key=True),
-    Column("id", _ID, nullable=False),
+    Column("id", _ID_TYPE, nullable=False),
     Column("body", Text, nullable=False),
     Index("ix_conversation_items_owner_id", "owner", "id"),
 )
@@ -120,8 +120,8 @@ conversation_items = Table(
 completions = Table(
     "completions",
     metadata,
-    Column("owner", _ID, primary_key=True),
-    Column("id", _ID, primary_key=True),
+    Column("owner", _ID_TYPE, primary_key=True),
+    Column("id", _ID_TYPE, primary_key=True),
     Column("created_us", BigInteger, nullable=False),
     Column("model", Text, nullable=False),
     Column("body", Text, nullable=False),
@@ -134,8 +134,8 @@ completions = Table(
 completion_metadata = Table(
     "completion_metadata",
     metadata,
-    Column("owner", _ID, primary_key=True),
-    Column("completion_id", _ID, primary_key=True),
+    Column("owner", _ID_TYPE, primary_key=True),
+    Column("completion_id", _ID_TYPE, primary_key=True),
     Column("entry", String(64), primary_key=True, comment="Hash of key and value: what lists are filtered by."),
     Index("ix_completion_metadata_owner_entry", "owner", "entry"),
 )
@@ -143,6 +143,6 @@ completion_metadata = Table(
 sealing_keys = Table(
     "sealing_keys",
     metadata,
-    Column("id", _ID, primary_key=True),
+    Column("id", _ID_TYPE, primary_key=True),
     Column("key", LargeBinary, nullable=False),
 )

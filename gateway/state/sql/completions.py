@@ -10,53 +10,53 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from gateway.state.database.database import Database
 from gateway.state.database.tables import completion_metadata, completions
-from gateway.state.ids import possible
-from gateway.state.sql.json_columns import pack, unpack
+from gateway.state.ids import is_valid_id
+from gateway.state.sql.json_columns import dump_json, parse_json
 from gateway.state.store import Page, PageRequest, StoredCompletion, UnknownCursor
 from translation.representation.json_types import Json
 
 
-class SqlCompletions:
+class SqlCompletionStore:
     """The `Completions` of a store."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def keep_completion(
+    async def store_completion(
         self, owner: str, completion: Json, messages: Sequence[Json], losses: str | None = None
     ) -> None:
         row = {
             "owner": owner,
             "id": completion["id"],
             "created_us": time.time_ns() // 1000,
-            "model": _searchable(completion["model"]),
-            "body": pack(completion),
+            "model": _encode_model_column(completion["model"]),
+            "body": dump_json(completion),
             "messages": orjson.dumps(list(messages)).decode(),
             "losses": losses,
         }
-        async with self._database.write() as connection:
+        async with self._database.write_transaction() as connection:
             await connection.execute(insert(completions).values(**row))
-            await _index(connection, owner, completion["id"], completion.get("metadata"))
+            await _insert_metadata(connection, owner, completion["id"], completion.get("metadata"))
 
-    async def completion(self, owner: str, completion_id: str) -> StoredCompletion | None:
-        async with self._database.read() as connection:
-            return await _stored(connection, owner, completion_id)
+    async def load_completion(self, owner: str, completion_id: str) -> StoredCompletion | None:
+        async with self._database.read_transaction() as connection:
+            return await _load_completion(connection, owner, completion_id)
 
-    async def completions(
+    async def list_completions(
         self, owner: str, page: PageRequest, *, model: str | None = None, metadata: Mapping[str, str] | None = None
     ) -> Page:
         place = tuple_(completions.c.created_us, completions.c.id)
         query = select(completions.c.body).where(completions.c.owner == owner)
         if model is not None:
-            query = query.where(completions.c.model == _searchable(model))
+            query = query.where(completions.c.model == _encode_model_column(model))
         for key, value in (metadata or {}).items():
-            having = select(completion_metadata.c.completion_id).where(
-                completion_metadata.c.owner == owner, completion_metadata.c.entry == _entry(key, value)
+            matching_ids = select(completion_metadata.c.completion_id).where(
+                completion_metadata.c.owner == owner, completion_metadata.c.entry == _hash_metadata_entry(key, value)
             )
-            query = query.where(completions.c.id.in_(having))
-        async with self._database.read() as connection:
+            query = query.where(completions.c.id.in_(matching_ids))
+        async with self._database.read_transaction() as connection:
             if page.after is not None:
-                cursor = await _created(connection, owner, page.after)
+                cursor = await _load_created_us(connection, owner, page.after)
                 if cursor is None:
                     raise UnknownCursor
                 last = tuple_(cursor, page.after)
@@ -66,11 +66,11 @@ class SqlCompletions:
             else:
                 query = query.order_by(completions.c.created_us.desc(), completions.c.id.desc())
             bodies = (await connection.scalars(query.limit(page.limit + 1))).all()
-        return Page([unpack(body) for body in bodies[: page.limit]], has_more=len(bodies) > page.limit)
+        return Page([parse_json(body) for body in bodies[: page.limit]], has_more=len(bodies) > page.limit)
 
     async def update_completion(self, owner: str, completion_id: str, metadata: Json | None) -> StoredCompletion | None:
-        async with self._database.write() as connection:
-            before = await _stored(connection, owner, completion_id)
+        async with self._database.write_transaction() as connection:
+            before = await _load_completion(connection, owner, completion_id)
             if before is None:
                 return None
             after = before.completion | {"metadata": metadata}
@@ -78,7 +78,7 @@ class SqlCompletions:
             written = await connection.execute(
                 update(completions)
                 .where(completions.c.owner == owner, completions.c.id == completion_id)
-                .values(body=pack(after))
+                .values(body=dump_json(after))
             )
             if not written.rowcount:
                 return None
@@ -87,19 +87,19 @@ class SqlCompletions:
                     completion_metadata.c.owner == owner, completion_metadata.c.completion_id == completion_id
                 )
             )
-            await _index(connection, owner, completion_id, metadata)
+            await _insert_metadata(connection, owner, completion_id, metadata)
             return StoredCompletion(completion=after, losses=before.losses)
 
     async def delete_completion(self, owner: str, completion_id: str) -> bool:
-        if not possible(completion_id):
+        if not is_valid_id(completion_id):
             return False
-        async with self._database.write() as connection:
+        async with self._database.write_transaction() as connection:
             return bool(await delete_completions(connection, [(owner, completion_id)]))
 
-    async def completion_messages(self, owner: str, completion_id: str, page: PageRequest) -> Page | None:
-        if not possible(completion_id):
+    async def list_completion_messages(self, owner: str, completion_id: str, page: PageRequest) -> Page | None:
+        if not is_valid_id(completion_id):
             return None
-        async with self._database.read() as connection:
+        async with self._database.read_transaction() as connection:
             text = await connection.scalar(
                 select(completions.c.messages).where(completions.c.owner == owner, completions.c.id == completion_id)
             )
@@ -132,15 +132,15 @@ async def delete_completions(connection: AsyncConnection, keys: Sequence[tuple[s
     return gone
 
 
-async def _index(connection: AsyncConnection, owner: str, completion_id: str, metadata: Json | None) -> None:
+async def _insert_metadata(connection: AsyncConnection, owner: str, completion_id: str, metadata: Json | None) -> None:
     place = {"owner": owner, "completion_id": completion_id}
-    rows = [place | {"entry": _entry(key, value)} for key, value in (metadata or {}).items()]
+    rows = [place | {"entry": _hash_metadata_entry(key, value)} for key, value in (metadata or {}).items()]
     if rows:
         await connection.execute(insert(completion_metadata), rows)
 
 
-async def _stored(connection: AsyncConnection, owner: str, completion_id: str) -> StoredCompletion | None:
-    if not possible(completion_id):
+async def _load_completion(connection: AsyncConnection, owner: str, completion_id: str) -> StoredCompletion | None:
+    if not is_valid_id(completion_id):
         return None
     found = await connection.execute(
         select(completions.c.body, completions.c.losses).where(
@@ -148,22 +148,22 @@ async def _stored(connection: AsyncConnection, owner: str, completion_id: str) -
         )
     )
     row = found.one_or_none()
-    return None if row is None else StoredCompletion(completion=unpack(row.body), losses=row.losses)
+    return None if row is None else StoredCompletion(completion=parse_json(row.body), losses=row.losses)
 
 
-async def _created(connection: AsyncConnection, owner: str, completion_id: str) -> int | None:
-    if not possible(completion_id):
+async def _load_created_us(connection: AsyncConnection, owner: str, completion_id: str) -> int | None:
+    if not is_valid_id(completion_id):
         return None
     return await connection.scalar(
         select(completions.c.created_us).where(completions.c.owner == owner, completions.c.id == completion_id)
     )
 
 
-def _entry(key: str, value: object) -> str:
+def _hash_metadata_entry(key: str, value: object) -> str:
     """Of one length, because an index takes no long text, and without what a column cannot hold."""
     return sha256(orjson.dumps([key, value])).hexdigest()
 
 
-def _searchable(model: str) -> str:
+def _encode_model_column(model: str) -> str:
     """Without NUL, which a column cannot hold; in JSON it is written with other characters."""
     return orjson.dumps(model).decode()[1:-1]

@@ -9,8 +9,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from gateway.state.database.database import Database
 from gateway.state.database.tables import conversation_items, conversations
-from gateway.state.ids import possible
-from gateway.state.sql.json_columns import findable, pack, unpack
+from gateway.state.ids import is_valid_id
+from gateway.state.sql.json_columns import dump_json, lookup_id_of, parse_json
 from gateway.state.store import Page, PageRequest, UnknownCursor
 from providers.new_id import new_id
 from translation.representation.json_types import Item, Json
@@ -18,7 +18,7 @@ from translation.representation.json_types import Item, Json
 _MAX_PREFIX_CHARS: Final = 16
 
 
-class SqlConversations:
+class SqlConversationStore:
     """The `Conversations` of a store."""
 
     def __init__(self, database: Database) -> None:
@@ -27,47 +27,47 @@ class SqlConversations:
     async def create_conversation(self, owner: str, conversation: Json, items: Sequence[Item]) -> None:
         now = time.time_ns() // 1000
         row = {"owner": owner, "id": conversation["id"], "created_us": now, "used_us": now, "next_position": 0}
-        async with self._database.write() as connection:
-            await connection.execute(insert(conversations).values(**row, body=pack(conversation)))
-            await append_items(connection, owner, conversation["id"], items)
+        async with self._database.write_transaction() as connection:
+            await connection.execute(insert(conversations).values(**row, body=dump_json(conversation)))
+            await append_item_rows(connection, owner, conversation["id"], items)
 
-    async def conversation(self, owner: str, conversation_id: str) -> Json | None:
-        async with self._database.read() as connection:
-            return await _body(connection, owner, conversation_id)
+    async def load_conversation(self, owner: str, conversation_id: str) -> Json | None:
+        async with self._database.read_transaction() as connection:
+            return await _load_conversation(connection, owner, conversation_id)
 
     async def update_conversation(self, owner: str, conversation_id: str, metadata: Json) -> Json | None:
-        async with self._database.write() as connection:
-            before = await _body(connection, owner, conversation_id)
+        async with self._database.write_transaction() as connection:
+            before = await _load_conversation(connection, owner, conversation_id)
             if before is None:
                 return None
             after = before | {"metadata": metadata}
             written = await connection.execute(
                 update(conversations)
                 .where(conversations.c.owner == owner, conversations.c.id == conversation_id)
-                .values(body=pack(after))
+                .values(body=dump_json(after))
             )
             return after if written.rowcount else None
 
     async def delete_conversation(self, owner: str, conversation_id: str) -> bool:
-        if not possible(conversation_id):
+        if not is_valid_id(conversation_id):
             return False
-        async with self._database.write() as connection:
+        async with self._database.write_transaction() as connection:
             return bool(await delete_conversations(connection, [(owner, conversation_id)]))
 
-    async def add_items(self, owner: str, conversation_id: str, items: Sequence[Item]) -> bool:
-        if not possible(conversation_id):
+    async def add_conversation_items(self, owner: str, conversation_id: str, items: Sequence[Item]) -> bool:
+        if not is_valid_id(conversation_id):
             return False
-        async with self._database.write() as connection:
-            return await append_items(connection, owner, conversation_id, items)
+        async with self._database.write_transaction() as connection:
+            return await append_item_rows(connection, owner, conversation_id, items)
 
-    async def conversation_items(self, owner: str, conversation_id: str, page: PageRequest) -> Page | None:
-        async with self._database.read() as connection:
-            if await _body(connection, owner, conversation_id) is None:
+    async def list_conversation_items(self, owner: str, conversation_id: str, page: PageRequest) -> Page | None:
+        async with self._database.read_transaction() as connection:
+            if await _load_conversation(connection, owner, conversation_id) is None:
                 return None
-            return await _page(connection, owner, conversation_id, page)
+            return await _load_item_page(connection, owner, conversation_id, page)
 
-    async def conversation_history(self, owner: str, conversation_id: str) -> Sequence[Item] | None:
-        if not possible(conversation_id):
+    async def load_conversation_history(self, owner: str, conversation_id: str) -> Sequence[Item] | None:
+        if not is_valid_id(conversation_id):
             return None
         query = (
             select(conversation_items.c.body)
@@ -82,19 +82,19 @@ class SqlConversations:
             .where(conversations.c.owner == owner, conversations.c.id == conversation_id)
             .order_by(conversation_items.c.position)
         )
-        async with self._database.read() as connection:
+        async with self._database.read_transaction() as connection:
             bodies = (await connection.scalars(query)).all()
         # One without items is one row of nothing.
-        return [unpack(body) for body in bodies if body is not None] if bodies else None
+        return [parse_json(body) for body in bodies if body is not None] if bodies else None
 
-    async def conversation_item(self, owner: str, conversation_id: str, item_id: str) -> Item | None:
-        async with self._database.read() as connection:
-            row = await _item(connection, owner, conversation_id, item_id)
-        return None if row is None else unpack(row.body)
+    async def load_conversation_item(self, owner: str, conversation_id: str, item_id: str) -> Item | None:
+        async with self._database.read_transaction() as connection:
+            row = await _load_item_row(connection, owner, conversation_id, item_id)
+        return None if row is None else parse_json(row.body)
 
-    async def delete_item(self, owner: str, conversation_id: str, item_id: str) -> bool:
-        async with self._database.write() as connection:
-            row = await _item(connection, owner, conversation_id, item_id)
+    async def delete_conversation_item(self, owner: str, conversation_id: str, item_id: str) -> bool:
+        async with self._database.write_transaction() as connection:
+            row = await _load_item_row(connection, owner, conversation_id, item_id)
             if row is None:
                 return False
             gone = await connection.execute(
@@ -107,35 +107,37 @@ class SqlConversations:
             return bool(gone.rowcount)
 
 
-async def append_items(connection: AsyncConnection, owner: str, conversation_id: str, items: Sequence[Item]) -> bool:
+async def append_item_rows(
+    connection: AsyncConnection, owner: str, conversation_id: str, items: Sequence[Item]
+) -> bool:
     """Add items at the end, within a transaction; whether there is such a conversation. They stay together: the row is
     locked until the transaction ends. An item whose id the conversation has already gets another: ids are cursors."""
-    taken = await connection.scalar(
+    next_position = await connection.scalar(
         update(conversations)
         .where(conversations.c.owner == owner, conversations.c.id == conversation_id)
         .values(next_position=conversations.c.next_position + len(items), used_us=time.time_ns() // 1000)
         .returning(conversations.c.next_position)
     )
-    if taken is None:
+    if next_position is None:
         return False
     if not items:
         return True
     in_conversation = (conversation_items.c.owner == owner, conversation_items.c.conversation_id == conversation_id)
-    given = {findable(item) for item in items}
-    known = set(
+    new_ids = {lookup_id_of(item) for item in items}
+    existing_ids = set(
         await connection.scalars(
-            select(conversation_items.c.id).where(*in_conversation, conversation_items.c.id.in_(given))
+            select(conversation_items.c.id).where(*in_conversation, conversation_items.c.id.in_(new_ids))
         )
     )
     rows = []
-    for position, item in enumerate(items, taken - len(items)):
-        key = findable(item)
-        if not key or key in known:
+    for position, item in enumerate(items, next_position - len(items)):
+        key = lookup_id_of(item)
+        if not key or key in existing_ids:
             key = new_id(key.partition("_")[0][:_MAX_PREFIX_CHARS] or "item")
             item = {**item, "id": key}
-        known.add(key)
+        existing_ids.add(key)
         place = {"owner": owner, "conversation_id": conversation_id, "position": position}
-        rows.append(place | {"id": key, "body": pack(item)})
+        rows.append(place | {"id": key, "body": dump_json(item)})
     await connection.execute(insert(conversation_items), rows)
     return True
 
@@ -157,17 +159,19 @@ async def delete_conversations(connection: AsyncConnection, keys: Sequence[tuple
     return gone
 
 
-async def _body(connection: AsyncConnection, owner: str, conversation_id: str) -> Json | None:
-    if not possible(conversation_id):
+async def _load_conversation(connection: AsyncConnection, owner: str, conversation_id: str) -> Json | None:
+    if not is_valid_id(conversation_id):
         return None
     body = await connection.scalar(
         select(conversations.c.body).where(conversations.c.owner == owner, conversations.c.id == conversation_id)
     )
-    return None if body is None else unpack(body)
+    return None if body is None else parse_json(body)
 
 
-async def _item(connection: AsyncConnection, owner: str, conversation_id: str, item_id: str) -> Row[int, str] | None:
-    if not (possible(conversation_id) and possible(item_id)):
+async def _load_item_row(
+    connection: AsyncConnection, owner: str, conversation_id: str, item_id: str
+) -> Row[int, str] | None:
+    if not (is_valid_id(conversation_id) and is_valid_id(item_id)):
         return None
     found = await connection.execute(
         select(conversation_items.c.position, conversation_items.c.body)
@@ -181,16 +185,16 @@ async def _item(connection: AsyncConnection, owner: str, conversation_id: str, i
     return found.one_or_none()
 
 
-async def _page(connection: AsyncConnection, owner: str, conversation_id: str, page: PageRequest) -> Page:
+async def _load_item_page(connection: AsyncConnection, owner: str, conversation_id: str, page: PageRequest) -> Page:
     position = conversation_items.c.position
     query = select(conversation_items.c.body).where(
         conversation_items.c.owner == owner, conversation_items.c.conversation_id == conversation_id
     )
     if page.after is not None:
-        cursor = await _item(connection, owner, conversation_id, page.after)
+        cursor = await _load_item_row(connection, owner, conversation_id, page.after)
         if cursor is None:
             raise UnknownCursor
         query = query.where(position > cursor.position if page.order == "asc" else position < cursor.position)
     query = query.order_by(position.asc() if page.order == "asc" else position.desc()).limit(page.limit + 1)
     bodies = (await connection.scalars(query)).all()
-    return Page([unpack(body) for body in bodies[: page.limit]], has_more=len(bodies) > page.limit)
+    return Page([parse_json(body) for body in bodies[: page.limit]], has_more=len(bodies) > page.limit)

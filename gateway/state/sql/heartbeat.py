@@ -7,7 +7,7 @@ from gateway.state.database.database import Database
 from gateway.state.database.tables import workers
 
 
-async def beat(connection: AsyncConnection, database: Database, worker: str, *, lease_s: float) -> None:
+async def upsert_lease(connection: AsyncConnection, database: Database, worker: str, *, lease_s: float) -> None:
     """The worker lives for another `lease_s` by the database's clock."""
     insert = sqlite.insert if database.is_sqlite else postgresql.insert
     alive_until = {"alive_until_us": database.now_us() + int(lease_s * 1_000_000)}

@@ -10,25 +10,25 @@ from typing import Any
 from sqlalchemy import Row, delete, func, or_, select, tuple_, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from gateway.state.database.change_notifier import JOBS, Signals
+from gateway.state.database.change_notifier import JOBS_KEY, ChangeNotifier
 from gateway.state.database.database import Database
 from gateway.state.database.tables import events, jobs, responses, workers
-from gateway.state.sql.heartbeat import beat
-from gateway.state.sql.json_columns import pack, unpack
-from gateway.state.store import ACTIVE, Job, NotHeld, Watch
+from gateway.state.sql.heartbeat import upsert_lease
+from gateway.state.sql.json_columns import dump_json, parse_json
+from gateway.state.store import ACTIVE_STATUSES, ChangeWatch, Job, LeaseLost
 
 
-class SqlJobs:
+class SqlJobQueue:
     """`Jobs` of the store's protocol, over one database."""
 
-    def __init__(self, database: Database, signals: Signals, *, lease_s: float) -> None:
+    def __init__(self, database: Database, notifier: ChangeNotifier, *, lease_s: float) -> None:
         self._database = database
-        self._signals = signals
+        self._notifier = notifier
         self._lease_s = lease_s
 
-    async def claim(self, worker: str, limit: int) -> Sequence[Job]:
+    async def claim_jobs(self, worker: str, limit: int) -> Sequence[Job]:
         """The oldest first. Looking for work that is not there writes nothing."""
-        free = (
+        unleased = (
             select(jobs, responses.c.logged)
             .join(responses, (responses.c.owner == jobs.c.owner) & (responses.c.id == jobs.c.response_id))
             .outerjoin(workers, workers.c.id == jobs.c.worker)
@@ -39,35 +39,35 @@ class SqlJobs:
             .order_by(jobs.c.created_us, jobs.c.response_id)
             .limit(limit)
         )
-        async with self._database.read() as connection:
-            found = (await connection.execute(free)).all()
+        async with self._database.read_transaction() as connection:
+            found = (await connection.execute(unleased)).all()
         if not found:
             return ()
-        async with self._database.write() as connection:
-            await beat(connection, self._database, worker, lease_s=self._lease_s)
+        async with self._database.write_transaction() as connection:
+            await upsert_lease(connection, self._database, worker, lease_s=self._lease_s)
             # Locked in the order everyone has, then run in the order they came.
-            taken = {row: await self._take(connection, row, worker) for row in sorted(found, key=_key)}
-        return [job for row in found if (job := taken[row]) is not None]
+            claimed = {row: await self._claim_job(connection, row, worker) for row in sorted(found, key=_job_key)}
+        return [job for row in found if (job := claimed[row]) is not None]
 
-    async def start(self, owner: str, response_id: str, *, worker: str) -> None:
+    async def mark_in_progress(self, owner: str, response_id: str, *, worker: str) -> None:
         """A queued response is in progress from now on. Raises NotHeld."""
-        async with self._database.write() as connection:
-            if not await self._set_started(connection, owner, response_id, worker, worker):
-                raise NotHeld(response_id)
-        self._signals.tell(response_id, at_hand=True)  # its log says so itself
+        async with self._database.write_transaction() as connection:
+            if not await self._lease_response(connection, owner, response_id, worker, worker):
+                raise LeaseLost(response_id)
+        self._notifier.notify_changed(response_id, is_cached=True)  # its log says so itself
 
-    async def heartbeat(self, worker: str) -> None:
-        async with self._database.write() as connection:
-            await beat(connection, self._database, worker, lease_s=self._lease_s)
+    async def renew_lease(self, worker: str) -> None:
+        async with self._database.write_transaction() as connection:
+            await upsert_lease(connection, self._database, worker, lease_s=self._lease_s)
 
-    async def held(self, worker: str) -> frozenset[tuple[str, str]]:
+    async def list_leased_responses(self, worker: str) -> frozenset[tuple[str, str]]:
         query = select(responses.c.owner, responses.c.id).where(
-            responses.c.worker == worker, responses.c.status.in_(ACTIVE)
+            responses.c.worker == worker, responses.c.status.in_(ACTIVE_STATUSES)
         )
-        async with self._database.read() as connection:
+        async with self._database.read_transaction() as connection:
             return frozenset((row.owner, row.id) for row in await connection.execute(query))
 
-    async def release(self, worker: str, only: Collection[tuple[str, str]] | None = None) -> None:
+    async def release_jobs(self, worker: str, only: Collection[tuple[str, str]] | None = None) -> None:
         """What this worker did not begin, or began and leaves in order, does not count as an attempt."""
         query = (
             select(jobs.c.owner, jobs.c.response_id, responses.c.status)
@@ -77,7 +77,7 @@ class SqlJobs:
         )
         if only is not None:
             query = query.where(tuple_(jobs.c.owner, jobs.c.response_id).in_(sorted(only)))
-        async with self._database.write() as connection:
+        async with self._database.write_transaction() as connection:
             rows = (await connection.execute(query)).all()
             for row in rows:
                 await connection.execute(
@@ -86,23 +86,23 @@ class SqlJobs:
                     .where(responses.c.worker == worker)
                     .values(worker=None)
                 )
-                tried = 0 if only is None or row.status == "queued" else 1
+                counted_attempts = 0 if only is None or row.status == "queued" else 1
                 await connection.execute(
                     update(jobs)
                     .where(jobs.c.owner == row.owner, jobs.c.response_id == row.response_id, jobs.c.worker == worker)
-                    .values(worker=None, attempt=jobs.c.attempt - 1 + tried)
+                    .values(worker=None, attempt=jobs.c.attempt - 1 + counted_attempts)
                 )
             if only is None:
                 await connection.execute(delete(workers).where(workers.c.id == worker))
         if rows:
-            self._signals.tell(JOBS)
+            self._notifier.notify_changed(JOBS_KEY)
 
-    def watch_jobs(self) -> AbstractAsyncContextManager[Watch]:
-        return self._signals.watch(JOBS)
+    def watch_jobs(self) -> AbstractAsyncContextManager[ChangeWatch]:
+        return self._notifier.watch(JOBS_KEY)
 
-    async def _take(self, connection: AsyncConnection, job: Row[Any], worker: str) -> Job | None:
+    async def _claim_job(self, connection: AsyncConnection, job: Row[Any], worker: str) -> Job | None:
         """None when somebody was faster, or the response has ended."""
-        if not await self._set_started(connection, job.owner, job.response_id, job.worker, worker):
+        if not await self._lease_response(connection, job.owner, job.response_id, job.worker, worker):
             return None
         attempt = await connection.execute(
             update(jobs)
@@ -113,42 +113,42 @@ class SqlJobs:
         last = select(func.max(events.c.last)).where(
             events.c.owner == job.owner, events.c.response_id == job.response_id
         )
-        told = (await connection.execute(last)).scalar() if job.logged else None
+        last_number = (await connection.execute(last)).scalar() if job.logged else None
         return Job(
             owner=job.owner,
             response_id=job.response_id,
-            request=unpack(job.request),
+            request=parse_json(job.request),
             attempt=attempt.scalar_one(),
             logged=job.logged,
-            told=-1 if told is None else told,
+            last_sequence_number=-1 if last_number is None else last_number,
         )
 
-    async def _set_started(
-        self, connection: AsyncConnection, owner: str, response_id: str, holder: str | None, worker: str
+    async def _lease_response(
+        self, connection: AsyncConnection, owner: str, response_id: str, previous_worker: str | None, worker: str
     ) -> bool:
-        taken = await connection.execute(
+        updated = await connection.execute(
             update(responses)
             .where(
                 responses.c.owner == owner,
                 responses.c.id == response_id,
-                responses.c.worker.is_not_distinct_from(holder),
-                responses.c.status.in_(ACTIVE),
+                responses.c.worker.is_not_distinct_from(previous_worker),
+                responses.c.status.in_(ACTIVE_STATUSES),
             )
             .values(worker=worker, status="in_progress")
             .returning(responses.c.body)
         )
-        body = taken.scalar()
+        body = updated.scalar()
         if body is None:
             return False
-        response = unpack(body)
+        response = parse_json(body)
         if response["status"] != "in_progress":
             await connection.execute(
                 update(responses)
                 .where(responses.c.owner == owner, responses.c.id == response_id)
-                .values(body=pack({**response, "status": "in_progress"}))
+                .values(body=dump_json({**response, "status": "in_progress"}))
             )
         return True
 
 
-def _key(job: Row[Any]) -> tuple[str, str]:
+def _job_key(job: Row[Any]) -> tuple[str, str]:
     return job.owner, job.response_id

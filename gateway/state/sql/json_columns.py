@@ -4,31 +4,31 @@ from collections.abc import Sequence
 
 import orjson
 
-from gateway.state.ids import possible
+from gateway.state.ids import is_valid_id
 from translation.representation.json_types import Item, Json
 
 
-def pack(value: Json) -> str:
+def dump_json(value: Json) -> str:
     """As it is written: what `unpack` gives back has its keys in the same order."""
     return orjson.dumps(value).decode()
 
 
-def unpack(text: str) -> Json:
+def parse_json(text: str) -> Json:
     body: Json = orjson.loads(text)
     return body
 
 
-def without_output(response: Json) -> str:
+def dump_without_output(response: Json) -> str:
     """A response's own column. Its output is kept once, as items; the key keeps its place."""
-    return pack({**response, "output": []})
+    return dump_json({**response, "output": []})
 
 
-def with_output(text: str, output: Sequence[str]) -> Json:
+def parse_with_output(text: str, output: Sequence[str]) -> Json:
     """The response again, from its column and those of its items."""
-    return {**unpack(text), "output": [unpack(item) for item in output]}
+    return {**parse_json(text), "output": [parse_json(item) for item in output]}
 
 
-def findable(item: Item) -> str:
+def lookup_id_of(item: Item) -> str:
     """What the item is found by. An upstream's id that no row can have is kept in the item, and unknown."""
     key = item.get("id")
-    return key if isinstance(key, str) and possible(key) else ""
+    return key if isinstance(key, str) and is_valid_id(key) else ""

@@ -10,7 +10,7 @@ from sqlalchemy import CTE, Select, and_, literal, select, true
 from gateway.state.database.tables import items, responses
 
 
-def ancestors(owner: str, response_id: str) -> CTE:
+def select_ancestors(owner: str, response_id: str) -> CTE:
     """(id, parent_id, depth) of a response, depth 0, and of everything it builds on, deleted or not. A parent that is
     in no table any more is the last one."""
     start = select(responses.c.id, responses.c.parent_id, literal(0).label("depth")).where(
@@ -26,7 +26,7 @@ def ancestors(owner: str, response_id: str) -> CTE:
     )
 
 
-def items_of(chain: CTE, owner: str, *, is_sqlite: bool) -> Select[Any]:
+def select_items(chain: CTE, owner: str, *, is_sqlite: bool) -> Select[Any]:
     """(depth, place, position, body) of every item of a chain's responses; `body` is null for one without any.
 
     By looking up each response's: left to themselves, both databases may go through all items the owner has.
@@ -40,7 +40,7 @@ def items_of(chain: CTE, owner: str, *, is_sqlite: bool) -> Select[Any]:
     return select(chain.c.depth, each.c.place, each.c.position, each.c.body).join_from(chain, each, true())
 
 
-def unneeded(owner: str, response_id: str) -> CTE:
+def select_unreferenced(owner: str, response_id: str) -> CTE:
     """The id of a deleted response that nothing builds on, and of every deleted response that only it builds on."""
     start = select(responses.c.id, responses.c.parent_id).where(
         responses.c.owner == owner, responses.c.id == response_id

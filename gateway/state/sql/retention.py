@@ -11,8 +11,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from gateway.state.database.database import Database
 from gateway.state.database.tables import (
-    INPUT,
-    OUTPUT,
+    INPUT_PLACE,
+    OUTPUT_PLACE,
     completions,
     conversation_items,
     conversations,
@@ -24,24 +24,24 @@ from gateway.state.database.tables import (
 )
 from gateway.state.sql.completions import delete_completions
 from gateway.state.sql.conversations import delete_conversations
-from gateway.state.sql.deletion import forget
-from gateway.state.sql.json_columns import unpack, with_output
-from gateway.state.store import ACTIVE
+from gateway.state.sql.deletion import delete_response_rows
+from gateway.state.sql.json_columns import parse_json, parse_with_output
+from gateway.state.store import ACTIVE_STATUSES
 from translation.representation.json_types import Json
 
-Keys: TypeAlias = Sequence[tuple[str, str]]
+RowKeys: TypeAlias = Sequence[tuple[str, str]]
 """(owner, id) of rows."""
 
 Rows: TypeAlias = Sequence[Row[Any]]
-Whole: TypeAlias = Callable[[AsyncConnection, str, Rows], Awaitable[list[Json]]]
+RowExporter: TypeAlias = Callable[[AsyncConnection, str, Rows], Awaitable[list[Json]]]
 
-_BATCH: Final = 50
+_BATCH_ROWS: Final = 50
 """Rows of one transaction: a few milliseconds, so that what is asked meanwhile hardly waits for it."""
 
-_LOGS: Final = 5
+_BATCH_LOGS: Final = 5
 """The same for logs, which are thousands of rows each."""
 
-_DEAD_WORKER_US: Final = 3600 * 1_000_000
+_DEAD_WORKER_TTL_US: Final = 3600 * 1_000_000
 """How long after its lease a replica is remembered. Nothing needs it; it is for whoever looks at the tables."""
 
 _HOUR_US: Final = 3600 * 1_000_000
@@ -52,79 +52,94 @@ class SqlRetention:
 
     def __init__(self, database: Database, *, events_hours: float) -> None:
         self._database = database
-        self._events_us = int(events_hours * _HOUR_US)
+        self._log_ttl_us = int(events_hours * _HOUR_US)
 
-    async def sweep(self, *, before: int) -> int:
+    async def delete_expired(self, *, before: int) -> int:
         """Also drops the logs of finished responses, and what replicas that died left behind."""
         cut = before * 1_000_000
-        gone = await self._sweep(
+        gone = await self._delete_in_batches(
             responses,
             responses.c.created_us < cut,
             ~responses.c.deleted,
-            responses.c.status.not_in(ACTIVE),
-            forget=self._forget_responses,
+            responses.c.status.not_in(ACTIVE_STATUSES),
+            delete_rows=self._delete_expired_responses,
         )
-        gone += await self._sweep(
-            conversations, conversations.c.used_us < cut, forget=delete_conversations, order=conversations.c.used_us
+        gone += await self._delete_in_batches(
+            conversations,
+            conversations.c.used_us < cut,
+            delete_rows=delete_conversations,
+            order=conversations.c.used_us,
         )
-        gone += await self._sweep(completions, completions.c.created_us < cut, forget=delete_completions)
-        await self._drop_logs()
-        await self._drop_leftovers()
+        gone += await self._delete_in_batches(
+            completions, completions.c.created_us < cut, delete_rows=delete_completions
+        )
+        await self._delete_expired_logs()
+        await self._delete_orphaned_rows()
         return gone
 
-    async def erase(self, owner: str) -> int:
+    async def erase_owner(self, owner: str) -> int:
         # Children go before their parents: wherever this is broken off, every history that is left is whole.
-        gone = await self._sweep(
-            responses, responses.c.owner == owner, forget=self._drop_responses, order=responses.c.created_us.desc()
+        gone = await self._delete_in_batches(
+            responses,
+            responses.c.owner == owner,
+            delete_rows=self._erase_responses,
+            order=responses.c.created_us.desc(),
         )
-        gone += await self._sweep(conversations, conversations.c.owner == owner, forget=delete_conversations)
-        return gone + await self._sweep(completions, completions.c.owner == owner, forget=delete_completions)
+        gone += await self._delete_in_batches(
+            conversations, conversations.c.owner == owner, delete_rows=delete_conversations
+        )
+        return gone + await self._delete_in_batches(
+            completions, completions.c.owner == owner, delete_rows=delete_completions
+        )
 
-    async def export(self, owner: str) -> AsyncGenerator[Json, None]:
+    async def export_owner(self, owner: str) -> AsyncGenerator[Json, None]:
         """A response has its `input` beside its `output`, a conversation `items`, a completion `messages`. What is only
         kept as history of later responses is there too: `{"object": "response", "id", "deleted": true, ...}`."""
-        for table, whole in (
-            (responses, _whole_responses),
-            (conversations, _whole_conversations),
-            (completions, _whole_completions),
+        for table, export_rows in (
+            (responses, _export_responses),
+            (conversations, _export_conversations),
+            (completions, _export_completions),
         ):
-            async for kept in self._pages(table, owner, whole):
-                yield kept
+            async for exported in self._export_table(table, owner, export_rows):
+                yield exported
 
-    async def _sweep(
+    async def _delete_in_batches(
         self,
         table: Table,
-        *which: ColumnElement[bool],
-        forget: Callable[[AsyncConnection, Keys], Awaitable[int]],
+        *conditions: ColumnElement[bool],
+        delete_rows: Callable[[AsyncConnection, RowKeys], Awaitable[int]],
         order: ColumnElement[Any] | None = None,
     ) -> int:
         """Forget rows in batches until there are none left; how many it were."""
         gone = 0
         while True:
-            async with self._database.write() as connection:
+            async with self._database.write_transaction() as connection:
                 # Replicas that do this at the same time take turns, so that they never wait for each other's rows.
-                await self._database.one_at_a_time(connection, "retention")
+                await self._database.acquire_advisory_lock(connection, "retention")
                 found = await connection.execute(
                     select(table.c.owner, table.c.id)
-                    .where(*which)
+                    .where(*conditions)
                     .order_by(table.c.created_us if order is None else order, table.c.id)
-                    .limit(_BATCH)
+                    .limit(_BATCH_ROWS)
                 )
                 keys = [(row.owner, row.id) for row in found]
-                gone += await forget(connection, keys)
-            if len(keys) < _BATCH:
+                gone += await delete_rows(connection, keys)
+            if len(keys) < _BATCH_ROWS:
                 return gone
 
-    async def _forget_responses(self, connection: AsyncConnection, keys: Keys) -> int:
+    async def _delete_expired_responses(self, connection: AsyncConnection, keys: RowKeys) -> int:
         # One owner after the other: each has a lock of its own, which a client's DELETE takes too.
         return sum(
-            [await forget(connection, self._database, owner, response_id) for owner, response_id in sorted(keys)]
+            [
+                await delete_response_rows(connection, self._database, owner, response_id)
+                for owner, response_id in sorted(keys)
+            ]
         )
 
-    async def _drop_responses(self, connection: AsyncConnection, keys: Keys) -> int:
+    async def _erase_responses(self, connection: AsyncConnection, keys: RowKeys) -> int:
         if not keys:
             return 0
-        await self._database.one_at_a_time(connection, keys[0][0])
+        await self._database.acquire_advisory_lock(connection, keys[0][0])
         chosen = tuple_(responses.c.owner, responses.c.id).in_(keys)
         # In the order in which replicas lock them that claim work.
         await connection.execute(
@@ -135,86 +150,90 @@ class SqlRetention:
             await connection.execute(delete(table).where(tuple_(table.c.owner, table.c.response_id).in_(keys)))
         return sum(not deleted for deleted in counted.scalars())
 
-    async def _drop_logs(self) -> None:
+    async def _delete_expired_logs(self) -> None:
         finished = (
             select(events.c.owner, events.c.response_id)
             .join(responses, and_(responses.c.owner == events.c.owner, responses.c.id == events.c.response_id))
             .where(
                 events.c.first == 0,
-                responses.c.status.not_in(ACTIVE),
-                responses.c.created_us < _now_us() - self._events_us,
+                responses.c.status.not_in(ACTIVE_STATUSES),
+                responses.c.created_us < _now_us() - self._log_ttl_us,
             )
-            .limit(_LOGS)
+            .limit(_BATCH_LOGS)
         )
-        await self._drop(events, finished, _LOGS)
+        await self._delete_response_data(events, finished, _BATCH_LOGS)
 
-    async def _drop_leftovers(self) -> None:
+    async def _delete_orphaned_rows(self) -> None:
         active = select(responses.c.id).where(
-            responses.c.owner == jobs.c.owner, responses.c.id == jobs.c.response_id, responses.c.status.in_(ACTIVE)
+            responses.c.owner == jobs.c.owner,
+            responses.c.id == jobs.c.response_id,
+            responses.c.status.in_(ACTIVE_STATUSES),
         )
-        await self._drop(jobs, select(jobs.c.owner, jobs.c.response_id).where(~active.exists()).limit(_BATCH), _BATCH)
-        async with self._database.write() as connection:
-            long_ago = self._database.now_us() - _DEAD_WORKER_US
+        await self._delete_response_data(
+            jobs, select(jobs.c.owner, jobs.c.response_id).where(~active.exists()).limit(_BATCH_ROWS), _BATCH_ROWS
+        )
+        async with self._database.write_transaction() as connection:
+            long_ago = self._database.now_us() - _DEAD_WORKER_TTL_US
             await connection.execute(delete(workers).where(workers.c.alive_until_us < long_ago))
 
-    async def _drop(self, table: Table, found: Select[str, str], batch: int) -> None:
+    async def _delete_response_data(self, table: Table, found: Select[str, str], batch: int) -> None:
         """Delete what responses have in a table, in batches, until none are found."""
         while True:
-            async with self._database.write() as connection:
-                await self._database.one_at_a_time(connection, "retention")
+            async with self._database.write_transaction() as connection:
+                await self._database.acquire_advisory_lock(connection, "retention")
                 keys = [(row.owner, row.response_id) for row in await connection.execute(found)]
                 if keys:
                     await connection.execute(delete(table).where(tuple_(table.c.owner, table.c.response_id).in_(keys)))
             if len(keys) < batch:
                 return
 
-    async def _pages(self, table: Table, owner: str, whole: Whole) -> AsyncGenerator[Json, None]:
+    async def _export_table(self, table: Table, owner: str, export_rows: RowExporter) -> AsyncGenerator[Json, None]:
         """An owner's rows, the oldest first, as `whole` makes them; read in pages, shown between transactions."""
         place = tuple_(table.c.created_us, table.c.id)
-        query = select(table).where(table.c.owner == owner).order_by(table.c.created_us, table.c.id).limit(_BATCH)
+        query = select(table).where(table.c.owner == owner).order_by(table.c.created_us, table.c.id).limit(_BATCH_ROWS)
         beyond = query
         while True:
-            async with self._database.read() as connection:
+            async with self._database.read_transaction() as connection:
                 rows = (await connection.execute(beyond)).all()
-                page = await whole(connection, owner, rows)
-            for kept in page:
-                yield kept
-            if len(rows) < _BATCH:
+                page = await export_rows(connection, owner, rows)
+            for exported in page:
+                yield exported
+            if len(rows) < _BATCH_ROWS:
                 return
             beyond = query.where(place > tuple_(rows[-1].created_us, rows[-1].id))
 
 
-async def _whole_responses(connection: AsyncConnection, owner: str, rows: Rows) -> list[Json]:
+async def _export_responses(connection: AsyncConnection, owner: str, rows: Rows) -> list[Json]:
     found = await connection.execute(
         select(items.c.response_id, items.c.place, items.c.body)
         .where(items.c.owner == owner, items.c.response_id.in_([row.id for row in rows]))
         .order_by(items.c.response_id, items.c.place, items.c.position)
     )
-    said: defaultdict[tuple[str, int], list[str]] = defaultdict(list)
+    bodies: defaultdict[tuple[str, int], list[str]] = defaultdict(list)
     for item in found:
-        said[item.response_id, item.place].append(item.body)
+        bodies[item.response_id, item.place].append(item.body)
     return [
         ({"object": "response", "id": row.id, "deleted": True} if row.deleted else {})
-        | with_output(row.body, said[row.id, OUTPUT])
-        | {"input": [unpack(body) for body in said[row.id, INPUT]]}
+        | parse_with_output(row.body, bodies[row.id, OUTPUT_PLACE])
+        | {"input": [parse_json(body) for body in bodies[row.id, INPUT_PLACE]]}
         for row in rows
     ]
 
 
-async def _whole_conversations(connection: AsyncConnection, owner: str, rows: Rows) -> list[Json]:
+async def _export_conversations(connection: AsyncConnection, owner: str, rows: Rows) -> list[Json]:
     found = await connection.execute(
         select(conversation_items.c.conversation_id, conversation_items.c.body)
         .where(conversation_items.c.owner == owner, conversation_items.c.conversation_id.in_([row.id for row in rows]))
         .order_by(conversation_items.c.conversation_id, conversation_items.c.position)
     )
-    said: defaultdict[str, list[Json]] = defaultdict(list)
+    conversation_bodies: defaultdict[str, list[Json]] = defaultdict(list)
     for item in found:
-        said[item.conversation_id].append(unpack(item.body))
-    return [unpack(row.body) | {"items": said[row.id]} for row in rows]
+        conversation_bodies[item.conversation_id].append(parse_json(item.body))
+    return [parse_json(row.body) | {"items": conversation_bodies[row.id]} for row in rows]
 
 
-async def _whole_completions(_: AsyncConnection, __: str, rows: Rows) -> list[Json]:
-    return [unpack(row.body) | {"messages": orjson.loads(row.messages)} for row in rows]
+async def _export_completions(_: AsyncConnection, __: str, rows: Rows) -> list[Json]:
+    return [parse_json(row.body) | {"messages": orjson.loads(row.messages)} for row in rows]
 
 
 def _now_us() -> int:

@@ -9,17 +9,17 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from gateway.sealing.sealer import new_key
 from gateway.state.database.tables import sealing_keys
 
-_ID: Final = "first"
+_KEY_ID: Final = "first"
 
 
-async def sealing_key(connection: AsyncConnection) -> bytes:
+async def load_or_create_sealing_key(connection: AsyncConnection) -> bytes:
     """The same for whoever uses the database; made by the first who asks, in a transaction that writes."""
-    kept = select(sealing_keys.c.key).where(sealing_keys.c.id == _ID)
-    found: bytes | None = await connection.scalar(kept)
+    select_key = select(sealing_keys.c.key).where(sealing_keys.c.id == _KEY_ID)
+    found: bytes | None = await connection.scalar(select_key)
     if found is None:
         insert = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
-        made = insert(sealing_keys).values(id=_ID, key=new_key())
+        insert_key = insert(sealing_keys).values(id=_KEY_ID, key=new_key())
         # Of several that come first at once one wins, and the others wait for it and read what it wrote.
-        await connection.execute(made.on_conflict_do_nothing())
-        found = (await connection.execute(kept)).scalar_one()
+        await connection.execute(insert_key.on_conflict_do_nothing())
+        found = (await connection.execute(select_key)).scalar_one()
     return found

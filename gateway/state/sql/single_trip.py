@@ -11,35 +11,35 @@ from typing import Any, Final
 from sqlalchemy import UpdateBase
 from sqlalchemy.dialects import sqlite
 
-from gateway.state.sql.statements import ADD_ITEMS, FINISH_PLAIN
+from gateway.state.sql.statements import FINISH_PLAIN_RESPONSE, INSERT_ITEMS
 
 
-class Prepared:
+class CompiledStatement:
     """A statement as text, once. `names`: its parameters, whose values go to SQLite as they are."""
 
     def __init__(self, statement: UpdateBase, *names: str) -> None:
         compiled = statement.compile(dialect=sqlite.dialect(), column_keys=names)
         self.text = str(compiled)
-        self._fixed = compiled.params
-        self._order = compiled.positiontup or ()
+        self._constants = compiled.params
+        self._parameter_names = compiled.positiontup or ()
 
-    def bound(self, parameters: Mapping[str, Any]) -> Sequence[Any]:
+    def bind_parameters(self, parameters: Mapping[str, Any]) -> Sequence[Any]:
         """The values, in the order of the text."""
-        values = {**self._fixed, **parameters}
-        return [values[name] for name in self._order]
+        values = {**self._constants, **parameters}
+        return [values[name] for name in self._parameter_names]
 
 
-_FINISH_PLAIN: Final = Prepared(
-    FINISH_PLAIN, "its_owner", "its_id", "its_worker", "ended_status", "ended_body", "ended_losses"
+_FINISH_PLAIN_SQL: Final = CompiledStatement(
+    FINISH_PLAIN_RESPONSE, "its_owner", "its_id", "its_worker", "ended_status", "ended_body", "ended_losses"
 )
-_ADD_ITEMS: Final = Prepared(ADD_ITEMS, "owner", "response_id", "place", "position", "id", "body")
+_INSERT_ITEMS_SQL: Final = CompiledStatement(INSERT_ITEMS, "owner", "response_id", "place", "position", "id", "body")
 
 
-def finish_plain(
-    connection: sqlite3.Connection, ended: Mapping[str, Any], produced: Sequence[Mapping[str, Any]]
+def finish_plain_response(
+    connection: sqlite3.Connection, parameters: Mapping[str, Any], output_rows: Sequence[Mapping[str, Any]]
 ) -> bool:
     """Whether it was there, and plain. `ended`: the parameters of FINISH_PLAIN; `produced`: rows of items."""
-    if connection.execute(_FINISH_PLAIN.text, _FINISH_PLAIN.bound(ended)).rowcount == 0:
+    if connection.execute(_FINISH_PLAIN_SQL.text, _FINISH_PLAIN_SQL.bind_parameters(parameters)).rowcount == 0:
         return False
-    connection.executemany(_ADD_ITEMS.text, map(_ADD_ITEMS.bound, produced))
+    connection.executemany(_INSERT_ITEMS_SQL.text, map(_INSERT_ITEMS_SQL.bind_parameters, output_rows))
     return True

@@ -4,72 +4,72 @@ from contextlib import suppress
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from gateway.config.settings import Background, Store
+from gateway.config.settings import BackgroundSettings, StoreSettings
 from gateway.errors import StoreUnavailable
-from gateway.state.database.change_notifier import Signals
+from gateway.state.database.change_notifier import ChangeNotifier
 from gateway.state.database.database import Database
-from gateway.state.database.migrate import check, migrate_within
-from gateway.state.database.sqlite_file import Users, make_file, sqlite_file
-from gateway.state.sql.completions import SqlCompletions
-from gateway.state.sql.conversations import SqlConversations
-from gateway.state.sql.event_log import SqlEvents
-from gateway.state.sql.jobs import SqlJobs
-from gateway.state.sql.responses import SqlResponses
+from gateway.state.database.migrate import migrate_in_transaction, require_current_schema
+from gateway.state.database.sqlite_file import ProcessLock, create_database_file, sqlite_path_of
+from gateway.state.sql.completions import SqlCompletionStore
+from gateway.state.sql.conversations import SqlConversationStore
+from gateway.state.sql.event_log import SqlEventLog
+from gateway.state.sql.jobs import SqlJobQueue
+from gateway.state.sql.responses import SqlResponseStore
 from gateway.state.sql.retention import SqlRetention
-from gateway.state.sql.sealing_key import sealing_key
+from gateway.state.sql.sealing_key import load_or_create_sealing_key
 from gateway.state.store import SchemaMismatch
 
 
-class SqlStore(SqlResponses, SqlConversations, SqlCompletions, SqlEvents, SqlJobs, SqlRetention):
+class SqlStore(SqlResponseStore, SqlConversationStore, SqlCompletionStore, SqlEventLog, SqlJobQueue, SqlRetention):
     """All parts over one `Database`. `settings.url` is set."""
 
-    def __init__(self, settings: Store, background: Background) -> None:
+    def __init__(self, settings: StoreSettings, background: BackgroundSettings) -> None:
         if settings.url is None:
             raise ValueError("there is no store without store.url")
-        self._file = sqlite_file(settings.url)
+        self._file = sqlite_path_of(settings.url)
         self._sealing_key: bytes | None = None
-        database = Database(settings.url, deadline_s=settings.deadline_s, prepare=self._prepare_within)
-        self._users = Users(self._file, deadline_s=settings.deadline_s) if self._file else None
-        signals = Signals(database, poll_s=settings.poll_s)
-        SqlResponses.__init__(self, database, signals, lease_s=background.lease_s)
-        SqlConversations.__init__(self, database)
-        SqlCompletions.__init__(self, database)
-        SqlEvents.__init__(self, database, signals)
-        SqlJobs.__init__(self, database, signals, lease_s=background.lease_s)
+        database = Database(settings.url, deadline_s=settings.deadline_s, prepare=self._prepare_in_transaction)
+        self._process_lock = ProcessLock(self._file, deadline_s=settings.deadline_s) if self._file else None
+        notifier = ChangeNotifier(database, poll_s=settings.poll_s)
+        SqlResponseStore.__init__(self, database, notifier, lease_s=background.lease_s)
+        SqlConversationStore.__init__(self, database)
+        SqlCompletionStore.__init__(self, database)
+        SqlEventLog.__init__(self, database, notifier)
+        SqlJobQueue.__init__(self, database, notifier, lease_s=background.lease_s)
         SqlRetention.__init__(self, database, events_hours=settings.events_hours)
 
     async def open(self) -> None:
-        if self._file is None or self._users is None:
-            await self._prepare()
+        if self._file is None or self._process_lock is None:
+            await self._prepare_database()
             return
-        make_file(self._file)
-        async with self._users.joined() as alone:
-            await self._prepare()
+        create_database_file(self._file)
+        async with self._process_lock.acquire() as alone:
+            await self._prepare_database()
             if alone:
                 with suppress(StoreUnavailable):  # its leases run out
-                    await self.recover(at_start=True)
+                    await self.fail_orphaned_responses(is_only_process=True)
 
     async def aclose(self) -> None:
         """Stop writing and listening, and close every connection."""
-        await self.stop_writing()
-        await self._signals.aclose()
+        await self.stop_appending()
+        await self._notifier.aclose()
         await self._database.aclose()
-        if self._users is not None:
-            self._users.leave()
+        if self._process_lock is not None:
+            self._process_lock.release()
 
     @property
-    def degraded(self) -> str | None:
-        return self._database.degraded
+    def degraded_reason(self) -> str | None:
+        return self._database.degraded_reason
 
     @property
     def sealing_key(self) -> bytes | None:
         return self._sealing_key
 
-    async def _prepare_within(self, connection: AsyncConnection) -> None:
-        await (check if self._file is None else migrate_within)(connection)
-        self._sealing_key = await sealing_key(connection)
+    async def _prepare_in_transaction(self, connection: AsyncConnection) -> None:
+        await (require_current_schema if self._file is None else migrate_in_transaction)(connection)
+        self._sealing_key = await load_or_create_sealing_key(connection)
 
-    async def _prepare(self) -> None:
+    async def _prepare_database(self) -> None:
         try:
             with suppress(StoreUnavailable):  # `degraded` says so, and every use tries again
                 await self._database.prepare()

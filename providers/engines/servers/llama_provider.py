@@ -4,60 +4,62 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from providers.base import Capabilities, Dialect, Exchange, WireDialect
-from providers.engines.servers.llama_schemas import left_out
+from providers.engines.servers.llama_schemas import unenforced_keywords
 from providers.engines.servers.llama_server import LlamaServerEngine
-from providers.engines.servers.provider import ContinuingProvider
-from providers.engines.servers.schema_bounds import refuse_contradictions
-from providers.engines.thinking_budget import thinks
-from providers.http.dialects import RELAYED
-from providers.http.exchange import WireRelay
+from providers.engines.servers.provider import TwoPassProvider
+from providers.engines.servers.schema_bounds import reject_invalid_bounds
+from providers.engines.thinking_budget import may_think
+from providers.http.dialects import RELAY_DIALECTS
+from providers.http.exchange import HttpRelay
 from providers.http.upstream import Upstream
-from translation.representation.json_types import Json, mapping_in
+from translation.representation.json_types import Json, mapping_or_empty
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile
 from translation.representation.turn import Turn
 
-_SAID: Final = frozenset({"input", "instructions", "messages"})
+_CONVERSATION_FIELDS: Final = frozenset({"input", "instructions", "messages"})
 """Of a body, what the model is told: no place for schemas, and as long as can be."""
 
 
-class LlamaServerProvider(ContinuingProvider):
+class LlamaServerProvider(TwoPassProvider):
     """Schemas that it would never be done with are refused, and what it leaves out of one is a loss."""
 
-    def __init__(self, upstream: Upstream, capabilities: Capabilities, dialect: WireDialect, *, guided: bool) -> None:
+    def __init__(
+        self, upstream: Upstream, capabilities: Capabilities, dialect: WireDialect, *, has_llguidance: bool
+    ) -> None:
         """`guided`: the server is known to have llguidance, which reads more of a schema."""
-        super().__init__(upstream, capabilities, dialect, LlamaServerEngine.of)
-        self._guided = guided
+        super().__init__(upstream, capabilities, dialect, LlamaServerEngine.for_model)
+        self._has_llguidance = has_llguidance
 
     def prepare(self, turn: Turn, profile: Profile) -> Exchange:
-        refuse_contradictions({"tools": turn.tools, "text.format": turn.text_format, **turn.extra})
+        reject_invalid_bounds({"tools": turn.tools, "text.format": turn.text_format, **turn.extra})
         return super().prepare(turn, profile)
 
-    def relay(self, dialect: Dialect, body: Json) -> WireRelay:
-        refuse_contradictions({name: value for name, value in body.items() if name not in _SAID})
+    def prepare_relay(self, dialect: Dialect, body: Json) -> HttpRelay:
+        reject_invalid_bounds({name: value for name, value in body.items() if name not in _CONVERSATION_FIELDS})
         schemas = {
-            "response_format": _schema(body.get("response_format")),
-            "text.format.schema": _schema(mapping_in(body.get("text")).get("format")),
+            "response_format": _schema_of_format(body.get("response_format")),
+            "text.format.schema": _schema_of_format(mapping_or_empty(body.get("text")).get("format")),
             "json_schema": body.get("json_schema"),
         }
-        return WireRelay(self._upstream, RELAYED[dialect], body, _losses(schemas, guided=False))
+        return HttpRelay(self._upstream, RELAY_DIALECTS[dialect], body, _schema_losses(schemas, uses_llguidance=False))
 
-    def _unheld(self, turn: Turn, profile: Profile) -> Sequence[Loss]:
+    def _unenforced_losses(self, turn: Turn, profile: Profile) -> Sequence[Loss]:
         extra = turn.extra.get("json_schema") if "json_schema" in profile.extra_params else None
-        in_tokens = profile.two_pass == "on" and thinks(turn)
-        schemas = {"text.format.schema": _schema(turn.text_format), "json_schema": extra}
-        return _losses(schemas, guided=self._guided and in_tokens)
+        in_tokens = profile.two_pass == "on" and may_think(turn)
+        schemas = {"text.format.schema": _schema_of_format(turn.text_format), "json_schema": extra}
+        return _schema_losses(schemas, uses_llguidance=self._has_llguidance and in_tokens)
 
 
-def _losses(schemas: Mapping[str, Any], *, guided: bool) -> list[Loss]:
+def _schema_losses(schemas: Mapping[str, Any], *, uses_llguidance: bool) -> list[Loss]:
     return [
         Loss(name, f"{keyword} not enforced")
         for name, schema in schemas.items()
-        for keyword in left_out(schema, guided=guided)
+        for keyword in unenforced_keywords(schema, uses_llguidance=uses_llguidance)
     ]
 
 
-def _schema(form: Any) -> Any:
+def _schema_of_format(text_format: Any) -> Any:
     """In the Responses API a format has its schema beside its type, in chat it is a level deeper."""
-    form = mapping_in(form)
-    return form.get("schema") or mapping_in(form.get("json_schema")).get("schema")
+    text_format = mapping_or_empty(text_format)
+    return text_format.get("schema") or mapping_or_empty(text_format.get("json_schema")).get("schema")

@@ -5,32 +5,41 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from providers.engines.servers.subschemas import schema_parts
-from translation.representation.json_types import mapping_in
+from providers.engines.servers.subschemas import iter_subschemas
+from translation.representation.json_types import mapping_or_empty
 
-_NOBODYS: Final = (
+_NEVER_ENFORCED: Final = (
     *("not", "if", "dependentRequired", "dependentSchemas", "dependencies", "propertyNames", "unevaluatedProperties"),
     *("uniqueItems", "contains", "unevaluatedItems"),
 )
 """Keywords that neither reader knows."""
 
-_NOT_THE_CONVERTERS: Final = ("minProperties", "maxProperties", "patternProperties", "additionalItems", "multipleOf")
+_NOT_CONVERTED: Final = ("minProperties", "maxProperties", "patternProperties", "additionalItems", "multipleOf")
 
 _BOUNDS: Final = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
 
-_FORMATS: Final = re.compile(r"date|time|date-time|uuid[1-5]?")
-_GUIDED_FORMATS: Final = re.compile(r"date|time|date-time|duration|email|hostname|ipv4|ipv6|uuid")
+_CONVERTER_FORMATS: Final = re.compile(r"date|time|date-time|uuid[1-5]?")
+_LLGUIDANCE_FORMATS: Final = re.compile(r"date|time|date-time|duration|email|hostname|ipv4|ipv6|uuid")
 
-_PATTERN: Final = re.compile(r"\^(?:[^\\]|\\[^bBpPkK1-9])*\$", re.DOTALL)
-_GROUPS: Final = re.compile(r"(?<!\\)\(\?(?!:)|\[\[:")
+_CONVERTER_PATTERN: Final = re.compile(r"\^(?:[^\\]|\\[^bBpPkK1-9])*\$", re.DOTALL)
+_UNSUPPORTED_GROUPS: Final = re.compile(r"(?<!\\)\(\?(?!:)|\[\[:")
 """Kinds of groups and classes that it does not read."""
 
-_INSTEAD: Final = ("$ref", "oneOf", "anyOf")
+_EXCLUSIVE_KEYWORDS: Final = ("$ref", "oneOf", "anyOf")
 """Keywords that the converter takes for the whole of their schema."""
 
-_BESIDES: Final = ("properties", "required", "items", "pattern", "minLength", "maxLength", "allOf", *_BOUNDS)
+_IGNORED_BESIDE_EXCLUSIVE: Final = (
+    "properties",
+    "required",
+    "items",
+    "pattern",
+    "minLength",
+    "maxLength",
+    "allOf",
+    *_BOUNDS,
+)
 
-_NOTHING: Final[Mapping[str, Any]] = {
+_NEUTRAL_VALUES: Final[Mapping[str, Any]] = {
     "additionalItems": True,
     "minLength": 0,
     "minProperties": 0,
@@ -42,49 +51,49 @@ _NOTHING: Final[Mapping[str, Any]] = {
 """Keyword -> the value with which it asks for nothing."""
 
 
-def left_out(schema: Any, *, guided: bool) -> list[str]:
+def unenforced_keywords(schema: Any, *, uses_llguidance: bool) -> list[str]:
     """The keywords whose word will not hold, in order. `guided`: it goes through llguidance, told to be lenient."""
-    found: dict[str, None] = {}
-    for part in schema_parts(schema):
-        found |= dict.fromkeys(_by_guidance(part) if guided else _by_converter(part))
-    return list(found)
+    keywords: dict[str, None] = {}
+    for part in iter_subschemas(schema):
+        keywords |= dict.fromkeys(_ignored_by_llguidance(part) if uses_llguidance else _ignored_by_converter(part))
+    return list(keywords)
 
 
-def _by_guidance(schema: Mapping[str, Any]) -> Iterator[str]:
-    yield from _given(schema, _NOBODYS)
-    if _has_other_format(schema, _GUIDED_FORMATS):
+def _ignored_by_llguidance(schema: Mapping[str, Any]) -> Iterator[str]:
+    yield from _effective_keywords(schema, _NEVER_ENFORCED)
+    if _has_other_format(schema, _LLGUIDANCE_FORMATS):
         yield "format"
-    if not set(mapping_in(schema.get("properties"))) <= set(_list(schema.get("required"))):
-        yield from _given(schema, ("minProperties", "maxProperties"))
+    if not set(mapping_or_empty(schema.get("properties"))) <= set(_strings_of(schema.get("required"))):
+        yield from _effective_keywords(schema, ("minProperties", "maxProperties"))
 
 
-def _by_converter(schema: Mapping[str, Any]) -> Iterator[str]:
-    yield from _given(schema, (*_NOBODYS, *_NOT_THE_CONVERTERS))
-    if any(keyword in schema for keyword in _INSTEAD):
-        yield from _given(schema, _BESIDES)
+def _ignored_by_converter(schema: Mapping[str, Any]) -> Iterator[str]:
+    yield from _effective_keywords(schema, (*_NEVER_ENFORCED, *_NOT_CONVERTED))
+    if any(keyword in schema for keyword in _EXCLUSIVE_KEYWORDS):
+        yield from _effective_keywords(schema, _IGNORED_BESIDE_EXCLUSIVE)
         return
-    if not _is_whole(schema.get("type")):
-        yield from _given(schema, _BOUNDS)
-    yield from _of_text(schema)
+    if not _is_integer_type(schema.get("type")):
+        yield from _effective_keywords(schema, _BOUNDS)
+    yield from _ignored_of_strings(schema)
     if "items" in schema:
-        yield from _given(schema, ("prefixItems",))
+        yield from _effective_keywords(schema, ("prefixItems",))
     if "properties" in schema:
-        yield from _given(schema, ("allOf",))
-    if not set(_list(schema.get("required"))) <= set(mapping_in(schema.get("properties"))):
+        yield from _effective_keywords(schema, ("allOf",))
+    if not set(_strings_of(schema.get("required"))) <= set(mapping_or_empty(schema.get("properties"))):
         yield "required"
 
 
-def _of_text(schema: Mapping[str, Any]) -> Iterator[str]:
+def _ignored_of_strings(schema: Mapping[str, Any]) -> Iterator[str]:
     pattern = schema.get("pattern")
     if isinstance(pattern, str):
-        if _PATTERN.fullmatch(pattern) is None or _GROUPS.search(pattern):
+        if _CONVERTER_PATTERN.fullmatch(pattern) is None or _UNSUPPORTED_GROUPS.search(pattern):
             yield "pattern"
-        yield from _given(schema, ("minLength", "maxLength", "format"))
-    elif _has_other_format(schema, _FORMATS):
+        yield from _effective_keywords(schema, ("minLength", "maxLength", "format"))
+    elif _has_other_format(schema, _CONVERTER_FORMATS):
         yield "format"
 
 
-def _is_whole(kind: Any) -> bool:
+def _is_integer_type(kind: Any) -> bool:
     """Whether a number of this type is a whole one: of others the converter does not read the bounds."""
     return kind == "integer" or (isinstance(kind, list) and "integer" in kind and "number" not in kind)
 
@@ -94,11 +103,11 @@ def _has_other_format(schema: Mapping[str, Any], known: re.Pattern[str]) -> bool
     return isinstance(format, str) and known.fullmatch(format) is None
 
 
-def _given(schema: Mapping[str, Any], keywords: Sequence[str]) -> Iterator[str]:
+def _effective_keywords(schema: Mapping[str, Any], keywords: Sequence[str]) -> Iterator[str]:
     for keyword in keywords:
-        if keyword in schema and (keyword not in _NOTHING or schema[keyword] != _NOTHING[keyword]):
+        if keyword in schema and (keyword not in _NEUTRAL_VALUES or schema[keyword] != _NEUTRAL_VALUES[keyword]):
             yield keyword
 
 
-def _list(value: Any) -> list[Any]:
+def _strings_of(value: Any) -> list[Any]:
     return [each for each in value if isinstance(each, str)] if isinstance(value, list) else []

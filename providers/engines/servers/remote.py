@@ -7,90 +7,92 @@ from typing import Any, Final
 
 import orjson
 
-from providers.engines.base import Generation, Piece, Prompt
+from providers.engines.base import EngineDelta, GenerationRequest, TokenPrompt
 from providers.errors import UpstreamBroken, UpstreamGarbled, UpstreamRejected
 from providers.http.upstream import Upstream
 from translation.errors import ProtocolViolation, Unrepresentable
 from translation.framing.sse import DONE_PAYLOAD, FrameDecoder
 from translation.representation.json_types import Json
 
-_KEPT_S: Final = 60.0
+_CACHE_S: Final = 60.0
 """How long an answer about the model is taken for true: a server may come back with another one by the same name."""
 
-_SHORT: Final = 200
-_MOST_KEPT: Final = 1000
+_MAX_CACHED_CHARS: Final = 200
+_MAX_CACHE_ENTRIES: Final = 1000
 
-_PROBE: Final = [{"role": "user", "content": "Hi"}]
+_PROBE_MESSAGES: Final = [{"role": "user", "content": "Hi"}]
 _PROBE_TOOL: Final = {
     "type": "function",
     "function": {"name": "probe", "description": "Nothing.", "parameters": {"type": "object", "properties": {}}},
 }
 
 
-class Memory:
+class ModelCache:
     """What was learnt of one model a moment ago. Shared by the engines that are made for its turns."""
 
     def __init__(self) -> None:
-        self.window: int | None = None
+        self.context_window: int | None = None
         """Not forgotten: a number that is a minute old is better than none."""
-        self._kept: dict[str, tuple[float, Any]] = {}
+        self._entries: dict[str, tuple[float, Any]] = {}
 
     def get(self, name: str) -> Any:
-        until, value = self._kept.get(name, (0.0, None))
+        until, value = self._entries.get(name, (0.0, None))
         return value if _now() < until else None
 
-    def keep(self, name: str, value: Any) -> None:
-        if len(self._kept) >= _MOST_KEPT:
-            self._kept.clear()
-        self._kept[name] = (_now() + _KEPT_S, value)
+    def put(self, name: str, value: Any) -> None:
+        if len(self._entries) >= _MAX_CACHE_ENTRIES:
+            self._entries.clear()
+        self._entries[name] = (_now() + _CACHE_S, value)
 
 
-def refuse_media(chat: Json) -> None:
+def reject_media(chat: Json) -> None:
     """Raises Unrepresentable: what is not text has no place in a prompt of token ids."""
     for message in chat["messages"]:
         content = message.get("content")
         kinds = [part["type"] for part in content if part["type"] != "text"] if isinstance(content, list) else []
         if kinds:
-            told = f"this model thinks in two passes, and its server takes no {kinds[0]} then; send thinking: false"
-            raise Unrepresentable(told, param="input")
+            message_text = (
+                f"this model thinks in two passes, and its server takes no {kinds[0]} then; send thinking: false"
+            )
+            raise Unrepresentable(message_text, param="input")
 
 
 class RemoteEngine(ABC):
     """One model of a server. The server says what it is asked; nothing is tokenised or rendered here."""
 
-    parameters: frozenset[str] = frozenset()
+    supported_parameters: frozenset[str] = frozenset()
 
-    def __init__(self, upstream: Upstream, memory: Memory) -> None:
+    def __init__(self, upstream: Upstream, cache: ModelCache) -> None:
         self._upstream = upstream
-        self._memory = memory
+        self._cache = cache
 
     @property
-    def window(self) -> int | None:
-        return self._memory.window
+    def context_window(self) -> int | None:
+        return self._cache.context_window
 
     @abstractmethod
-    async def render(self, chat: Json) -> Prompt: ...
+    async def render(self, chat: Json) -> TokenPrompt: ...
 
     @abstractmethod
     async def decode(self, tokens: Sequence[int]) -> str: ...
 
     @abstractmethod
-    def generate(self, prompt: Prompt, asked: Generation) -> AsyncGenerator[Piece, None]: ...
+    def generate(self, prompt: TokenPrompt, request: GenerationRequest) -> AsyncGenerator[EngineDelta, None]: ...
 
     @abstractmethod
-    async def _encode(self, text: str) -> list[int]: ...
+    async def _tokenize_text(self, text: str) -> list[int]: ...
 
     async def renders_tools(self) -> bool:
-        known: bool | None = self._memory.get("tools")
+        known: bool | None = self._cache.get("tools")
         if known is None:
-            known = await self._renders_tools()
-            self._memory.keep("tools", known)
+            known = await self._probe_tools()
+            self._cache.put("tools", known)
         return known
 
-    async def _renders_tools(self) -> bool:
-        plain = await self.render({"messages": _PROBE})
+    async def _probe_tools(self) -> bool:
+        plain = await self.render({"messages": _PROBE_MESSAGES})
         try:
-            rendered = await self.render({"messages": _PROBE, "tools": [_PROBE_TOOL]})
+            rendered = await self.render({"messages": _PROBE_MESSAGES, "tools": [_PROBE_TOOL]})
         except UpstreamRejected as refusal:
             # Some servers refuse tools that their template does not know; anything else that went wrong is no answer.
             if type(refusal) is not UpstreamRejected:
@@ -101,16 +103,16 @@ class RemoteEngine(ABC):
     async def encode(self, text: str) -> Sequence[int]:
         if not text:
             return []
-        if len(text) > _SHORT:
-            return await self._encode(text)
+        if len(text) > _MAX_CACHED_CHARS:
+            return await self._tokenize_text(text)
         name = f"text {text}"
-        tokens: list[int] | None = self._memory.get(name)
+        tokens: list[int] | None = self._cache.get(name)
         if tokens is None:
-            tokens = await self._encode(text)
-            self._memory.keep(name, tokens)
+            tokens = await self._tokenize_text(text)
+            self._cache.put(name, tokens)
         return tokens
 
-    async def _objects(self, path: str, body: Json, *, at_root: bool) -> AsyncGenerator[Json, None]:
+    async def _stream_chunks(self, path: str, body: Json, *, at_root: bool) -> AsyncGenerator[Json, None]:
         """The JSON objects of a stream, up to its end or [DONE]. Raises ProviderError, also for an object that is one.
 
         Closing it hangs up, unless all of the stream was read.
@@ -120,53 +122,53 @@ class RemoteEngine(ABC):
         whole = False
         try:
             if reply.content_type != "text/event-stream":
-                raise self.garbled("the engine did not answer with a stream")
+                raise self.garbled_error("the engine did not answer with a stream")
             while not reply.ended and not whole:
                 read = reply.take()
                 if not read:
                     if not reply.ended:
-                        await reply.arrival()
+                        await reply.wait_for_read()
                     continue
-                for payload in frames.payloads(read):
+                for payload in frames.parse_payloads(read):
                     if payload == DONE_PAYLOAD:
                         whole = True
                         return
-                    yield self._object(payload)
+                    yield self._parse_chunk(payload)
             whole = True
         except ProtocolViolation as violation:
-            raise self.garbled(str(violation)) from violation
+            raise self.garbled_error(str(violation)) from violation
         finally:
             await reply.close(whole=whole)
 
-    def _object(self, payload: bytes) -> Json:
+    def _parse_chunk(self, payload: bytes) -> Json:
         try:
-            said = orjson.loads(payload)
+            chunk = orjson.loads(payload)
         except orjson.JSONDecodeError as error:
-            raise self.garbled("an event of the engine's stream is not JSON") from error
-        if not isinstance(said, dict):
-            raise self.garbled("an event of the engine's stream is not a JSON object")
-        if (rejection := self._upstream.rejection_in(said)) is not None:
+            raise self.garbled_error("an event of the engine's stream is not JSON") from error
+        if not isinstance(chunk, dict):
+            raise self.garbled_error("an event of the engine's stream is not a JSON object")
+        if (rejection := self._upstream.error_in_body(chunk)) is not None:
             raise rejection
-        return said
+        return chunk
 
-    def tokens_in(self, answer: Json) -> list[int]:
+    def parse_tokens(self, answer: Json) -> list[int]:
         """The token ids an answer lists. Raises UpstreamGarbled."""
         tokens = answer.get("tokens")
         if not isinstance(tokens, list) or not all(isinstance(token, int) for token in tokens):
-            raise self.garbled("the engine's tokens are no numbers")
+            raise self.garbled_error("the engine's tokens are no numbers")
         return tokens
 
-    def text_in(self, answer: Json, name: str) -> str:
+    def parse_text(self, answer: Json, name: str) -> str:
         """A text of an answer. Raises UpstreamGarbled."""
         text = answer.get(name)
         if not isinstance(text, str):
-            raise self.garbled(f"the engine's answer has no {name}")
+            raise self.garbled_error(f"the engine's answer has no {name}")
         return text
 
-    def broken(self) -> UpstreamBroken:
+    def broken_error(self) -> UpstreamBroken:
         return UpstreamBroken("the engine broke off its answer", provider=self._upstream.name)
 
-    def garbled(self, message: str) -> UpstreamGarbled:
+    def garbled_error(self, message: str) -> UpstreamGarbled:
         return UpstreamGarbled(message, provider=self._upstream.name)
 
 

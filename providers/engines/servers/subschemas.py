@@ -3,16 +3,16 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-_DATA: Final = frozenset({"const", "default", "enum", "examples"})
+_DATA_KEYWORDS: Final = frozenset({"const", "default", "enum", "examples"})
 """Keywords whose values are data, however much they look like schemas."""
 
-_NAMED: Final = frozenset(
+_NAMED_SCHEMA_KEYWORDS: Final = frozenset(
     {"$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties", "properties"}
 )
 """Keywords that hold schemas by names of somebody else's choice."""
 
 
-def schema_parts(value: Any) -> Iterator[Mapping[str, Any]]:
+def iter_subschemas(value: Any) -> Iterator[Mapping[str, Any]]:
     """All mappings in a value that may be schemas, itself first. What holds schemas, such as a list of tools, may be
     given as well."""
     waiting = [value]
@@ -21,9 +21,9 @@ def schema_parts(value: Any) -> Iterator[Mapping[str, Any]]:
             case Mapping() as schema:
                 yield schema
                 for keyword, inside in schema.items():
-                    if keyword in _NAMED and isinstance(inside, Mapping):
+                    if keyword in _NAMED_SCHEMA_KEYWORDS and isinstance(inside, Mapping):
                         waiting += inside.values()
-                    elif keyword not in _DATA:
+                    elif keyword not in _DATA_KEYWORDS:
                         waiting.append(inside)
             case list() | tuple() as entries:
                 waiting += entries

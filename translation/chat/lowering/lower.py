@@ -4,15 +4,15 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from translation.chat.lowering.items import lower_items
-from translation.chat.lowering.text_tools import as_text
-from translation.chat.lowering.tools import leave_only_chosen, lower_tools
+from translation.chat.lowering.text_tools import lower_tools_to_text
+from translation.chat.lowering.tools import lower_tools, restrict_to_chosen_tools
 from translation.errors import InvalidRequest, Unrepresentable
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile
-from translation.representation.turn import Lowered, Turn
+from translation.representation.turn import LoweredRequest, Turn
 
-SAMPLING: Final = frozenset(
+SAMPLING_PARAMS: Final = frozenset(
     {
         "temperature",
         "top_p",
@@ -32,7 +32,7 @@ SAMPLING: Final = frozenset(
 """Parameters chat calls the same and that are passed on as given."""
 
 
-def lower(turn: Turn, profile: Profile) -> Lowered:
+def lower(turn: Turn, profile: Profile) -> LoweredRequest:
     """The chat body that asks for what the turn asks, in the words this model family knows.
 
     Raises InvalidRequest for a history or a tool that no chat upstream takes (a call without its output, a name with a
@@ -47,34 +47,34 @@ def lower(turn: Turn, profile: Profile) -> Lowered:
     if turn.tools or turn.tool_choice is not None:
         body |= lower_tools(turn.tools, turn.tool_choice, turn.parallel_tool_calls, losses)
         if profile.forced_tool == "alone":
-            leave_only_chosen(body, losses)
+            restrict_to_chosen_tools(body, losses)
     if turn.sampling:
         _add_sampling(body, turn.sampling, losses)
     if turn.max_output_tokens is not None:
         body[profile.max_tokens_field] = turn.max_output_tokens
     if turn.text_format is not None:
-        body |= _response_format(turn.text_format)
+        body |= _lower_text_format(turn.text_format)
     if turn.verbosity is not None:
         body["verbosity"] = turn.verbosity
     if turn.reasoning:
-        body |= _reasoning(turn.reasoning, profile, losses)
+        body |= _lower_reasoning(turn.reasoning, profile, losses)
     if turn.extra:
         _add_extra(body, turn.extra, profile, losses)
     if turn.thinking is not None:
-        _SWITCHES[profile.thinking_switch](body, turn.thinking, losses)
+        _THINKING_SWITCHES[profile.thinking_switch](body, turn.thinking, losses)
     if turn.stream:
         body["stream"] = True
         body["stream_options"] = {"include_usage": True}
     if profile.text_tool_calls != "none":
-        body = as_text(body, single_block=profile.single_tool_block, parser=profile.text_tool_calls)
-    return Lowered(body, tuple(dict.fromkeys(losses)) if losses else ())
+        body = lower_tools_to_text(body, single_block=profile.single_tool_block, parser=profile.text_tool_calls)
+    return LoweredRequest(body, tuple(dict.fromkeys(losses)) if losses else ())
 
 
 def _add_sampling(body: Json, sampling: Mapping[str, Any], losses: list[Loss]) -> None:
     if (sampling.get("n") or 1) != 1:
         raise Unrepresentable("this model answers with one choice at a time: leave out 'n'", param="n")
     for name, value in sampling.items():
-        if name in SAMPLING and value is not None:
+        if name in SAMPLING_PARAMS and value is not None:
             body[name] = value
     if sampling.get("store"):
         losses.append(Loss("store", "dropped"))
@@ -86,7 +86,7 @@ def _add_sampling(body: Json, sampling: Mapping[str, Any], losses: list[Loss]) -
             body["top_logprobs"] = rivals
 
 
-def _response_format(text_format: Json) -> Json:
+def _lower_text_format(text_format: Json) -> Json:
     match text_format.get("type"):
         case "text":
             return {}
@@ -99,14 +99,14 @@ def _response_format(text_format: Json) -> Json:
             raise Unrepresentable(f"this model cannot be held to the text format {kind!r}", param="text.format.type")
 
 
-def _reasoning(reasoning: Json, profile: Profile, losses: list[Loss]) -> Json:
-    asked = {key: value for key, value in reasoning.items() if value is not None}
+def _lower_reasoning(reasoning: Json, profile: Profile, losses: list[Loss]) -> Json:
+    remaining = {key: value for key, value in reasoning.items() if value is not None}
     body: Json = {}
-    if profile.effort_field == "reasoning_effort" and "effort" in asked:
-        body["reasoning_effort"] = asked.pop("effort")
+    if profile.effort_field == "reasoning_effort" and "effort" in remaining:
+        body["reasoning_effort"] = remaining.pop("effort")
     if profile.effort_field == "reasoning":
-        body["reasoning"] = {key: asked.pop(key) for key in ("effort", "max_tokens") if key in asked}
-    losses += [Loss(f"reasoning.{key}", "dropped") for key in asked]
+        body["reasoning"] = {key: remaining.pop(key) for key in ("effort", "max_tokens") if key in remaining}
+    losses += [Loss(f"reasoning.{key}", "dropped") for key in remaining]
     return {key: value for key, value in body.items() if value}
 
 
@@ -120,22 +120,22 @@ def _add_extra(body: Json, extra: Mapping[str, Any], profile: Profile, losses: l
             losses.append(Loss(key, "dropped"))
 
 
-def _think_by_template(body: Json, thinking: bool, _losses: list[Loss]) -> None:
+def _switch_by_template(body: Json, thinking: bool, _losses: list[Loss]) -> None:
     body["chat_template_kwargs"] = {**(body.get("chat_template_kwargs") or {}), "enable_thinking": thinking}
 
 
-def _think_by_reasoning(body: Json, thinking: bool, _losses: list[Loss]) -> None:
+def _switch_by_reasoning(body: Json, thinking: bool, _losses: list[Loss]) -> None:
     body["reasoning"] = {**(body.get("reasoning") or {}), "enabled": thinking}
 
 
-def _think_anyway(_body: Json, _thinking: bool, losses: list[Loss]) -> None:
+def _report_no_switch(_body: Json, _thinking: bool, losses: list[Loss]) -> None:
     """Nothing to switch with: the model does what it always does."""
     losses.append(Loss("thinking", "dropped"))
 
 
-_SWITCHES: Final[Mapping[str, Callable[[Json, bool, list[Loss]], None]]] = {
-    "chat_template_kwargs": _think_by_template,
-    "reasoning_enabled": _think_by_reasoning,
-    "none": _think_anyway,
+_THINKING_SWITCHES: Final[Mapping[str, Callable[[Json, bool, list[Loss]], None]]] = {
+    "chat_template_kwargs": _switch_by_template,
+    "reasoning_enabled": _switch_by_reasoning,
+    "none": _report_no_switch,
 }
 """Profile's `thinking_switch` -> how it is said."""

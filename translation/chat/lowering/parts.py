@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from translation.errors import Unrepresentable
-from translation.lowering.media import text_in
-from translation.lowering.text_parts import TEXTS
+from translation.lowering.media import text_from_data_url
+from translation.lowering.text_parts import TEXT_KEYS
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 
@@ -15,23 +15,23 @@ def lower_parts(parts: Sequence[Json], param: str, losses: list[Loss]) -> list[J
     lowered: list[Json] = []
     for index, part in enumerate(parts):
         kind = part.get("type", "")
-        if kind in TEXTS:
-            lowered.append({"type": "text", "text": part.get(TEXTS[kind]) or ""})
-        elif kind in _MEDIA:
-            lowered.append(_MEDIA[kind](part, f"{param}[{index}]", losses))
+        if kind in TEXT_KEYS:
+            lowered.append({"type": "text", "text": part.get(TEXT_KEYS[kind]) or ""})
+        elif kind in _MEDIA_LOWERERS:
+            lowered.append(_MEDIA_LOWERERS[kind](part, f"{param}[{index}]", losses))
         else:
             raise Unrepresentable(f"this model's API has no content of type {kind!r}", param=f"{param}[{index}]")
     return lowered
 
 
-def shortest(parts: list[Json]) -> str | list[Json]:
+def compact_content(parts: list[Json]) -> str | list[Json]:
     """A string where that says it all: many chat templates take nothing else."""
     if not parts:
         return ""
     return parts[0]["text"] if len(parts) == 1 and parts[0]["type"] == "text" else parts
 
 
-def _image(part: Json, param: str, losses: list[Loss]) -> Json:
+def _lower_image(part: Json, param: str, losses: list[Loss]) -> Json:
     url = part.get("image_url")
     if not url:
         raise Unrepresentable("images are not stored here: send image_url, not file_id", param=f"{param}.file_id")
@@ -44,11 +44,11 @@ def _image(part: Json, param: str, losses: list[Loss]) -> Json:
     return {"type": "image_url", "image_url": image}
 
 
-def _audio(part: Json, _param: str, _losses: list[Loss]) -> Json:
+def _lower_audio(part: Json, _param: str, _losses: list[Loss]) -> Json:
     return {"type": "input_audio", "input_audio": part["input_audio"]}
 
 
-def _file(part: Json, param: str, losses: list[Loss]) -> Json:
+def _lower_file(part: Json, param: str, losses: list[Loss]) -> Json:
     for key in ("file_id", "file_url"):
         if part.get(key):
             raise Unrepresentable(
@@ -57,15 +57,15 @@ def _file(part: Json, param: str, losses: list[Loss]) -> Json:
     if part.get("detail") not in (None, "auto"):
         losses.append(Loss(f"{param}.detail", "dropped"))
     source = part.get("file_data") or ""
-    text = text_in(source, f"{param}.file_data")
+    text = text_from_data_url(source, f"{param}.file_data")
     if text is None:
         named = {"filename": part["filename"]} if part.get("filename") else {}
         return {"type": "file", "file": {"file_data": source, **named}}
     return {"type": "text", "text": f"{part['filename']}:\n{text}" if part.get("filename") else text}
 
 
-_MEDIA: Final[Mapping[str, Callable[[Json, str, list[Loss]], Json]]] = {
-    "input_image": _image,
-    "input_audio": _audio,
-    "input_file": _file,
+_MEDIA_LOWERERS: Final[Mapping[str, Callable[[Json, str, list[Loss]], Json]]] = {
+    "input_image": _lower_image,
+    "input_audio": _lower_audio,
+    "input_file": _lower_file,
 }

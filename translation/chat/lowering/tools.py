@@ -6,12 +6,12 @@ from typing import Final
 from translation.errors import InvalidRequest, Unrepresentable
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
-from translation.tools.choice import allowed_tools, is_meant
-from translation.tools.names import tool_name
+from translation.tools.choice import matches_choice, select_allowed_tools
+from translation.tools.names import require_tool_name
 
-_LONGEST_NAME: Final = 64
+_MAX_NAME_CHARS: Final = 64
 
-_KEYS: Final = {
+_TOOL_KEYS: Final = {
     "function": ("name", "description", "parameters", "strict"),
     "custom": ("name", "description", "format"),
 }
@@ -25,22 +25,22 @@ def lower_tools(tools: Sequence[Json], choice: str | Json | None, parallel: bool
     InvalidRequest for a bad name or a choice of a tool that is not there, Unrepresentable for kinds chat does not have.
     """
     if isinstance(choice, dict) and choice.get("type") == "allowed_tools":
-        tools = allowed_tools(tools, choice.get("tools") or ())
+        tools = select_allowed_tools(tools, choice.get("tools") or ())
         choice = choice.get("mode") or "auto"
         losses.append(Loss("tool_choice", "allowed_tools filtered"))
     if not tools:
         if choice not in (None, "auto", "none"):
             raise InvalidRequest("tool_choice asks for a tool, but there are no tools.", param="tool_choice")
         return {}
-    body: Json = {"tools": [_tool(tool, f"tools[{index}]", losses) for index, tool in enumerate(tools)]}
+    body: Json = {"tools": [_lower_tool(tool, f"tools[{index}]", losses) for index, tool in enumerate(tools)]}
     if choice is not None:
-        body["tool_choice"] = choice if isinstance(choice, str) else _named(choice, tools)
+        body["tool_choice"] = choice if isinstance(choice, str) else _lower_named_choice(choice, tools)
     if parallel is not None:
         body["parallel_tool_calls"] = parallel
     return body
 
 
-def leave_only_chosen(body: Json, losses: list[Loss]) -> None:
+def restrict_to_chosen_tools(body: Json, losses: list[Loss]) -> None:
     """Say which tools of a chat body may be called by sending no others, and no names in `tool_choice`.
 
     Raises InvalidRequest when it names a tool that is not there.
@@ -50,8 +50,8 @@ def leave_only_chosen(body: Json, losses: list[Loss]) -> None:
         return
     is_one = choice["type"] != "allowed_tools"
     named = [choice] if is_one else choice["allowed_tools"]["tools"]
-    tools = {_name_of(tool): tool for tool in body["tools"]}
-    allowed = {_name_of(tool) for tool in named}
+    tools = {_tool_key(tool): tool for tool in body["tools"]}
+    allowed = {_tool_key(tool) for tool in named}
     if missing := sorted(name for _, name in allowed - tools.keys()):
         raise InvalidRequest(f"tool_choice names {missing[0]!r}, which is not in tools.", param="tool_choice")
     chosen = [tool for name, tool in tools.items() if name in allowed]
@@ -61,29 +61,29 @@ def leave_only_chosen(body: Json, losses: list[Loss]) -> None:
     body["tool_choice"] = "required" if is_one else choice["allowed_tools"]["mode"]
 
 
-def _name_of(tool: Json) -> tuple[str, str]:
+def _tool_key(tool: Json) -> tuple[str, str]:
     """Of a tool or a choice in chat's nested form."""
     return tool["type"], tool[tool["type"]]["name"]
 
 
-def _tool(tool: Json, param: str, losses: list[Loss]) -> Json:
+def _lower_tool(tool: Json, param: str, losses: list[Loss]) -> Json:
     kind = tool.get("type", "")
-    if kind not in _KEYS:
+    if kind not in _TOOL_KEYS:
         raise Unrepresentable(f"this model's API has no tools of type {kind!r}", param=param)
-    tool_name(tool, param, longest=_LONGEST_NAME)
-    keys = _KEYS[kind]
+    require_tool_name(tool, param, max_chars=_MAX_NAME_CHARS)
+    keys = _TOOL_KEYS[kind]
     losses += [Loss(f"tools.{key}", "dropped") for key, value in tool.items() if value and key not in ("type", *keys)]
-    said = {key: tool[key] for key in keys if tool.get(key) is not None}
-    if said.get("format", {}).get("type") == "grammar":
-        grammar = {key: value for key, value in said["format"].items() if key != "type"}
-        said["format"] = {"type": "grammar", "grammar": grammar}
-    return {"type": kind, kind: said}
+    lowered = {key: tool[key] for key in keys if tool.get(key) is not None}
+    if lowered.get("format", {}).get("type") == "grammar":
+        grammar = {key: value for key, value in lowered["format"].items() if key != "type"}
+        lowered["format"] = {"type": "grammar", "grammar": grammar}
+    return {"type": kind, kind: lowered}
 
 
-def _named(choice: Json, tools: Sequence[Json]) -> Json:
+def _lower_named_choice(choice: Json, tools: Sequence[Json]) -> Json:
     kind = choice.get("type", "")
-    if kind not in _KEYS:
+    if kind not in _TOOL_KEYS:
         raise Unrepresentable(f"this model's API cannot be told to use {kind!r}", param="tool_choice")
-    if not any(is_meant(tool, choice) for tool in tools):
+    if not any(matches_choice(tool, choice) for tool in tools):
         raise InvalidRequest(f"tool_choice names {choice.get('name')!r}, which is not in tools.", param="tool_choice")
     return {"type": kind, kind: {"name": choice["name"]}}

@@ -3,16 +3,16 @@
 from typing import Any, Final
 
 from translation.chat import reply_objects
-from translation.chat.failures import BROKEN, failure_in
-from translation.chat.reasoning import FIELDS
-from translation.chat.relaying.calls import CallMender
+from translation.chat.failures import BROKEN_FINISH_REASONS, failure_in
+from translation.chat.reasoning import REASONING_TEXT_FIELDS
+from translation.chat.relaying.calls import CallNormalizer
 from translation.errors import ProtocolViolation
 from translation.hygiene.call_rules import DEFAULT_RULES, CallRules
-from translation.parsers.text_calls import WARNINGS
+from translation.parsers.text_calls import TOOL_WARNINGS
 from translation.representation.events import Failed
 from translation.representation.json_types import Json
 
-CUTS: Final = ("length", "content_filter")
+CUT_REASONS: Final = ("length", "content_filter")
 """Reasons to finish that may cut a call."""
 
 
@@ -21,7 +21,7 @@ def relay_completion(
     *,
     model: str | None,
     reasoning_fields: frozenset[str],
-    calls: CallRules = DEFAULT_RULES,
+    call_rules: CallRules = DEFAULT_RULES,
     legacy_functions: bool = False,
 ) -> Json:
     """A whole completion as the upstream sent it, under our name for the model, reasoning in `reasoning_fields` only.
@@ -34,23 +34,23 @@ def relay_completion(
     if (
         not isinstance(choices, list)
         or not choices
-        or not all(isinstance(_message(choice), dict) for choice in choices)
+        or not all(isinstance(_message_of(choice), dict) for choice in choices)
     ):
         raise ProtocolViolation("the upstream's answer is not a chat completion")
     relayed = {**answer, "choices": [{**choice, "message": dict(choice["message"])} for choice in choices]}
     warnings: list[Json] = []
     for choice in relayed["choices"]:
-        say_content(choice["message"])
-        say_reasoning(choice["message"], reasoning_fields)
-        mender = CallMender(calls, legacy=legacy_functions)
-        mender.mend_whole(choice["message"], cut=choice.get("finish_reason") in CUTS)
+        flatten_content(choice["message"])
+        set_reasoning_fields(choice["message"], reasoning_fields)
+        mender = CallNormalizer(call_rules, legacy=legacy_functions)
+        mender.normalize_message(choice["message"], cut=choice.get("finish_reason") in CUT_REASONS)
         warnings += mender.warnings
         called = bool(choice["message"].get("tool_calls") or choice["message"].get("function_call"))
-        reply_objects.mend_ending(choice, called=called, legacy=legacy_functions)
+        reply_objects.normalize_finish_reason(choice, called=called, legacy=legacy_functions)
     if model is not None:
         relayed["model"] = model
     if warnings:
-        relayed[WARNINGS] = warnings
+        relayed[TOOL_WARNINGS] = warnings
     return relayed
 
 
@@ -58,12 +58,12 @@ def failure_of(answer: Json) -> Failed | None:
     """Why a whole completion is no answer: one of its choices broke off."""
     choices = answer.get("choices")
     for choice in choices if isinstance(choices, list) else ():
-        if isinstance(choice, dict) and is_broken(choice):
-            return why_broken(choice)
+        if isinstance(choice, dict) and is_broken_off(choice):
+            return broken_off_failure(choice)
     return None
 
 
-def say_reasoning(message: Json, fields: frozenset[str]) -> bool:
+def set_reasoning_fields(message: Json, fields: frozenset[str]) -> bool:
     """Put a delta's or message's reasoning in these fields and in no other; whether that changed anything.
 
     `reasoning_details` are kept beside them, for clients that send them back, and go only where no field is wanted.
@@ -85,27 +85,27 @@ def say_reasoning(message: Json, fields: frozenset[str]) -> bool:
     return True
 
 
-def say_content(message: Json) -> bool:
+def flatten_content(message: Json) -> bool:
     """Make a text of Mistral's lists of parts, and reasoning of the thoughts among them; whether there were any."""
     parts = message.get("content")
     if not isinstance(parts, list):
         return False
     thoughts = [part["thinking"] for part in parts if isinstance(part, dict) and "thinking" in part]
-    message["content"] = reply_objects.text_of(parts)
-    if thoughts and not any(message.get(field) for field in FIELDS):
-        message["reasoning"] = reply_objects.text_of(thoughts)
+    message["content"] = reply_objects.flatten_text(parts)
+    if thoughts and not any(message.get(field) for field in REASONING_TEXT_FIELDS):
+        message["reasoning"] = reply_objects.flatten_text(thoughts)
     return True
 
 
-def is_broken(choice: Json) -> bool:
+def is_broken_off(choice: Json) -> bool:
     """Whether a choice ends without being whole."""
-    return str(choice.get("finish_reason")) in BROKEN or bool(choice.get("error"))
+    return str(choice.get("finish_reason")) in BROKEN_FINISH_REASONS or bool(choice.get("error"))
 
 
-def why_broken(choice: Json) -> Failed:
+def broken_off_failure(choice: Json) -> Failed:
     """Why one does that is broken."""
     return failure_in(choice) or Failed("upstream_error", "the upstream broke off its reply")
 
 
-def _message(choice: Any) -> Any:
+def _message_of(choice: Any) -> Any:
     return choice.get("message") if isinstance(choice, dict) else None

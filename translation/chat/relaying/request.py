@@ -2,51 +2,55 @@
 
 from typing import Final
 
-from translation.chat.lowering.items import completed
-from translation.chat.lowering.tools import leave_only_chosen
-from translation.chat.reasoning import is_ours
-from translation.chat.relaying.call_ids import with_own_ids
+from translation.chat.lowering.items import add_required_fields
+from translation.chat.lowering.tools import restrict_to_chosen_tools
+from translation.chat.reasoning import is_chat_detail
+from translation.chat.relaying.call_ids import with_unique_call_ids
 from translation.errors import InvalidRequest
-from translation.hygiene.outputs import cut_output
-from translation.hygiene.schema_shims import shimmed
+from translation.hygiene.outputs import truncate_output
+from translation.hygiene.schema_shims import apply_schema_shims
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile
-from translation.representation.turn import SHARED, Lowered
+from translation.representation.turn import SHARED_PARAMS, LoweredRequest
 
 _REASONING_FIELDS = ("reasoning_content", "reasoning", "reasoning_details")
 _MESSAGE_FIELDS = {"role", "annotations", "audio", "function_call", "tool_calls", *_REASONING_FIELDS}
 """Fields of an assistant message that no content part has."""
 
-_STRAY = ("annotations", "audio", "function_call", "tool_calls")
+_STRAY_FIELDS = ("annotations", "audio", "function_call", "tool_calls")
 """Those of them that are not put in their place."""
 
-_OURS = ("thinking", "extensions")
+_GATEWAY_PARAMS = ("thinking", "extensions")
 """Parameters of the gateway, which say nothing where a body is relayed."""
 
-_SYSTEM = ("system", "developer")
+_SYSTEM_ROLES = ("system", "developer")
 
-_LIMITS = ("max_tokens", "max_completion_tokens")
+_LIMIT_FIELDS = ("max_tokens", "max_completion_tokens")
 
-_PLAIN: Final = SHARED | {"model", "messages", "stream", "stream_options", "stop", *_LIMITS}
+_PLAIN_PARAMS: Final = SHARED_PARAMS | {"model", "messages", "stream", "stream_options", "stop", *_LIMIT_FIELDS}
 
-_SAYS: Final = {"role", "content"}
+_PLAIN_MESSAGE_KEYS: Final = {"role", "content"}
 
-_SPEAKERS: Final = ("user", "assistant", *_SYSTEM)
+_PLAIN_ROLES: Final = ("user", "assistant", *_SYSTEM_ROLES)
 
 
-def asks_plainly(body: Json) -> bool:
+def is_plain_request(body: Json) -> bool:
     """Whether a valid body has nothing but text and scalars, which upstreams that stream take all alike, so long as
     they take so long an answer. What it has besides has to be looked at, and so has what nobody here has heard of."""
-    if not body.keys() <= _PLAIN:
+    if not body.keys() <= _PLAIN_PARAMS:
         return False
     for message in body["messages"]:
-        if message.keys() != _SAYS or type(message["content"]) is not str or message["role"] not in _SPEAKERS:
+        if (
+            message.keys() != _PLAIN_MESSAGE_KEYS
+            or type(message["content"]) is not str
+            or message["role"] not in _PLAIN_ROLES
+        ):
             return False
     return True
 
 
-def relay_body(body: Json, profile: Profile, *, model: str) -> Lowered:
+def relay_body(body: Json, profile: Profile, *, model: str) -> LoweredRequest:
     """`body` as this upstream takes it; the body given is not changed.
 
     That is with its name for the model, its word for the output limit and for developers, system messages where it
@@ -55,12 +59,12 @@ def relay_body(body: Json, profile: Profile, *, model: str) -> Lowered:
     stream, no empty `tools`, and where the upstream heeds no names in `tool_choice` only the tools it allows. Raises
     InvalidRequest for one that is not there, and for a call of tools that are none.
     """
-    relayed = {name: value for name, value in body.items() if value is not None and name not in _OURS}
+    relayed = {name: value for name, value in body.items() if value is not None and name not in _GATEWAY_PARAMS}
     relayed["model"] = model
     losses: list[Loss] = []
-    given = with_own_ids(body["messages"])
-    messages = [_message(message, place, profile, losses) for place, message in enumerate(given)]
-    relayed["messages"] = _with_systems_in_place(messages, profile, losses)
+    given = with_unique_call_ids(body["messages"])
+    messages = [_relay_message(message, place, profile, losses) for place, message in enumerate(given)]
+    relayed["messages"] = _merge_system_messages(messages, profile, losses)
     _rename_limit(relayed, profile)
     if profile.effort_field == "none" and relayed.pop("reasoning_effort", None) is not None:
         losses.append(Loss("reasoning_effort", "dropped"))
@@ -70,16 +74,16 @@ def relay_body(body: Json, profile: Profile, *, model: str) -> Lowered:
         for name in ("tools", "tool_choice", "parallel_tool_calls"):
             relayed.pop(name, None)
     else:
-        _tidy_tools(relayed, profile, losses)
+        _prepare_tools(relayed, profile, losses)
     if relayed.get("stream"):
         relayed["stream_options"] = {**(body.get("stream_options") or {}), "include_usage": True}
-    return Lowered(relayed, list(dict.fromkeys(losses)) if losses else losses)
+    return LoweredRequest(relayed, list(dict.fromkeys(losses)) if losses else losses)
 
 
-def _tidy_tools(relayed: Json, profile: Profile, losses: list[Loss]) -> None:
+def _prepare_tools(relayed: Json, profile: Profile, losses: list[Loss]) -> None:
     if profile.forced_tool == "alone":
-        leave_only_chosen(relayed, losses)
-    relayed["tools"] = list(shimmed(relayed["tools"], profile.schema_shims, losses))
+        restrict_to_chosen_tools(relayed, losses)
+    relayed["tools"] = list(apply_schema_shims(relayed["tools"], profile.schema_shims, losses))
     if profile.parallel_tool_calls is not None:
         relayed.setdefault("parallel_tool_calls", profile.parallel_tool_calls)
 
@@ -87,35 +91,35 @@ def _tidy_tools(relayed: Json, profile: Profile, losses: list[Loss]) -> None:
 def _rename_limit(relayed: Json, profile: Profile) -> None:
     if profile.max_tokens_field in relayed:
         return
-    for name in _LIMITS:
+    for name in _LIMIT_FIELDS:
         if name in relayed:
             relayed[profile.max_tokens_field] = relayed.pop(name)
             return
 
 
-def _with_systems_in_place(messages: list[Json], profile: Profile, losses: list[Loss]) -> list[Json]:
+def _merge_system_messages(messages: list[Json], profile: Profile, losses: list[Loss]) -> list[Json]:
     """Leading system messages as one, and later ones in it too where the upstream takes no others."""
     if profile.system_messages == "keep":
         return messages
     after = 0
     for message in messages:
-        if message["role"] not in _SYSTEM:
+        if message["role"] not in _SYSTEM_ROLES:
             break
         after += 1
     if after < 2 and profile.system_messages == "merge_leading":
         return messages
     systems, rest = messages[:after], messages[after:]
-    if profile.system_messages == "merge_all" and (late := [one for one in rest if one["role"] in _SYSTEM]):
-        systems, rest = systems + late, [one for one in rest if one["role"] not in _SYSTEM]
+    if profile.system_messages == "merge_all" and (late := [one for one in rest if one["role"] in _SYSTEM_ROLES]):
+        systems, rest = systems + late, [one for one in rest if one["role"] not in _SYSTEM_ROLES]
         losses.append(Loss("messages", "system messages merged"))
     if len(systems) < 2:
         return [*systems, *rest]
     if any(one.get("name") for one in systems):
         losses.append(Loss("messages.name", "dropped"))
-    return [{"role": systems[0]["role"], "content": _joined([one["content"] for one in systems])}, *rest]
+    return [{"role": systems[0]["role"], "content": _join_contents([one["content"] for one in systems])}, *rest]
 
 
-def _joined(contents: list[str | list[Json]]) -> str | list[Json]:
+def _join_contents(contents: list[str | list[Json]]) -> str | list[Json]:
     parts = [_as_parts(content) for content in contents]
     if any(part.keys() - {"type", "text"} for content in parts for part in content):
         return [part for content in parts for part in content]  # a string has no place for marks such as cache_control
@@ -126,51 +130,51 @@ def _as_parts(content: str | list[Json]) -> list[Json]:
     return [{"type": "text", "text": content}] if isinstance(content, str) else content
 
 
-def _message(message: Json, place: int, profile: Profile, losses: list[Loss]) -> Json:
+def _relay_message(message: Json, place: int, profile: Profile, losses: list[Loss]) -> Json:
     role = message["role"]
     if role == "user" and len(message) == 2:
         return message  # that says it, and its content
     if role in ("tool", "function") and message["content"] is not None:
         param = f"messages[{place}].content"
-        return {**message, "content": cut_output(message["content"], profile.max_tool_output_bytes, param, losses)}
-    return completed(_with_reasoning_in_place(message, profile, losses), profile)
+        return {**message, "content": truncate_output(message["content"], profile.max_tool_output_bytes, param, losses)}
+    return add_required_fields(_place_reasoning(message, profile, losses), profile)
 
 
-def _with_reasoning_in_place(message: Json, profile: Profile, losses: list[Loss]) -> Json:
+def _place_reasoning(message: Json, profile: Profile, losses: list[Loss]) -> Json:
     role = message.get("role")
     if role == "assistant" and isinstance(message.get("content"), list):
-        message = _with_plain_parts(message, losses)
+        message = _remove_stray_fields(message, losses)
     if role == "developer" and profile.developer_role != "developer":
         return {**message, "role": profile.developer_role}
     if role != "assistant" or not any(name in message for name in _REASONING_FIELDS):
         return message
-    kept = {name: value for name, value in message.items() if name not in _REASONING_FIELDS}
+    relayed = {name: value for name, value in message.items() if name not in _REASONING_FIELDS}
     wanted = profile.replay_reasoning
     text = message.get("reasoning_content") or message.get("reasoning")
     listed = message.get("reasoning_details")
-    details = [detail for detail in listed if is_ours(detail)] if isinstance(listed, list) else []
+    details = [detail for detail in listed if is_chat_detail(detail)] if isinstance(listed, list) else []
     if wanted == "reasoning_details" and details:
-        kept["reasoning_details"] = details
+        relayed["reasoning_details"] = details
         if isinstance(listed, list) and len(details) < len(listed):
             losses.append(Loss("messages.reasoning_details", "dropped"))
     elif wanted in ("reasoning_content", "reasoning") and text:
-        kept[wanted] = text
+        relayed[wanted] = text
     elif wanted == "reasoning_details" and text:
-        kept["reasoning"] = text
+        relayed["reasoning"] = text
     elif wanted == "think_tags" and text:
-        kept["content"] = _after_thinking(text, message.get("content"))
+        relayed["content"] = _prepend_think_tags(text, message.get("content"))
     elif text or message.get("reasoning_details"):
         given = next(name for name in _REASONING_FIELDS if message.get(name))
         losses.append(Loss(f"messages.{given}", "dropped"))
-    return kept
+    return relayed
 
 
-def _after_thinking(thought: str, content: str | list[Json] | None) -> str | list[Json]:
+def _prepend_think_tags(thought: str, content: str | list[Json] | None) -> str | list[Json]:
     tagged = f"<think>\n{thought}\n</think>\n\n"
     return [{"type": "text", "text": tagged}, *content] if isinstance(content, list) else tagged + (content or "")
 
 
-def _with_plain_parts(message: Json, losses: list[Loss]) -> Json:
+def _remove_stray_fields(message: Json, losses: list[Loss]) -> Json:
     """The Agents SDK for JavaScript sends a message back with the message's fields on its text part, where strict
     upstreams refuse them. Reasoning among them is the message's again."""
     stray: Json = {}
@@ -179,7 +183,7 @@ def _with_plain_parts(message: Json, losses: list[Loss]) -> Json:
         stray |= {name: part[name] for name in _REASONING_FIELDS if part.get(name)}
         losses += [
             Loss(f"messages.content.{name}", "dropped")
-            for name in _STRAY
+            for name in _STRAY_FIELDS
             if part.get(name) and part[name] != message.get(name)
         ]
         parts.append({name: value for name, value in part.items() if name not in _MESSAGE_FIELDS})

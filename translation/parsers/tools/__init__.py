@@ -1,30 +1,30 @@
 """Tool calls out of plain model text, one parser per format."""
 
-from translation.parsers.tools.forcing import Forced, forced, opening, stop
+from translation.parsers.tools.forcing import ForcedCall, block_stop_of, call_opening_of, force_call
 from translation.parsers.tools.parser_output import (
-    Arguments,
+    CallArguments,
     CallEnded,
     CallStarted,
-    Said,
-    Text,
+    MalformedCall,
+    ParserOutput,
+    PlainText,
     ToolParser,
     ToolParserName,
-    Unreadable,
 )
-from translation.parsers.tools.registry import PARSERS
+from translation.parsers.tools.registry import PARSER_FACTORIES
 
 __all__ = [
-    "PARSERS",
-    "Arguments",
+    "PARSER_FACTORIES",
+    "CallArguments",
     "CallEnded",
     "CallStarted",
-    "Forced",
-    "Said",
-    "Text",
+    "ForcedCall",
+    "MalformedCall",
+    "ParserOutput",
+    "PlainText",
     "ToolParser",
     "ToolParserName",
-    "Unreadable",
-    "forced",
-    "opening",
-    "stop",
+    "block_stop_of",
+    "call_opening_of",
+    "force_call",
 ]

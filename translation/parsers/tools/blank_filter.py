@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable
 
-from translation.parsers.tools.parser_output import Said, Text
+from translation.parsers.tools.parser_output import ParserOutput, PlainText
 
 
-class Blanks:
+class BlankFilter:
     """Takes out texts of nothing but spaces before, between and after calls.
 
     Spaces at the start of a text go out with what follows them, all others as they come.
@@ -15,11 +15,11 @@ class Blanks:
         self._spaces: list[str] = []
         self._in_text = False
 
-    def drop(self, said: Iterable[Said]) -> list[Said]:
+    def filter_blanks(self, output: Iterable[ParserOutput]) -> list[ParserOutput]:
         """What is left of this, possibly with spaces that were held back before."""
-        left: list[Said] = []
-        for each in said:
-            if not isinstance(each, Text):
+        left: list[ParserOutput] = []
+        for each in output:
+            if not isinstance(each, PlainText):
                 self._spaces.clear()
                 self._in_text = False
                 left.append(each)
@@ -28,7 +28,7 @@ class Blanks:
             elif self._in_text:
                 left.append(each)
             elif each.text.strip():
-                left.append(Text("".join(self._spaces) + each.text) if self._spaces else each)
+                left.append(PlainText("".join(self._spaces) + each.text) if self._spaces else each)
                 self._spaces.clear()
                 self._in_text = True
             else:

@@ -5,13 +5,13 @@ from typing import Any, Final, NamedTuple
 
 from translation.parsers.tools import hermes, llama, mistral
 from translation.representation.json_types import Json
-from translation.tools.declared_functions import Declared, declared
+from translation.tools.declared_functions import DeclaredFunction, functions_of
 
-_OPENINGS: Final = {"hermes": hermes.OPENING, "llama": llama.OPENING, "mistral": mistral.MARKER}
-_STOPS: Final = {"hermes": hermes.CLOSING, "llama": llama.CLOSING}
+_OPENINGS: Final = {"hermes": hermes.OPENING_TAG, "llama": llama.OPENING_TAG, "mistral": mistral.MARKER}
+_STOPS: Final = {"hermes": hermes.CLOSING_TAG, "llama": llama.CLOSING_TAG}
 
 
-class Forced(NamedTuple):
+class ForcedCall(NamedTuple):
     """`prefix`, then a value of `schema`, then `suffix` make one call as its parser reads it."""
 
     prefix: str
@@ -19,51 +19,51 @@ class Forced(NamedTuple):
     suffix: str
 
 
-def forced(parser: str, tools: Sequence[Json]) -> Forced | None:
+def force_call(parser: str, tools: Sequence[Json]) -> ForcedCall | None:
     """A call of one of these tools, written as this parser reads it; None where that cannot be forced so.
 
     `tools` are those that may be called, in chat's form or Responses'.
     """
-    functions = list(declared(tools))
-    force = _FORCES.get(parser)
+    functions = list(functions_of(tools))
+    force = _CALL_FORCERS.get(parser)
     return force(functions) if force is not None and functions else None
 
 
-def opening(parser: str) -> str | None:
+def call_opening_of(parser: str) -> str | None:
     """The string that begins a call and no other answer; None where there is no such string."""
     return _OPENINGS.get(parser)
 
 
-def stop(parser: str) -> str | None:
+def block_stop_of(parser: str) -> str | None:
     """The string after which a block of calls is complete; None where there is no such string."""
     return _STOPS.get(parser)
 
 
-def _force_hermes(functions: Sequence[Declared]) -> Forced:
-    return Forced(f"{hermes.OPENING}\n", _one_of(functions, "arguments"), f"\n{hermes.CLOSING}")
+def _force_hermes(functions: Sequence[DeclaredFunction]) -> ForcedCall:
+    return ForcedCall(f"{hermes.OPENING_TAG}\n", _any_call_schema(functions, "arguments"), f"\n{hermes.CLOSING_TAG}")
 
 
-def _force_llama(functions: Sequence[Declared]) -> Forced | None:
+def _force_llama(functions: Sequence[DeclaredFunction]) -> ForcedCall | None:
     """The name is no JSON: only one function can be forced."""
     if len(functions) > 1:
         return None
     name, _, parameters = functions[0]
-    return Forced(f"{llama.OPENING}{name}>", parameters, llama.CLOSING)
+    return ForcedCall(f"{llama.OPENING_TAG}{name}>", parameters, llama.CLOSING_TAG)
 
 
-def _force_llama3_json(functions: Sequence[Declared]) -> Forced:
-    return Forced("", _one_of(functions, "parameters"), "")
+def _force_llama3_json(functions: Sequence[DeclaredFunction]) -> ForcedCall:
+    return ForcedCall("", _any_call_schema(functions, "parameters"), "")
 
 
-def _force_mistral(functions: Sequence[Declared]) -> Forced:
-    return Forced(f"{mistral.MARKER} [", _one_of(functions, "arguments"), "]")
+def _force_mistral(functions: Sequence[DeclaredFunction]) -> ForcedCall:
+    return ForcedCall(f"{mistral.MARKER} [", _any_call_schema(functions, "arguments"), "]")
 
 
-def _force_json(functions: Sequence[Declared]) -> Forced:
-    return Forced("", _one_of(functions, "arguments"), "")
+def _force_json(functions: Sequence[DeclaredFunction]) -> ForcedCall:
+    return ForcedCall("", _any_call_schema(functions, "arguments"), "")
 
 
-_FORCES: Final[Mapping[str, Callable[[Sequence[Declared]], Forced | None]]] = {
+_CALL_FORCERS: Final[Mapping[str, Callable[[Sequence[DeclaredFunction]], ForcedCall | None]]] = {
     "hermes": _force_hermes,
     "llama": _force_llama,
     "llama3_json": _force_llama3_json,
@@ -72,28 +72,28 @@ _FORCES: Final[Mapping[str, Callable[[Sequence[Declared]], Forced | None]]] = {
 }
 
 
-def _one_of(functions: Sequence[Declared], key: str) -> Json:
+def _any_call_schema(functions: Sequence[DeclaredFunction], key: str) -> Json:
     if len(functions) == 1:
-        return _call(functions[0], key, f"#/properties/{key}")
-    return {"anyOf": [_call(each, key, f"#/anyOf/{at}/properties/{key}") for at, each in enumerate(functions)]}
+        return _call_schema(functions[0], key, f"#/properties/{key}")
+    return {"anyOf": [_call_schema(each, key, f"#/anyOf/{at}/properties/{key}") for at, each in enumerate(functions)]}
 
 
-def _call(function: Declared, key: str, place: str) -> Json:
+def _call_schema(function: DeclaredFunction, key: str, place: str) -> Json:
     return {
         "type": "object",
-        "properties": {"name": {"const": function.name}, key: _moved(function.parameters, place)},
+        "properties": {"name": {"const": function.name}, key: _rebase_references(function.parameters, place)},
         "required": ["name", key],
         "additionalProperties": False,
     }
 
 
-def _moved(schema: Any, place: str) -> Any:
+def _rebase_references(schema: Any, place: str) -> Any:
     """A schema as it is said at another place of a larger one: references within it start from there."""
     match schema:
         case {"$ref": str(target), **rest} if target.startswith("#"):
-            return {"$ref": place + target[1:], **_moved(rest, place)}
+            return {"$ref": place + target[1:], **_rebase_references(rest, place)}
         case dict():
-            return {key: _moved(value, place) for key, value in schema.items()}
+            return {key: _rebase_references(value, place) for key, value in schema.items()}
         case list():
-            return [_moved(value, place) for value in schema]
+            return [_rebase_references(value, place) for value in schema]
     return schema

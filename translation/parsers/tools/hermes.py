@@ -4,22 +4,22 @@ import re
 from typing import Final
 
 from translation.parsers.tools.blocks import BlockParser
-from translation.parsers.tools.call_json import CallJson
+from translation.parsers.tools.call_json import JsonCallReader
 
-OPENING: Final = "<tool_call>"
-CLOSING: Final = "</tool_call>"
+OPENING_TAG: Final = "<tool_call>"
+CLOSING_TAG: Final = "</tool_call>"
 
-_TAG: Final = re.compile(f"{OPENING}|{CLOSING}")
+_TAG: Final = re.compile(f"{OPENING_TAG}|{CLOSING_TAG}")
 
 
 class HermesParser(BlockParser):
     """Any number of blocks with one call, a list of calls, or one call after the other in each."""
 
     def __init__(self) -> None:
-        super().__init__(_TAG, CLOSING, values="{[", several=True)
+        super().__init__(_TAG, CLOSING_TAG, values="{[", several=True)
 
     def _may_open(self, tail: str) -> bool:
-        return OPENING.startswith(tail)
+        return OPENING_TAG.startswith(tail)
 
-    def _new_reader(self, opening: re.Match[str]) -> CallJson:
-        return CallJson()
+    def _new_reader(self, opening: re.Match[str]) -> JsonCallReader:
+        return JsonCallReader()

@@ -8,7 +8,7 @@ _SPACES: Final = re.compile(r"[ \t\n\r]*")
 _PLAIN: Final = re.compile(r'[^"\\\x00-\x1f]*')
 _WORD: Final = re.compile(r"[-+.0-9A-Za-z]*")
 _LITERAL: Final = re.compile(r"true|false|null|-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")
-_LONGEST_WORD: Final = 400
+_MAX_WORD_LENGTH: Final = 400
 """Characters of a number. What is longer breaks the value: no one means it."""
 
 _HEX: Final = frozenset("0123456789abcdefABCDEF")
@@ -18,7 +18,7 @@ _ESCAPES: Final = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _Step: TypeAlias = Callable[[str, int], int]
 
 
-class JsonValue:
+class JsonValueReader:
     """Reads to the end of one value, strictly: the first character that no value can have there breaks it.
 
     Only control characters in strings are let through, escaped: models write line breaks in code as they are. The next
@@ -26,150 +26,150 @@ class JsonValue:
     """
 
     def __init__(self) -> None:
-        self.whole = False
-        self.broken = False
+        self.is_complete = False
+        self.is_broken = False
         self._closers: list[str] = []
         self._word = ""
         self._digits = 0
         self._is_key = False
-        self._mended: list[str] = []
-        self._mended_to = 0
-        self._step: _Step = self._begin
+        self._escaped_parts: list[str] = []
+        self._copied_to = 0
+        self._step: _Step = self._read_value
 
     def feed(self, text: str, at: int) -> tuple[int, str]:
         """Read on from `at`: where reading stopped, and the JSON text up to there.
 
         It stops at the end of the text, after the value, at what ends a number, or at what breaks the value.
         """
-        self._mended, self._mended_to = [], at
-        while at < len(text) and not self.whole and not self.broken:
+        self._escaped_parts, self._copied_to = [], at
+        while at < len(text) and not self.is_complete and not self.is_broken:
             at = self._step(text, at)
-        rest = text[self._mended_to : at]
-        return at, "".join((*self._mended, rest)) if self._mended else rest
+        rest = text[self._copied_to : at]
+        return at, "".join((*self._escaped_parts, rest)) if self._escaped_parts else rest
 
-    def _begin(self, text: str, at: int) -> int:
-        at = _end(_SPACES, text, at)
+    def _read_value(self, text: str, at: int) -> int:
+        at = _match_end(_SPACES, text, at)
         match text[at : at + 1]:
             case "":
                 return at
             case "{":
                 self._closers.append("}")
-                self._step = self._first_key
+                self._step = self._read_first_key
             case "[":
                 self._closers.append("]")
-                self._step = self._first_entry
+                self._step = self._read_first_entry
             case '"':
                 self._is_key = False
-                self._step = self._string
+                self._step = self._read_string
             case _:
                 self._step = self._read_word
                 return at
         return at + 1
 
-    def _first_entry(self, text: str, at: int) -> int:
-        at = _end(_SPACES, text, at)
+    def _read_first_entry(self, text: str, at: int) -> int:
+        at = _match_end(_SPACES, text, at)
         if text[at : at + 1] == "]":
-            return self._close(at)
+            return self._close_container(at)
         if at < len(text):
-            self._step = self._begin
+            self._step = self._read_value
         return at
 
-    def _first_key(self, text: str, at: int) -> int:
-        at = _end(_SPACES, text, at)
-        return self._close(at) if text[at : at + 1] == "}" else self._key(text, at)
+    def _read_first_key(self, text: str, at: int) -> int:
+        at = _match_end(_SPACES, text, at)
+        return self._close_container(at) if text[at : at + 1] == "}" else self._read_key(text, at)
 
-    def _key(self, text: str, at: int) -> int:
-        at = _end(_SPACES, text, at)
+    def _read_key(self, text: str, at: int) -> int:
+        at = _match_end(_SPACES, text, at)
         if at == len(text):
             return at
         if text[at] != '"':
-            return self._break(at)
+            return self._mark_broken(at)
         self._is_key = True
-        self._step = self._string
+        self._step = self._read_string
         return at + 1
 
-    def _colon(self, text: str, at: int) -> int:
-        at = _end(_SPACES, text, at)
+    def _read_colon(self, text: str, at: int) -> int:
+        at = _match_end(_SPACES, text, at)
         if at == len(text):
             return at
         if text[at] != ":":
-            return self._break(at)
-        self._step = self._begin
+            return self._mark_broken(at)
+        self._step = self._read_value
         return at + 1
 
-    def _after(self, text: str, at: int) -> int:
-        at = _end(_SPACES, text, at)
+    def _read_after_value(self, text: str, at: int) -> int:
+        at = _match_end(_SPACES, text, at)
         if at == len(text):
             return at
         if text[at] == self._closers[-1]:
-            return self._close(at)
+            return self._close_container(at)
         if text[at] != ",":
-            return self._break(at)
-        self._step = self._key if self._closers[-1] == "}" else self._begin
+            return self._mark_broken(at)
+        self._step = self._read_key if self._closers[-1] == "}" else self._read_value
         return at + 1
 
-    def _string(self, text: str, at: int) -> int:
-        at = _end(_PLAIN, text, at)
+    def _read_string(self, text: str, at: int) -> int:
+        at = _match_end(_PLAIN, text, at)
         match text[at : at + 1]:
             case "":
                 return at
             case '"':
                 if self._is_key:
-                    self._step = self._colon
+                    self._step = self._read_colon
                 else:
-                    self._ended()
+                    self._end_value()
             case "\\":
-                self._step = self._escape
+                self._step = self._read_escape
             case control:
-                self._mended += (text[self._mended_to : at], _ESCAPES.get(control) or f"\\u{ord(control):04x}")
-                self._mended_to = at + 1
+                self._escaped_parts += (text[self._copied_to : at], _ESCAPES.get(control) or f"\\u{ord(control):04x}")
+                self._copied_to = at + 1
         return at + 1
 
-    def _escape(self, text: str, at: int) -> int:
+    def _read_escape(self, text: str, at: int) -> int:
         if text[at] == "u":
             self._digits = 4
-            self._step = self._hex
+            self._step = self._read_hex
         elif text[at] in '"\\/bfnrt':
-            self._step = self._string
+            self._step = self._read_string
         else:
-            return self._break(at)
+            return self._mark_broken(at)
         return at + 1
 
-    def _hex(self, text: str, at: int) -> int:
+    def _read_hex(self, text: str, at: int) -> int:
         if text[at] not in _HEX:
-            return self._break(at)
+            return self._mark_broken(at)
         self._digits -= 1
         if not self._digits:
-            self._step = self._string
+            self._step = self._read_string
         return at + 1
 
     def _read_word(self, text: str, at: int) -> int:
-        end = min(_end(_WORD, text, at), at + _LONGEST_WORD - len(self._word))
+        end = min(_match_end(_WORD, text, at), at + _MAX_WORD_LENGTH - len(self._word))
         self._word += text[at:end]
         if end < len(text):
             if _LITERAL.fullmatch(self._word) is None:
-                return self._break(end)
+                return self._mark_broken(end)
             self._word = ""
-            self._ended()
+            self._end_value()
         return end
 
-    def _close(self, at: int) -> int:
+    def _close_container(self, at: int) -> int:
         self._closers.pop()
-        self._ended()
+        self._end_value()
         return at + 1
 
-    def _ended(self) -> None:
+    def _end_value(self) -> None:
         if self._closers:
-            self._step = self._after
+            self._step = self._read_after_value
         else:
-            self.whole = True
+            self.is_complete = True
 
-    def _break(self, at: int) -> int:
-        self.broken = True
+    def _mark_broken(self, at: int) -> int:
+        self.is_broken = True
         return at
 
 
-def _end(pattern: re.Pattern[str], text: str, at: int) -> int:
+def _match_end(pattern: re.Pattern[str], text: str, at: int) -> int:
     """Where a pattern that always matches ends."""
     found = pattern.match(text, at)
     return found.end() if found else at

@@ -4,21 +4,21 @@ import re
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from translation.parsers.tools.call_json import CallJson, CallReader
-from translation.parsers.tools.parser_output import Said, Text, Unreadable
-from translation.parsers.tools.steps import CUT, StepParser, may_become
+from translation.parsers.tools.call_json import CallValueReader, JsonCallReader
+from translation.parsers.tools.parser_output import MalformedCall, ParserOutput, PlainText
+from translation.parsers.tools.steps import CUT_OFF_REASON, StepParser, may_become
 
 _FENCE: Final = "```"
-_LONGEST_LANGUAGE: Final = 20
-_LANGUAGE: Final = re.compile(rf"[A-Za-z0-9_-]{{0,{_LONGEST_LANGUAGE}}}")
+_MAX_LANGUAGE_LENGTH: Final = 20
+_LANGUAGE: Final = re.compile(rf"[A-Za-z0-9_-]{{0,{_MAX_LANGUAGE_LENGTH}}}")
 _SPACES: Final = re.compile(r"\s*")
 
 
-class LeadingReader(CallReader, Protocol):
+class LeadingValueReader(CallValueReader, Protocol):
     """Reads a value that may be something else than calls: then it breaks before any has started."""
 
     @property
-    def begun(self) -> bool:
+    def may_be_call(self) -> bool:
         """Whether it may be a call that is being written."""
         ...
 
@@ -35,63 +35,63 @@ class LeadingParser(StepParser):
         values: str,
         separators: str = "",
         prefix: str = "",
-        reader: Callable[[], LeadingReader] = lambda: CallJson(doubtful=True),
+        reader: Callable[[], LeadingValueReader] = lambda: JsonCallReader(tentative=True),
     ) -> None:
         """`values` are the characters a value begins with, `separators` may stand between two, `prefix` before each."""
-        super().__init__(self._before)
+        super().__init__(self._read_before_value)
         self._values = values
         self._separators = separators
         self._prefix = prefix
         self._fenced = False
         self._new_reader = reader
         self._reader = reader()
-        self._record()
+        self._start_recording()
 
-    def _end(self, held: str) -> list[Said]:
-        raw = self._recorded(held)
-        if self._step == self._spoiled:
-            return [Unreadable(raw, self._reader.why, cut=False)]
-        if self._step == self._read and self._reader.begun:
-            return [] if self._reader.between else [Unreadable(raw, CUT, cut=True)]
-        return [] if self._step == self._after else [Text(raw)]
+    def _finish_step(self, pending: str) -> list[ParserOutput]:
+        raw = self._recorded_text(pending)
+        if self._step == self._skip_rest:
+            return [MalformedCall(raw, self._reader.fault, truncated=False)]
+        if self._step == self._read_value and self._reader.may_be_call:
+            return [] if self._reader.is_between_calls else [MalformedCall(raw, CUT_OFF_REASON, truncated=True)]
+        return [] if self._step == self._read_after_value else [PlainText(raw)]
 
-    def _before(self, text: str, at: int, said: list[Said]) -> int | None:
+    def _read_before_value(self, text: str, at: int, output: list[ParserOutput]) -> int | None:
         """Before a value: only what may stand there."""
         found = _SPACES.match(text, at)
         if found is not None and found.end() > at:
             return found.end()
         if text[at] in self._values:
             self._reader = self._new_reader()
-            self._step = self._read
+            self._step = self._read_value
             return at
         for mark in filter(None, (self._prefix, _FENCE)):
             if text.startswith(mark, at):
                 if mark == _FENCE:
                     self._fenced = True
-                    self._step = self._language
+                    self._step = self._read_language
                 return at + len(mark)
             if may_become(mark, text, at):
                 return None
-        self._step = self._release
+        self._step = self._release_text
         return at
 
-    def _language(self, text: str, at: int, said: list[Said]) -> int | None:
+    def _read_language(self, text: str, at: int, output: list[ParserOutput]) -> int | None:
         found = _LANGUAGE.match(text, at)
         end = found.end() if found else at
-        if end == len(text) < at + _LONGEST_LANGUAGE:
+        if end == len(text) < at + _MAX_LANGUAGE_LENGTH:
             return None
-        self._step = self._before
+        self._step = self._read_before_value
         return end
 
-    def _read(self, text: str, at: int, said: list[Said]) -> int:
-        end = self._reader.feed(text, at, said)
-        if self._reader.whole:
-            self._step = self._after
-        elif self._reader.why:
-            self._step = self._spoiled if self._reader.started else self._release
+    def _read_value(self, text: str, at: int, output: list[ParserOutput]) -> int:
+        end = self._reader.feed(text, at, output)
+        if self._reader.is_complete:
+            self._step = self._read_after_value
+        elif self._reader.fault:
+            self._step = self._skip_rest if self._reader.has_started_call else self._release_text
         return end
 
-    def _after(self, text: str, at: int, said: list[Said]) -> int | None:
+    def _read_after_value(self, text: str, at: int, output: list[ParserOutput]) -> int | None:
         if text[at].isspace() or text[at] in self._separators:
             return at + 1
         if self._fenced and text.startswith(_FENCE, at):
@@ -99,23 +99,23 @@ class LeadingParser(StepParser):
             return at + len(_FENCE)
         if self._fenced and may_become(_FENCE, text, at):
             return None
-        self._record()
-        self._step = self._before
+        self._start_recording()
+        self._step = self._read_before_value
         return at
 
-    def _release(self, text: str, at: int, said: list[Said]) -> int:
+    def _release_text(self, text: str, at: int, output: list[ParserOutput]) -> int:
         """What was recorded is text, and so is the rest."""
-        said.append(Text(self._recorded()))
+        output.append(PlainText(self._recorded_text()))
         self._raw = []
         self._recording = False
-        self._step = self._text
+        self._step = self._read_text
         return at
 
-    def _text(self, text: str, at: int, said: list[Said]) -> int:
-        said.append(Text(text[at:]))
+    def _read_text(self, text: str, at: int, output: list[ParserOutput]) -> int:
+        output.append(PlainText(text[at:]))
         return len(text)
 
-    def _spoiled(self, text: str, at: int, said: list[Said]) -> int:
+    def _skip_rest(self, text: str, at: int, output: list[ParserOutput]) -> int:
         return len(text)
 
 

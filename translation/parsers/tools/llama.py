@@ -4,30 +4,30 @@ import re
 from typing import Final
 
 from translation.parsers.tools.blocks import BlockParser
-from translation.parsers.tools.call_json import NamedArguments
-from translation.parsers.tools.parser_output import Arguments, CallEnded, CallStarted, Said
+from translation.parsers.tools.call_json import NamedArgumentsReader
+from translation.parsers.tools.parser_output import CallArguments, CallEnded, CallStarted, ParserOutput
 
-OPENING: Final = "<function="
-CLOSING: Final = "</function>"
+OPENING_TAG: Final = "<function="
+CLOSING_TAG: Final = "</function>"
 
 _NAME: Final = r"[^<>\s]{1,200}"
-_TAG: Final = re.compile(f"{OPENING}({_NAME})>|{CLOSING}")
-_BEGUN: Final = re.compile(f"{OPENING}{_NAME}")
+_TAG: Final = re.compile(f"{OPENING_TAG}({_NAME})>|{CLOSING_TAG}")
+_PARTIAL_OPENING: Final = re.compile(f"{OPENING_TAG}{_NAME}")
 
 
 class LlamaParser(BlockParser):
     """Any number of blocks, each with the arguments of one call; an empty one is a call without arguments."""
 
     def __init__(self) -> None:
-        super().__init__(_TAG, CLOSING, values="{", several=False)
+        super().__init__(_TAG, CLOSING_TAG, values="{", several=False)
 
     def _may_open(self, tail: str) -> bool:
-        return OPENING.startswith(tail) or _BEGUN.fullmatch(tail) is not None
+        return OPENING_TAG.startswith(tail) or _PARTIAL_OPENING.fullmatch(tail) is not None
 
-    def _new_reader(self, opening: re.Match[str]) -> NamedArguments:
-        return NamedArguments(opening[1])
+    def _new_reader(self, opening: re.Match[str]) -> NamedArgumentsReader:
+        return NamedArgumentsReader(opening[1])
 
-    def _of_nothing(self, opening: re.Match[str], raw: str) -> list[Said]:
-        if raw.removeprefix(opening[0]).removesuffix(CLOSING).strip():
-            return super()._of_nothing(opening, raw)
-        return [CallStarted(opening[1]), Arguments("{}"), CallEnded()]
+    def _read_empty_block(self, opening: re.Match[str], raw: str) -> list[ParserOutput]:
+        if raw.removeprefix(opening[0]).removesuffix(CLOSING_TAG).strip():
+            return super()._read_empty_block(opening, raw)
+        return [CallStarted(opening[1]), CallArguments("{}"), CallEnded()]

@@ -3,51 +3,53 @@
 import re
 from typing import Final
 
-from translation.parsers.tools.call_json import CallJson, CallReader, NamedArguments
-from translation.parsers.tools.parser_output import Said, Text, Unreadable
-from translation.parsers.tools.steps import CUT, StepParser, may_become
+from translation.parsers.tools.call_json import CallValueReader, JsonCallReader, NamedArgumentsReader
+from translation.parsers.tools.parser_output import MalformedCall, ParserOutput, PlainText
+from translation.parsers.tools.steps import CUT_OFF_REASON, StepParser, may_become
 
 MARKER: Final = "[TOOL_CALLS]"
 _ARGS: Final = "[ARGS]"
 _CALL_ID: Final = "[CALL_ID]"
 
-_LONGEST_NAME: Final = 200
-_NAME: Final = re.compile(rf"[\w.-]{{0,{_LONGEST_NAME}}}")
+_MAX_NAME_LENGTH: Final = 200
+_NAME: Final = re.compile(rf"[\w.-]{{0,{_MAX_NAME_LENGTH}}}")
 _LAYOUT: Final = re.compile(r"[\s`]*")
-_ID: Final = re.compile(r"[^\[{\s]*")
+_CALL_ID_CHARS: Final = re.compile(r"[^\[{\s]*")
 
 
 class MistralParser(StepParser):
     """Any number of markers, each with a list of calls, one call, or a name and arguments after it."""
 
     def __init__(self) -> None:
-        super().__init__(self._outside)
+        super().__init__(self._read_outside)
         self._name = ""
         self._fenced = False
-        self._reader: CallReader = CallJson()
+        self._reader: CallValueReader = JsonCallReader()
 
-    def _end(self, held: str) -> list[Said]:
-        if self._step == self._outside:
-            return [Text(held)]
-        if self._step == self._after or (self._step == self._read and self._reader.between):
+    def _finish_step(self, pending: str) -> list[ParserOutput]:
+        if self._step == self._read_outside:
+            return [PlainText(pending)]
+        if self._step == self._read_after_value or (self._step == self._read_value and self._reader.is_between_calls):
             return []
-        raw = self._recorded(held)
-        if self._step == self._spoiled:
-            return [Unreadable(raw, self._reader.why, cut=False)]
-        return [Text(raw) if self._step == self._release else Unreadable(raw, CUT, cut=True)]
+        raw = self._recorded_text(pending)
+        if self._step == self._skip_to_marker:
+            return [MalformedCall(raw, self._reader.fault, truncated=False)]
+        return [
+            PlainText(raw) if self._step == self._release_text else MalformedCall(raw, CUT_OFF_REASON, truncated=True)
+        ]
 
-    def _outside(self, text: str, at: int, said: list[Said]) -> int | None:
+    def _read_outside(self, text: str, at: int, output: list[ParserOutput]) -> int | None:
         start = _next_marker(text, at)
         if start > at:
-            said.append(Text(text[at:start]))
+            output.append(PlainText(text[at:start]))
             return start
         if may_become(MARKER, text, at):
             return None
-        self._record()
-        self._step = self._marked
+        self._start_recording()
+        self._step = self._read_after_marker
         return at
 
-    def _marked(self, text: str, at: int, said: list[Said]) -> int | None:
+    def _read_after_marker(self, text: str, at: int, output: list[ParserOutput]) -> int | None:
         if text.startswith(MARKER, at):
             self._fenced = False
             return at + len(MARKER)
@@ -58,77 +60,77 @@ class MistralParser(StepParser):
             self._fenced = self._fenced or "`" in found[0]
             return found.end()
         if text[at] in "[{":
-            self._reader = CallJson()
-            self._step = self._read
+            self._reader = JsonCallReader()
+            self._step = self._read_value
             return at
-        named = _NAME.match(text, at)
-        end = named.end() if named else at
-        if end == len(text) < at + _LONGEST_NAME:
+        match = _NAME.match(text, at)
+        end = match.end() if match else at
+        if end == len(text) < at + _MAX_NAME_LENGTH:
             return None
         self._name = text[at:end]
-        self._step = self._named if self._name else self._release
+        self._step = self._read_after_name if self._name else self._release_text
         return end
 
-    def _named(self, text: str, at: int, said: list[Said]) -> int | None:
+    def _read_after_name(self, text: str, at: int, output: list[ParserOutput]) -> int | None:
         """After a name: an id or not, then the arguments."""
         if text[at].isspace():
             return at + 1
         if text[at] == "{" and not self._fenced:
-            self._reader = NamedArguments(self._name)
-            self._step = self._read
+            self._reader = NamedArgumentsReader(self._name)
+            self._step = self._read_value
             return at
         for mark in (_ARGS, _CALL_ID):
             if text.startswith(mark, at):
-                self._step = self._identified if mark == _CALL_ID else self._named
+                self._step = self._read_call_id if mark == _CALL_ID else self._read_after_name
                 return at + len(mark)
             if may_become(mark, text, at):
                 return None
-        self._step = self._marked if self._fenced else self._release
+        self._step = self._read_after_marker if self._fenced else self._release_text
         self._fenced = False
         return at
 
-    def _identified(self, text: str, at: int, said: list[Said]) -> int:
-        found = _ID.match(text, at)
+    def _read_call_id(self, text: str, at: int, output: list[ParserOutput]) -> int:
+        found = _CALL_ID_CHARS.match(text, at)
         if found is not None and found.end() > at:
             return found.end()
-        self._step = self._named
+        self._step = self._read_after_name
         return at
 
-    def _read(self, text: str, at: int, said: list[Said]) -> int:
-        end = self._reader.feed(text, at, said)
-        if self._reader.whole:
-            self._step = self._after
-        elif self._reader.why:
-            self._step = self._spoiled
+    def _read_value(self, text: str, at: int, output: list[ParserOutput]) -> int:
+        end = self._reader.feed(text, at, output)
+        if self._reader.is_complete:
+            self._step = self._read_after_value
+        elif self._reader.fault:
+            self._step = self._skip_to_marker
         return end
 
-    def _after(self, text: str, at: int, said: list[Said]) -> int:
+    def _read_after_value(self, text: str, at: int, output: list[ParserOutput]) -> int:
         found = _LAYOUT.match(text, at)
         if found is not None and found.end() > at:
             return found.end()
-        self._leave()
+        self._leave_call()
         return at
 
-    def _spoiled(self, text: str, at: int, said: list[Said]) -> int | None:
+    def _skip_to_marker(self, text: str, at: int, output: list[ParserOutput]) -> int | None:
         """What is no call goes on to the next marker."""
         start = _next_marker(text, at)
         if start > at:
             return start
         if may_become(MARKER, text, at):
             return None
-        said.append(Unreadable(self._recorded(), self._reader.why, cut=False))
-        self._leave()
+        output.append(MalformedCall(self._recorded_text(), self._reader.fault, truncated=False))
+        self._leave_call()
         return at
 
-    def _release(self, text: str, at: int, said: list[Said]) -> int:
+    def _release_text(self, text: str, at: int, output: list[ParserOutput]) -> int:
         """The marker stands before text that begins no call."""
-        said.append(Text(self._recorded()))
-        self._leave()
+        output.append(PlainText(self._recorded_text()))
+        self._leave_call()
         return at
 
-    def _leave(self) -> None:
+    def _leave_call(self) -> None:
         self._recording = False
-        self._step = self._outside
+        self._step = self._read_outside
 
 
 def _next_marker(text: str, at: int) -> int:

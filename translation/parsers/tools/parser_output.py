@@ -8,7 +8,7 @@ ToolParserName: TypeAlias = Literal["openai", "hermes", "llama", "llama3_json", 
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class PlainText:
     """Text that is no call."""
 
     text: str
@@ -22,7 +22,7 @@ class CallStarted:
 
 
 @dataclass(frozen=True, slots=True)
-class Arguments:
+class CallArguments:
     """More of the arguments of the call that has started. Together they are the text of one JSON object."""
 
     text: str
@@ -34,31 +34,31 @@ class CallEnded:
 
 
 @dataclass(frozen=True, slots=True)
-class Unreadable:
+class MalformedCall:
     """What was to be a call and is none; the call that has started, if one has, is broken off by it.
 
     `raw` is what the model wrote of it, `why` is for people, and `cut` says that the text ended in the middle of it.
     """
 
     raw: str
-    why: str
-    cut: bool
+    reason: str
+    truncated: bool
 
 
-Said: TypeAlias = Text | CallStarted | Arguments | CallEnded | Unreadable
+ParserOutput: TypeAlias = PlainText | CallStarted | CallArguments | CallEnded | MalformedCall
 
 
 class ToolParser(Protocol):
     """Text in, what it says out, incrementally: the sum is the same however the text is cut.
 
     Only what could still become a call is held back. Every CallStarted is followed by its Arguments, at least `{}`, and
-    CallEnded, or by Unreadable. Text of nothing but spaces at the start, the end, or between calls is not said.
+    CallEnded, or by MalformedCall. Text of nothing but spaces at the start, the end, or between calls is not said.
     """
 
-    def feed(self, text: str) -> list[Said]:
+    def feed(self, text: str) -> list[ParserOutput]:
         """Take a piece of text, return what it completes."""
         ...
 
-    def finish(self) -> list[Said]:
+    def finish(self) -> list[ParserOutput]:
         """The text is complete: what was held back will not become a call."""
         ...

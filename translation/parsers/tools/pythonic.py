@@ -7,12 +7,12 @@ from typing import Final, TypeAlias
 import orjson
 
 from translation.parsers.tools.leading import LeadingParser
-from translation.parsers.tools.parser_output import Arguments, CallEnded, CallStarted, Said, Unreadable
-from translation.parsers.tools.python_literals import read_arguments
+from translation.parsers.tools.parser_output import CallArguments, CallEnded, CallStarted, MalformedCall, ParserOutput
+from translation.parsers.tools.python_literals import parse_arguments
 
 _SPACES: Final = re.compile(r"\s*")
 _NAME: Final = re.compile(r"[\w.-]*")
-_LONGEST_NAME: Final = 200
+_MAX_NAME_LENGTH: Final = 200
 _PLAIN: Final = re.compile(r"""[^'"()\[\]{}]*""")
 _IN_STRING: Final = {"'": re.compile(r"[^'\\]*"), '"': re.compile(r'[^"\\]*')}
 
@@ -23,65 +23,65 @@ class PythonicParser(LeadingParser):
     """Calls with keywords and literals, each said when it is complete."""
 
     def __init__(self) -> None:
-        super().__init__(values="[", reader=PythonCalls)
+        super().__init__(values="[", reader=PythonCallReader)
 
 
-class PythonCalls:
+class PythonCallReader:
     """Reads one list of calls. What has a name and parentheses is one; a call that cannot be read is left out."""
 
     def __init__(self) -> None:
-        self.whole = False
-        self.why = ""
-        self.begun = False
-        self._said: list[Said] = []
+        self.is_complete = False
+        self.fault = ""
+        self.may_be_call = False
+        self._output: list[ParserOutput] = []
         self._name = ""
         self._body: list[str] = []
         self._depth = 0
         self._quote = ""
-        self._step: _Step = self._begin
+        self._step: _Step = self._read_opening
 
     @property
-    def started(self) -> bool:
+    def has_started_call(self) -> bool:
         """Whether it is more than a list of something else."""
-        return self.begun
+        return self.may_be_call
 
     @property
-    def between(self) -> bool:
+    def is_between_calls(self) -> bool:
         """Whether the calls so far are whole."""
-        return self._step == self._after_call
+        return self._step == self._read_after_call
 
-    def feed(self, text: str, at: int, said: list[Said]) -> int:
+    def feed(self, text: str, at: int, output: list[ParserOutput]) -> int:
         """See CallReader."""
-        self._said = said
-        while at < len(text) and not self.whole and not self.why:
+        self._output = output
+        while at < len(text) and not self.is_complete and not self.fault:
             at = self._step(text, at)
         return at
 
-    def _begin(self, text: str, at: int) -> int:
+    def _read_opening(self, text: str, at: int) -> int:
         self._step = self._read_name
         return at + 1
 
     def _read_name(self, text: str, at: int) -> int:
-        if not self._name and (end := _end(_SPACES, text, at)) > at:
+        if not self._name and (end := _match_end(_SPACES, text, at)) > at:
             return end
-        end = min(_end(_NAME, text, at), at + _LONGEST_NAME - len(self._name))
+        end = min(_match_end(_NAME, text, at), at + _MAX_NAME_LENGTH - len(self._name))
         if end > at:
             self._name += text[at:end]
             return end
         if text[at] == "(" and self._name:
-            self.begun = True
+            self.may_be_call = True
             self._body = []
             self._depth = 1
             self._step = self._read_body
             return at + 1
-        if text[at] == "]" and self.begun and not self._name:
-            self.whole = True
+        if text[at] == "]" and self.may_be_call and not self._name:
+            self.is_complete = True
             return at + 1
-        self.why = "a list of calls is not valid Python"
+        self.fault = "a list of calls is not valid Python"
         return at
 
     def _read_body(self, text: str, at: int) -> int:
-        if (end := _end(_PLAIN, text, at)) > at:
+        if (end := _match_end(_PLAIN, text, at)) > at:
             self._body.append(text[at:end])
             return end
         mark = text[at]
@@ -93,46 +93,46 @@ class PythonCalls:
         if self._depth:
             self._body.append(mark)
         else:
-            self._say()
+            self._emit_call()
         return at + 1
 
     def _read_string(self, text: str, at: int) -> int:
-        if (end := _end(_IN_STRING[self._quote], text, at)) > at:
+        if (end := _match_end(_IN_STRING[self._quote], text, at)) > at:
             self._body.append(text[at:end])
             return end
         self._body.append(text[at])
-        self._step = self._escaped if text[at] == "\\" else self._read_body
+        self._step = self._read_escaped if text[at] == "\\" else self._read_body
         return at + 1
 
-    def _escaped(self, text: str, at: int) -> int:
+    def _read_escaped(self, text: str, at: int) -> int:
         self._body.append(text[at])
         self._step = self._read_string
         return at + 1
 
-    def _say(self) -> None:
+    def _emit_call(self) -> None:
         body = "".join(self._body)
         try:
-            arguments = orjson.dumps(read_arguments(body)).decode()
+            arguments = orjson.dumps(parse_arguments(body)).decode()
         except (ValueError, TypeError) as error:
-            self._said.append(Unreadable(f"{self._name}({body})", str(error), cut=False))
+            self._output.append(MalformedCall(f"{self._name}({body})", str(error), truncated=False))
         else:
-            self._said += (CallStarted(self._name), Arguments(arguments), CallEnded())
+            self._output += (CallStarted(self._name), CallArguments(arguments), CallEnded())
         self._name = ""
-        self._step = self._after_call
+        self._step = self._read_after_call
 
-    def _after_call(self, text: str, at: int) -> int:
+    def _read_after_call(self, text: str, at: int) -> int:
         match text[at]:
             case ",":
                 self._step = self._read_name
             case "]":
-                self.whole = True
+                self.is_complete = True
             case mark if not mark.isspace():
-                self.why = "a list of calls is not valid Python"
+                self.fault = "a list of calls is not valid Python"
                 return at
         return at + 1
 
 
-def _end(pattern: re.Pattern[str], text: str, at: int) -> int:
+def _match_end(pattern: re.Pattern[str], text: str, at: int) -> int:
     """Where a pattern that always matches ends."""
     found = pattern.match(text, at)
     return found.end() if found else at

@@ -10,7 +10,7 @@ from translation.parsers.tools.mistral import MistralParser
 from translation.parsers.tools.parser_output import ToolParser
 from translation.parsers.tools.pythonic import PythonicParser
 
-PARSERS: Final[Mapping[str, Callable[[], ToolParser]]] = {
+PARSER_FACTORIES: Final[Mapping[str, Callable[[], ToolParser]]] = {
     "hermes": HermesParser,
     "llama": LlamaParser,
     "llama3_json": Llama3JsonParser,

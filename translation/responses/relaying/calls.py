@@ -8,28 +8,28 @@ from typing import Any, Final, TypeGuard
 from translation.hygiene.call_rules import CallRules
 from translation.representation.items import CALL_TYPES
 from translation.representation.json_types import Item, Json
-from translation.tools.arguments import unfenced
+from translation.tools.arguments import strip_code_fence
 
-ARGUMENTS: Final = frozenset({"response.function_call_arguments.delta", "response.function_call_arguments.done"})
+ARGUMENT_EVENTS: Final = frozenset({"response.function_call_arguments.delta", "response.function_call_arguments.done"})
 """Events of a call's arguments."""
 
 ITEM_DONE: Final = "response.output_item.done"
 
-_NAMED: Final = tuple(f'"{kind}"'.encode() for kind in sorted(CALL_TYPES))
+_QUOTED_CALL_TYPES: Final = tuple(f'"{kind}"'.encode() for kind in sorted(CALL_TYPES))
 
 
 @dataclass(slots=True, eq=False)
 class _Call:
-    said: str | None
+    upstream_id: str | None
     """The upstream's id of it; `id` is the client's."""
-    id: str
-    held: bool | None = None
+    client_id: str
+    is_held: bool | None = None
     """Whether its arguments are kept back, because they may be JSON between fences; None before they have begun."""
-    blank: str = ""
+    leading_blanks: str = ""
     """What went out before they began."""
-    texts: list[str] = field(default_factory=list)
+    held_texts: list[str] = field(default_factory=list)
     """What did not go out."""
-    last: Json | None = None
+    last_event: Json | None = None
     """The latest event of them. It goes out at their end, with all of them; those before it go out empty."""
     arguments: str | None = None
     """What clients are told they are, where that may be another thing than the upstream says."""
@@ -43,109 +43,113 @@ class RelayedCalls:
     """
 
     def __init__(self, rules: CallRules) -> None:
-        self.listening: set[int] = set()
+        self.watched_indexes: set[int] = set()
         """Positions of the calls whose arguments have to be looked at."""
         self.warnings: list[Json] = []
         self._rules = rules
-        self._ids = rules.ids()
+        self._ids = rules.id_allocator()
         self._calls: dict[int, _Call] = {}
 
-    def concerns(self, payload: bytes) -> bool:
+    def may_hold_call(self, payload: bytes) -> bool:
         """Whether an event of an item may be about a call."""
-        return any(name in payload for name in _NAMED)
+        return any(name in payload for name in _QUOTED_CALL_TYPES)
 
-    def taken(self, event_type: str, event: Json) -> list[Json]:
+    def rewrite_event(self, event_type: str, event: Json) -> list[Json]:
         """What goes out for an event of an item or of arguments; the event itself where it is as it should be."""
         index = event.get("output_index")
         if not isinstance(index, int):
             return [event]
-        if event_type in ARGUMENTS:
-            return self._argued(index, event) if index in self.listening else [event]
-        item, released = event.get("item"), self._released(index)
+        if event_type in ARGUMENT_EVENTS:
+            return self._rewrite_arguments(index, event) if index in self.watched_indexes else [event]
+        item, released = event.get("item"), self._release(index)
         if not _is_call(item):
             return [*released, event]
         call = self._calls.get(index)
-        if call is None or call.said != item.get("call_id"):
-            call = self._calls[index] = self._begun(item)
+        if call is None or call.upstream_id != item.get("call_id"):
+            call = self._calls[index] = self._new_call(item)
         if event_type == ITEM_DONE:
-            self.listening.discard(index)
-            told = self._end(call, item)
+            self.watched_indexes.discard(index)
+            rewritten = self._rewrite_done(call, item)
         else:
-            told = self._start(index, call, item)
-        return [*released, event if told is item else {**event, "item": told}]
+            rewritten = self._rewrite_added(index, call, item)
+        return [*released, event if rewritten is item else {**event, "item": rewritten}]
 
-    def released(self) -> list[Json]:
+    def release_all(self) -> list[Json]:
         """The events that say what was held back, where nothing more comes."""
-        return [event for index in sorted(self.listening) for event in self._released(index)]
+        return [event for index in sorted(self.watched_indexes) for event in self._release(index)]
 
-    def whole(self, output: list[Any]) -> list[Any]:
+    def rewrite_output(self, output: list[Any]) -> list[Any]:
         """The items of a whole response; the list itself where all is fine in it."""
         waiting: dict[str | None, deque[_Call]] = defaultdict(deque)
         for _, call in sorted(self._calls.items()):
-            waiting[call.said].append(call)
-        told: list[Any] = []
+            waiting[call.upstream_id].append(call)
+        items: list[Any] = []
         for item in output:
             if not _is_call(item):
-                told.append(item)
+                items.append(item)
                 continue
             known = waiting[item.get("call_id")]
-            told.append(self._end(known.popleft() if known else self._begun(item), item))
-        return told if any(new is not old for new, old in zip(told, output, strict=True)) else output
+            items.append(self._rewrite_done(known.popleft() if known else self._new_call(item), item))
+        return items if any(new is not old for new, old in zip(items, output, strict=True)) else output
 
-    def _argued(self, index: int, event: Json) -> list[Json]:
-        call, delta, said = self._calls[index], event.get("delta"), event.get("arguments")
-        if isinstance(said, str):
-            told = self._arguments(call, said)
-            return [*self._released(index), event if told == said else {**event, "arguments": told}]
-        return self._delta(index, call, event, delta) if isinstance(delta, str) else [event]
+    def _rewrite_arguments(self, index: int, event: Json) -> list[Json]:
+        call, delta, arguments = self._calls[index], event.get("delta"), event.get("arguments")
+        if isinstance(arguments, str):
+            told = self._client_arguments(call, arguments)
+            return [*self._release(index), event if told == arguments else {**event, "arguments": told}]
+        return self._rewrite_delta(index, call, event, delta) if isinstance(delta, str) else [event]
 
-    def _released(self, index: int) -> list[Json]:
+    def _release(self, index: int) -> list[Json]:
         call = self._calls.get(index)
-        if call is None or call.last is None:
+        if call is None or call.last_event is None:
             return []
-        event, call.last = call.last, None
-        return [{**event, "delta": unfenced("".join(call.texts))}]
+        event, call.last_event = call.last_event, None
+        return [{**event, "delta": strip_code_fence("".join(call.held_texts))}]
 
-    def _delta(self, index: int, call: _Call, event: Json, text: str) -> list[Json]:
-        if call.held is None:
+    def _rewrite_delta(self, index: int, call: _Call, event: Json, text: str) -> list[Json]:
+        if call.is_held is None:
             if not text.strip():
-                call.blank += text
+                call.leading_blanks += text
                 return [event]
-            call.held = text.lstrip().startswith("`")
-            if not call.held:
-                self.listening.discard(index)
+            call.is_held = text.lstrip().startswith("`")
+            if not call.is_held:
+                self.watched_indexes.discard(index)
                 return [event]
-        call.texts.append(text)
-        before, call.last = call.last, event
+        call.held_texts.append(text)
+        before, call.last_event = call.last_event, event
         return [] if before is None else [{**before, "delta": ""}]
 
-    def _begun(self, item: Item) -> _Call:
+    def _new_call(self, item: Item) -> _Call:
         said = item.get("call_id")
-        return _Call(said, self._ids.take(said))
+        return _Call(said, self._ids.claim(said))
 
-    def _start(self, index: int, call: _Call, item: Item) -> Item:
+    def _rewrite_added(self, index: int, call: _Call, item: Item) -> Item:
         if item["type"] == "function_call" and not item.get("arguments"):
-            self.listening.add(index)
+            self.watched_indexes.add(index)
         else:
-            call.held = False  # said already, or no JSON
-        return _told(item, call.id, None)
+            call.is_held = False  # said already, or no JSON
+        return _rewritten_item(item, call.client_id, None)
 
-    def _end(self, call: _Call, item: Item) -> Item:
+    def _rewrite_done(self, call: _Call, item: Item) -> Item:
         said = item.get("arguments")
         if item["type"] != "function_call" or not isinstance(said, str):
-            return _told(item, call.id, None)
-        arguments = self._arguments(call, said)
+            return _rewritten_item(item, call.client_id, None)
+        arguments = self._client_arguments(call, said)
         if not call.ended and item.get("status") != "incomplete":
             call.ended = True
-            if (warning := self._rules.warning(str(item.get("name")), arguments)) is not None:
+            if (warning := self._rules.warning_for(str(item.get("name")), arguments)) is not None:
                 self.warnings.append(warning)
-        return _told(item, call.id, arguments)
+        return _rewritten_item(item, call.client_id, arguments)
 
-    def _arguments(self, call: _Call, said: str) -> str:
-        if call.held is False:
-            return said
+    def _client_arguments(self, call: _Call, upstream_arguments: str) -> str:
+        if call.is_held is False:
+            return upstream_arguments
         if call.arguments is None:
-            call.arguments = call.blank + unfenced("".join(call.texts)) if call.held else unfenced(said)
+            call.arguments = (
+                call.leading_blanks + strip_code_fence("".join(call.held_texts))
+                if call.is_held
+                else strip_code_fence(upstream_arguments)
+            )
         return call.arguments
 
 
@@ -155,7 +159,7 @@ def _is_call(item: Any) -> TypeGuard[Item]:
     return isinstance(item.get("call_id"), str | None)
 
 
-def _told(item: Item, call_id: str, arguments: str | None) -> Item:
+def _rewritten_item(item: Item, call_id: str, arguments: str | None) -> Item:
     changed = {"call_id": call_id} if call_id != (item.get("call_id") or "") else {}
     if arguments is not None and arguments != item["arguments"]:
         changed["arguments"] = arguments

@@ -6,7 +6,13 @@ from translation.representation.profile import DEFAULT_PROFILE
 from translation.responses.decode import ResponsesDecoder
 from translation.responses.encode import ResponsesEncoder
 
-_UNDECIDED: Json = {"status": "in_progress", "output": [], "usage": None, "error": None, "incomplete_details": None}
+_UNFINISHED_FIELDS: Json = {
+    "status": "in_progress",
+    "output": [],
+    "usage": None,
+    "error": None,
+    "incomplete_details": None,
+}
 """What a response says of itself before there is an answer."""
 
 
@@ -14,4 +20,4 @@ def stream_of(response: Json, new_id: NewId) -> bytes:
     """The events of a whole response, ending in the response as it came. Raises ProtocolViolation when it is none."""
     events = ResponsesDecoder(new_id, DEFAULT_PROFILE).feed(response)
     completed_at: int = response.get("completed_at") or response.get("created_at") or 0
-    return ResponsesEncoder({**response, **_UNDECIDED}, clock=lambda: completed_at).feed(events)
+    return ResponsesEncoder({**response, **_UNFINISHED_FIELDS}, clock=lambda: completed_at).feed(events)

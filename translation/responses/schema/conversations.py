@@ -10,7 +10,7 @@ from translation.errors import InvalidRequest
 from translation.representation.json_types import Json
 from translation.responses.schema.items import Item
 from translation.responses.schema.parts import Metadata
-from translation.validation import check
+from translation.validation import check_body
 
 MAX_ITEMS: Final = 20
 """Items that one request may add."""
@@ -53,7 +53,7 @@ def validate_update(body: Json) -> None:
 
 
 def _validate(kind: Any, body: Json) -> None:
-    check(_adapter(kind), body)
+    check_body(_adapter(kind), body)
     for key in body:
         if key not in kind.__annotations__:
             raise InvalidRequest(f"Unknown parameter: '{key:.80}'.", param=key[:80], code="unknown_parameter")

@@ -17,7 +17,7 @@ from translation.responses.schema.parts import (
     SummaryText,
 )
 from translation.responses.schema.tools import Tools
-from translation.validation import by_key
+from translation.validation import discriminate_by
 
 
 class _Item(TypedDict):
@@ -52,7 +52,7 @@ Message: TypeAlias = Annotated[
     | Annotated[InputMessage, Tag("system")]
     | Annotated[InputMessage, Tag("developer")]
     | Annotated[AssistantMessage, Tag("assistant")],
-    by_key("role"),
+    discriminate_by("role"),
 ]
 
 
@@ -219,7 +219,7 @@ class ApplyPatchCall(_WithStatus):
         Annotated[WriteFile, Tag("create_file")]
         | Annotated[WriteFile, Tag("update_file")]
         | Annotated[DeleteFile, Tag("delete_file")],
-        by_key("type"),
+        discriminate_by("type"),
     ]
 
 

@@ -7,7 +7,7 @@ from pydantic import AfterValidator, Field, Tag
 from pydantic_core import PydanticCustomError
 from typing_extensions import TypedDict
 
-from translation.validation import by_key
+from translation.validation import discriminate_by
 
 Status: TypeAlias = Literal["in_progress", "completed", "incomplete"]
 
@@ -98,13 +98,15 @@ _File: TypeAlias = Annotated[
     InputFile, AfterValidator(_has_one_of("file_data", "file_id", "file_url")), Tag("input_file")
 ]
 
-_InputPart: TypeAlias = Annotated[_Text | _Image | _File | Annotated[InputAudio, Tag("input_audio")], by_key("type")]
-
-_AssistantPart: TypeAlias = Annotated[
-    Annotated[OutputText, Tag("output_text")] | Annotated[Refusal, Tag("refusal")] | _Text, by_key("type")
+_InputPart: TypeAlias = Annotated[
+    _Text | _Image | _File | Annotated[InputAudio, Tag("input_audio")], discriminate_by("type")
 ]
 
-_OutputPart: TypeAlias = Annotated[_Text | _Image | _File, by_key("type")]
+_AssistantPart: TypeAlias = Annotated[
+    Annotated[OutputText, Tag("output_text")] | Annotated[Refusal, Tag("refusal")] | _Text, discriminate_by("type")
+]
+
+_OutputPart: TypeAlias = Annotated[_Text | _Image | _File, discriminate_by("type")]
 
 InputContent: TypeAlias = str | Annotated[list[_InputPart], Field(fail_fast=True)]
 """Of messages of users, developers and the system."""

@@ -16,7 +16,7 @@ from translation.representation.json_types import Json
 from translation.responses.schema.items import Item
 from translation.responses.schema.parts import Includable, Metadata
 from translation.responses.schema.tools import Name, TextFormat, ToolChoice, Tools
-from translation.validation import by_key, check
+from translation.validation import check_body, discriminate_by
 
 Summary: TypeAlias = Literal["auto", "concise", "detailed"]
 Penalty: TypeAlias = Annotated[float, Field(ge=-2, le=2)]
@@ -40,7 +40,7 @@ class Text(TypedDict):
             Annotated[TextFormat, Tag("text")]
             | Annotated[JsonObjectFormat, Tag("json_object")]
             | Annotated[JsonSchemaFormat, Tag("json_schema")],
-            by_key("type"),
+            discriminate_by("type"),
         ]
         | None
     ]
@@ -148,18 +148,18 @@ COUNT_FIELDS = (
 )
 """Parameters of `POST /v1/responses/input_tokens`."""
 
-FIELDS = frozenset(Request.__annotations__)
+REQUEST_FIELDS = frozenset(Request.__annotations__)
 """Every parameter the endpoint knows."""
 
 
-_OTHER_INPUTS = ("previous_response_id", "conversation", "prompt")
+_INPUT_SOURCES = ("previous_response_id", "conversation", "prompt")
 """What a request may go on from without saying anything itself."""
 
 
 def validate(body: Json) -> None:
     """Raise InvalidRequest for the first field that is malformed. See `translation.validation.check`."""
-    check(_REQUEST, body)
-    if body.get("input") is None and not any(body.get(source) for source in _OTHER_INPUTS):
+    check_body(_REQUEST, body)
+    if body.get("input") is None and not any(body.get(source) for source in _INPUT_SOURCES):
         raise InvalidRequest("Missing required parameter: 'input'.", param="input", code="missing_required_parameter")
     if body.get("stream_options") is not None and not body.get("stream"):
         raise InvalidRequest("'stream_options' is only allowed when 'stream' is true.", param="stream_options")
@@ -179,7 +179,7 @@ REQUEST_SCHEMA = _request_schema
 """() -> the JSON schema of a request, for `/openapi.json`; made when first asked for."""
 
 
-def part_of_request_schema(name: str, fields: Sequence[str]) -> Json:
+def partial_request_schema(name: str, fields: Sequence[str]) -> Json:
     """The JSON schema of a request that has some of the parameters, for `/openapi.json`."""
     whole = _request_schema()
     return {**whole, "$id": name, "properties": {field: whole["properties"][field] for field in fields}}

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, NotRequired, TypeAlias
 from pydantic import Discriminator, Field, Tag
 from typing_extensions import TypedDict
 
-from translation.validation import by_key
+from translation.validation import discriminate_by
 
 Name: TypeAlias = Annotated[str, Field(min_length=1)]
 
@@ -54,7 +54,8 @@ class Custom(TypedDict):
     name: Name
     description: NotRequired[str | None]
     format: NotRequired[
-        Annotated[Annotated[TextFormat, Tag("text")] | Annotated[Grammar, Tag("grammar")], by_key("type")] | None
+        Annotated[Annotated[TextFormat, Tag("text")] | Annotated[Grammar, Tag("grammar")], discriminate_by("type")]
+        | None
     ]
 
 
