@@ -45,8 +45,8 @@ class Frames:
     def result(self) -> None:
         return None
 
-    def withdraw(self, frames: bytes) -> bytes:
-        return frames
+    def conclude(self) -> bytes:
+        return b""
 
 
 Make: TypeAlias = Callable[[Frames], Any]

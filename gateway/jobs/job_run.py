@@ -86,9 +86,15 @@ class JobRun:
         stream = runnable.build_stream()
         try:
             async with aclosing(stream.frames()) as frames:
+                last_frames = b""
                 async for batch_frames in frames:
-                    self._losses = runnable.render_losses() if stream.ended else None
+                    if stream.ended:
+                        last_frames = batch_frames
+                        break
                     await self._persist_frames(stream, batch_frames)
+            if stream.ended:
+                self._losses = runnable.render_losses()
+                await self._persist_frames(stream, last_frames)
         except (LeaseLost, StoreUnavailable):
             raise
         except (GatewayError, ProviderError, TranslationError) as error:
@@ -115,8 +121,11 @@ class JobRun:
         await self._end_early(failed)
 
     async def _persist_frames(self, stream: ReplyStream, frames: bytes) -> None:
+        """Appends frames to the log; the last ones are committed together with the response and its terminal event."""
         if self._finished:
             return
+        if stream.ended:
+            frames += stream.conclude()
         entry = self._entry_builder.build_entry(frames) if self._job.logged else None
         if stream.ended:
             response = stream.result()

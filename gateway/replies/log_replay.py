@@ -50,7 +50,6 @@ class LogReplay:
                     raise NotFound(f"Response with id '{self._response_id:.80}' was deleted.")
                 if not page.has_more and not self.ended:
                     await watch.wait_for_change()
-        yield sse.DONE_FRAME
 
     def fail(self, error: Exception) -> bytes:
         if self.ended:
@@ -64,9 +63,9 @@ class LogReplay:
         }
         return sse.encode_event("error", orjson.dumps(event | {"type": "error"})) + sse.DONE_FRAME
 
-    def withdraw(self, frames: bytes) -> bytes:
-        """Nothing: what the log has was kept before it is told."""
-        return frames
+    def conclude(self) -> bytes:
+        """Returns [DONE]. The terminal event came out of the log, where it was committed."""
+        return sse.DONE_FRAME if self.ended else b""
 
     def result(self) -> Json:
         """The response in the terminal event, once ended."""

@@ -30,7 +30,7 @@ class FrameEncoder(Protocol):
     @property
     def response(self) -> Json | None: ...
     def feed(self, batch: Batch, /) -> bytes: ...
-    def withdraw(self, frames: bytes, /) -> bytes: ...
+    def conclude(self) -> bytes: ...
 
 
 class EventMapper(Protocol):
@@ -57,13 +57,14 @@ class Relay(Protocol):
     def feed(self, read: bytes, /) -> bytes: ...
     def finish(self) -> bytes: ...
     def fail(self, failed: Failed, /) -> bytes: ...
-    def withdraw(self, frames: bytes, /) -> bytes: ...
+    def conclude(self) -> bytes: ...
 
 
 class TranslatedReply(Source[bytes]):
     """Upstream events, encoded."""
 
     ended = False
+    _is_concluded = False
     _failed: Failed | None = None
     _last_batch: Batch = ()
 
@@ -147,14 +148,14 @@ class TranslatedReply(Source[bytes]):
         return self._encoder.response
 
     def fail(self, error: Exception) -> bytes:
-        if self._encoder.ended:
+        if self._is_concluded:
             return b""
         self.ended = True
         return self._encoder.feed([failed_event(error)])
 
-    def withdraw(self, frames: bytes) -> bytes:
-        self.ended = False
-        return self._encoder.withdraw(frames)
+    def conclude(self) -> bytes:
+        self._is_concluded = True
+        return self._encoder.conclude()
 
 
 class RelayedReply(Source[bytes]):
@@ -214,9 +215,8 @@ class RelayedReply(Source[bytes]):
         self.ended = True
         return frames
 
-    def withdraw(self, frames: bytes) -> bytes:
-        self.ended = False
-        return self._relay.withdraw(frames)
+    def conclude(self) -> bytes:
+        return self._relay.conclude()
 
 
 def relay_buffered_stream(relay: Relay, stream: bytes) -> bytes:
@@ -224,7 +224,7 @@ def relay_buffered_stream(relay: Relay, stream: bytes) -> bytes:
     frames = relay.feed(stream) + relay.finish()
     if relay.failed is not None:
         raise TurnFailed(relay.failed)
-    return frames
+    return frames + relay.conclude()
 
 
 def batch_has_content(batch: Sequence[Event]) -> bool:

@@ -56,7 +56,8 @@ class ChatEncoder:
         """Whether `[DONE]` was written."""
         self.failed: Failed | None = None
         """How it ended badly."""
-        self._end_bytes = 0
+        self.closing_frames = b""
+        """The frames that `conclude` will return, once `ended`."""
         self.response: Json | None = None
         """Chunks are not added up here: see `KeptChat`."""
         self._identity: Json = {
@@ -111,17 +112,20 @@ class ChatEncoder:
                 case Finished():
                     self._finish(event, frames)
                 case Failed():
-                    self._fail(event, frames)
+                    self._fail(event)
                 case Started() | PartEnded() | Progressed() | Opaque():
                     pass  # chat has no way to say these
                 case _:
                     assert_never(event)
         return b"".join(frames)
 
-    def withdraw(self, frames: bytes) -> bytes:
-        """`frames`, which the last `feed` gave, without the end: as if that had not come yet."""
-        self.ended = False
-        return frames[: -self._end_bytes]
+    def conclude(self) -> bytes:
+        """Returns the closing chunks and [DONE], once, after `ended`; nothing the second time.
+
+        Until then a `Failed` may still be fed: it takes the place of the end.
+        """
+        frames, self.closing_frames = self.closing_frames, b""
+        return frames
 
     def _start_item(self, event: ItemStarted, frames: list[bytes]) -> None:
         item = event.item
@@ -225,17 +229,16 @@ class ChatEncoder:
         usage = reply_objects.build_usage(self.usage)
         if self._include_usage and usage is not None:
             end += sse.encode_data(orjson.dumps({**self._identity, "choices": [], "usage": usage}))
-        self._write_end(end, frames)
+        self._end(end)
 
-    def _fail(self, event: Failed, frames: list[bytes]) -> None:
+    def _fail(self, event: Failed) -> None:
         self.failed = event
         self.usage = event.usage or self.usage
         end = self._build_chunk(
             {}, ending={"finish_reason": "error"}, error=reply_objects.build_error(event), **self._warnings
         )
-        self._write_end(end, frames)
+        self._end(end)
 
-    def _write_end(self, end: bytes, frames: list[bytes]) -> None:
+    def _end(self, end: bytes) -> None:
         self.ended = True
-        self._end_bytes = len(end) + len(sse.DONE_FRAME)
-        frames += [end, sse.DONE_FRAME]
+        self.closing_frames = end + sse.DONE_FRAME

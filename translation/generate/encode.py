@@ -15,11 +15,11 @@ class GenerateEncoder:
 
     def __init__(self, model: str) -> None:
         self.ended = False
-        """Whether the last frame was written."""
+        """Whether the turn is over; `conclude` then has the last frame."""
         self.response: Json | None = None
         """The whole reply, once it is."""
         self._reply = GenerateReply(model)
-        self._end_bytes = 0
+        self._closing_frame = b""
 
     @property
     def failed(self) -> Failed | None:
@@ -30,21 +30,24 @@ class GenerateEncoder:
         """The frames of one batch, whole."""
         frames = [sse.encode_data(orjson.dumps(piece)) for piece in self._reply.feed(batch)]
         if self._reply.failed is not None:
-            frames.append(self._end("error", {"error": _build_error(self._reply.failed)}))
+            self.response = None
+            self._end("error", {"error": _build_error(self._reply.failed)})
         elif self._reply.finished:
             self.response = self._reply.result()
-            frames.append(self._end("done", self.response))
+            self._end("done", self.response)
         return b"".join(frames)
 
-    def withdraw(self, frames: bytes) -> bytes:
-        """`frames`, which the last `feed` gave, without the end: as if that had not come yet."""
-        self.ended, self.response = False, None
-        return frames[: -self._end_bytes]
+    def conclude(self) -> bytes:
+        """Returns the closing frame, once, after `ended`; nothing the second time.
 
-    def _end(self, event: str, payload: Json) -> bytes:
-        frame = sse.encode_event(event, orjson.dumps(payload))
-        self.ended, self._end_bytes = True, len(frame)
+        Until then a `Failed` may still be fed: it takes the place of the end.
+        """
+        frame, self._closing_frame = self._closing_frame, b""
         return frame
+
+    def _end(self, event: str, payload: Json) -> None:
+        self.ended = True
+        self._closing_frame = sse.encode_event(event, orjson.dumps(payload))
 
 
 class GenerateCollector:

@@ -125,15 +125,15 @@ _NULL_TEXT: Final = _null_text()
 
 
 class ResponsesEncoder:
-    """Batches in, whole LF frames out, ending with [DONE] after the terminal event.
+    """Batches in, whole LF frames out; `conclude` makes the terminal event and [DONE].
 
     `head` is the object from `new_response`; `clock` gives epoch seconds. Batches must satisfy the event grammar.
-    `ended` once the terminal event is out. `seal`: what seals items on their way out.
+    `ended` is set when the turn is over: `response` is then final. `seal`: seals items on their way out.
     """
 
     def __init__(self, initial_response: Json, clock: Callable[[], int], seal: ItemSeal | None = None) -> None:
         self.ended = False
-        self._end_bytes = 0
+        self._is_concluded = False
         self._snapshot = Snapshot(initial_response, clock, seal)
         self.sequence = -1
         """The number of the last event."""
@@ -187,11 +187,17 @@ class ResponsesEncoder:
         text = self._texts[run.text_key]
         return DeltaTemplate(run, self, text.append, text.template)
 
-    def withdraw(self, frames: bytes) -> bytes:
-        """`frames`, which the last `feed` gave, without the terminal event: as if it had not come yet."""
-        self.ended = False
-        self.sequence -= 1
-        return frames[: -self._end_bytes]
+    def conclude(self) -> bytes:
+        """Returns the terminal event and [DONE], once, after `ended`; nothing the second time.
+
+        Until then a `Failed` may still be fed: it takes the place of the end.
+        """
+        if self._is_concluded:
+            return b""
+        self._is_concluded = True
+        self.sequence += 1
+        response = self._snapshot.response
+        return _LIFECYCLE_FRAMES[response["status"]] % (self.sequence, orjson.dumps(response)) + sse.DONE_FRAME
 
     def _delta_with_logprobs(self, text: _TextStream, piece: str, logprobs: list[Json]) -> bytes:
         text.state.add_logprobs(logprobs)
@@ -218,24 +224,16 @@ class ResponsesEncoder:
         frames.append(_CREATED % (self.sequence - 1, response))
         frames.append(_IN_PROGRESS % (self.sequence, response))
 
-    def _end_response(self, event: Finished | Failed, frames: list[bytes]) -> None:
-        snapshot = self._snapshot
-        if isinstance(event, Failed):
-            snapshot.fail(event)
-        else:
-            snapshot.finish(event)
-        response = snapshot.response
+    def _finish(self, event: Finished, _frames: list[bytes]) -> None:
+        self._snapshot.finish(event)
         self.ended = True
-        self.sequence += 1
-        end = _LIFECYCLE_FRAMES[response["status"]] % (self.sequence, orjson.dumps(response)) + sse.DONE_FRAME
-        self._end_bytes = len(end)
-        frames.append(end)
 
     def _fail(self, event: Failed, frames: list[bytes]) -> None:
         if self.sequence < 0:
             # A turn may fail before it starts; clients want to hear of a response before it ends.
             self._start(Started(""), frames)
-        self._end_response(event, frames)
+        self._snapshot.fail(event)
+        self.ended = True
 
     def _start_item(self, event: ItemStarted, frames: list[bytes]) -> None:
         index = event.index
@@ -357,7 +355,7 @@ _EVENT_WRITERS: Final[dict[type[Event], Callable[[ResponsesEncoder, Any, list[by
     Progressed: ResponsesEncoder._progress,
     Noted: ResponsesEncoder._note,
     Opaque: ResponsesEncoder._forward_opaque,
-    Finished: ResponsesEncoder._end_response,
+    Finished: ResponsesEncoder._finish,
     Failed: ResponsesEncoder._fail,
 }
 """What tells each event: found at once, where `match` asks for class after class. Deltas are written by `feed`."""

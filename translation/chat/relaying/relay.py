@@ -98,10 +98,12 @@ class ChatRelay:
         self._finished: set[int] = set()
         self._seen_done = False
         self.ended = False
-        """Whether the last frames were made."""
+        """Whether the turn is over; `conclude` then has the last frames."""
         self._stopped = False
         """Whether it has ended or failed."""
-        self._end_bytes = 0
+        self.closing_frames = b""
+        """The frames that `conclude` will return, once `ended`."""
+        self._is_concluded = False
         self._identity: Json = {**identity, "object": "chat.completion.chunk"}
         self._last_identity: tuple[Any, ...] | None = None
         """What the last opened chunk said of whose it is."""
@@ -142,7 +144,8 @@ class ChatRelay:
         if self._stopped:
             return passed
         if self._seen_done:
-            return passed + self._end()
+            self._end()
+            return passed
         if payload is not None and self._choice_count == 1:
             self._learn_template(payload)
         self.template = self._relay_template if self._frames.at_boundary else None
@@ -156,15 +159,20 @@ class ChatRelay:
             self._relay_template = RelayTemplate.learn(payload, self._replacements)
 
     def finish(self) -> bytes:
-        """The upstream closed: what is left to send."""
+        """The upstream closed: returns what is left to send before the closing frames."""
         if self._stopped:
             return b""
         rest = self._forward_all(self._frames.finish(), last=True)
-        return rest if self._stopped else rest + self._end()
+        if not self._stopped:
+            self._end()
+        return rest
 
     def fail(self, failed: Failed) -> bytes:
-        """The frames that end the stream now, in failure; empty when it has ended already."""
-        if self.ended:
+        """Ends the stream in failure, also in the place of an end that `conclude` has not returned yet.
+
+        Returns the frames that come before the closing ones: none in this API.
+        """
+        if self._is_concluded:
             return b""
         self.failed = self.failed or failed
         chunk = {
@@ -172,18 +180,20 @@ class ChatRelay:
             "choices": [{"index": 0, "delta": self._unsent_calls(), "finish_reason": "error"}],
             "error": reply_objects.build_error(self.failed),
         }
-        return self._close(sse.encode_data(orjson.dumps(chunk)) + sse.DONE_FRAME)
+        self._close(sse.encode_data(orjson.dumps(chunk)) + sse.DONE_FRAME)
+        return b""
 
     def _unsent_calls(self) -> Json:
         """What a choice that fails has not said of its calls."""
         rest = self._calls[0].build_last_entries(cut=True) if 0 in self._calls and 0 not in self._finished else []
         return {"tool_calls": rest} if rest else {}
 
-    def withdraw(self, frames: bytes) -> bytes:
-        """`frames`, the last that were made, without the end: as if that had not come yet."""
-        self.ended = False
-        self._stopped = self.failed is not None
-        return frames[: -self._end_bytes]
+    def conclude(self) -> bytes:
+        """Returns the closing frames, once, after `ended`; nothing the second time."""
+        if not self.ended or self._is_concluded:
+            return b""
+        self._is_concluded = True
+        return self.closing_frames
 
     def _forward_all(self, frames: Sequence[sse.Frame], *, last: bool = False) -> bytes:
         out: list[bytes] = []
@@ -325,6 +335,7 @@ class ChatRelay:
             ]
 
     def _stop(self, failed: Failed) -> bytes:
+        """Ends the stream in failure, if something was forwarded before."""
         self.failed = failed
         self._stopped = True
         self.template = None
@@ -332,16 +343,16 @@ class ChatRelay:
         failed.message = self._scrub(failed.message)
         return self.fail(failed) if self.has_content else b""
 
-    def _end(self) -> bytes:
+    def _end(self) -> None:
         if len(self._finished) < self._choice_count:
-            return self._stop(Failed("upstream_truncated", "the upstream's reply broke off before it was finished"))
-        return self._close(sse.DONE_FRAME)
+            self._stop(Failed("upstream_truncated", "the upstream's reply broke off before it was finished"))
+        else:
+            self._close(sse.DONE_FRAME)
 
-    def _close(self, end: bytes) -> bytes:
+    def _close(self, end: bytes) -> None:
         self.ended = self._stopped = True
         self.template = None
-        self._end_bytes = len(end)
-        return end
+        self.closing_frames = end
 
 
 def _json_member(key: str, value: Any) -> bytes:

@@ -37,7 +37,7 @@ _GARBLED = Failed("upstream_garbled", "the upstream sent an event that is not JS
 
 
 class ResponsesRelay:
-    """Reads in, whole LF frames out, ending in exactly one terminal event and [DONE].
+    """Reads in, whole LF frames out; `conclude` returns exactly one terminal event and [DONE].
 
     Only lifecycle frames are opened, a handful per stream, which carry the model's name, which is ours to say, and the
     last one the whole response; those of items with something to `seal`; and those of calls, which are as `calls` says:
@@ -79,8 +79,9 @@ class ResponsesRelay:
         self._last_payload = b""
         self._event_count = 0
         self.ended = False
-        """Whether the last frames were made."""
-        self._end_bytes = 0
+        """Whether the turn is over: `response` is final and `conclude` has the terminal event."""
+        self._closing_frames = b""
+        self._is_concluded = False
 
     @property
     def warnings(self) -> list[Json]:
@@ -94,14 +95,15 @@ class ResponsesRelay:
     def finish(self) -> bytes:
         """The upstream closed. Without a terminal event the client is told that the response failed."""
         frames = b"".join([self._forward(frame) for frame in self._frames.finish() if _is_json(frame.payload)])
-        return frames + self.fail(_TRUNCATED)
+        return frames if self.ended else frames + self.fail(_TRUNCATED)
 
     def fail(self, failed: Failed) -> bytes:
-        """The closing frames after a failure here or on the way; nothing when the stream has ended.
+        """Ends the response in failure, also in the place of an end that `conclude` has not returned yet.
 
-        An `error` event the upstream sent before says more than how its connection went down after it.
+        Returns the frames that come before the terminal event. An `error` event that the upstream sent before says
+        more than how its connection went down after it.
         """
-        if self.ended:
+        if self._is_concluded:
             return b""
         self.failed = self.failed or failed
         # Clients want to hear of a response before it ends.
@@ -117,10 +119,12 @@ class ResponsesRelay:
         }
         return beginning + self._end_response(event)
 
-    def withdraw(self, frames: bytes) -> bytes:
-        """`frames`, the last that were made, without the terminal event: as if it had not come yet."""
-        self.ended = False
-        return frames[: -self._end_bytes]
+    def conclude(self) -> bytes:
+        """Returns the terminal event and [DONE], once, after `ended`; nothing the second time."""
+        if not self.ended or self._is_concluded:
+            return b""
+        self._is_concluded = True
+        return self._closing_frames
 
     def _start_frames(self) -> bytes:
         frames = b""
@@ -227,10 +231,8 @@ class ResponsesRelay:
         self.response = event["response"]
         if self.warnings:
             self.response[TOOL_WARNINGS] = self.warnings
-        rest = _encode_events(self._calls.release_all())
-        end = sse.encode_event(event["type"], orjson.dumps(event)) + sse.DONE_FRAME
-        self._end_bytes = len(end)
-        return rest + end
+        self._closing_frames = sse.encode_event(event["type"], orjson.dumps(event)) + sse.DONE_FRAME
+        return _encode_events(self._calls.release_all())
 
     def _stored_output(self) -> list[Item]:
         """The items that were complete, as far as they are remembered."""
