@@ -1,17 +1,22 @@
 """What the benchmark's upstream says, and what a client must have read in the end.
 
 A model name says how much and how fast: `bench-128` is 128 deltas at full speed, `bench-128-50ps` the same at 50 a
-second, and `bench-128-50ps-stamped` says in each delta when it was sent instead of which it is.
+second, and `bench-128-50ps-stamped` has in each delta the time when it was sent instead of its number. The deltas of
+`bench-128-reasoning` are reasoning, with a short answer behind them; those of `bench-128-arguments` are arguments of a
+call.
 """
 
 import re
 from dataclasses import dataclass
 from functools import cache
+from typing import Final
 
 import orjson
 
 from tests.upstream.builders import (
+    CHAT_USAGE,
     DONE,
+    chat_chunk,
     data_frame,
     dump,
     message_item,
@@ -23,7 +28,7 @@ from tests.upstream.builders import (
 )
 from translation.representation.json_types import Json
 
-_NAME = re.compile(r"bench-(\d+)(?:-(\d+)ps)?(-stamped)?")
+_NAME = re.compile(r"bench-(\d+)(?:-(\d+)ps)?(-stamped)?(?:-(reasoning|arguments))?")
 _STREAM_HEAD = (
     b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncache-control: no-cache\r\n"
     b"transfer-encoding: chunked\r\n\r\n"
@@ -32,18 +37,19 @@ _STREAM_HEAD = (
 
 @dataclass(frozen=True)
 class Model:
-    """An answer's length and pace; `per_second` 0 is as fast as it goes."""
+    """An answer's length, pace and kind of deltas; `per_second` 0 is as fast as it goes."""
 
     deltas: int
     per_second: int
     stamped: bool = False
+    kind: str = "text"
 
     @classmethod
     def named(cls, name: str) -> "Model":
         """Raises ValueError for a name that is not one of the benchmark's."""
         if not (match := _NAME.fullmatch(name)):
             raise ValueError(f"{name} is not bench-N or bench-N-Mps")
-        return cls(int(match[1]), int(match[2] or 0), match[3] is not None)
+        return cls(int(match[1]), int(match[2] or 0), match[3] is not None, match[4] or "text")
 
     @property
     def pieces(self) -> list[str]:
@@ -55,16 +61,40 @@ class Model:
 
 
 @cache
-def stream_writes(deltas: int, responses: bool) -> list[bytes]:
+def stream_writes(deltas: int, responses: bool, kind: str = "text") -> list[bytes]:
     """A streamed reply, cut into the writes that put it on the wire: one a frame, each an HTTP chunk of its own."""
     pieces = Model(deltas, 0).pieces
     if responses:
         events = enumerate(text_events(*pieces))
         frames = [named_frame({"type": event["type"], "sequence_number": at, **event}) for at, event in events]
     else:
-        frames = [data_frame(chunk) for chunk in text_chunks(*pieces)]
+        frames = [data_frame(chunk) for chunk in _CHUNKS[kind](*pieces)]
     chunks = [b"%x\r\n%b\r\n" % (len(frame), frame) for frame in [*frames, DONE]]
     return [_STREAM_HEAD + chunks[0], *chunks[1:-1], chunks[-1] + b"0\r\n\r\n"]
+
+
+def _reasoning_chunks(*pieces: str) -> list[Json]:
+    deltas = [
+        {"role": "assistant", "content": ""},
+        *({"reasoning_content": piece} for piece in pieces),
+        {"content": "ok"},
+    ]
+    return _chunks_of(deltas, "stop")
+
+
+def _argument_chunks(*pieces: str) -> list[Json]:
+    start = {"index": 0, "id": "call_1", "type": "function", "function": {"name": "write_words", "arguments": ""}}
+    texts = ['{"words":"', *pieces, '"}']
+    arguments = ({"tool_calls": [{"index": 0, "function": {"arguments": text}}]} for text in texts)
+    return _chunks_of([{"role": "assistant", "content": None, "tool_calls": [start]}, *arguments], "tool_calls")
+
+
+def _chunks_of(deltas: list[Json], finish_reason: str) -> list[Json]:
+    return [*map(chat_chunk, deltas), chat_chunk({}, finish_reason), chat_chunk(usage=CHAT_USAGE)]
+
+
+_CHUNKS: Final = {"text": text_chunks, "reasoning": _reasoning_chunks, "arguments": _argument_chunks}
+"""Kind of deltas -> what makes the chunks of a chat stream of them."""
 
 
 @cache
@@ -96,8 +126,11 @@ FIRST_DELTA = b" token0000"
 DELTA, END = b"event: response.output_text.delta", b"event: response.completed"
 """Bytes that show that a Responses stream has a further delta, and that it has ended well."""
 
-_DELTAS = {True: re.compile(rb'"delta":\s*"([^"]*)"'), False: re.compile(rb'"content":\s*"( token[^"]*)"')}
-_ENDS = {True: re.compile(rb'"response\.completed"'), False: re.compile(rb'"finish_reason":\s*"stop"')}
+_DELTAS = {
+    True: re.compile(rb'"delta":\s*"( token[^"]*)"'),
+    False: re.compile(rb'"(?:content|reasoning_content|arguments)":\s*"( token[^"]*)"'),
+}
+_ENDS = {True: re.compile(rb'"response\.completed"'), False: re.compile(rb'"finish_reason":\s*"(?:stop|tool_calls)"')}
 
 
 _ID = re.compile(rb'"id":\s*"(resp_[^"]+)"')

@@ -19,6 +19,8 @@ class History:
     images: int = 0
     """So many of the items are users' messages with an image each."""
     image_bytes: int = 0
+    scale: int = 1
+    """How many times longer the texts are than those of a plain conversation."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,8 @@ class Spec:
     apart: bool = False
     """Paced streams start evenly over the length of one, so that their ends do not come together."""
     history: History = field(default_factory=History)
+    tools: int = 0
+    """How many function tools the request declares."""
     resume: bool = False
     """Each connection has one answer made, and what is measured is the replay of that."""
 
@@ -58,6 +62,8 @@ def request_bytes(spec: Spec, model: str) -> bytes:
         body |= {"input": [*_said(spec.history), _question()] if spec.history.items else _QUESTION, "store": False}
     else:
         body["messages"] = [_question()]
+    if spec.tools:
+        body["tools"] = [_tool(number, nested=not spec.responses) for number in range(spec.tools)]
     content = orjson.dumps(body | spec.fields)
     return _head(spec, f"POST {spec.path}") + f"content-length: {len(content)}\r\n\r\n".encode() + content
 
@@ -74,6 +80,19 @@ def _head(spec: Spec, start: str) -> bytes:
     ).encode()
 
 
+def _tool(number: int, *, nested: bool) -> dict[str, Any]:
+    """A tool as agents declare them."""
+    properties = {
+        "path": {"type": "string", "description": "The file to work on, relative to the folder that is open."},
+        "words": {"type": "string", "description": "What to write there."},
+        "mode": {"type": "string", "enum": ["append", "replace"]},
+    }
+    parameters = {"type": "object", "properties": properties, "required": ["words"], "additionalProperties": False}
+    name = f"tool_{number}" if number else "write_words"
+    function = {"name": name, "description": "Works on a file of the project.", "parameters": parameters}
+    return {"type": "function", "function": function} if nested else {"type": "function", **function, "strict": False}
+
+
 def _question() -> dict[str, Any]:
     return {"role": "user", "content": _QUESTION}
 
@@ -81,7 +100,7 @@ def _question() -> dict[str, Any]:
 def _said(history: History) -> list[dict[str, Any]]:
     """Messages of both sides, calls and their outputs in turns, the images spread over the users' messages."""
     kinds = [_user, _call, _output, _assistant]
-    items = [kinds[number % len(kinds)](number // len(kinds)) for number in range(history.items)]
+    items = [kinds[number % len(kinds)](number // len(kinds), history.scale) for number in range(history.items)]
     users = items[:: len(kinds)]
     for number in range(history.images):
         text = {"type": "input_text", "text": _WORDS}
@@ -90,21 +109,21 @@ def _said(history: History) -> list[dict[str, Any]]:
     return items
 
 
-def _user(number: int) -> dict[str, Any]:
-    return {"type": "message", "role": "user", "content": f"{number}: {_WORDS * 4}"}
+def _user(number: int, scale: int) -> dict[str, Any]:
+    return {"type": "message", "role": "user", "content": f"{number}: {_WORDS * 4 * scale}"}
 
 
-def _call(number: int) -> dict[str, Any]:
-    arguments = orjson.dumps({"path": f"folder/file-{number}.txt", "words": _WORDS}).decode()
+def _call(number: int, scale: int) -> dict[str, Any]:
+    arguments = orjson.dumps({"path": f"folder/file-{number}.txt", "words": _WORDS * scale}).decode()
     return {"type": "function_call", "call_id": f"call_{number}", "name": "read_file", "arguments": arguments}
 
 
-def _output(number: int) -> dict[str, Any]:
-    return {"type": "function_call_output", "call_id": f"call_{number}", "output": _WORDS * 8}
+def _output(number: int, scale: int) -> dict[str, Any]:
+    return {"type": "function_call_output", "call_id": f"call_{number}", "output": _WORDS * 8 * scale}
 
 
-def _assistant(number: int) -> dict[str, Any]:
-    text = {"type": "output_text", "text": f"{number}: {_WORDS * 6}", "annotations": []}
+def _assistant(number: int, scale: int) -> dict[str, Any]:
+    text = {"type": "output_text", "text": f"{number}: {_WORDS * 6 * scale}", "annotations": []}
     return {"type": "message", "role": "assistant", "content": [text]}
 
 

@@ -63,7 +63,7 @@ class Upstream(asyncio.Protocol):
         else:
             pause = 1 / model.per_second if model.per_second else 0
             self._stamped = model.stamped
-            self._play(stream_writes(model.deltas, responses), 0, pause, self._loop.time())
+            self._play(stream_writes(model.deltas, responses, model.kind), 0, pause, self._loop.time())
 
     def _play(self, writes: list[bytes], at: int, pause: float, due: float) -> None:
         if self.transport.is_closing():

@@ -12,7 +12,7 @@ from time import monotonic
 
 from orjson import dumps, loads
 
-VERSION = 9  # another one with any change of what is promised here: see dataplane/core.py
+VERSION = 10  # another one with any change of what is promised here: see dataplane/core.py
 
 cdef enum:
     _MOST_DIGITS = 7  # of a chunk's size: no read has 256 MiB
@@ -36,6 +36,7 @@ cdef extern from *:
     """
     Py_ssize_t send_now(int number, const char *data, Py_ssize_t length)
 
+cdef tuple _LINE_BREAKS = ("\n", "\r")
 cdef const char *_DIGITS = b"0123456789abcdef"
 
 
@@ -269,13 +270,16 @@ cdef class _Frames:
 cdef class TemplateFastPath(_Frames):
     """From deltas of an upstream to deltas of ours."""
 
-    cdef object encoder, append
+    cdef object encoder
+    cdef tuple appends  # called with each text
+    cdef bint stops_at_line_break
     cdef bytes before, between, after  # of an event: up to its number, from there to its text, and behind
 
     def __init__(self, template, ChunkWriter client not None):
         self.client = client
         self.encoder = template.encoder
-        self.append = template.append
+        self.appends = (template.append, *template.observers)
+        self.stops_at_line_break = template.run.stops_at_line_break
         self.head, self.tail = template.run.frame_head, template.run.frame_tail
         # JSON has no bare zeros, so they may stand for what is no place of a number or a text.
         before, rest = template.frame_format.replace(b"%%", b"\0").split(b"%d")
@@ -297,7 +301,7 @@ cdef class TemplateFastPath(_Frames):
                     text = PyUnicode_DecodeUTF8(start + span.start, span.end - span.start, NULL)
             except ValueError:
                 text = None
-            if not text:
+            if not text or (self.stops_at_line_break and span.has_escapes and text.endswith(_LINE_BREAKS)):
                 self.count = i
                 break
             if span.has_escapes:
@@ -308,7 +312,8 @@ cdef class TemplateFastPath(_Frames):
                 size += PyBytes_GET_SIZE(string)
             else:
                 size += span.end - span.start + 2
-            self.append(text)
+            for append in self.appends:
+                append(text)
         if not self.count:
             return None
         number = self.encoder.sequence

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-_VERSION: Final = 9
+_VERSION: Final = 10
 """Of what `core/` promises; another one was built for another gateway."""
 
 try:

@@ -4,6 +4,8 @@ from abc import abstractmethod
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Generic, Protocol, TypeVar
 
+from translation.representation.delta_runs import DeltaRun
+
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
@@ -53,6 +55,8 @@ class Source(Generic[T]):
     """
 
     template: ReadTemplate[T] | None = None
+    delta_run: DeltaRun | None = None
+    """The run of deltas that the next read belongs to, if it is one and the source can tell."""
     is_draining = False
     """Whether what may still follow is waited for only a moment longer: then each wait has to be begun anew."""
 

@@ -9,12 +9,12 @@ from gateway.planning.capability_check import apply_capabilities
 from gateway.planning.resolver import Route
 from gateway.replies.client_params import ClientParams
 from gateway.replies.endpoints import Endpoint
-from gateway.replies.reply_streams import EventMapper
 from providers.base import Batch, Dialect, Exchange
 from providers.new_id import new_id
 from translation.errors import InvalidRequest
 from translation.hygiene.reply import ReplyNormalizer
 from translation.hygiene.turn import normalize_turn
+from translation.representation.event_stage import EventStage
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile
@@ -49,7 +49,7 @@ def unseal_turn(turn: Turn, route: Route) -> Turn:
     return turn if route.reasoning_seal is None else route.reasoning_seal.unseal_turn(turn)
 
 
-def prepare_turn(turn: Turn, route: Route, dialect: Dialect, losses: list[Loss]) -> tuple[Turn, EventMapper | None]:
+def prepare_turn(turn: Turn, route: Route, dialect: Dialect, losses: list[Loss]) -> tuple[Turn, EventStage | None]:
     """The turn as its upstream can be told it, and what maps the function calls of the reply back to the client's
     tools. `dialect` is the client's.
 
@@ -58,31 +58,31 @@ def prepare_turn(turn: Turn, route: Route, dialect: Dialect, losses: list[Loss])
     fitted, _ = apply_capabilities(unseal_turn(turn, route), route.capabilities, dialect, losses, relayed=False)
     if is_tool_free(fitted):
         # Most turns; asking each of the next steps what it has to do there takes a tenth of planning them.
-        return fitted, _build_event_mapper(fitted, route.profile, None)
+        return fitted, _build_event_stage(fitted, route.profile, None)
     bridged = bridge_tools(fitted, kinds=route.capabilities.tool_kinds, hosted=route.capabilities.hosted_tools)
     losses += bridged.losses
     tidy = normalize_turn(bridged.turn, route.profile, losses)
-    return tidy, _build_event_mapper(tidy, route.profile, bridged.call_mapper)
+    return tidy, _build_event_stage(tidy, route.profile, bridged.call_mapper)
 
 
-def _build_event_mapper(turn: Turn, profile: Profile, call_mapper: EventMapper | None) -> EventMapper | None:
+def _build_event_stage(turn: Turn, profile: Profile, call_mapper: EventStage | None) -> EventStage | None:
     """What the events of a reply go through; nothing where no call can be in them."""
     if turn.tools or profile.fix_empty_final:
-        return ReplyNormalizer(turn, profile, new_id, None if call_mapper is None else call_mapper.feed)
+        return ReplyNormalizer(turn, profile, new_id, call_mapper)
     return call_mapper
 
 
-def prepare_exchange(turn: Turn, route: Route, dialect: Dialect) -> tuple[Exchange, EventMapper | None, list[Loss]]:
+def prepare_exchange(turn: Turn, route: Route, dialect: Dialect) -> tuple[Exchange, EventStage | None, list[Loss]]:
     """The exchange that asks a turn, what maps the function calls of its events back to the client's tools, and what is
     lost; nothing is sent. Raises as `ready` does."""
     losses: list[Loss] = []
-    prepared, event_mapper = prepare_turn(turn, route, dialect, losses)
+    prepared, event_stage = prepare_turn(turn, route, dialect, losses)
     profile = route.profile
     if profile.cite_documents and dialect == "chat":
         profile = replace(profile, cite_documents=False)  # chat can say which address it cites, not which file
     exchange = route.provider.prepare(prepared, profile)
     losses += exchange.losses
-    return exchange, event_mapper, losses
+    return exchange, event_stage, losses
 
 
 def exchange_factory(route: Route) -> Callable[[Turn], Exchange]:
@@ -98,12 +98,12 @@ def exchange_factory(route: Route) -> Callable[[Turn], Exchange]:
 class MappedExchange:
     """An exchange with its calls in the client's terms."""
 
-    def __init__(self, exchange: Exchange, event_mapper: EventMapper) -> None:
+    def __init__(self, exchange: Exchange, event_stage: EventStage) -> None:
         self.losses: Final = exchange.losses
         self._exchange = exchange
-        self._event_mapper = event_mapper
+        self._event_stage = event_stage
 
     async def batches(self) -> AsyncGenerator[Batch, None]:
         async with aclosing(self._exchange.batches()) as batches:
             async for batch in batches:
-                yield self._event_mapper.feed(batch)
+                yield self._event_stage.feed(batch)

@@ -7,6 +7,7 @@ from translation.chat import reply_objects
 from translation.chat.encode import ChatEncoder
 from translation.chat.forms import completion_of
 from translation.chat.relaying.relay import ChatRelay
+from translation.representation.delta_runs import DeltaRun, TextObserver
 from translation.representation.events import Failed, Usage
 from translation.representation.json_types import Json
 
@@ -40,6 +41,10 @@ class StoredChatEncoder:
 
     def conclude(self) -> bytes:
         return self._encoder.conclude()
+
+    def delta_template(self, _run: DeltaRun, _observers: Sequence[TextObserver]) -> None:
+        """There is none: every frame is recorded."""
+        return
 
 
 class StoredChatRelay:

@@ -153,7 +153,7 @@ def _replace_exchange(accepted: AcceptedRequest) -> AcceptedRequest:
     run = accepted.run
     exchange = _EmptyExchange(run.identity.model)
     return replace(
-        accepted, run=replace(run, plan=TranslationPlan(exchange=exchange, event_mapper=None, losses=run.plan.losses))
+        accepted, run=replace(run, plan=TranslationPlan(exchange=exchange, event_stage=None, losses=run.plan.losses))
     )
 
 

@@ -20,20 +20,20 @@ from translation.gemini.lower import parse_model_names as names_of_models
 from translation.gemini.lower import path_of as path_of_contents
 from translation.ollama.decode import OllamaDecoder
 from translation.ollama.lower import lower as lower_to_ollama
+from translation.representation.delta_runs import DeltaRun
 from translation.representation.events import Event, Usage
 from translation.representation.json_types import Json
 from translation.representation.profile import Profile
 from translation.representation.turn import LoweredRequest, Turn
-from translation.responses import delta_template
 from translation.responses.decode import ResponsesDecoder
 from translation.responses.lower import lower as lower_to_responses
 from translation.responses.relaying.whole_response import stream_of as stream_of_response
 
 
-class DecoderRun(delta_template.DeltaRun, Protocol):
+class DecoderRun(DeltaRun, Protocol):
     """Chunks that differ from the last one in their text only, as most of most streams do."""
 
-    def deltas(self, texts: Sequence[str]) -> list[Event]: ...
+    def take_texts(self, texts: Sequence[str]) -> list[Event]: ...
 
 
 class Decoder(Protocol):

@@ -185,7 +185,7 @@ class HttpExchange(Source[Batch]):
     def _decode_read(self, reply: UpstreamReply, read: bytes) -> Batch:
         run = self.delta_run
         if run is not None and (texts := run.parse_texts(read)) is not None:
-            batch = run.deltas(texts)
+            batch = run.take_texts(texts)
             return self._end_with([*batch, *self._finish_without_done()]) if reply.ended else batch
         frames = self._splitter
         try:

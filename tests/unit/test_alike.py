@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dataplane.source import Sink, Source
-from gateway.replies.reply_streams import EventMapper, RelayedReply, TranslatedReply
 from providers.base import Batch
 from providers.http.dialects import RELAY_DIALECTS, SSE
 from providers.http.exchange import HttpExchange, HttpRelay
@@ -21,6 +20,7 @@ from translation.chat.decode import ChatDecoder
 from translation.chat.encode import ChatEncoder
 from translation.chat.relaying.relay import ChatRelay
 from translation.framing import sse
+from translation.representation.event_stage import EventStage, RelayedReply, TranslatedReply
 from translation.representation.json_types import Json
 from translation.responses.encode import ResponsesEncoder
 from translation.responses.initial_response import new_response
@@ -67,7 +67,7 @@ class Unmapped:
         return batch
 
 
-def wire_of(server: Server, encoder: Any = None, calls: EventMapper | None = None) -> TranslatedReply:
+def wire_of(server: Server, encoder: Any = None, calls: EventStage | None = None) -> TranslatedReply:
     exchange = HttpExchange(
         cast("Upstream", server), "/x", {}, (), ChatDecoder(counting_ids()), stream=True, framing=SSE
     )

@@ -87,7 +87,8 @@ class ChatDecoder:
         self._calls: CallAssembler | None = None
         self._text_calls = _new_text_call_decoder(self._writer, new_id, profile, tools, buffered) if tools else None
         self._reasoning = ReasoningReader()
-        self._reasoning_runs: list[tuple[str, str]] = []
+        self._reasoning_runs: list[tuple[str, list[str]]] = []
+        """The reasoning of the open item: its kind (`reasoning` or `summary`), and its texts in pieces."""
         self._edges = EdgeTrimmer()
         self._think_parser: ThinkParser | None = None
         self._annotations: list[Json] = []
@@ -104,7 +105,7 @@ class ChatDecoder:
         while at < count:
             if self.delta_run is not None:
                 if texts := self.delta_run.texts_in_payloads(payloads[at:] if at else payloads):
-                    events += self.delta_run.deltas(texts)
+                    events += self.delta_run.take_texts(texts)
                     at += len(texts)
                     continue
                 self.delta_run = None
@@ -113,22 +114,34 @@ class ChatDecoder:
             chunk = orjson.loads(payload)
             only = self._single_text(chunk) if self.state is _STREAMING else None
             if only is None:
-                events += self._read_chunk(chunk)
-                continue
-            field, text = only
-            said = self._read_single_text(field, text)
-            if field == "content" and self._is_plain:
-                self._learn_run(payload, text, said)
-            events += said
+                read = self._read_chunk(chunk)
+                if self._calls is not None and len(read) == 1:
+                    self._learn_arguments_run(payload, chunk, read[0])
+            else:
+                read = self._read_single_text(*only)
+                if read:
+                    self._learn_text_run(payload, *only, read[-1])
+            events += read
         return events
 
-    def _learn_run(self, payload: bytes, text: str, said: Sequence[Event]) -> None:
-        """Answer text without reasoning before it goes out as it came in: only then may a run leave `feed` out."""
-        if not said or not self._edges.is_idle or self._annotations:
+    def _learn_text_run(self, payload: bytes, field: str, text: str, event: Event) -> None:
+        """Learns a run of answer text or reasoning, if its texts pass this decoder unchanged."""
+        if not isinstance(event, Delta) or event.part_index is None or event.text != text or self._annotations:
             return
-        last = said[-1]
-        if isinstance(last, Delta) and last.part_index is not None and last.text == text:
-            self.delta_run = ChatDeltaRun.from_delta(payload, "content", last)
+        if field == "content":
+            if self._is_plain and self._edges.is_idle:
+                self.delta_run = ChatDeltaRun.from_delta(payload, field, event)
+        elif self._edges.passes_reasoning:
+            observers = (self._reasoning_runs[-1][1].append,)
+            self.delta_run = ChatDeltaRun.from_delta(payload, field, event, observers, stops_at_line_break=True)
+
+    def _learn_arguments_run(self, payload: bytes, chunk: Json, event: Event) -> None:
+        """Learns a run of arguments from a chunk that only continued one call."""
+        match chunk:
+            case {"choices": [{"delta": {"tool_calls": [dict(entry)], **other}}]} if not other:
+                texts = self._calls.continued_texts(entry) if self._calls is not None else None
+                if texts and isinstance(event, Delta) and event.part_index is None and event.text == texts[-1]:
+                    self.delta_run = ChatDeltaRun.from_delta(payload, "arguments", event, (texts.append,))
 
     def feed(self, chunk: Json) -> list[Event]:
         """Take one chunk; return what it means, possibly nothing."""
@@ -302,7 +315,9 @@ class ChatDecoder:
         if noun in ("reasoning", "summary"):
             if self._profile.reasoning_part == "summary_text":
                 noun = "summary"
-            self._reasoning_runs.append((noun, text))
+            if not self._reasoning_runs or self._reasoning_runs[-1][0] != noun:
+                self._reasoning_runs.append((noun, []))
+            self._reasoning_runs[-1][1].append(text)
             return events + self._writer.write_block(noun, text)
         # Blocks without text of their own come before the answer they led to; after it they wait for its end.
         if self._reasoning_runs or (self._reasoning.details and self._writer.item_count == 0):

@@ -7,6 +7,7 @@ import orjson
 
 from translation.chat import reply_objects
 from translation.framing import sse
+from translation.representation.delta_runs import DeltaRun, TextObserver
 from translation.representation.events import (
     Annotated,
     Delta,
@@ -126,6 +127,10 @@ class ChatEncoder:
         """
         frames, self.closing_frames = self.closing_frames, b""
         return frames
+
+    def delta_template(self, _run: DeltaRun, _observers: Sequence[TextObserver]) -> None:
+        """There is none: frames of this API are not written by template."""
+        return
 
     def _start_item(self, event: ItemStarted, frames: list[bytes]) -> None:
         item = event.item

@@ -85,14 +85,9 @@ class ReasoningReader:
             pieces.append(piece)
 
 
-def build_reasoning_item(start: Item, thought: Sequence[tuple[str, str]]) -> Item:
-    """The item with its parts, added up from (noun, text) runs."""
+def build_reasoning_item(start: Item, runs: Sequence[tuple[str, Sequence[str]]]) -> Item:
+    """Returns the item with its parts, added up from runs: their kind, and their texts in pieces."""
     whole = {**start, "summary": [], "content": []}
-    runs: list[tuple[str, list[str]]] = []
-    for noun, text in thought:
-        if not runs or runs[-1][0] != noun:
-            runs.append((noun, []))
-        runs[-1][1].append(text)
     for noun, texts in runs:
         if noun == "summary":
             whole["summary"].append({**new_summary_text(), "text": "".join(texts)})

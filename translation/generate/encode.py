@@ -6,6 +6,7 @@ import orjson
 
 from translation.framing import sse
 from translation.generate.reply import GenerateReply
+from translation.representation.delta_runs import DeltaRun, TextObserver
 from translation.representation.events import Event, Failed
 from translation.representation.json_types import Json
 
@@ -44,6 +45,10 @@ class GenerateEncoder:
         """
         frame, self._closing_frame = self._closing_frame, b""
         return frame
+
+    def delta_template(self, _run: DeltaRun, _observers: Sequence[TextObserver]) -> None:
+        """There is none: frames of this API are not written by template."""
+        return
 
     def _end(self, event: str, payload: Json) -> None:
         self.ended = True

@@ -1,12 +1,14 @@
 """The calls of a reply on their way to the client: each under an id of its own, no more than allowed, faults noted."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
 from translation.hygiene.past_calls import call_ids_in, with_call_ids_in_details
 from translation.parsers.text_calls import TOOL_WARNINGS
 from translation.representation import items
+from translation.representation.delta_runs import TextKey, TextObserver
+from translation.representation.event_stage import EventStage
 from translation.representation.events import (
     Annotated,
     Delta,
@@ -58,7 +60,7 @@ class ReplyNormalizer:
         turn: Turn,
         profile: Profile,
         new_id: NewId,
-        next_stage: Callable[[Sequence[Event]], Sequence[Event]] | None = None,
+        next_stage: EventStage | None = None,
     ) -> None:
         self._ids = CallIdAllocator(call_ids_in(turn.items))
         self._max_calls = profile.max_tool_calls_per_turn
@@ -89,7 +91,25 @@ class ReplyNormalizer:
             if type(event) is not Delta or event.part_index is None or self._inspects_text:
                 normalized = self._normalize(batch)
                 break
-        return normalized if self._next_stage is None else self._next_stage(normalized)
+        return normalized if self._next_stage is None else self._next_stage.feed(normalized)
+
+    def delta_observers(self, text_key: TextKey) -> Sequence[TextObserver] | None:
+        """Returns what must be called with each further delta of a text, if such deltas pass unchanged; else None."""
+        index, part_index = text_key
+        own: Sequence[TextObserver] = ()
+        if part_index is not None:
+            if self._inspects_text:
+                return None
+        else:
+            call = self._open_calls.get(index)
+            if call is None or self._indexes[index] != index:
+                return None
+            if call.is_checked:
+                if call.is_held is not False:
+                    return None
+                own = (call.texts.append,)
+        rest = () if self._next_stage is None else self._next_stage.delta_observers(text_key)
+        return None if rest is None else (*own, *rest)
 
     @property
     def _inspects_text(self) -> bool:

@@ -8,6 +8,7 @@ import orjson
 
 from translation.framing import sse
 from translation.representation.collector import PartState
+from translation.representation.delta_runs import DeltaRun, TextObserver
 from translation.representation.events import (
     Annotated,
     Delta,
@@ -25,7 +26,7 @@ from translation.representation.events import (
 )
 from translation.representation.json_types import Json
 from translation.representation.text_fields import TEXT_FIELDS, TextField
-from translation.responses.delta_template import DeltaRun, DeltaTemplate
+from translation.responses.delta_template import DeltaTemplate
 from translation.responses.snapshot import ItemSeal, Snapshot
 
 _OUTPUT_TEXT = "response.output_text"
@@ -182,10 +183,10 @@ class ResponsesEncoder:
             frames.append(text.template % (self.sequence, orjson.dumps(piece)))
         return frames[0] if len(frames) == 1 else b"".join(frames)
 
-    def delta_template(self, run: DeltaRun) -> DeltaTemplate:
-        """`say` for reads of `run`, whose place is an item and part as `say` has them."""
+    def delta_template(self, run: DeltaRun, observers: Sequence[TextObserver] = ()) -> DeltaTemplate | None:
+        """Returns the template by which reads of the run become frames; None if its text is not sent in deltas."""
         text = self._texts[run.text_key]
-        return DeltaTemplate(run, self, text.append, text.template)
+        return None if text.channel is None else DeltaTemplate(run, self, text.append, text.template, observers)
 
     def conclude(self) -> bytes:
         """Returns the terminal event and [DONE], once, after `ended`; nothing the second time.

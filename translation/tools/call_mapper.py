@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import orjson
 
+from translation.representation.delta_runs import TextKey, TextObserver
 from translation.representation.events import (
     Delta,
     Event,
@@ -61,6 +62,10 @@ class ToolCallMapper:
         for event in batch:
             self._route_event(event, events)
         return events
+
+    def delta_observers(self, text_key: TextKey) -> Sequence[TextObserver] | None:
+        """Returns no observers if further deltas of a text pass unchanged; None if they do not."""
+        return None if self._buffered is not None or text_key[0] in self._unwrappers else ()
 
     def _route_event(self, event: Event, out: list[Event]) -> None:
         whole = self._buffered
