@@ -115,8 +115,8 @@ class ChatDecoder:
             only = self._single_text(chunk) if self.state is _STREAMING else None
             if only is None:
                 read = self._read_chunk(chunk)
-                if self._calls is not None and len(read) == 1:
-                    self._learn_arguments_run(payload, chunk, read[0])
+                if self._calls is not None and read:
+                    self._learn_arguments_run(payload, chunk, read)
             else:
                 read = self._read_single_text(*only)
                 if read:
@@ -135,11 +135,14 @@ class ChatDecoder:
             observers = (self._reasoning_runs[-1][1].append,)
             self.delta_run = ChatDeltaRun.from_delta(payload, field, event, observers, stops_at_line_break=True)
 
-    def _learn_arguments_run(self, payload: bytes, chunk: Json, event: Event) -> None:
-        """Learns a run of arguments from a chunk that only continued one call."""
+    def _learn_arguments_run(self, payload: bytes, chunk: Json, events: Sequence[Event]) -> None:
+        """Learns a run of arguments from a chunk that did nothing but begin or continue those of one call."""
+        event = events[-1]
+        if self._calls is None or self.state is not _STREAMING or any(isinstance(each, Noted) for each in events):
+            return
         match chunk:
             case {"choices": [{"delta": {"tool_calls": [dict(entry)], **other}}]} if not other:
-                texts = self._calls.continued_texts(entry) if self._calls is not None else None
+                texts = self._calls.continued_texts(entry)
                 if texts and isinstance(event, Delta) and event.part_index is None and event.text == texts[-1]:
                     self.delta_run = ChatDeltaRun.from_delta(payload, "arguments", event, (texts.append,))
 
