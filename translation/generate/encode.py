@@ -20,6 +20,7 @@ class GenerateEncoder:
         """The whole reply, once it is."""
         self._reply = GenerateReply(model)
         self._closing_frame = b""
+        self._is_concluded = False
 
     @property
     def failed(self) -> Failed | None:
@@ -42,8 +43,10 @@ class GenerateEncoder:
 
         Until then a `Failed` may still be fed: it takes the place of the end.
         """
-        frame, self._closing_frame = self._closing_frame, b""
-        return frame
+        if not self.ended or self._is_concluded:
+            return b""
+        self._is_concluded = True
+        return self._closing_frame
 
     def _end(self, event: str, payload: Json) -> None:
         self.ended = True
