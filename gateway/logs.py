@@ -34,7 +34,7 @@ _access_stream: BinaryIO | None = None
 
 def configure_logs(level: int = logging.INFO) -> None:
     """Once per process, before the first request."""
-    global _written_to
+    global _access_stream
     _access_stream = sys.stderr.buffer if level <= logging.INFO else None
     shared: list[structlog.typing.Processor] = [
         _add_bound_fields,

@@ -163,7 +163,7 @@ class JobRunner:
         if (free := self._settings.max_running - len(self._job_tasks)) > 0 and not self._is_draining:
             jobs = await self._store.claim_jobs(self.worker, free)
             if jobs and self._is_draining:  # since it was asked
-                await self._store.release(self.worker, {(job.owner, job.response_id) for job in jobs})
+                await self._store.release_jobs(self.worker, {(job.owner, job.response_id) for job in jobs})
                 return
             for job in jobs:
                 _log.info("job_claimed", response=job.response_id, attempt=job.attempt)
