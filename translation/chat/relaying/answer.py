@@ -1,4 +1,4 @@
-"""A whole chat completion from an upstream that speaks chat itself, and what its choices share with streamed ones."""
+"""Relays a whole chat completion of a chat upstream, and holds the choice rules it shares with relayed streams."""
 
 from typing import Any, Final
 
@@ -13,7 +13,7 @@ from translation.representation.events import Failed
 from translation.representation.json_types import Json
 
 CUT_REASONS: Final = ("length", "content_filter")
-"""Reasons to finish that may cut a call."""
+"""Values of `finish_reason` after which the last tool call may be incomplete."""
 
 
 def relay_completion(
@@ -24,11 +24,11 @@ def relay_completion(
     call_rules: CallRules = DEFAULT_RULES,
     legacy_functions: bool = False,
 ) -> Json:
-    """A whole completion as the upstream sent it, under our name for the model, reasoning in `reasoning_fields` only.
+    """Returns the upstream's completion with the client's model name and with reasoning in `reasoning_fields` only.
 
-    Calls and finish reasons are mended as on a stream, and there are the same `tool_warnings`; one that broke off is
-    for `failure_of` to find first. Raises ProtocolViolation for anything that is not a completion. The answer given is
-    not changed.
+    Calls and finish reasons are normalized as on a stream, and `tool_warnings` are added by the same rules. The caller
+    must first check with `failure_of` that no choice broke off. `model=None` keeps the upstream's name. Raises
+    ProtocolViolation for anything that is not a completion. `answer` itself is not changed.
     """
     choices = answer.get("choices")
     if (
@@ -42,9 +42,9 @@ def relay_completion(
     for choice in relayed["choices"]:
         flatten_content(choice["message"])
         set_reasoning_fields(choice["message"], reasoning_fields)
-        mender = CallNormalizer(call_rules, legacy=legacy_functions)
-        mender.normalize_message(choice["message"], cut=choice.get("finish_reason") in CUT_REASONS)
-        warnings += mender.warnings
+        normalizer = CallNormalizer(call_rules, legacy=legacy_functions)
+        normalizer.normalize_message(choice["message"], cut=choice.get("finish_reason") in CUT_REASONS)
+        warnings += normalizer.warnings
         called = bool(choice["message"].get("tool_calls") or choice["message"].get("function_call"))
         reply_objects.normalize_finish_reason(choice, called=called, legacy=legacy_functions)
     if model is not None:
@@ -55,7 +55,7 @@ def relay_completion(
 
 
 def failure_of(answer: Json) -> Failed | None:
-    """Why a whole completion is no answer: one of its choices broke off."""
+    """Returns the failure of the first choice that broke off, `None` when the completion is usable."""
     choices = answer.get("choices")
     for choice in choices if isinstance(choices, list) else ():
         if isinstance(choice, dict) and is_broken_off(choice):
@@ -64,9 +64,9 @@ def failure_of(answer: Json) -> Failed | None:
 
 
 def set_reasoning_fields(message: Json, fields: frozenset[str]) -> bool:
-    """Put a delta's or message's reasoning in these fields and in no other; whether that changed anything.
+    """Moves the reasoning of a delta or message to `fields`, in place. Returns whether anything changed.
 
-    `reasoning_details` are kept beside them, for clients that send them back, and go only where no field is wanted.
+    `reasoning_details` stay beside them, for clients that send them back. They are removed only if `fields` is empty.
     """
     text = message.get("reasoning_content") or message.get("reasoning")
     hidden = not fields and message.get("reasoning_details")
@@ -74,8 +74,8 @@ def set_reasoning_fields(message: Json, fields: frozenset[str]) -> bool:
         return False
     before = {key: message[key] for key in ("reasoning_content", "reasoning") if key in message}
     wanted = dict.fromkeys(sorted(fields), text) if text else {}
-    said = {key: value for key, value in before.items() if value}
-    if said == wanted and not hidden:
+    current = {key: value for key, value in before.items() if value}
+    if current == wanted and not hidden:
         return False
     for key in before:
         del message[key]
@@ -86,7 +86,10 @@ def set_reasoning_fields(message: Json, fields: frozenset[str]) -> bool:
 
 
 def flatten_content(message: Json) -> bool:
-    """Make a text of Mistral's lists of parts, and reasoning of the thoughts among them; whether there were any."""
+    """Replaces Mistral's list of content parts by its text, and moves its `thinking` parts to `reasoning`, in place.
+
+    Returns whether the content was a list.
+    """
     parts = message.get("content")
     if not isinstance(parts, list):
         return False
@@ -98,12 +101,12 @@ def flatten_content(message: Json) -> bool:
 
 
 def is_broken_off(choice: Json) -> bool:
-    """Whether a choice ends without being whole."""
+    """Whether a choice ended before it was complete."""
     return str(choice.get("finish_reason")) in BROKEN_FINISH_REASONS or bool(choice.get("error"))
 
 
 def broken_off_failure(choice: Json) -> Failed:
-    """Why one does that is broken."""
+    """Returns the failure that ends a turn whose `choice` broke off, with the upstream's own error if it sent one."""
     return failure_in(choice) or Failed("upstream_error", "the upstream broke off its reply")
 
 
