@@ -74,7 +74,7 @@ def _truncating_exchange(
     return TruncatingExchange(turn, make_exchange, report_loss)
 
 
-async def with_threshold(body: Json, route: Route) -> Json:
+async def fill_compaction_threshold(body: Json, route: Route) -> Json:
     """A Responses body with the threshold that it leaves out, where only the upstream knows how much its model's
     context holds. Any other body as it is."""
     entry = lowest_threshold_entry(body.get("context_management"))

@@ -18,7 +18,7 @@ _NESTED_PARAMS = {"reasoning_effort": ("reasoning", "effort"), "verbosity": ("te
 """Chat's name -> the Responses API's object and key."""
 
 
-def with_defaults(body: Json, defaults: Mapping[str, Any], dialect: Dialect) -> Json:
+def apply_request_defaults(body: Json, defaults: Mapping[str, Any], dialect: Dialect) -> Json:
     """`body` with what it leaves out. An operator writes each default once, by either API's name."""
     filled = dict(body)
     if any(body.get(name) is not None for name in _TOKEN_LIMIT_PARAMS):
