@@ -90,7 +90,7 @@ async def test_an_end_is_written_once_and_by_its_worker(store: SqlStore) -> None
 async def test_what_was_cancelled_or_deleted_is_no_longer_its_workers(store: SqlStore, gone: str) -> None:
     begun = response(background=True)
     await store.create_response(new(begun, said("a"), job_request={"body": 1}, logged=True))
-    await getattr(store, gone)("ann", begun["id"])
+    await getattr(store, f"{gone}_response")("ann", begun["id"])
     with pytest.raises(LeaseLost):
         await store.finish_response("ann", completed(begun), worker=WORKER)
     with pytest.raises(LeaseLost):
