@@ -16,14 +16,14 @@ _INTRODUCTION = """\
 
 Generated from the settings by `make docs`.
 
-One YAML file: `responses-gateway serve --config FILE`. Without `--config` it is `config.yaml` in the working directory;
-if there is none, the server looks for `OPENAI_API_KEY`, `OPENROUTER_API_KEY`, a vLLM on `localhost:8000` and an Ollama
-on `localhost:11434`, and serves what it finds beside the demo model. `config.example.yaml` shows every key.
+The configuration is one YAML file: `responses-gateway serve --config FILE`. Without `--config` it is `config.yaml` in the working
+directory. If there is no such file, the server looks for `OPENAI_API_KEY`, `OPENROUTER_API_KEY`, a vLLM on `localhost:8000` and an
+Ollama on `localhost:11434`, and serves the models it finds and the demo model. `config.example.yaml` shows every key.
 
-`${NAME}` in any value is replaced by the environment variable of that name, and keys that end in `_env` name a variable
-that holds the value. A mistake stops the start, with the file, the line, the dotted path and what to write instead;
-`responses-gateway check-config FILE` reports all of them without starting, and warns of addresses without a path. A key
-that nothing would read, such as one of `two_pass` on a model without it, is a mistake as well."""
+`${NAME}` in a value is replaced by the environment variable of that name. Keys that end in `_env` name an environment variable that
+holds the value. A mistake stops the start, with the file, the line, the dotted path and a correction.
+`responses-gateway check-config FILE` reports all mistakes without starting, and warns of addresses without a path. A key that has no
+effect, such as one of `two_pass` on a model without it, is a mistake as well."""  # noqa: E501
 
 _NAMES: dict[Any, str] = {
     str: "text",

@@ -15,31 +15,30 @@ _INTRODUCTION = """\
 
 Generated from the error table by `make docs`.
 
-Every failure has the same four keys on both APIs, never FastAPI's `detail`, never a stack trace, never an upstream's key
-or address. `param` is the dotted path of the field that is wrong. Every reply carries `x-request-id`, which the log has
-too.
+Every error has the same four keys on both APIs. It never contains FastAPI's `detail`, a stack trace, or an upstream's key or
+address. `param` is the dotted path of the invalid field. Every reply has the header `x-request-id`, which the log lines of the
+request contain too.
 
 ```json
 {"error": {"message": "model is required", "type": "invalid_request_error", "param": "model", "code": "missing_required_parameter"}}
 ```
 
-As long as the upstream has said nothing, a stream's failure is a status code like any other. After the first content it is
-the stream's last event, with the same code and message: `response.failed` on Responses, and on Chat Completions a chunk with
-`finish_reason: "error"` and an `error` object. Then `data: [DONE]`. A stream that ends without one of its terminal events
-was cut on its way to the client."""  # noqa: E501
+If a stream fails before the upstream has sent content, the reply is an error status like any other. After the first content the
+failure is the stream's last event, with the same code and message. On Responses it is `response.failed`. On Chat Completions it is
+a chunk with `finish_reason: "error"` and an `error` object, followed by `data: [DONE]`. A stream that ends without a terminal event
+was cut between the gateway and the client."""  # noqa: E501
 
 _OWN = """\
-The message says more than the table, except where the table quotes it. `retry-after`, `retry-after-ms` and
-`x-should-retry` of an upstream's error are passed on. A malformed request may have a code that says more than
-`invalid_value`: `invalid_type`, `missing_required_parameter`, `previous_response_not_found`,
-`invalid_encrypted_content` and the like."""
+The message contains more detail than the table, except where the table quotes it. `retry-after`, `retry-after-ms` and
+`x-should-retry` of an upstream's error are forwarded. A malformed request may have a more specific code than `invalid_value`:
+`invalid_type`, `missing_required_parameter`, `previous_response_not_found`, `invalid_encrypted_content` and others."""  # noqa: E501
 
 _REJECTED = """\
-The status an upstream refuses with, where the table above has no row for it. The message is the upstream's own, without
-keys and addresses."""
+This table applies to the status of an upstream's refusal if the table above has no row for it. The message is the upstream's own,
+without keys and addresses."""  # noqa: E501
 
 _FAILURES = """\
-Failures that an upstream reports inside a good reply, by its code. Any other code is a 502 with that code."""
+These are failures that an upstream reports inside a successful reply, by their code. Any other code becomes a 502 with that code."""  # noqa: E501
 
 _MEANINGS = re.compile(r"^ +(\w+) {2,}(\S.*?)(?: {2,}retryable)?$", re.MULTILINE)
 """A line of the tree at the head of a module of exceptions."""
@@ -48,13 +47,13 @@ _MEANINGS = re.compile(r"^ +(\w+) {2,}(\S.*?)(?: {2,}retryable)?$", re.MULTILINE
 def errors() -> str:
     return page(
         _INTRODUCTION,
-        "## What can go wrong",
+        "## Errors of the gateway and its upstreams",
         _OWN,
-        table(["status", "type", "code", "what"], _answers()),
-        "## What upstreams refuse",
+        table(["status", "type", "code", "meaning"], _answers()),
+        "## Refusals of upstreams",
         _REJECTED,
         table(["upstream's status", "status", "type", "code"], _rejected()),
-        "## What upstreams report",
+        "## Failures reported by upstreams",
         _FAILURES,
         table(["upstream's code", "status", "type", "code"], _failures()),
     )
