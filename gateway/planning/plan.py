@@ -109,7 +109,7 @@ def _changes_replies(profile: Profile) -> bool:
 
 
 def _needs_no_checks(body: Json, capabilities: Capabilities) -> bool:
-    """Whether `apply_capabilities` and `validate_relayed_calls` would find nothing in a chat body, as in most bodies."""
+    """Whether `apply_capabilities` and `validate_relayed_calls` would find nothing in a chat body, as in most."""
     if capabilities.max_context_window is not None and (body.get("max_tokens") or body.get("max_completion_tokens")):
         return False
     return capabilities.streaming and is_plain_request(body)
