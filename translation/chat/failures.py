@@ -1,4 +1,4 @@
-"""Recognizes errors that chat upstreams report inside a reply with status 200, and gives them the gateway's codes."""
+"""Assigns the gateway's error codes to errors that chat upstreams report inside a reply with status 200."""
 
 from collections.abc import Sequence
 from typing import Final

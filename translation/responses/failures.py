@@ -1,4 +1,4 @@
-"""Gives the errors that a Responses upstream reports the gateway's codes."""
+"""Assigns the gateway's error codes to errors that a Responses upstream reports."""
 
 from typing import Any
 
