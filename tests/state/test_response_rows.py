@@ -152,8 +152,8 @@ async def test_a_plain_end_is_whole_or_not_at_all_wherever_it_is_broken_off(stor
 
 async def test_an_end_that_only_looks_plain_ends_all_there_is(store: SqlStore, tables: Database) -> None:
     await store.create_conversation("ann", {"id": "conv_1", "metadata": {}}, [])
-    for fields in ({"conversation_id": "conv_1"}, {"job": {"body": 1}}, {"logged": True}):
-        begun = response(background="job" in fields)
+    for fields in ({"conversation_id": "conv_1"}, {"job_request": {"body": 1}}, {"logged": True}):
+        begun = response(background="job_request" in fields)
         await store.create_response(new(begun, said("a"), **fields))
         ended = completed(begun, answered("b"))
         del ended["background"]
