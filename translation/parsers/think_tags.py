@@ -44,8 +44,8 @@ class ThinkParser:
 
     def finish(self) -> list[tuple[str, str]]:
         """Ends the text. Returns the text that was held back, because it is no tag."""
-        held, self._pending = self._pending, ""
-        return [(self._text_kind, held)] if held else []
+        pending, self._pending = self._pending, ""
+        return [(self._text_kind, pending)] if pending else []
 
     @property
     def in_reasoning(self) -> bool:

@@ -50,9 +50,11 @@ class ThoughtReader:
         If the text that was held back begins a closing tag (`</`), it is no reasoning, and the second value is only the
         rest of that tag. Else the second value is the whole `tag`.
         """
-        held, self._pending = self._pending, ""
-        begun_tags = [name for name in (tag, *CLOSING_TAGS) if name.startswith(held)] if held.startswith("</") else []
-        return ("", begun_tags[0][len(held) :]) if begun_tags else (held, tag)
+        pending, self._pending = self._pending, ""
+        begun_tags = (
+            [name for name in (tag, *CLOSING_TAGS) if name.startswith(pending)] if pending.startswith("</") else []
+        )
+        return ("", begun_tags[0][len(pending) :]) if begun_tags else (pending, tag)
 
 
 def unclosed_tag_name(tail: str) -> str | None:

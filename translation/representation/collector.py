@@ -89,8 +89,8 @@ class ItemState:
         self.start = start
         self.type: str = start["type"]
         self.parts: list[PartState] = []
-        channel = text_field_of((self.type, None))
-        self._own_text = None if channel is None else PartState(start, channel.key)
+        text_field = text_field_of((self.type, None))
+        self._own_text = None if text_field is None else PartState(start, text_field.key)
         self._final: Item | None = None
 
     @property
@@ -104,8 +104,8 @@ class ItemState:
         return self._own_text
 
     def start_part(self, part: Json) -> PartState:
-        channel = text_field_of((self.type, part.get("type")))
-        state = PartState(part, channel and channel.key)
+        text_field = text_field_of((self.type, part.get("type")))
+        state = PartState(part, text_field and text_field.key)
         self.parts.append(state)
         return state
 

@@ -35,7 +35,7 @@ class FreeformUnwrapper:
 
     def __init__(self) -> None:
         self._mode = _Mode.OPENING
-        self._held: list[str] = []
+        self._pending: list[str] = []
         self._compact = ""
 
     def feed(self, fragment: str) -> str:
@@ -48,7 +48,7 @@ class FreeformUnwrapper:
             case _Mode.OPENING:
                 return self._detect_wrapping(fragment)
             case _:
-                self._held.append(fragment)
+                self._pending.append(fragment)
                 return ""
 
     def finish(self) -> str:
@@ -56,49 +56,49 @@ class FreeformUnwrapper:
 
         An incomplete escape at the end is dropped, because it stands for no character.
         """
-        held = "".join(self._held)
-        self._held.clear()
+        pending = "".join(self._pending)
+        self._pending.clear()
         match self._mode:
-            case _Mode.TAIL if _is_json('{"input":"' + held):
+            case _Mode.TAIL if _is_json('{"input":"' + pending):
                 return ""
             case _Mode.TAIL:
-                return _unescape(_without_closing(held))
+                return _unescape(_without_closing(pending))
             case _Mode.OBJECT:
-                return _input_of(held)
+                return _input_of(pending)
             case _Mode.OPENING:
-                return held
+                return pending
             case _:
                 return ""
 
     def _detect_wrapping(self, fragment: str) -> str:
-        self._held.append(fragment)
+        self._pending.append(fragment)
         self._compact += _SPACE.sub("", fragment)
         if len(self._compact) < len(_COMPACT_HEAD) and _COMPACT_HEAD.startswith(self._compact):
             return ""
-        text = "".join(self._held)
-        self._held.clear()
+        text = "".join(self._pending)
+        self._pending.clear()
         if opening := _HEAD_PATTERN.match(text):
             self._mode = _Mode.STRING
             return self._read_string(text[opening.end() :])
         if self._compact.startswith("{"):
             self._mode = _Mode.OBJECT
-            self._held.append(text)
+            self._pending.append(text)
             return ""
         self._mode = _Mode.RAW
         return text
 
     def _read_string(self, fragment: str) -> str:
-        text = "".join(self._held) + fragment
-        self._held.clear()
+        text = "".join(self._pending) + fragment
+        self._pending.clear()
         pieces: list[str] = []
         at = 0
         while at < len(text):
             if text[at] == '"':
                 self._mode = _Mode.TAIL
-                self._held.append(text[at:])
+                self._pending.append(text[at:])
                 break
             if text[at] == "\\" and _INCOMPLETE_ESCAPE.fullmatch(text, at):
-                self._held.append(text[at:])
+                self._pending.append(text[at:])
                 break
             piece = _STRING_PIECE.match(text, at)
             assert piece is not None  # the pattern covers every character but the quote

@@ -110,11 +110,11 @@ def _search_result(item: Item, names: ToolNames) -> str:
 
     Their schemas are not included, because they are in the tools of the turn.
     """
-    found = []
+    results = []
     for tool in item["tools"]:
         namespace, tools = (tool["name"], tool["tools"]) if tool["type"] == "namespace" else (None, [tool])
         for found_tool in tools:
             own_name = found_tool.get("name") or found_tool["type"]
             name = names.wire_name(Callee(found_tool["type"], own_name, namespace)) or own_name
-            found.append({"name": name, "description": found_tool.get("description") or ""})
-    return orjson.dumps(found).decode()
+            results.append({"name": name, "description": found_tool.get("description") or ""})
+    return orjson.dumps(results).decode()
