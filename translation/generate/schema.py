@@ -19,8 +19,7 @@ _UNSUPPORTED_PARAMS = (
     *("audio", "extensions", "function_call", "functions", "logprobs", "modalities", "store", "stream_options"),
     *("top_logprobs", "web_search_options"),
 )
-"""Parameters of chat that `/generate` refuses: its reply has no field for them, or it has another parameter for
-them."""
+"""Parameters of chat that `/generate` refuses. Its reply has no field for them, or another parameter replaces them."""
 
 
 class _Call(TypedDict, total=False):

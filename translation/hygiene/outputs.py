@@ -22,8 +22,7 @@ _MEDIA_NAMES: Final = {
 
 
 def truncate_outputs(items: Sequence[Item], limit: int, losses: list[Loss]) -> Sequence[Item]:
-    """Returns the items with the outputs of calls truncated to `limit` bytes each, or `items` itself if none is
-    longer."""
+    """Truncates each output of a call to `limit` bytes. Returns `items` itself if no output is longer."""
     truncated: dict[int, Item] = {}
     for index, item in enumerate(items):
         if item.get("type") in CALL_OUTPUT_TYPES:

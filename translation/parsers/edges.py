@@ -10,8 +10,7 @@ class EdgeTrimmer:
 
     def __init__(self) -> None:
         self.is_idle = True
-        """Whether text passes unchanged. It does so until reasoning comes, and again after the first text that follows
-        it."""
+        """Whether text passes unchanged: until reasoning comes, and again after the first text that follows it."""
         self._in_reasoning = False
         self._pending = ""
 

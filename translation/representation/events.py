@@ -105,8 +105,10 @@ class Annotated:
 
 @dataclass(slots=True)
 class Progressed:
-    """A hosted tool entered a phase: `in_progress`, `searching`, `interpreting`, `partial_image`, `completed`,
-    `failed`."""
+    """A hosted tool entered a new phase.
+
+    `phase` is one of `in_progress`, `searching`, `interpreting`, `partial_image`, `completed`, `failed`.
+    """
 
     index: int
     phase: str

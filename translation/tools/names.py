@@ -66,8 +66,7 @@ class ToolNames:
         self._used_names.add(callee.name.casefold())
 
     def claim(self, callee: Callee, tool: Json | None = None) -> str:
-        """Returns the wire name of a callee, which the first call chooses: `name`, `namespace__name`, or a hashed
-        form."""
+        """Returns the wire name of a callee. The first call chooses it: `name`, `namespace__name`, or a hashed form."""
         wire = self._wire_names.get(callee)
         if wire is None:
             wire = f"{callee.namespace}__{callee.name}" if callee.namespace else callee.name
