@@ -107,7 +107,8 @@ class Annotated:
 class Progressed:
     """A hosted tool entered a new phase.
 
-    `phase` is one of `in_progress`, `searching`, `interpreting`, `partial_image`, `completed`, `failed`.
+    `phase` is the last part of the Responses event type: `in_progress`, `searching`, `interpreting`, `partial_image`,
+    `completed`, `failed`, …
     """
 
     index: int
