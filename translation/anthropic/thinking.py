@@ -25,13 +25,13 @@ _BUDGET_SHARES: Final = {"minimal": 1 / 16, "low": 1 / 4, "medium": 1 / 2}
 _EFFORT_ALIASES: Final = {"minimal": "low"}
 """`reasoning.effort` -> the API's name, where it differs."""
 
-_PRE_ADAPTIVE: Final = re.compile(
+_PRE_ADAPTIVE_PATTERN: Final = re.compile(
     r"claude-(?:instant|v?[123](?!\d)|(?:opus|sonnet|haiku)-4(?:-[0-5](?!\d))?(?!-\d{1,2}(?!\d)|\d))"
 )
 """Matches Claude 1 to 4.5, by all their names at Anthropic and at other hosts, and no newer model."""
 
 
-_VERSION: Final = re.compile(r"claude-(?:[a-z]+-)?(\d{1,2})(?!\d)(?:[-.](\d{1,2})(?!\d))?")
+_VERSION_PATTERN: Final = re.compile(r"claude-(?:[a-z]+-)?(\d{1,2})(?!\d)(?:[-.](\d{1,2})(?!\d))?")
 """Finds the numbers of a model's version. The name may have one, two or none."""
 
 _FIRST_WITHOUT_SAMPLING: Final = (4, 7)
@@ -39,7 +39,7 @@ _FIRST_WITHOUT_SAMPLING: Final = (4, 7)
 
 def predates_adaptive(model: str) -> bool:
     """Whether a model is older than adaptive thinking, by its name."""
-    return _PRE_ADAPTIVE.search(model) is not None
+    return _PRE_ADAPTIVE_PATTERN.search(model) is not None
 
 
 def uses_token_budget(model: str, profile: Profile) -> bool:
@@ -52,7 +52,7 @@ def accepts_sampling(model: str, profile: Profile) -> bool:
 
     A model that uses a token budget is older, whatever its name.
     """
-    version = _VERSION.search(model)
+    version = _VERSION_PATTERN.search(model)
     if version is None or uses_token_budget(model, profile):
         return True
     return (int(version[1]), int(version[2] or 0)) < _FIRST_WITHOUT_SAMPLING

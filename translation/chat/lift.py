@@ -12,7 +12,7 @@ from translation.representation.turn import SHARED_PARAMS, Turn
 
 _SAMPLING_PARAMS = SHARED_PARAMS | {"logprobs", "top_logprobs", "n"}
 
-_LOSABLE_PARAMS = frozenset({"prediction", "audio", "max_tokens", "stream_options", "functions"})
+_LOSSY_PARAMS = frozenset({"prediction", "audio", "max_tokens", "stream_options", "functions"})
 """Parameters that `_losses` examines."""
 
 
@@ -24,7 +24,7 @@ def lift(body: Json, *, relayed: bool = False, model: str | None = None) -> Turn
     and the turn only serves to check it: then audio is allowed.
     """
     params = {key: value for key, value in body.items() if value is not None}
-    losses = [] if _LOSABLE_PARAMS.isdisjoint(params) else list(_losses(params))
+    losses = [] if _LOSSY_PARAMS.isdisjoint(params) else list(_losses(params))
     if not relayed and "audio" in params.get("modalities", ()):
         raise Unrepresentable("this model answers in text only: leave 'audio' out of modalities", param="modalities")
     items = lift_messages(body["messages"], losses, relayed=relayed)

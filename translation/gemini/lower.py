@@ -97,9 +97,9 @@ def build_count_request(turn: Turn, profile: Profile) -> tuple[str, Json, str]:
     return f"{path}:countTokens", {"generateContentRequest": {"model": path[1:], **fields}}, "totalTokens"
 
 
-def parse_model_names(answer: Json) -> list[str] | None:
+def parse_model_names(reply: Json) -> list[str] | None:
     """Returns the names of the models in a reply of `GET /models` that generate content, `None` if it has no list."""
-    rows = answer.get("models")
+    rows = reply.get("models")
     if not isinstance(rows, list):
         return None
     models = [row for row in rows if isinstance(row, dict) and isinstance(row.get("name"), str)]

@@ -32,12 +32,12 @@ class ModelFacts(NamedTuple):
         return requested if requested is None or self.max_context is None else min(requested, self.max_context)
 
 
-def parse_model_facts(answer: Json) -> ModelFacts:
+def parse_model_facts(reply: Json) -> ModelFacts:
     """Returns the facts in a reply of `POST /api/show`."""
-    listed = answer.get("capabilities")
+    listed = reply.get("capabilities")
     capabilities = frozenset(name for name in listed if isinstance(name, str)) if isinstance(listed, list) else None
-    max_context = _max_context_length(answer.get("model_info"))
-    window = max_context if answer.get("remote_host") else _parse_num_ctx(answer.get("parameters"))
+    max_context = _max_context_length(reply.get("model_info"))
+    window = max_context if reply.get("remote_host") else _parse_num_ctx(reply.get("parameters"))
     return ModelFacts(window, max_context, capabilities)
 
 

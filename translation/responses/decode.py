@@ -138,7 +138,9 @@ class ResponsesDecoder:
         if "output" in response or response.get("object") == "response":
             status = response.get("status")
             if status in ("queued", "in_progress"):
-                return self._fail(Failed("upstream_truncated", f"the upstream answered with a response still {status}"))
+                return self._fail(
+                    Failed("upstream_truncated", f"the upstream's reply is a response with the status {status}")
+                )
             return self._decode_terminal({"type": f"response.{status}", "response": response})
         if response.get("error"):
             return self._decode_error(response)

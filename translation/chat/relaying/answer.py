@@ -17,7 +17,7 @@ CUT_REASONS: Final = ("length", "content_filter")
 
 
 def relay_completion(
-    answer: Json,
+    completion: Json,
     *,
     model: str | None,
     reasoning_fields: frozenset[str],
@@ -28,16 +28,16 @@ def relay_completion(
 
     Calls and finish reasons are normalized as on a stream, and `tool_warnings` are added by the same rules. The caller
     must first check with `failure_of` that no choice broke off. `model=None` keeps the upstream's name. Raises
-    ProtocolViolation for anything that is not a completion. `answer` itself is not changed.
+    ProtocolViolation for anything that is not a completion. `completion` itself is not changed.
     """
-    choices = answer.get("choices")
+    choices = completion.get("choices")
     if (
         not isinstance(choices, list)
         or not choices
         or not all(isinstance(_message_of(choice), dict) for choice in choices)
     ):
-        raise ProtocolViolation("the upstream's answer is not a chat completion")
-    relayed = {**answer, "choices": [{**choice, "message": dict(choice["message"])} for choice in choices]}
+        raise ProtocolViolation("the upstream's reply is not a chat completion")
+    relayed = {**completion, "choices": [{**choice, "message": dict(choice["message"])} for choice in choices]}
     warnings: list[Json] = []
     for choice in relayed["choices"]:
         flatten_content(choice["message"])
@@ -54,9 +54,9 @@ def relay_completion(
     return relayed
 
 
-def failure_of(answer: Json) -> Failed | None:
+def failure_of(completion: Json) -> Failed | None:
     """Returns the failure of the first choice that broke off, `None` when the completion is usable."""
-    choices = answer.get("choices")
+    choices = completion.get("choices")
     for choice in choices if isinstance(choices, list) else ():
         if isinstance(choice, dict) and is_broken_off(choice):
             return broken_off_failure(choice)
@@ -73,13 +73,13 @@ def set_reasoning_fields(message: Json, fields: frozenset[str]) -> bool:
     if not (text or hidden):
         return False
     before = {key: message[key] for key in ("reasoning_content", "reasoning") if key in message}
-    wanted = dict.fromkeys(sorted(fields), text) if text else {}
+    target = dict.fromkeys(sorted(fields), text) if text else {}
     current = {key: value for key, value in before.items() if value}
-    if current == wanted and not hidden:
+    if current == target and not hidden:
         return False
     for key in before:
         del message[key]
-    message |= wanted
+    message |= target
     if hidden:
         del message["reasoning_details"]
     return True

@@ -58,10 +58,10 @@ def relay_body(body: Json, profile: Profile, *, model: str) -> LoweredRequest:
 
     What changes: the model's name (`model`), the fields for the output limit and the reasoning effort, the developer
     role, the place of system messages, the field of past reasoning, call ids (unique), the fields required beside
-    calls, tool outputs (truncated to their limit), tool schemas, and `stream_options.include_usage` (on for every
-    stream). Nulls and an empty `tools` are left out. If the upstream ignores names in `tool_choice`, only the tools
-    that `tool_choice` allows are sent. Raises InvalidRequest if `tool_choice` names a tool that is not in `tools`, or
-    requires a tool when there are none.
+    calls, tool outputs (truncated to their limit), tool schemas, the default of `parallel_tool_calls`, and
+    `stream_options.include_usage` (on for every stream). Nulls and an empty `tools` are left out. If the upstream
+    ignores names in `tool_choice`, only the tools that `tool_choice` allows are sent. Raises InvalidRequest if
+    `tool_choice` names a tool that is not in `tools`, or requires a tool when there are none.
     """
     relayed = {name: value for name, value in body.items() if value is not None and name not in _GATEWAY_PARAMS}
     relayed["model"] = model
