@@ -52,7 +52,7 @@ Items of other types, except reasoning, are sent unchanged.
 """
 
 OPTIONAL_ID_TYPES: Final = frozenset({*_REPLAYED_KEYS, "reasoning"})
-"""Types of items that are complete without their ids: nothing refers to them by id."""
+"""Types of items that are complete without their ids: an id only names the item."""
 
 _SEALED_REASONING_KEYS = ("type", "id", "summary", "encrypted_content")
 _OPEN_REASONING_KEYS = ("type", "id", "summary", "content")
