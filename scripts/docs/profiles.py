@@ -1,4 +1,4 @@
-"""The part of docs/providers.md about profiles, from the families there are, and the checklists."""
+"""Renders the sections of docs/providers.md about profiles, from the model families, and the checklists."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -74,7 +74,7 @@ def profile_sections() -> list[str]:
     return [
         "## Profiles",
         _PROFILES,
-        table(["`profile`", "because", "sets"], _families()),
+        table(["`profile`", "reason", "sets"], _family_rows()),
         _TRANSFORMS,
         "## Add a provider",
         _ADD_PROVIDER,
@@ -83,13 +83,13 @@ def profile_sections() -> list[str]:
     ]
 
 
-def _families() -> Iterator[list[str]]:
+def _family_rows() -> Iterator[list[str]]:
     for name, family in MODEL_FAMILIES.items():
-        said = ", ".join(f"`{field}: {_value(value)}`" for field, value in family.fields.items())
-        yield [f"`{name}`", family.reason, said]
+        overrides = ", ".join(f"`{field}: {_render_value(value)}`" for field, value in family.fields.items())
+        yield [f"`{name}`", family.reason, overrides]
 
 
-def _value(value: Any) -> str:
+def _render_value(value: Any) -> str:
     if isinstance(value, frozenset):
         return f"[{', '.join(sorted(value))}]"
     return str(value).lower() if isinstance(value, bool) else str(value)

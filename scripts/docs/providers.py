@@ -1,4 +1,4 @@
-"""docs/providers.md, from the providers as they are built."""
+"""Renders docs/providers.md from the capabilities of built providers."""
 
 from collections.abc import Iterator
 from dataclasses import fields
@@ -248,28 +248,28 @@ def providers() -> str:
         _EMBEDDED,
         "## Capabilities",
         _CAPABILITIES,
-        table(["capability", *_COLUMNS], _rows()),
+        table(["capability", *_COLUMNS], _capability_rows()),
         _MORE,
         *profile_sections(),
     )
 
 
-def _rows() -> Iterator[list[str]]:
-    columns = [_capabilities(kind, dialects) for kind, dialects in _COLUMNS.values()]
+def _capability_rows() -> Iterator[list[str]]:
+    columns = [_build_capabilities(kind, dialects) for kind, dialects in _COLUMNS.values()]
     for field in fields(Capabilities):
-        yield [f"`{field.name}`", *(_words(getattr(column, field.name)) for column in columns)]
+        yield [f"`{field.name}`", *(_render_value(getattr(column, field.name)) for column in columns)]
 
 
-def _capabilities(kind: ProviderType, dialects: tuple[Dialect, ...]) -> Capabilities:
-    given: dict[str, Any] = {"type": kind, "dialects": dialects}
+def _build_capabilities(kind: ProviderType, dialects: tuple[Dialect, ...]) -> Capabilities:
+    config: dict[str, Any] = {"type": kind, "dialects": dialects}
     if kind in EMBEDDED_TYPES:
-        given |= {} if kind == "scripted" else {"model": "model"}
+        config |= {} if kind == "scripted" else {"model": "model"}
     else:
-        given |= {"base_url": "http://localhost/v1"}
-    return build_provider(kind, ProviderConfig.model_validate(given)).capabilities
+        config |= {"base_url": "http://localhost/v1"}
+    return build_provider(kind, ProviderConfig.model_validate(config)).capabilities
 
 
-def _words(value: Any) -> str:
+def _render_value(value: Any) -> str:
     match value:
         case bool():
             return "yes" if value else "no"
@@ -279,4 +279,4 @@ def _words(value: Any) -> str:
             return "unknown"
         case frozenset():
             return ", ".join(f"`{name}`" for name in sorted(value)) or "none"
-    raise TypeError(f"no words for {value!r}")
+    raise TypeError(f"cannot render {value!r}")
