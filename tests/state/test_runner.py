@@ -217,7 +217,7 @@ async def test_a_response_that_is_taken_away_closes_its_upstream(store: SqlStore
         await here.runner.submit_job(logged(head), wire)
         async with asyncio.timeout(PATIENCE_S):
             await wire.begun.wait()
-            await getattr(elsewhere, end)("ann", head["id"])
+            await getattr(elsewhere, f"{end}_response")("ann", head["id"])
             await wire.closed.wait()
         assert not wire.ended
 

@@ -460,7 +460,7 @@ class Writer:
     def ready(self) -> bool:
         return self._client.reads.is_set()
 
-    def write(self, piece: bytes) -> bool:
+    def write_piece(self, piece: bytes) -> bool:
         assert piece
         if not self.ready:
             return False
@@ -468,7 +468,7 @@ class Writer:
         self.sent_at = asyncio.get_running_loop().time()
         return True
 
-    def begin(self, headers: object, piece: bytes, *, last: bool) -> bool:
+    def begin_stream(self, headers: object, piece: bytes, *, last: bool) -> bool:
         if not self.ready:
             return False
         assert (self._client.status, last) == (None, False)
@@ -476,8 +476,8 @@ class Writer:
         self._client.body = piece
         return True
 
-    def end(self, piece: bytes) -> bool:
-        if piece and not self.write(piece):
+    def end_stream(self, piece: bytes) -> bool:
+        if piece and not self.write_piece(piece):
             return False
         self._client.done = True
         return True
