@@ -1,8 +1,8 @@
-"""Every failure and what the client sees of it: one table, two renderings.
+"""Every failure and what the client sees of it: one table, rendered as an HTTP error or as the last event of a stream.
 
 GatewayError
-  NotAuthenticated     no key, or an unknown one
-  UnknownModel         the name matches no model this key may use
+  NotAuthenticated     no API key, or an unknown one
+  UnknownModel         the name matches no model that this key may use
   NotJson              the body is not one JSON object
   BodyTooLarge         the body is over `server.max_body_mb`
   BodyTooSlow          the body did not arrive in time
@@ -15,7 +15,7 @@ GatewayError
   ShuttingDown         the server stops and the time to drain is over
   StoreUnavailable     the database is down, full, read-only or too slow
   CompactionFailed     the model wrote no whole summary of the conversation
-  TurnFailed           the upstream reported a failure inside a good reply, before any content
+  TurnFailed           the upstream reported a failure within a reply of status 200, before any content
 """
 
 from collections.abc import Mapping
@@ -28,7 +28,10 @@ from translation.representation.json_types import Json
 
 
 class GatewayError(Exception):
-    """Root of what the gateway itself raises. The message is for the client."""
+    """Root of the exceptions that the gateway itself raises.
+
+    `message` is for the client, `param` names the request's parameter at fault, and `headers` are added to the reply.
+    """
 
     def __init__(self, message: str, *, param: str | None = None, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(message)
@@ -88,7 +91,7 @@ class ShuttingDown(GatewayError):
 
 
 class StoreUnavailable(GatewayError):
-    def __init__(self, message: str = "the store cannot be reached; `store: false` needs none") -> None:
+    def __init__(self, message: str = "the store is unavailable: try again later, or send store: false") -> None:
         super().__init__(message, headers={"retry-after": "1"})
 
 
@@ -97,7 +100,7 @@ class CompactionFailed(GatewayError):
 
 
 class TurnFailed(GatewayError):
-    """`failed` is the event the stream would have ended in."""
+    """A turn ended in the event `failed`, before any content was sent."""
 
     def __init__(self, failed: Failed) -> None:
         super().__init__(failed.message, param=failed.param)
@@ -105,7 +108,10 @@ class TurnFailed(GatewayError):
 
 
 class ErrorReply(NamedTuple):
-    """How a failure is answered. Where `tell` is set, it replaces the failure's own message."""
+    """The status and the error object's `type` and `code` for a failure.
+
+    `fixed_message`, if set, replaces the exception's own message, which could reveal details of the server.
+    """
 
     status: int
     type: str
@@ -147,7 +153,9 @@ ERROR_REPLIES: dict[type[Exception], ErrorReply] = {
     ),
     upstream.ContextLengthExceeded: ErrorReply(400, _INVALID_TYPE, "context_length_exceeded"),
     upstream.UpstreamModelNotFound: ErrorReply(404, _INVALID_TYPE, "model_not_found"),
-    Exception: ErrorReply(500, _SERVER_TYPE, "internal_error", fixed_message="the gateway failed; its log says why"),
+    Exception: ErrorReply(
+        500, _SERVER_TYPE, "internal_error", fixed_message="the gateway failed: its log has the details"
+    ),
 }
 
 REJECTION_REPLIES: dict[int, ErrorReply] = {
@@ -161,10 +169,10 @@ REJECTION_REPLIES: dict[int, ErrorReply] = {
     422: ErrorReply(400, _INVALID_TYPE, "upstream_rejected"),
     504: ErrorReply(504, _SERVER_TYPE, "upstream_timeout"),
 }
-"""An upstream's error status -> ours. Other 4xx are the client's 400, everything else is a 502."""
+"""Maps an upstream's error status to the reply. Other 4xx become the reply of 400; everything else becomes a 502."""
 
 _QUOTA_REPLY = REJECTION_REPLIES[402]
-"""Quotas and rate limits share the status 429; official clients and Codex tell them apart by the code."""
+"""Quotas and rate limits share the status 429. Official clients and Codex distinguish them by the code."""
 
 FAILURE_REPLIES: dict[str, ErrorReply] = {
     "insufficient_quota": _QUOTA_REPLY,
@@ -176,11 +184,15 @@ FAILURE_REPLIES: dict[str, ErrorReply] = {
     "upstream_overloaded": ErrorReply(503, _SERVER_TYPE, "upstream_overloaded"),
     "tool_call_parse_error": ErrorReply(502, "tool_call_parse_error", "tool_call_parse_error"),
 }
-"""Codes of Failed events that are more than a plain 502."""
+"""Maps codes of Failed events to replies. Every other code is a 502."""
 
 
 def resolve_error_reply(error: Exception) -> ErrorReply:
-    """The most specific row; subclasses need not be listed."""
+    """Returns the reply for an exception: the row of its most specific class in the tables above.
+
+    A subclass without a row has its parent's. TurnFailed, InvalidRequest and upstream rejections are refined by their
+    own code or status.
+    """
     if isinstance(error, TurnFailed):
         code = error.failed.code
         return FAILURE_REPLIES.get(code, ErrorReply(502, _SERVER_TYPE, code))
@@ -196,24 +208,24 @@ def resolve_error_reply(error: Exception) -> ErrorReply:
 
 
 def client_message(error: Exception) -> str:
-    """What the client may read."""
+    """Returns the message that the client may read."""
     row = resolve_error_reply(error)
     return row.fixed_message or str(error) or "unknown error"
 
 
 def error_body(error: Exception) -> Json:
-    """The error object of an HTTP answer: all four keys, as both APIs have them."""
+    """Returns the JSON body of an HTTP error. Its error object always has all four keys, as in both APIs."""
     row = resolve_error_reply(error)
     param = getattr(error, "param", None)
     return {"error": {"message": client_message(error), "type": row.type, "param": param, "code": row.code}}
 
 
 def failed_event(error: Exception) -> Failed:
-    """The last event of a stream that had begun; the same words as the HTTP answer."""
+    """Returns the last event of a stream that had begun. Its message is that of the HTTP error."""
     row = resolve_error_reply(error)
     return Failed(row.code or row.type, client_message(error), getattr(error, "param", None))
 
 
 def error_headers(error: Exception) -> dict[str, str]:
-    """Headers that help the client wait or choose another way."""
+    """Returns the headers of an HTTP error, such as `retry-after` and `www-authenticate`."""
     return dict(getattr(error, "headers", {}))

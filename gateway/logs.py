@@ -1,4 +1,7 @@
-"""JSON lines on stderr, the server's own and its libraries' alike, and what they say of a failure."""
+"""Logging: JSON lines on stderr from the server and its libraries, and fields bound to one request's lines.
+
+Knows no request or response bodies; nothing of them is logged.
+"""
 
 import json
 import logging
@@ -21,20 +24,24 @@ _MAX_CAUSE_CHARS = 200
 
 _NO_FIELDS: Mapping[str, object] = MappingProxyType({})
 
-_BOUND_FIELDS: ContextVar[Mapping[str, object]] = ContextVar("noted", default=_NO_FIELDS)
-"""One variable for all that is noted: structlog has one for each name, and looks through all of a context's for them
-with every line and at both ends of a request."""
+_BOUND_FIELDS: ContextVar[Mapping[str, object]] = ContextVar("bound_fields", default=_NO_FIELDS)
+"""All bound fields in one context variable. structlog uses one variable per field, and searches all variables of the
+context with every line and at both ends of a request."""
 
 
 _access_log = structlog.get_logger("gateway.access")
 
 _access_stream: BinaryIO | None = None
-"""By `log_request` itself, which halves what a line costs: one is written with each request."""
+"""The stream that `log_request` writes to directly; None if the level hides access lines. There is one access line per
+request, and writing it without structlog halves its cost."""
 
 
 def configure_logs(level: int = logging.INFO) -> None:
-    """Once per process, before the first request."""
-    global _written_to
+    """Configures structlog and the standard library's logging. Call it once per process, before the first request.
+
+    `level` applies to the server's own lines. Libraries log from WARNING on.
+    """
+    global _access_stream
     _access_stream = sys.stderr.buffer if level <= logging.INFO else None
     shared: list[structlog.typing.Processor] = [
         _add_bound_fields,
@@ -63,7 +70,7 @@ def configure_logs(level: int = logging.INFO) -> None:
 
 
 def log_request(method: str, path: str, status: int, ms: float) -> None:
-    """The line of a request that is over: nothing is noted any more."""
+    """Writes the access line of a finished request, with all bound fields, and clears those. `ms` is its duration."""
     if _access_stream is None:
         _access_log.info("request", method=method, path=path, status=status, ms=ms)
     else:
@@ -83,7 +90,7 @@ def log_request(method: str, path: str, status: int, ms: float) -> None:
 
 
 def _render_line(_logger: object, method: str, fields: structlog.typing.EventDict) -> bytes:
-    """One line of JSON; structlog's own processors for it cost three times as much, once per request."""
+    """Renders one line of JSON. structlog's own processors cost three times as much."""
     if fields.get("exc_info"):
         fields = dict(structlog.processors.format_exc_info(None, method, fields))
     message = fields.pop("event")
@@ -96,7 +103,7 @@ def _render_line(_logger: object, method: str, fields: structlog.typing.EventDic
 def _encode_line(line: dict[str, Any]) -> bytes:
     try:
         return orjson.dumps(line, default=repr, option=orjson.OPT_UTC_Z)
-    except TypeError:  # half a surrogate, or a number or a key that it does not write: no reason to fail a request
+    except TypeError:  # orjson rejects lone surrogates, large integers and non-string keys; a request must not fail
         line["timestamp"] = line["timestamp"].isoformat().replace("+00:00", "Z")
         return json.dumps(line, default=repr, skipkeys=True).encode()
 
@@ -106,36 +113,36 @@ def _add_bound_fields(_logger: object, _method: str, fields: structlog.typing.Ev
 
 
 def bound_fields() -> Mapping[str, object]:
-    """What every line of this context says besides its own."""
+    """Returns the fields that every log line of this context has in addition to its own."""
     return _BOUND_FIELDS.get()
 
 
 def bind_fields(**fields: object) -> None:
-    """Say these in every further line of this context and of those that are copied from it: a request's, as it is."""
+    """Adds fields to every further log line of this context and of contexts copied from it: those of one request."""
     _BOUND_FIELDS.set({**_BOUND_FIELDS.get(), **fields})
 
 
 def reset_fields(**fields: object) -> None:
-    """The same, and nothing that was noted before."""
+    """Replaces all bound fields by these."""
     _BOUND_FIELDS.set(fields)
 
 
 def bind_tool_warnings(warnings: Sequence[Json]) -> None:
-    """Put on a request's log line how many of the model's calls have a warning, where some have."""
+    """Adds the number of tool calls with a warning to the request's log line, if there are any."""
     if warnings:
         bind_fields(tool_warnings=len(warnings))
 
 
 def bind_unreported(param: str | None) -> None:
-    """Put on a request's log line the parameter that its reply has nothing for, where there is one."""
+    """Adds the requested parameter that the upstream's reply has no result for to the request's log line, if any."""
     if param is not None:
         bind_fields(unreported=param)
 
 
 def bind_failure(error: Exception) -> None:
-    """Put why a request failed on its log line: the code its client reads, and what the network said of the upstream.
+    """Adds the cause of a failure to the request's log line: the error code, and the network error of the upstream.
 
-    The message stays out of the log, since it may quote the request.
+    The message is not logged, since it may quote the request.
     """
     row = errors.resolve_error_reply(error)
     cause = error.__cause__

@@ -1,10 +1,10 @@
-"""Columns of plain text, for terminals and for pipes."""
+"""Tables in plain text, for terminals and pipes."""
 
 from collections.abc import Sequence
 
 
 def format_table(rows: Sequence[Sequence[str]]) -> list[str]:
-    """One line per row, with every column but the last padded to its widest cell."""
+    """Returns one line per row. Every column but the last is padded to its widest cell."""
     if not rows:
         return []
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]

@@ -1,4 +1,4 @@
-"""What can go wrong while translating.
+"""The errors that `translation/` raises.
 
 TranslationError
   InvalidRequest       the client's request is malformed; `param` is the dotted path of the field
@@ -8,11 +8,14 @@ TranslationError
 
 
 class TranslationError(Exception):
-    """Root of everything `translation/` raises."""
+    """The base class of the errors that `translation/` raises."""
 
 
 class InvalidRequest(TranslationError):
-    """The request cannot be served as written. `message` says what to write instead."""
+    """The request cannot be served as written. `message` tells the client what to change.
+
+    `param` is the dotted path of the field, or None for the whole body. `code` is the error code of the OpenAI API.
+    """
 
     def __init__(self, message: str, *, param: str | None, code: str = "invalid_value") -> None:
         super().__init__(message)
@@ -22,11 +25,14 @@ class InvalidRequest(TranslationError):
 
 
 class Unrepresentable(InvalidRequest):
-    """The client asked for something the upstream's dialect has no way to say."""
+    """The client asked for something that the upstream's dialect cannot express.
+
+    The code is `unsupported_parameter`.
+    """
 
     def __init__(self, message: str, *, param: str | None) -> None:
         super().__init__(message, param=param, code="unsupported_parameter")
 
 
 class ProtocolViolation(TranslationError):
-    """The upstream sent something that is not its own protocol. The text never holds credentials or URLs."""
+    """The upstream broke its own protocol. The message never contains credentials or URLs."""

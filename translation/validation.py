@@ -1,7 +1,7 @@
-"""Checks a request body against its schema, and says what is wrong with it in the words of the OpenAI API.
+"""Validates a request body against its schema, with the error messages and codes of the OpenAI API.
 
-Schemas are `TypedDict`s (unknown keys are no errors), and what pydantic makes of a body is thrown away: the body itself
-goes on. Schemas keep one rule: an object with a `type` or `role` is matched by a union discriminated by that key.
+Schemas are `TypedDict`s that allow unknown keys. The body itself is used further, not what pydantic makes of it.
+Every schema must match an object with a `type` or `role` by a union that is discriminated by that key.
 """
 
 from collections.abc import Iterable, Sequence
@@ -25,7 +25,7 @@ _EXPECTED_TYPES = {
     "literal_error": "a string",
     "union_tag_not_found": "an object",
 }
-"""pydantic's error type -> what was expected, in plain words."""
+"""pydantic's error type -> the expected type, as it is named in the message."""
 
 _TYPE_NAMES = {
     bool: "a boolean",
@@ -45,17 +45,17 @@ _LIMIT_MESSAGES = {
     "too_long": "at most {max_length} entries are allowed",
     "too_short": "it must not be shorter than {min_length}",
 }
-"""pydantic's error type -> the rule in plain words; for types not listed pydantic's own words are used."""
+"""pydantic's error type -> the rule in the message. For other types the message is pydantic's own."""
 
 _MAX_QUOTED_CHARS = 100
 
 
 def check_body(adapter: TypeAdapter[Any], body: object) -> None:
-    """Raise InvalidRequest unless `body`, as parsed from JSON, satisfies the adapter's schema.
+    """Raises InvalidRequest unless `body`, as parsed from JSON, matches the adapter's schema.
 
-    Types are strict: a boolean is no integer, a number with a fraction is no integer, a string is no number. `param` is
-    the dotted path as OpenAI writes it (`messages[1].content[0].type`), `code` one of missing_required_parameter,
-    invalid_type, invalid_value, unknown_parameter.
+    Types are strict: a boolean is no integer, a number with a fraction is no integer, a string is no number. The
+    error's `param` is the dotted path as OpenAI writes it (`messages[1].content[0].type`). Its `code` is one of
+    missing_required_parameter, invalid_type, invalid_value, unknown_parameter.
     """
     try:
         adapter.validator.validate_python(body, strict=True)
@@ -64,9 +64,10 @@ def check_body(adapter: TypeAdapter[Any], body: object) -> None:
 
 
 def discriminate_by(key: str, default: str | None = None) -> Discriminator:
-    """Discriminate a union of `Annotated[X, Tag(value)]` by an object's `key`, which may be left out given a `default`.
+    """Returns a discriminator for a union of `Annotated[X, Tag(value)]`: the tag is the object's value of `key`.
 
-    The default's tag must not be the name of a key whose value is not an object.
+    `default` is the tag of objects without the key; without a default the key is required. The default must not be the
+    name of a key whose value is not an object.
     """
 
     def choose(value: object) -> str | None:
@@ -80,45 +81,45 @@ def discriminate_by(key: str, default: str | None = None) -> Discriminator:
 
 
 def _choose_error(errors: Sequence[ErrorDetails], body: object) -> InvalidRequest:
-    """One error of many: the first field that has any; in it the deepest: the union member that fitted best."""
+    """Selects the error to report: the deepest of the first field with errors, as that union member fitted best."""
     if not isinstance(body, dict):
         return InvalidRequest("The request body must be a JSON object.", param=None, code="invalid_type")
     located = [(_locate(error, body), error) for error in errors]
     field = located[0][0][:1]
     located = [pair for pair in located if pair[0][:1] == field]
     deepest = max(located, key=lambda pair: len(pair[0]))[0]
-    rivals = [error for path, error in located if path == deepest]
+    candidates = [error for path, error in located if path == deepest]
     param = dotted_path(deepest)
-    wrong_types = [error for error in rivals if _is_wrong_type(error)]
-    if len(wrong_types) < len(rivals):
-        return _render_error(next(error for error in rivals if not _is_wrong_type(error)), param)
+    wrong_types = [error for error in candidates if _is_wrong_type(error)]
+    if len(wrong_types) < len(candidates):
+        return _render_error(next(error for error in candidates if not _is_wrong_type(error)), param)
     return _wrong_type_error(param, [_EXPECTED_TYPES[error["type"]] for error in wrong_types], wrong_types[0]["input"])
 
 
 def dotted_path(path: Iterable[str | int]) -> str:
-    """`("messages", 1, "content")` as `messages[1].content`."""
+    """Renders a path as OpenAI does: `("messages", 1, "content")` as `messages[1].content`."""
     return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).removeprefix(".")
 
 
 def _locate(error: ErrorDetails, body: object) -> tuple[str | int, ...]:
-    """Where in the body an error is: pydantic's location without the steps that name members of unions."""
-    here: Any = body
+    """Returns the path of an error in the body: pydantic's location without the steps that name union members."""
+    node: Any = body
     path: list[str | int] = []
     untagged = True
     *_, last = error["loc"] or ("",)
     for step in error["loc"]:
-        if isinstance(here, dict) and untagged and step in (here.get("type"), here.get("role")):
+        if isinstance(node, dict) and untagged and step in (node.get("type"), node.get("role")):
             untagged = False
             continue
         try:
-            here = here[step]
+            node = node[step]
         except (KeyError, TypeError):
             continue
         path.append(step)
         untagged = True
     if error["type"] == "missing":
         path.append(last)
-    elif error["type"].startswith("union_tag_") and isinstance(here, dict):
+    elif error["type"].startswith("union_tag_") and isinstance(node, dict):
         path.append(error["ctx"]["discriminator"].strip("'()"))
     return tuple(path)
 
@@ -137,15 +138,16 @@ def _wrong_type_error(param: str, expected: Sequence[str], got: object) -> Inval
     *most, last = dict.fromkeys(expected)
     choices = f"{', '.join(most)} or {last}" if most else last
     return InvalidRequest(
-        f"Invalid type for '{param}': expected {choices}, but got {_TYPE_NAMES.get(type(got), 'something else')} instead.",
+        f"Invalid type for '{param}': expected {choices}, "
+        f"but got {_TYPE_NAMES.get(type(got), 'something else')} instead.",
         param=param,
         code="invalid_type",
     )
 
 
 def _render_error(error: ErrorDetails, param: str) -> InvalidRequest:
-    kind, given, ctx = error["type"], error["input"], error.get("ctx", {})
-    if kind == "union_tag_not_found" and (tag := given.get(ctx["discriminator"].strip("'()"))) is not None:
+    kind, value, ctx = error["type"], error["input"], error.get("ctx", {})
+    if kind == "union_tag_not_found" and (tag := value.get(ctx["discriminator"].strip("'()"))) is not None:
         return _wrong_type_error(param, ["a string"], tag)
     match kind:
         case "missing" | "union_tag_not_found":
@@ -154,7 +156,7 @@ def _render_error(error: ErrorDetails, param: str) -> InvalidRequest:
             message, code = f"Unknown parameter: '{param}'.", "unknown_parameter"
         case "literal_error":
             message, code = (
-                f"Invalid value for '{param}': {_quote(given)}. Expected {ctx['expected']}.",
+                f"Invalid value for '{param}': {_quote(value)}. Expected {ctx['expected']}.",
                 "invalid_value",
             )
         case "union_tag_invalid":
@@ -162,7 +164,7 @@ def _render_error(error: ErrorDetails, param: str) -> InvalidRequest:
             message, code = f"Invalid value for '{param}': {_quote(ctx['tag'])}. Expected {expected}.", "invalid_value"
         case _:
             reason = _LIMIT_MESSAGES[kind].format(**ctx) if kind in _LIMIT_MESSAGES else error["msg"]
-            got = f", but got {given}" if isinstance(given, int | float) else ""
+            got = f", but got {value}" if isinstance(value, int | float) else ""
             message, code = f"Invalid value for '{param}': {reason}{got}.", "invalid_value"
     return InvalidRequest(message, param=param, code=code)
 

@@ -1,4 +1,4 @@
-"""What each model can do, as a table for terminals: capabilities down, models across."""
+"""Renders the capabilities of models as a table for terminals: a row per capability, a column per model."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -10,28 +10,31 @@ from gateway.text_table import format_table
 from providers.base import Capabilities
 
 _MAX_LINE_WIDTH: Final = 100
-"""The widest line. Models that do not fit beside each other follow in a table of their own."""
+"""The longest line in characters. Models that do not fit beside each other follow in another table."""
 
 _MIN_COLUMN_WIDTH: Final = 9
-"""The narrowest column of a model: the longest value that is not a name fits in it."""
+"""The narrowest column of a model in characters. The longest value that is not a name fits in it."""
 
 _COLUMN_GAP: Final = 2
 
 _NAME_PIECES: Final = re.compile(r"[^-/_:.@]*[-/_:.@]?")
-"""Where names of models may be broken."""
+"""The pieces of a model name. A line break may follow each."""
 
 
 def render_matrix(models: Mapping[str, Capabilities]) -> list[str]:
-    """A line for each capability, in the order in which they are declared; a set has a line for each of its members
-    below its own, and its members are those that any of the models has."""
+    """Return the lines of the table. `models` maps model names to capabilities.
+
+    There is one row per capability, in the order of declaration. A set is followed by one row per member that any of
+    the models has.
+    """
     titles, *columns = zip(*_capability_rows(list(models.values())), strict=True)
-    room = _MAX_LINE_WIDTH - max(map(len, titles))
-    at_once = room // (_MIN_COLUMN_WIDTH + _COLUMN_GAP)
+    available_width = _MAX_LINE_WIDTH - max(map(len, titles))
+    models_per_table = available_width // (_MIN_COLUMN_WIDTH + _COLUMN_GAP)
     lines: list[str] = []
-    for first in range(0, len(columns), at_once):
-        group = columns[first : first + at_once]
-        width = room // len(group) - _COLUMN_GAP
-        names = [_wrap_name(name, width) for name in list(models)[first : first + at_once]]
+    for first in range(0, len(columns), models_per_table):
+        group = columns[first : first + models_per_table]
+        width = available_width // len(group) - _COLUMN_GAP
+        names = [_wrap_name(name, width) for name in list(models)[first : first + models_per_table]]
         heads = zip_longest(["CAPABILITY"], *names, fillvalue="")
         lines += ["", *format_table([*heads, *zip(titles, *group, strict=True)])]
     return lines[1:]
@@ -60,7 +63,7 @@ def _render_value(value: object) -> str:
 
 
 def _wrap_name(name: str, width: int) -> list[str]:
-    """A name in lines of at most `width`."""
+    """Split a name into lines of at most `width` characters."""
     lines = [""]
     for piece in _NAME_PIECES.findall(name):
         for start in range(0, len(piece), width):

@@ -16,7 +16,7 @@ from gateway.config.yaml_file import ConfigError
 
 app = typer.Typer(
     name="responses-gateway",
-    help="OpenAI's Responses and Chat Completions APIs over whatever the model speaks.",
+    help="OpenAI's Responses and Chat Completions APIs in front of any model.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -27,12 +27,16 @@ DEFAULT_CONFIG = Path("config.yaml")
 _ResultT = TypeVar("_ResultT")
 
 ConfigOption = Annotated[
-    Path | None, typer.Option("--config", help="The configuration; ./config.yaml if there is one, else what is found.")
+    Path | None,
+    typer.Option(
+        "--config",
+        help="The configuration file. Default: ./config.yaml if it exists, else what this machine offers.",
+    ),
 ]
 
 
 def main() -> None:
-    """The console command. Exits with 2 when the configuration cannot be used."""
+    """Run the console command. Exits with 2 if the configuration cannot be used."""
     app()
 
 
@@ -48,13 +52,15 @@ def _print_version(
 @app.command()
 def serve(
     config: ConfigOption = None,
-    host: Annotated[str | None, typer.Option(help="The address to listen on, over server.host.")] = None,
+    host: Annotated[str | None, typer.Option(help="The address to listen on. Overrides server.host.")] = None,
     port: Annotated[
-        int | None, typer.Option(help="The port to listen on, over server.port; 0 takes a free one.")
+        int | None, typer.Option(help="The port to listen on. Overrides server.port; 0 takes a free one.")
     ] = None,
-    workers: Annotated[int | None, typer.Option(help="Server processes, over server.workers.")] = None,
+    workers: Annotated[
+        int | None, typer.Option(help="The number of server processes. Overrides server.workers.")
+    ] = None,
 ) -> None:
-    """Serve until told to stop."""
+    """Run the server until SIGTERM or SIGINT."""
     server_options = {"host": host, "port": port, "workers": workers}
     settings = _load_settings(config, {key: value for key, value in server_options.items() if value is not None})
 
@@ -64,18 +70,18 @@ def serve(
         with serving.lean_imports():
             from gateway.state.database.migrate import validate_database_schema
         _run_store_command(validate_database_schema(settings.store.url, deadline_s=settings.store.deadline_s))
-    chosen = settings.server
-    serving.serve_gateway(settings, host=chosen.host, port=chosen.port, workers=chosen.workers)
+    server = settings.server
+    serving.serve_gateway(settings, host=server.host, port=server.port, workers=server.workers)
 
 
 @app.command()
 def models(
     config: ConfigOption = None,
     capabilities: Annotated[
-        bool, typer.Option("--capabilities", help="Print all of what each model can do, and what it cannot.")
+        bool, typer.Option("--capabilities", help="Print every capability of each model, also those it lacks.")
     ] = False,
 ) -> None:
-    """List what clients may ask for, who serves it, and what it can do."""
+    """List the models that clients may request, with their providers and capabilities."""
     settings = _load_settings(config, {})
 
     from gateway.cli.capability_table import render_matrix
@@ -98,7 +104,7 @@ def models(
 
 @app.command(name="check-config")
 def check_config(file: Annotated[Path, typer.Argument(help="The configuration to check.")]) -> None:
-    """Say whether a configuration can be used; if not, everything that is wrong with it."""
+    """Check a configuration file and print every mistake in it."""
     settings = _load_settings(file, {})
 
     from gateway.config.own_address import find_missing_paths
@@ -107,12 +113,12 @@ def check_config(file: Annotated[Path, typer.Argument(help="The configuration to
         typer.echo(f"{file}: warning: {hint}", err=True)
     keys = settings.auth.keys if settings.auth else ()
     counts = ((settings.providers, "provider"), (settings.models, "model"), (keys, "key"))
-    typer.echo(f"{file}: ok: {', '.join(_format_count(len(what), word) for what, word in counts)}")
+    typer.echo(f"{file}: ok: {', '.join(_format_count(len(entries), word) for entries, word in counts)}")
 
 
 @app.command()
 def migrate(config: ConfigOption = None) -> None:
-    """Bring the database to this version. Serving refuses one that is not, except a SQLite file, which it brings."""
+    """Migrate the database to this version. `serve` requires it, except for a SQLite file, which it migrates itself."""
     settings = _load_settings_with_store(config)
 
     from gateway.state.database.migrate import migrate_database as run
@@ -124,12 +130,12 @@ def migrate(config: ConfigOption = None) -> None:
 @app.command()
 def doctor(
     config: ConfigOption = None,
-    model: Annotated[list[str] | None, typer.Option(help="A model to examine; may be given again.")] = None,
+    model: Annotated[list[str] | None, typer.Option(help="A model to examine. Can be repeated.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
-    html: Annotated[Path | None, typer.Option(help="Write a page with the report to this file.")] = None,
+    html: Annotated[Path | None, typer.Option(help="Also write the report to this file, as an HTML page.")] = None,
     timeout: Annotated[float, typer.Option(min=0.1, help="Seconds for each request.")] = 120.0,
 ) -> None:
-    """Try what every model can do through the gateway. Exits with 1 when something that is declared fails."""
+    """Test what each model can do through the gateway. Exits with 1 if a declared capability fails."""
     settings = _load_settings(config, {})
 
     from gateway.doctor.checks.subjects import NothingToExamine
@@ -140,20 +146,20 @@ def doctor(
         _require_writable(html)
     try:
         healthy = run_doctor(settings, model or (), deadline_s=timeout, as_json=as_json, html=html)
-    except NothingToExamine as nothing:
-        _exit_with_error(str(nothing))
-    except GatewayNotStarted as failure:
-        typer.echo(str(failure), err=True)
+    except NothingToExamine as error:
+        _exit_with_error(str(error))
+    except GatewayNotStarted as error:
+        typer.echo(str(error), err=True)
         healthy = False
     raise typer.Exit(0 if healthy else 1)
 
 
-OwnerOption = Annotated[str, typer.Option("--owner", help="Whose: the name of a key, or `anonymous`.")]
+OwnerOption = Annotated[str, typer.Option("--owner", help="The owner: the name of a key, or `anonymous`.")]
 
 
 @app.command()
 def erase(owner: OwnerOption, config: ConfigOption = None) -> None:
-    """Delete everything that is stored for one owner, running or not."""
+    """Delete everything that is stored for one owner, running responses included."""
     settings = _load_settings_with_store(config)
 
     from gateway.cli.owner_data import erase_owner as run
@@ -163,7 +169,7 @@ def erase(owner: OwnerOption, config: ConfigOption = None) -> None:
 
 @app.command()
 def export(owner: OwnerOption, config: ConfigOption = None) -> None:
-    """Print everything that is stored for one owner: one JSON object a line."""
+    """Print everything that is stored for one owner, one JSON object per line."""
     settings = _load_settings_with_store(config)
 
     from gateway.cli.owner_data import export_owner as run
@@ -179,12 +185,12 @@ def _load_settings_with_store(config: Path | None) -> Settings:
 
 
 def _run_store_command(work: Coroutine[Any, Any, _ResultT]) -> _ResultT:
-    """The result of `work`. Exits with 1 when the database cannot be used, with 2 when it is of another version."""
+    """Return the result of `work`. Exits with 1 if the database cannot be used, with 2 if its schema does not fit."""
     from gateway.errors import StoreUnavailable
     from gateway.logs import configure_logs
     from gateway.state.store import SchemaMismatch
 
-    configure_logs()  # on stderr: what is printed may be data
+    configure_logs()  # logs go to stderr, because stdout may have exported objects
     try:
         return asyncio.run(work)
     except StoreUnavailable as error:
@@ -215,8 +221,8 @@ def _require_writable(file: Path) -> None:
         _exit_with_error(f"{file} cannot be written: {error.strerror}")
 
 
-def _exit_with_error(why: str) -> NoReturn:
-    typer.echo(why, err=True)
+def _exit_with_error(message: str) -> NoReturn:
+    typer.echo(message, err=True)
     raise typer.Exit(2)
 
 
@@ -224,7 +230,7 @@ def _installed_version() -> str:
     try:
         return metadata.version("responses-gateway")
     except metadata.PackageNotFoundError:
-        return "(run from its source, not installed)"
+        return "(run from source, not installed)"
 
 
 def _format_count(number: int, word: str) -> str:

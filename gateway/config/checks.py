@@ -1,4 +1,4 @@
-"""From plain values to checked settings: the environment filled in, and every problem found in one go."""
+"""Validates plain values as settings: expands environment variables and collects every problem at once."""
 
 import difflib
 import re
@@ -22,7 +22,7 @@ _SettingsT = TypeVar("_SettingsT", bound=BaseModel)
 _VARIABLE_PATTERN = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 _ENVIRONMENT_KEYS = {"api_key_env": "api_key", "key_env": "key", "keys_env": "keys"}
-"""Key that names a variable -> key that gets its value."""
+"""Key that names an environment variable -> key that gets its value."""
 
 _ADVICE_BY_ERROR_TYPE = {
     "bool_type": "write true or false",
@@ -40,22 +40,25 @@ _ADVICE_BY_ERROR_TYPE = {
     "tuple_type": "write a list: [a, b]",
     "frozen_set_type": "write a list: [a, b]",
 }
-"""Pydantic's error type -> what to write, where its own words would not help an operator."""
+"""Pydantic's error type -> what to write, for types whose own message does not help an operator."""
 
 
 def validate_settings(
     model: type[_SettingsT], document: Document, environ: Mapping[str, str], source: str
 ) -> _SettingsT:
-    """The settings that `document` describes. Raises ConfigError with everything that is wrong with it."""
+    """Return `document` as settings of type `model`. Raises ConfigError with every mistake in it.
+
+    `source` is the document's name in errors, `environ` the environment.
+    """
     problems: list[Problem] = []
     tree = _expand_environment(document.tree, (), environ, problems)
     try:
         settings = model.model_validate(tree)
     except ValidationError as error:
-        # A value that could not be read was replaced by a stand-in; what is wrong with that is not worth a line.
-        unread = {problem.path for problem in problems}
-        found = [_problem_of(model, details) for details in _drop_implied_errors(error)]
-        problems += [problem for problem in found if problem.path not in unread]
+        # The value of a missing environment variable was replaced by a placeholder. Its errors are not reported again.
+        reported_paths = {problem.path for problem in problems}
+        field_problems = [_problem_of(model, details) for details in _drop_implied_errors(error)]
+        problems += [problem for problem in field_problems if problem.path not in reported_paths]
     problems += _check_model_providers(tree)
     problems += _check_two_pass_and_parsers(tree)
     problems += check_unused_keys(tree)
@@ -68,7 +71,7 @@ def validate_settings(
 
 
 def _expand_environment(value: Any, path: ValuePath, environ: Mapping[str, str], problems: list[Problem]) -> Any:
-    """A copy of the tree with `${NAME}` and the `*_env` keys read."""
+    """Return a copy of the tree in which `${NAME}` and the `*_env` keys are replaced by values of the environment."""
 
     def read(name: str, path: ValuePath) -> str:
         if name not in environ:
@@ -78,20 +81,22 @@ def _expand_environment(value: Any, path: ValuePath, environ: Mapping[str, str],
 
     match value:
         case str():
-            return _VARIABLE_PATTERN.sub(lambda found: read(found[1], path), value)
+            return _VARIABLE_PATTERN.sub(lambda match: read(match[1], path), value)
         case list():
             return [
                 _expand_environment(entry, (*path, number), environ, problems) for number, entry in enumerate(value)
             ]
         case dict():
-            filled = {key: _expand_environment(entry, (*path, key), environ, problems) for key, entry in value.items()}
+            expanded = {
+                key: _expand_environment(entry, (*path, key), environ, problems) for key, entry in value.items()
+            }
             for key, target in _ENVIRONMENT_KEYS.items():
-                if not isinstance(name := filled.get(key), str):
+                if not isinstance(name := expanded.get(key), str):
                     continue
-                if filled.get(target) is not None:
+                if expanded.get(target) is not None:
                     problems.append(Problem((*path, key), f"write {key} or {target}, not both"))
-                filled[target] = read(name, (*path, key))
-            return filled
+                expanded[target] = read(name, (*path, key))
+            return expanded
     return value
 
 
@@ -108,10 +113,10 @@ def _check_model_providers(tree: Mapping[str, Any]) -> Iterator[Problem]:
 
 def _check_two_pass_and_parsers(tree: Mapping[str, Any]) -> Iterator[Problem]:
     providers = mapping_or_empty(tree.get("providers"))
-    for name, given in providers.items():
-        if mapping_or_empty(mapping_or_empty(given).get("capabilities")).get("two_pass") is True:
+    for name, config in providers.items():
+        if mapping_or_empty(mapping_or_empty(config).get("capabilities")).get("two_pass") is True:
             yield from _check_two_pass_type(
-                mapping_or_empty(given).get("type"), ("providers", name, "capabilities", "two_pass")
+                mapping_or_empty(config).get("type"), ("providers", name, "capabilities", "two_pass")
             )
     for name, model in mapping_or_empty(tree.get("models")).items():
         two_pass, provider = mapping_or_empty(model).get("two_pass"), mapping_or_empty(model).get("provider")
@@ -119,28 +124,30 @@ def _check_two_pass_and_parsers(tree: Mapping[str, Any]) -> Iterator[Problem]:
         if two_pass not in (None, False, "off"):
             yield from _check_two_pass_type(kind, ("models", name, "two_pass"))
         if two_pass == "engine" and kind in TOKEN_PROMPT_TYPES - BUDGET_ENFORCING_TYPES:
-            yield Problem(("models", name, "two_pass"), f"{kind} keeps no budget in one run: write true")
+            yield Problem(
+                ("models", name, "two_pass"), f"{kind} cannot enforce a thinking budget in one run: write true"
+            )
         if mapping_or_empty(mapping_or_empty(model).get("capabilities")).get("two_pass") is True:
             yield from _check_two_pass_type(kind, ("models", name, "capabilities", "two_pass"))
         parser = mapping_or_empty(model).get("tool_parser")
-        wrong = (
+        parser_problem = (
             engine_checks.tool_parser_problem(kind, parser) if kind is not None and isinstance(parser, str) else None
         )
-        if wrong is not None:
-            yield Problem(("models", name, "tool_parser"), wrong)
+        if parser_problem is not None:
+            yield Problem(("models", name, "tool_parser"), parser_problem)
 
 
 def _check_two_pass_type(kind: Any, path: ValuePath) -> Iterator[Problem]:
-    """What is wrong with two passes on this type of provider, if it is one."""
+    """Yield a problem if two passes are not possible with this type of provider."""
     if kind is not None and kind not in TOKEN_PROMPT_TYPES:
-        able = ", ".join(sorted(TOKEN_PROMPT_TYPES))
-        yield Problem(path, f"{kind} cannot go on from a begun answer; providers of type {able} can")
+        suitable_types = ", ".join(sorted(TOKEN_PROMPT_TYPES))
+        yield Problem(path, f"{kind} cannot continue a partial reply; providers of type {suitable_types} can")
 
 
 def _check_engines(tree: Mapping[str, Any]) -> Iterator[Problem]:
-    for name, given in mapping_or_empty(tree.get("providers")).items():
+    for name, values in mapping_or_empty(tree.get("providers")).items():
         try:
-            config = ProviderConfig.model_validate(given)
+            config = ProviderConfig.model_validate(values)
         except ValidationError:
             continue  # reported with the rest of the file
         for complaint in engine_checks.check_engine_config(config):
@@ -156,7 +163,7 @@ def _check_exposure(tree: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def _drop_implied_errors(error: ValidationError) -> list[ErrorDetails]:
-    """Without the lists that pydantic calls too short because their entries are wrong."""
+    """Return the errors without lists that pydantic reports as too short only because their entries are invalid."""
     errors = error.errors(include_url=False)
     inside = {details["loc"][:end] for details in errors for end in range(len(details["loc"]))}
     return [details for details in errors if details["type"] != "too_short" or details["loc"] not in inside]
@@ -168,15 +175,13 @@ def _problem_of(model: type[BaseModel], details: ErrorDetails) -> Problem:
     if kind == "extra_forbidden":
         return Problem(path, f"unknown key; {_suggest_name(str(path[-1]), list(_fields_at(model, path[:-1])))}")
     if kind == "missing":
-        described = (_fields_at(model, path[:-1])[str(path[-1])].description or "").partition(".")[0]
-        return Problem(path, f"is missing; write {described[:1].lower()}{described[1:]}")
+        description = (_fields_at(model, path[:-1])[str(path[-1])].description or "").partition(".")[0]
+        return Problem(path, f"is missing; write {description[:1].lower()}{description[1:]}")
     if kind == "literal_error":
         return Problem(path, f"write {context['expected']}, not {_redact_value(details['input'])}")
     if kind in _ADVICE_BY_ERROR_TYPE:
-        given_value = (
-            f", not {_redact_value(details['input'])}" if kind.endswith(("_type", "_parsing", "_float")) else ""
-        )
-        return Problem(path, _ADVICE_BY_ERROR_TYPE[kind] + given_value)
+        actual = f", not {_redact_value(details['input'])}" if kind.endswith(("_type", "_parsing", "_float")) else ""
+        return Problem(path, _ADVICE_BY_ERROR_TYPE[kind] + actual)
     message = details["msg"].removeprefix("Input ")
     return Problem(path, message)
 
@@ -189,7 +194,7 @@ def _suggest_name(word: str, known: Mapping[str, Any] | list[str]) -> str:
 
 
 def _fields_at(model: type[BaseModel], path: ValuePath) -> Mapping[str, FieldInfo]:
-    """The keys that may stand under `path`, and what is known of each."""
+    """Return the keys that may be set below `path`, with their pydantic fields."""
     annotation: Any = model
     for step in path:
         if isinstance(annotation, type) and issubclass(annotation, BaseModel):
@@ -207,7 +212,10 @@ def _strip_none(annotation: Any) -> Any:
 
 
 def _redact_value(value: Any) -> str:
-    """Enough of a value to find it; never a long one, and never the inside of a structure, which may hold a key."""
+    """Render enough of a value to find it in the file.
+
+    The text is never long, and never has the content of a structure, which may include an API key.
+    """
     match value:
         case None | bool():
             return {None: "null", True: "true", False: "false"}[value]

@@ -1,4 +1,4 @@
-"""A configuration for those who wrote none: whatever keys and servers this machine has, and a demo model."""
+"""Builds a configuration if there is no file: from API keys, local servers, and a demo model."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ _PROBE_TIMEOUT_S = 0.5
 _DESCRIBE_TIMEOUT_S = 1.0
 
 TINY_MODEL = Path(__file__).parents[2] / "models/tiny-reasoner.gguf"
-"""In the source tree; a package that was installed without it has the scripted model instead."""
+"""Exists in the source tree. An installed package without it uses the scripted model instead."""
 
 _TINY_MODEL_CONFIG: dict[str, Any] = {
     "provider": "demo",
@@ -29,15 +29,15 @@ _TINY_MODEL_CONFIG: dict[str, Any] = {
 
 
 class HostedService(NamedTuple):
-    """A service that is there if its key is."""
+    """A hosted service. It is configured if the environment has its API key."""
 
     provider_type: ProviderType
     patterns: Sequence[str]
-    """Which names are its."""
+    """Patterns of its model names."""
 
 
 class LocalServer(NamedTuple):
-    """A server that is there if it answers."""
+    """A server on this machine. It is configured if it lists models."""
 
     name: str
     provider_type: ProviderType
@@ -60,13 +60,17 @@ LOCAL_SERVERS = (
 async def discover_config(
     environ: Mapping[str, str], local_servers: Sequence[LocalServer] = LOCAL_SERVERS
 ) -> dict[str, Any]:
-    """Settings in the form of a config file: the demo models, what local servers list, then what the keys open."""
+    """Return settings in the form of a parsed config file.
+
+    Its models are the demo models, then those that local servers list, then patterns for hosted services whose API key
+    is in `environ`. For one name, the first of them wins. Takes at most as long as the slowest local server may.
+    """
     providers, models = _demo_config()
     listings = await asyncio.gather(*(_list_models(server) for server in local_servers))
-    for server, served in zip(local_servers, listings, strict=True):
-        if served:
+    for server, listing in zip(local_servers, listings, strict=True):
+        if listing:
             providers[server.name] = {"type": server.provider_type, "base_url": server.base_url}
-        for name, facts in served.items():
+        for name, facts in listing.items():
             models.setdefault(name, {"provider": server.name, **facts})
     for service in HOSTED_SERVICES:
         key_env = PROVIDER_DEFAULTS[service.provider_type].key_env
@@ -78,23 +82,26 @@ async def discover_config(
 
 
 def _demo_config() -> tuple[dict[str, Any], dict[str, Any]]:
-    """Providers and models that need nothing but this machine: a real engine as `demo` where there is one."""
+    """Return (providers, models) that need nothing but this machine.
+
+    `demo` is a real engine if llama.cpp and the tiny model are installed, else the scripted model.
+    """
     scripted = {"type": "scripted"}
     if not is_llamacpp_installed() or not TINY_MODEL.exists():
         return {"scripted": scripted}, {"demo": {"provider": "scripted"}, "scripted": {"provider": "scripted"}}
-    # One thread: for so small a model they wait for each other longer than they work.
+    # One thread: with so small a model, several threads wait for each other longer than they compute.
     engine = {"n_ctx": 8192, "cpuparams": {"n_threads": 1}}
     tiny = {"type": "llamacpp", "model": str(TINY_MODEL), "engine": engine}
     return {"demo": tiny, "scripted": scripted}, {"demo": _TINY_MODEL_CONFIG, "scripted": {"provider": "scripted"}}
 
 
 async def _list_models(server: LocalServer) -> dict[str, dict[str, Any]]:
-    """The names the server serves, and what it tells of each; none if nothing answers there in time."""
+    """Return model name -> config keys that the server reports. Empty if it does not reply in time."""
     config = ProviderConfig(type=server.provider_type, base_url=server.base_url, connect_s=_PROBE_TIMEOUT_S, retries=0)
     provider = build_provider(server.name, config)
     try:
         async with asyncio.timeout(_PROBE_TIMEOUT_S):
-            # A name is also a pattern in the settings, where these would stand for other characters.
+            # In the settings a model name is also a pattern. These characters would match other names.
             names = [name for name in await provider.list_models() if not set("*?[") & set(name)]
         return await _describe_models(provider, names) if names else {}
     except (ProviderError, TimeoutError):
@@ -104,13 +111,13 @@ async def _list_models(server: LocalServer) -> dict[str, dict[str, Any]]:
 
 
 async def _describe_models(provider: Provider, names: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """What the models can do, as far as the server tells that in time."""
-    known: dict[str, dict[str, Any]] = {name: {} for name in names}
+    """Return model name -> its `capabilities`, for those that the server reports in time."""
+    descriptions: dict[str, dict[str, Any]] = {name: {} for name in names}
     if not isinstance(provider, ModelInspector):
-        return known
+        return descriptions
     with suppress(TimeoutError):
         async with asyncio.timeout(_DESCRIBE_TIMEOUT_S):
             for name in names:
                 if facts := await provider.fetch_model_capabilities(name, {}):
-                    known[name] = {"capabilities": dict(facts)}
-    return known
+                    descriptions[name] = {"capabilities": dict(facts)}
+    return descriptions

@@ -1,4 +1,7 @@
-"""Upstreams that would be the gateway itself, which would ask itself until nothing is left to ask with."""
+"""Finds upstreams that are the gateway itself: it would send requests to itself until its resources are exhausted.
+
+Also warns of upstream addresses without a path.
+"""
 
 import ipaddress
 from collections.abc import Iterator, Mapping
@@ -10,11 +13,11 @@ from providers.config import PROVIDER_DEFAULTS, ProviderConfig, ProviderType, is
 from translation.representation.json_types import mapping_or_empty
 
 _VERSIONED_TYPES: Final[frozenset[ProviderType]] = frozenset({"openai", "openrouter", "anthropic", "gemini", "vllm"})
-"""Types whose API is nowhere but below the path of its version."""
+"""Provider types whose API is only available below a versioned path."""
 
 
 def find_missing_paths(providers: Mapping[str, ProviderConfig]) -> Iterator[str]:
-    """A hint for each provider whose `base_url` is a host alone, where its type's own has a path."""
+    """Yield a hint for each provider whose `base_url` has no path, although the default of its type has one."""
     for name, config in providers.items():
         if config.type in _VERSIONED_TYPES and not urlsplit(config.base_url or "").path.strip("/"):
             path = urlsplit(PROVIDER_DEFAULTS[config.type].base_url or "").path
@@ -23,27 +26,27 @@ def find_missing_paths(providers: Mapping[str, ProviderConfig]) -> Iterator[str]
 
 _DEFAULT_HOST: Final = "127.0.0.1"
 _DEFAULT_PORT: Final = 8080
-"""Where the server listens if nothing is said."""
+"""Where the server listens by default."""
 
 _SCHEME_PORTS: Final = {"http": 80, "https": 443}
 
 
 def check_own_addresses(tree: Mapping[str, Any]) -> Iterator[Problem]:
-    """One problem for each provider. `tree`: the whole configuration, in which anything may be wrong."""
+    """Yield one problem per provider whose upstream is this gateway. `tree` is the whole, unvalidated configuration."""
     server = mapping_or_empty(tree.get("server"))
     host, port = server.get("host", _DEFAULT_HOST), server.get("port", _DEFAULT_PORT)
     if not isinstance(host, str):
         return
-    for name, given in mapping_or_empty(tree.get("providers")).items():
-        url = _base_url_of(mapping_or_empty(given))
+    for name, provider in mapping_or_empty(tree.get("providers")).items():
+        url = _base_url_of(mapping_or_empty(provider))
         if url is not None and _is_own_address(url, host, port):
             message = f"{url} is where the gateway itself listens: write the upstream's address, or another server.port"
             yield Problem(("providers", name, "base_url"), message)
 
 
 def _base_url_of(provider: Mapping[str, Any]) -> str | None:
-    usual = next((row.base_url for kind, row in PROVIDER_DEFAULTS.items() if kind == provider.get("type")), None)
-    url = provider.get("base_url") or usual
+    default = next((row.base_url for kind, row in PROVIDER_DEFAULTS.items() if kind == provider.get("type")), None)
+    url = provider.get("base_url") or default
     return url if isinstance(url, str) else None
 
 
@@ -52,14 +55,14 @@ def _is_own_address(url: str, host: str, port: object) -> bool:
         parts = urlsplit(url)
         url_host, url_port = parts.hostname or "", parts.port or _SCHEME_PORTS.get(parts.scheme)
     except ValueError:
-        return False  # no address at all, and reported as such
+        return False  # no valid URL, which another check reports
     if url_port != port:
         return False
     if url_host == host:
         return True
     if not is_loopback(url_host):
         return False
-    # A name means both of the addresses that a machine has for itself, and whoever listens on all has both.
+    # `localhost` stands for both loopback addresses, 127.0.0.1 and ::1. A wildcard host listens on both.
     return _is_wildcard(host) or (is_loopback(host) and not (_is_ip_address(url_host) and _is_ip_address(host)))
 
 

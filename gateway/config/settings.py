@@ -1,4 +1,4 @@
-"""Everything an operator can set, and the only place that reads the environment."""
+"""Everything that an operator can set. The only module that reads the environment."""
 
 import asyncio
 import os
@@ -27,7 +27,7 @@ class CorsSettings(_Section):
     """Which web pages may call the gateway from a browser."""
 
     origins: tuple[NonEmptyText, ...] = Field(
-        min_length=1, description="Origins such as `https://app.example.com`; `*` is every page."
+        min_length=1, description="Origins such as `https://app.example.com`. `*` allows every page."
     )
 
 
@@ -35,32 +35,33 @@ class ServerSettings(_Section):
     """How the server listens and what it accepts."""
 
     host: NonEmptyText = Field(
-        default="127.0.0.1", description="The address to listen on. Others than this machine need `auth.keys`."
+        default="127.0.0.1",
+        description="The address to listen on. An address that other machines can reach requires `auth.keys`.",
     )
-    port: WholeNumber = Field(default=8080, ge=0, le=65535, description="The port to listen on; 0 takes a free one.")
+    port: WholeNumber = Field(default=8080, ge=0, le=65535, description="The port to listen on. 0 takes a free one.")
     workers: WholeNumber = Field(default=1, ge=1, le=256, description="Server processes that share the port.")
     max_body_mb: Number = Field(default=32.0, gt=0, description="The largest request body, in MiB.")
     max_json_depth: WholeNumber = Field(
         default=200, ge=1, le=900, description="How deep a request's JSON may be nested."
     )
     keepalive_s: Number = Field(
-        default=15.0, gt=0, description="Seconds of silence after which a stream gets a comment."
+        default=15.0, gt=0, description="Seconds without an event after which a stream gets a comment."
     )
     drain_s: Number = Field(
-        default=20.0, ge=0, description="Seconds that open streams get to finish once the server is told to stop."
+        default=20.0, ge=0, description="Seconds in which open streams may finish after the server was told to stop."
     )
     tcp_nodelay: bool = Field(
         default=True,
-        description="Send each delta at once. `false` lets the system gather small ones until the client has "
-        "acknowledged earlier ones: less processor time for streams of a thousand deltas a second, but each delta "
-        "waits longer, some for 40 ms.",
+        description="Send each delta at once. With `false` the system collects small ones until the client has "
+        "acknowledged earlier ones. This costs less processor time for streams of a thousand deltas per "
+        "second, but each delta waits longer, some for 40 ms.",
     )
     cors: CorsSettings | None = Field(
-        default=None, description="Which web pages may call the gateway; none if left out."
+        default=None, description="Which web pages may call the gateway. If left out, none may."
     )
     reasoning_fields: tuple[ReasoningField, ...] = Field(
         default=("reasoning_content", "reasoning"),
-        description="Fields that carry the model's reasoning in chat replies: one, the other, both, or none (`[]`).",
+        description="The fields that contain the model's reasoning in chat replies: one, both, or none (`[]`).",
     )
 
 
@@ -68,25 +69,23 @@ _DATABASE_PREFIXES = ("sqlite+aiosqlite:///", "postgresql+asyncpg://")
 
 
 class StoreSettings(_Section):
-    """Where responses, conversations and completions are kept."""
+    """Where responses, conversations and completions are stored."""
 
     url: str | None = Field(
         default="sqlite+aiosqlite:///responses-gateway.db",
-        description="The database: `sqlite+aiosqlite:///FILE` for one machine, `postgresql+asyncpg://USER:PASSWORD@HOST/"
-        "NAME` for many replicas, `null` to keep nothing.",
+        description="The database: `sqlite+aiosqlite:///FILE` for one machine, "
+        "`postgresql+asyncpg://USER:PASSWORD@HOST/NAME` for many replicas, `null` to store nothing.",
     )
-    ttl_days: Number = Field(default=30.0, gt=0, description="How long what is stored is kept, in days.")
+    ttl_days: Number = Field(default=30.0, gt=0, description="Days until stored objects are deleted.")
     events_hours: Number = Field(
-        default=24.0, gt=0, description="How long the stream of a finished response can still be replayed, in hours."
+        default=24.0, gt=0, description="Hours in which the stream of a finished response can still be replayed."
     )
-    sweep_s: Number = Field(
-        default=600.0, gt=0, description="Seconds between two searches for what is to be forgotten."
-    )
+    sweep_s: Number = Field(default=600.0, gt=0, description="Seconds between two searches for expired objects.")
     deadline_s: Number = Field(
-        default=5.0, gt=0, description="Seconds the database has for one transaction before it counts as down."
+        default=5.0, gt=0, description="Seconds for one transaction, after which the database counts as unavailable."
     )
     poll_s: Number = Field(
-        default=0.5, gt=0, description="Seconds between two looks at the database where nothing tells of changes."
+        default=0.5, gt=0, description="Seconds between two polls of the database for changes that no signal reports."
     )
 
     @field_validator("url")
@@ -95,7 +94,7 @@ class StoreSettings(_Section):
         if url is None:
             return None
         file = url.removeprefix(_DATABASE_PREFIXES[0]).partition("?")[0]
-        # Every connection of a database in memory has one of its own.
+        # Each connection to an in-memory database would have a database of its own.
         if not url.startswith(_DATABASE_PREFIXES) or file in ("", ":memory:"):
             raise PydanticCustomError("store", "write sqlite+aiosqlite:///FILE, postgresql+asyncpg://... or null")
         return url
@@ -105,14 +104,14 @@ _MIN_KEY_CHARS = 32
 
 
 class SealingSettings(_Section):
-    """Keys for what clients carry that only the gateway may open: `encrypted_content` of reasoning items."""
+    """Keys that encrypt content which clients send back: `encrypted_content` of reasoning items."""
 
     keys: tuple[SecretStr, ...] = Field(
         default=(),
-        description="The first seals, all open. Without any, one is made and kept in the store.",
+        description="The first key encrypts, all keys decrypt. Without any, a key is created and kept in the store.",
     )
     keys_env: str | None = Field(
-        default=None, description="The environment variable that holds them, with commas between."
+        default=None, description="The environment variable that holds the keys, separated by commas."
     )
 
     @field_validator("keys", mode="before")
@@ -131,21 +130,21 @@ class SealingSettings(_Section):
 
     @property
     def secrets(self) -> tuple[bytes, ...]:
-        """The keys in the clear."""
+        """The keys as plain bytes."""
         return tuple(key.get_secret_value().encode() for key in self.keys)
 
 
 class BackgroundSettings(_Section):
-    """Responses that run without a client waiting: `background: true`, and streams that can be resumed."""
+    """Responses that run without a client: those with `background: true`, and streams that can be resumed."""
 
     max_running: WholeNumber = Field(
-        default=64, ge=1, description="How many run at once in one server process; the others are queued."
+        default=64, ge=1, description="How many run at once in one server process. Others are queued."
     )
     lease_s: Number = Field(
-        default=15.0, gt=0, description="Seconds after which the work of a replica that gives no sign is taken over."
+        default=15.0, gt=0, description="Seconds without a heartbeat after which other replicas take over a job."
     )
     max_attempts: WholeNumber = Field(
-        default=3, ge=1, description="How often a response is begun before it fails; 1 never begins one again."
+        default=3, ge=1, description="How often a response is started before it fails. 1 never restarts one."
     )
 
 
@@ -154,34 +153,36 @@ class WebSocketSettings(_Section):
 
     max_minutes: Number = Field(default=60.0, gt=0, description="Minutes after which a connection is closed.")
     max_connections: WholeNumber = Field(
-        default=1000, ge=1, description="Connections open at once in one server process."
+        default=1000, ge=1, description="The most open connections in one server process."
     )
 
 
 class EgressSettings(_Section):
-    """What is fetched of URLs that requests hold: only from the public internet, and never by an engine itself."""
+    """Downloads of URLs in requests. The gateway fetches them only from the public internet, and engines fetch none."""
 
     allow: tuple[NonEmptyText, ...] = Field(
-        default=(), description="Hosts of your own that may be fetched from though they are not of the public internet."
+        default=(), description="Your own hosts that may be fetched from although they are not on the public internet."
     )
     max_mb: Number = Field(
-        default=20.0, gt=0, description="The largest thing that is fetched, in MiB; for one request three times that."
+        default=20.0,
+        gt=0,
+        description="The largest download, in MiB. All downloads of one request may have three times that.",
     )
-    deadline_s: Number = Field(default=30.0, gt=0, description="Seconds for all that one request has fetched.")
+    deadline_s: Number = Field(default=30.0, gt=0, description="Seconds for all downloads of one request.")
 
 
 _MAX_NAME_CHARS = 255
 
 
 class ApiKeySettings(_Section):
-    """One key that clients may send."""
+    """One API key that clients may send."""
 
     name: NonEmptyText = Field(
-        description="What the logs call whoever holds the key. It is also the owner of all that is kept for the key, "
-        "which finds none of it under another name."
+        description="The name of the key's holder in logs. It is also the owner of everything that is stored for the "
+        "key: under another name, the key has no access to it."
     )
     key: Annotated[SecretStr, Field(min_length=1)] = Field(
-        description="The key itself; with `key_env` it is read from the environment instead."
+        description="The key itself. With `key_env` it is read from the environment instead."
     )
     key_env: str | None = Field(default=None, description="The environment variable that holds the key.")
     models: tuple[NonEmptyText, ...] = Field(default=("*",), description="Names and patterns of the models it may use.")
@@ -190,17 +191,17 @@ class ApiKeySettings(_Section):
     @classmethod
     def _refuse_unstorable_names(cls, name: str) -> str:
         if len(name) > _MAX_NAME_CHARS or not name.isprintable():
-            raise PydanticCustomError("name", "write at most 255 characters, all of which print")
+            raise PydanticCustomError("name", "write at most 255 characters, all of them printable")
         return name
 
     @property
     def secret(self) -> str:
-        """The key in the clear."""
+        """The key as plain text."""
         return self.key.get_secret_value()
 
 
 class AuthSettings(_Section):
-    """Who may use the gateway. Without this section it is open, and listens on this machine only."""
+    """Who may use the gateway. Without this section anyone may, and it listens on this machine only."""
 
     keys: tuple[ApiKeySettings, ...] = Field(min_length=1, description="The keys that are accepted as bearer tokens.")
 
@@ -216,38 +217,38 @@ class AuthSettings(_Section):
 
 
 class Settings(_Section):
-    """The whole configuration. `load` and `parse` make one; they check more than the fields can."""
+    """The whole configuration. `load_settings` and `parse_settings` build one; they check more than the fields do."""
 
     server: ServerSettings = Field(default=ServerSettings(), description="How the server listens and what it accepts.")
     store: StoreSettings = Field(
-        default=StoreSettings(), description="Where responses, conversations and completions are kept."
+        default=StoreSettings(), description="Where responses, conversations and completions are stored."
     )
     sealing: SealingSettings = Field(
-        default=SealingSettings(), description="Keys for what clients carry that only the gateway may open."
+        default=SealingSettings(), description="Keys that encrypt content which clients send back."
     )
     background: BackgroundSettings = Field(
-        default=BackgroundSettings(), description="Responses that run without a client waiting for them."
+        default=BackgroundSettings(), description="Responses that run without a client."
     )
     websocket: WebSocketSettings = Field(
         default=WebSocketSettings(), description="The WebSocket transport of `/v1/responses`."
     )
-    egress: EgressSettings = Field(default=EgressSettings(), description="What is fetched of URLs that requests hold.")
-    auth: AuthSettings | None = Field(default=None, description="Who may use the gateway; anyone if left out.")
+    egress: EgressSettings = Field(default=EgressSettings(), description="Downloads of URLs in requests.")
+    auth: AuthSettings | None = Field(default=None, description="Who may use the gateway. If left out, anyone.")
     providers: dict[NonEmptyText, ProviderConfig] = Field(
-        default_factory=dict, description="The upstreams, each under a name of your choice."
+        default_factory=dict, description="The upstreams, each with a name of your choice."
     )
     models: dict[NonEmptyText, ModelConfig] = Field(
         default_factory=dict,
-        description="What clients may ask for: names, or patterns with `*` and `?`. The first match wins.",
+        description="The models that clients may request: names, or patterns with `*` and `?`. The first match wins.",
     )
 
 
 def load_settings(
     path: Path, *, server: Mapping[str, Any] | None = None, environ: Mapping[str, str] | None = None
 ) -> Settings:
-    """The settings in a YAML file, with `server` over its section of that name.
+    """Load settings from a YAML file. `server` overrides keys of its section of that name.
 
-    Raises ConfigError naming everything that is wrong.
+    `environ` is the environment, by default that of the process. Raises ConfigError with every mistake in the file.
     """
     return _validate_document(yaml_file.read_yaml(path), server, environ, str(path))
 
@@ -259,14 +260,20 @@ def parse_settings(
     environ: Mapping[str, str] | None = None,
     source: str = "settings",
 ) -> Settings:
-    """The same for plain values, as a YAML file would hold them. `source` is what errors call them."""
+    """Build settings from plain values, as a YAML file would have them. `source` is their name in errors.
+
+    Other arguments and errors are those of `load_settings`.
+    """
     return _validate_document(Document(dict(tree), {}), server, environ, source)
 
 
 def discover_settings(*, server: Mapping[str, Any] | None = None, environ: Mapping[str, str] | None = None) -> Settings:
-    """Settings for a machine without a file: made of the keys and servers it has. Takes a second or so."""
+    """Build settings without a file, from the API keys and local servers of this machine. Takes about a second.
+
+    Arguments and errors are those of `load_settings`.
+    """
     from gateway.config.discovery import (
-        discover_config,  # brings the HTTP client along, which a checked file does not need
+        discover_config,  # imports the HTTP client, which `check-config` does not need
     )
 
     environ = os.environ if environ is None else environ

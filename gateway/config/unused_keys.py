@@ -1,4 +1,4 @@
-"""Keys of a model that nothing would read. Whoever writes one expects something of it, so it is refused."""
+"""Finds keys of a model that have no effect. They are refused, because an operator who writes one expects an effect."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -8,75 +8,76 @@ from providers.config import PROVIDER_DEFAULTS, TOKEN_PROMPT_TYPES, TOKENS_ONLY_
 from translation.representation.json_types import mapping_or_empty
 
 _TWO_PASS_KEYS: Final = ("think_tag", "max_thinking_tokens", "max_response_tokens", "bridge", "effort_budgets")
-"""What two passes read."""
+"""The keys that two passes use."""
 
 _KEYS_WITHOUT_TWO_PASS: Final[Mapping[str, frozenset[str]]] = {
     "anthropic": frozenset({"max_thinking_tokens", "max_response_tokens", "effort_budgets"}),
     "gemini": frozenset({"effort_budgets"}),
-    # A thought that its template opens is ended before an answer that is held to a form.
+    # If the template opens the thinking, it is ended with these before an answer that must fit a format.
     "vllm_inprocess": frozenset({"max_response_tokens", "bridge"}),
 }
-"""Type -> what it reads of them without two passes."""
+"""Provider type -> which of these keys it uses without two passes."""
 
 _ENGINE_BUDGET_KEYS: Final = frozenset({"max_thinking_tokens", "max_response_tokens", "effort_budgets"})
-"""What is read of them where vLLM keeps the budget."""
+"""Which of these keys are used if vLLM enforces the budget."""
 
 _TEXT_CALL_KEYS: Final = (("tool_parser", "openai"), ("text_tool_calls", "none"), ("tool_validation", None))
-"""What is said of calls that come as text, and how it is said that none do."""
+"""The keys about calls in the text, each with its value for "there are no such calls"."""
 
 
 def check_unused_keys(tree: Mapping[str, Any]) -> Iterator[Problem]:
-    """One problem for each. `tree`: the whole configuration, in which anything may be wrong."""
+    """Yield one problem per key without an effect. `tree` is the whole, unvalidated configuration."""
     providers = mapping_or_empty(tree.get("providers"))
-    for name, given in mapping_or_empty(tree.get("models")).items():
-        model = mapping_or_empty(given)
-        provider = model.get("provider")
-        served = mapping_or_empty(providers.get(provider)) if isinstance(provider, str) else {}
-        kind = next((kind for kind in PROVIDER_DEFAULTS if kind == served.get("type")), None)
+    for name, value in mapping_or_empty(tree.get("models")).items():
+        model = mapping_or_empty(value)
+        provider_name = model.get("provider")
+        provider = mapping_or_empty(providers.get(provider_name)) if isinstance(provider_name, str) else {}
+        kind = next((kind for kind in PROVIDER_DEFAULTS if kind == provider.get("type")), None)
         if kind is not None:
             yield from _check_two_pass_keys(kind, model, ("models", name))
-            yield from _check_text_call_keys(kind, served, model, ("models", name))
+            yield from _check_text_call_keys(kind, provider, model, ("models", name))
 
 
 def _check_two_pass_keys(kind: ProviderType, model: Mapping[str, Any], path: ValuePath) -> Iterator[Problem]:
     two_pass = model.get("two_pass")
     if isinstance(two_pass, dict) or two_pass in (True, "on"):
-        return  # all are read, or the two passes are refused
-    idle = [key for key in _TWO_PASS_KEYS if key in model and key not in _KEYS_WITHOUT_TWO_PASS.get(kind, ())]
-    for key in idle:
+        return  # all keys are used, or the two passes are refused elsewhere
+    unused = [key for key in _TWO_PASS_KEYS if key in model and key not in _KEYS_WITHOUT_TWO_PASS.get(kind, ())]
+    for key in unused:
         if kind not in TOKEN_PROMPT_TYPES:
-            yield Problem((*path, key), f"{kind} does not read it: leave it out")
+            yield Problem((*path, key), f"{kind} does not use it: leave it out")
         elif two_pass is None:
             message = (
-                "nothing reads it without two passes: write two_pass: true, or false if only /generate asks for them"
+                "it has no effect without two passes: write two_pass: true, or two_pass: false if only requests to "
+                "/generate ask for them"
             )
             yield Problem((*path, key), message)
         elif two_pass == "engine" and key not in _ENGINE_BUDGET_KEYS:
-            yield Problem((*path, key), "vLLM keeps the budget itself and does not read it: leave it out")
+            yield Problem((*path, key), "vLLM enforces the budget itself and does not use it: leave it out")
 
 
 def _check_text_call_keys(
-    kind: ProviderType, served: Mapping[str, Any], model: Mapping[str, Any], path: ValuePath
+    kind: ProviderType, provider: Mapping[str, Any], model: Mapping[str, Any], path: ValuePath
 ) -> Iterator[Problem]:
-    if not _has_text_calls(kind, served):
-        for key, nothing in _TEXT_CALL_KEYS:
-            if model.get(key) not in (None, nothing):
-                yield Problem((*path, key), f"calls of {kind} never come as text: leave it out")
+    if not _has_text_calls(kind, provider):
+        for key, neutral_value in _TEXT_CALL_KEYS:
+            if model.get(key) not in (None, neutral_value):
+                yield Problem((*path, key), f"{kind} never returns calls as text: leave it out")
     if model.get("single_tool_block") is True and not _stops_after_block(kind, model):
-        message = "only calls that are asked for in text end with their block: write text_tool_calls, or leave it out"
+        message = "it has no effect unless tools are written into the prompt: write text_tool_calls, or leave it out"
         yield Problem((*path, "single_tool_block"), message)
 
 
-def _has_text_calls(kind: ProviderType, served: Mapping[str, Any]) -> bool:
-    """Whether it may be asked in chat, the one wire format whose texts are looked through, or in tokens."""
-    dialects = served.get("dialects")
+def _has_text_calls(kind: ProviderType, provider: Mapping[str, Any]) -> bool:
+    """Return whether requests may use chat, the only dialect whose texts are parsed for calls, or token prompts."""
+    dialects = provider.get("dialects")
     return kind in TOKEN_PROMPT_TYPES or "chat" in (
         dialects if isinstance(dialects, list) else PROVIDER_DEFAULTS[kind].dialects
     )
 
 
 def _stops_after_block(kind: ProviderType, model: Mapping[str, Any]) -> bool:
-    """Whether the gateway tells the model, or its engine, to end an answer with its first block."""
+    """Return whether the gateway makes the model, or its engine, end a reply after its first block of calls."""
     in_tokens = kind in TOKENS_ONLY_TYPES or (
         kind in TOKEN_PROMPT_TYPES and model.get("two_pass") not in (None, "engine")
     )

@@ -1,4 +1,4 @@
-"""A YAML file as plain values, with the line every value stands on, and the words for what is wrong with it."""
+"""Reads a YAML file into plain values and the line of each, and renders problems with their lines and paths."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -11,14 +11,17 @@ ValuePath: TypeAlias = tuple[PathStep, ...]
 
 
 class Problem(NamedTuple):
-    """One thing to change in the configuration. `message` says what to write instead."""
+    """One mistake in the configuration. `message` says what to write instead."""
 
     path: ValuePath
     message: str
 
 
 class ConfigError(Exception):
-    """The configuration cannot be used. Its text has one line per problem: file, line, dotted path, what to write."""
+    """The configuration cannot be used.
+
+    Its text has one line per problem: file, line, dotted path, what to write instead.
+    """
 
     def __init__(self, source: str, problems: Iterable[Problem], lines: Mapping[ValuePath, int] | None = None) -> None:
         lines = lines or {}
@@ -27,14 +30,14 @@ class ConfigError(Exception):
 
 
 class Document(NamedTuple):
-    """`lines` has the line, counted from 1, of every key and list entry."""
+    """A parsed YAML document. `lines` has the line, counted from 1, of every key and list entry."""
 
     tree: dict[str, Any]
     lines: Mapping[ValuePath, int]
 
 
 def read_yaml(path: Path) -> Document:
-    """The file's values. Raises ConfigError when it cannot be read, is not YAML or says a thing twice."""
+    """Read a YAML file. Raises ConfigError if it cannot be read, is not YAML or has a duplicate key."""
     try:
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError:
@@ -45,7 +48,7 @@ def read_yaml(path: Path) -> Document:
 
 
 def parse_yaml(text: str, source: str) -> Document:
-    """The values of a YAML text; `source` is what errors call it. Raises ConfigError."""
+    """Parse a YAML text. `source` is its name in errors. Raises ConfigError."""
     try:
         loader = yaml.SafeLoader(text)
         node = loader.get_single_node()
@@ -69,7 +72,11 @@ def parse_yaml(text: str, source: str) -> Document:
 def _check_nodes(
     node: yaml.Node, path: ValuePath, lines: dict[ValuePath, int], above: tuple[yaml.Node, ...]
 ) -> Iterator[Problem]:
-    """Note where everything is; report duplicate keys, keys that are not text, and values that contain themselves."""
+    """Record the line of each key and entry in `lines`, and report what a plain tree of values cannot hold.
+
+    That is duplicate keys, keys that are not text, and values that contain themselves. `above` has the nodes around
+    this one.
+    """
     if node in above:
         yield Problem(path, "this value contains itself")
         return
@@ -100,7 +107,7 @@ def _check_nodes(
 
 
 def render_path(path: ValuePath) -> str:
-    """`auth.keys[0].models`; names that hold dots are quoted: `models."gpt-4.1".provider`."""
+    """Render a path as `auth.keys[0].models`. Names with dots are quoted: `models."gpt-4.1".provider`."""
     text = ""
     for step in path:
         if isinstance(step, int):
@@ -112,7 +119,7 @@ def render_path(path: ValuePath) -> str:
 
 
 def _line_of(path: ValuePath, lines: Mapping[ValuePath, int]) -> int | None:
-    """Where the value stands, or the nearest one around it that the file has."""
+    """Return the line of the value, or of the nearest one around it that is in the file."""
     return next((lines[path[:end]] for end in range(len(path), 0, -1) if path[:end] in lines), None)
 
 

@@ -1,4 +1,4 @@
-"""Key to principal."""
+"""API keys: finds the principal that a request's key belongs to. Knows no paths and no models."""
 
 import hashlib
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from gateway.errors import NotAuthenticated
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Who asks, and which model names (patterns) they may use."""
+    """The owner of an API key: its name in the config, and the patterns of model names that it may use."""
 
     name: str
     models: tuple[str, ...]
@@ -22,14 +22,17 @@ _CHALLENGE = {"www-authenticate": "Bearer"}
 
 
 class Authenticator:
-    """Looks keys up by their hash, so that how long it takes says nothing about the keys."""
+    """Looks up keys by their SHA-256 hash, so that the time a lookup takes reveals nothing about the keys."""
 
     def __init__(self, auth: AuthSettings | None) -> None:
         keys = auth.keys if auth else ()
         self._principals = {_digest(key.secret.encode()): Principal(key.name, key.models) for key in keys}
 
     def authenticate(self, headers: Mapping[bytes, bytes]) -> Principal:
-        """`Authorization: Bearer KEY`. Without configured keys everyone is `anonymous`. Raises NotAuthenticated."""
+        """Returns the principal of the key in `Authorization: Bearer KEY`.
+
+        If no keys are configured, everyone is `ANONYMOUS`. Raises NotAuthenticated for a missing or unknown key.
+        """
         if not self._principals:
             return ANONYMOUS
         scheme, _, key = headers.get(b"authorization", b"").partition(b" ")
@@ -37,7 +40,7 @@ class Authenticator:
             raise NotAuthenticated("no API key: send it as 'Authorization: Bearer KEY'", headers=_CHALLENGE)
         principal = self._principals.get(_digest(key))
         if principal is None:
-            raise NotAuthenticated("the API key is not one of this server's", headers=_CHALLENGE)
+            raise NotAuthenticated("this server does not know the API key", headers=_CHALLENGE)
         return principal
 
 

@@ -1,4 +1,7 @@
-"""A request's body: read under a cap and a deadline, parsed, refused early when it is not one JSON object."""
+"""Request bodies: reads them up to a size and a deadline, and parses them as one JSON object.
+
+Knows no schema of any API.
+"""
 
 import asyncio
 from collections.abc import Mapping
@@ -18,7 +21,11 @@ _DISCARD_S = 1.0
 
 
 async def read_json(scope: Scope, receive: Receive, *, max_bytes: int, max_depth: int, deadline_s: float) -> Json:
-    """The body as one JSON object. Raises the GatewayErrors named in the import list, or ClientLeft."""
+    """Reads the request's body and returns it as one JSON object.
+
+    Raises UnsupportedEncoding for a compressed body, BodyTooLarge over `max_bytes`, BodyTooSlow after `deadline_s`
+    seconds, NotJson as `parse_json_object` does, and ClientDisconnected.
+    """
     if (buffered := parse_buffered_body(scope, max_bytes=max_bytes, max_depth=max_depth)) is not None:
         return buffered
     body = await _read_body(receive, headers_of(scope), max_bytes, deadline_s)
@@ -26,7 +33,10 @@ async def read_json(scope: Scope, receive: Receive, *, max_bytes: int, max_depth
 
 
 def parse_buffered_body(scope: Scope, *, max_bytes: int, max_depth: int) -> Json | None:
-    """The same without waiting; None where there is something to wait for."""
+    """Returns the body if the server has already read all of it; None if it has to be awaited with `read_json`.
+
+    Raises UnsupportedEncoding, BodyTooLarge and NotJson.
+    """
     headers = headers_of(scope)
     if (encoding := headers.get(b"content-encoding")) is not None and encoding.lower() != b"identity":
         coding = encoding.decode("latin-1")
@@ -41,22 +51,26 @@ def parse_buffered_body(scope: Scope, *, max_bytes: int, max_depth: int) -> Json
 
 
 def parse_json_object(body: bytes, *, max_depth: int) -> Json:
-    """Raises NotJson, saying where the text stops being JSON."""
+    """Parses a body as one JSON object.
+
+    Raises NotJson, with the byte offset of the first error, if the body is empty, not UTF-8, not JSON, not an object,
+    or nested deeper than `max_depth` levels.
+    """
     if not body:
         raise NotJson("the body is empty: send a JSON object")
     try:
         parsed = orjson.loads(body)
     except orjson.JSONDecodeError as error:
-        # orjson refuses very deep nesting by itself, in words of its own.
+        # orjson has its own limit of nesting, with its own message.
         if "depth" in error.msg:
             raise NotJson(f"the body is nested deeper than {max_depth} levels") from None
-        # It finds bytes that are no UTF-8, and says neither what nor where they are.
-        if (at := _invalid_utf8_offset(body)) is not None:
-            raise NotJson(f"the body is not UTF-8 text: byte {at} is 0x{body[at]:02x}") from None
+        # orjson rejects invalid UTF-8, but reports neither the byte nor its offset.
+        if (offset := _invalid_utf8_offset(body)) is not None:
+            raise NotJson(f"the body is not UTF-8 text: byte {offset} is 0x{body[offset]:02x}") from None
         raise NotJson(f"the body is not valid JSON: {error.msg} at byte {error.pos}") from None
     if not isinstance(parsed, dict):
         raise NotJson("the body must be a JSON object")
-    # Fewer brackets than levels allowed: nothing to walk.
+    # A body with no more brackets than levels allowed cannot be too deep, so the walk is skipped.
     if body.count(b"[") + body.count(b"{") > max_depth and _is_deeper_than(parsed, max_depth):
         raise NotJson(f"the body is nested deeper than {max_depth} levels")
     return parsed
@@ -71,7 +85,7 @@ async def _read_body(receive: Receive, headers: Mapping[bytes, bytes], max_bytes
     except TimeoutError:
         raise BodyTooSlow(f"the body did not arrive within {deadline_s:g} s") from None
     except BodyTooLarge:
-        if b"expect" not in headers:  # a client that waits for permission must not get it
+        if b"expect" not in headers:  # reading would send 100 Continue to a client that waits for it
             await _discard_body(receive)
         raise
 
@@ -93,7 +107,10 @@ async def _read_chunks(receive: Receive, max_bytes: int) -> bytes:
 
 
 async def _discard_body(receive: Receive) -> None:
-    """Drop what a client is still sending, for a moment: a connection closed under it is reset, the answer with it."""
+    """Reads and drops the rest of a body for up to a second.
+
+    Closing a connection on which the client still sends resets it, and the client loses the reply.
+    """
     with suppress(TimeoutError):
         async with asyncio.timeout(_DISCARD_S):
             while (message := await receive())["type"] != "http.disconnect" and message.get("more_body", False):

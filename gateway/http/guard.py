@@ -1,4 +1,4 @@
-"""Ends a request's work when its client leaves or the server stops, wherever that work is waiting."""
+"""Cancels a request's work when its client disconnects or the server stops, wherever that work is waiting."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -12,15 +12,15 @@ from gateway.errors import ShuttingDown
 
 
 class ClientDisconnected(Exception):
-    """Nobody is there to read the answer."""
+    """The client closed its connection, so the reply has no reader."""
 
 
 class Drain:
-    """The requests in flight of one server process, and whether the time to finish them is over."""
+    """The shutdown state of one server process: the requests in flight, and whether the time to finish them is over."""
 
     def __init__(self) -> None:
         self.guards: set[Guard] = set()
-        """Of the requests in flight; each adds itself, and takes itself out."""
+        """The guards of the requests in flight. Each guard adds and removes itself."""
         self._listeners: set[Callable[[], None]] = set()
         self.begun = False
         self.expired = False
@@ -29,14 +29,14 @@ class Drain:
         return len(self.guards)
 
     def begin(self) -> None:
-        """No new requests are wanted; those in flight may finish."""
+        """Begins to drain: new requests are unwanted, those in flight may finish. Calls every listener."""
         self.begun = True
-        for begin in list(self._listeners):
-            begin()
+        for listener in list(self._listeners):
+            listener()
 
     @contextmanager
     def notify_on_begin(self, listener: Callable[[], None]) -> Iterator[None]:
-        """Call `begin` when draining begins, within the block; at once if it has."""
+        """Calls `listener` when draining begins during the block, or at once if it has begun."""
         self._listeners.add(listener)
         try:
             if self.begun:
@@ -46,18 +46,18 @@ class Drain:
             self._listeners.discard(listener)
 
     def expire(self) -> None:
-        """Interrupt everything still running with ShuttingDown."""
+        """Interrupts every request still in flight with ShuttingDown, and every later one as it starts."""
         self.expired = True
         for guard in list(self.guards):
             guard.interrupt(ShuttingDown())
 
 
 class Guard:
-    """`with Guard(receive, drain):` raises ClientLeft or ShuttingDown out of the block when either happens.
+    """Context manager that raises ClientDisconnected or ShuttingDown out of its block when either happens.
 
-    Works as `asyncio.timeout` does: the block is cancelled at its next await, and the cancellation becomes the named
-    exception. The request's body must have been read: from then on `receive` only reports that the client left.
-    Where the server has a `client` of the request, nothing has to wait for `receive`: that takes a task.
+    It works like `asyncio.timeout`: the block is cancelled at its next await, and the cancellation becomes the named
+    exception. The request's body must have been read: after that, `receive` only reports that the client disconnected.
+    With a `client`, the server calls the guard directly, which saves a task that waits for `receive`.
     """
 
     def __init__(self, receive: Receive, drain: Drain, client: ClientWriter | None = None) -> None:
@@ -95,7 +95,7 @@ class Guard:
             raise reason from None
 
     def interrupt(self, reason: Exception) -> None:
-        """Raise `reason` out of the block. The first one counts."""
+        """Raises `reason` out of the block. Only the first call has an effect."""
         if self._reason is None:
             self._reason = reason
             self._task.cancel()

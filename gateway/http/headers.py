@@ -1,4 +1,4 @@
-"""Headers as they are sent: a request's, and a reply's."""
+"""HTTP headers as bytes: looks up those of a request, and encodes those of a reply."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -6,11 +6,11 @@ from typing import Final
 from starlette.types import Scope
 
 _SCOPE_KEY: Final = "gateway.headers"
-"""Scope key."""
+"""Scope key of a request's headers, built once per request."""
 
 
 def headers_of(scope: Scope) -> Mapping[bytes, bytes]:
-    """By name in lower case. Of several with one name, the first."""
+    """Returns the request's headers by lower-case name. If a name occurs several times, the first value counts."""
     headers: Mapping[bytes, bytes] | None = scope.get(_SCOPE_KEY)
     if headers is None:
         headers = scope[_SCOPE_KEY] = dict(reversed(scope["headers"]))
@@ -18,5 +18,5 @@ def headers_of(scope: Scope) -> Mapping[bytes, bytes]:
 
 
 def encode_headers(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
-    """A reply's; the names are in lower case."""
+    """Returns a reply's headers in ASGI form, encoded as Latin-1. Their names must be in lower case."""
     return [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]

@@ -1,4 +1,4 @@
-"""Whole JSON replies."""
+"""Builds JSON replies for requests without `stream`, and for errors."""
 
 from collections.abc import Mapping
 
@@ -14,7 +14,7 @@ from translation.representation.json_types import Json
 
 
 class JsonReply(Response):
-    """One that is whole."""
+    """A complete reply with a JSON body of known length."""
 
     body: bytes
 
@@ -30,7 +30,10 @@ class JsonReply(Response):
             self.raw_headers += encode_headers(headers)
 
     def try_send(self, send: Send) -> bool:
-        """Send it in one write, without a coroutine. False: nothing was sent."""
+        """Sends the reply in one write, without a coroutine. Returns False if nothing was sent.
+
+        Works only for status 200 and a `send` that is this server's own ReplySender.
+        """
         return (
             self.status_code == 200 and isinstance(send, ReplySender) and send.send_reply(self.raw_headers, self.body)
         )
@@ -41,7 +44,7 @@ def build_json_reply(body: Json, status: int = 200, headers: Mapping[str, str] |
 
 
 def build_error_reply(error: Exception) -> Response:
-    """The one place a failure becomes an HTTP reply."""
+    """Returns the HTTP reply for a failure, as `gateway/errors.py` defines it, and adds its code to the log line."""
     bind_failure(error)
     return build_json_reply(
         errors.error_body(error), errors.resolve_error_reply(error).status, errors.error_headers(error)

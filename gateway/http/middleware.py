@@ -1,4 +1,4 @@
-"""What wraps every request: its id, one log line, and protocols that are not served."""
+"""ASGI middleware around every request: its request id and its access log line."""
 
 import time
 from collections.abc import Sequence
@@ -15,16 +15,19 @@ _ID_DIGITS = 32
 
 _SCOPE_TYPES = frozenset({"http", "websocket"})
 _START_MESSAGES = frozenset({"http.response.start", "websocket.accept", "websocket.http.response.start"})
-"""What a reply begins with; that to an accepted WebSocket has no status of its own."""
+"""Types of the messages that begin a reply. `websocket.accept` has no status; it is logged as 101."""
 
 _SWITCHING_PROTOCOLS = 101
 
 BODY_SEND = "gateway.body_send"
-"""Scope key of the server's own `send`: the body of a reply has nothing to pass through here, thousands of times."""
+"""Scope key of the server's own `send`. Body messages use it to bypass this middleware: a stream has thousands."""
 
 
 class ReplySender:
-    """One request's `send`. Whoever is handed it, and not what another middleware made of it, may ask it for more."""
+    """One request's `send`, with methods that send a reply in one write.
+
+    A caller uses them only if its `send` is a ReplySender itself, and not another middleware's wrapper around it.
+    """
 
     __slots__ = ("_client", "_id_header", "_send", "status")
 
@@ -41,14 +44,20 @@ class ReplySender:
         await self._send(message)
 
     def send_reply(self, headers: Sequence[tuple[bytes, bytes]], body: bytes) -> bool:
-        """Send a whole reply of status 200 in one write. `headers` tell its length. False: nothing was sent."""
+        """Sends a whole reply of status 200 in one write. `headers` must include `content-length`.
+
+        Returns False if nothing was sent.
+        """
         if self._client is None or not self._client.send_reply((*headers, self._id_header), body):
             return False
         self.status = 200
         return True
 
     def begin_reply(self, headers: Sequence[tuple[bytes, bytes]], piece: bytes, *, last: bool) -> bool:
-        """The same with a reply of status 200 that has no length, and what there is of its body."""
+        """Begins a chunked reply of status 200 in one write: its headers and the first `piece` of its body, if any.
+
+        `last` ends the reply. Returns False if nothing was sent.
+        """
         if self._client is None or not self._client.begin_stream((*headers, self._id_header), piece, last=last):
             return False
         self.status = 200
@@ -56,9 +65,11 @@ class ReplySender:
 
 
 class RequestMiddleware:
-    """ASGI middleware. Takes a plain `x-request-id` from the client or makes one; every reply carries it.
+    """Gives every request an id and a log line.
 
-    What inner layers note (client, model, provider) is in the log line; no body or header is.
+    The id is the client's `x-request-id` if that is printable ASCII of at most 128 characters, else a new one. Every
+    reply has it as a header. The log line has the fields that inner layers bind (client, model, provider), but no body
+    and no headers.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -73,20 +84,21 @@ class RequestMiddleware:
         began = time.perf_counter_ns()
         reply_sender = ReplySender(send, scope.get(CLIENT), request_id)
         scope[BODY_SEND] = send
-        reset_fields(request_id=request_id)  # a request that waited in line begins within the one before it
+        # A pipelined request starts in the context of the request before it, so that one's fields must go.
+        reset_fields(request_id=request_id)
         try:
             await self._app(scope, receive, reply_sender)
         finally:
-            # To a tenth; `round` takes a microsecond.
+            # Milliseconds, rounded to a tenth. `round` would take a microsecond.
             elapsed_ms = (time.perf_counter_ns() - began + 50_000) // 100_000 / 10
             log_request(scope.get("method", "WEBSOCKET"), scope["path"], reply_sender.status, elapsed_ms)
-            # Both lead back to the scope: without them a request leaves nothing for the collector to look for.
+            # Both refer back to the scope. Deleting them leaves no reference cycle for the garbage collector.
             del scope[BODY_SEND]
             scope.pop(CLIENT, None)
 
 
-def _parse_request_id(given: bytes) -> str | None:
-    if len(given) > _MAX_ID_CHARS or not given.isascii():
+def _parse_request_id(header: bytes) -> str | None:
+    if len(header) > _MAX_ID_CHARS or not header.isascii():
         return None
-    text = given.decode()
+    text = header.decode()
     return text if text.isprintable() else None

@@ -1,4 +1,4 @@
-"""Query parameters: known ones only, each given once, in the words the APIs use for bodies."""
+"""Parses and checks query parameters. Error messages follow the wording that the APIs use for bodies."""
 
 import re
 from collections.abc import Collection, Iterator
@@ -16,12 +16,14 @@ _INCLUDABLE: Final = get_args(Includable)
 _MAX_QUOTED: Final = 80
 
 _IGNORED_PARAMS: Final = frozenset({"beta"})
-"""What official clients add to every path of an API."""
+"""Parameters that official clients add to every path of an API."""
 
 
 def check_param_names(query: QueryParams, known: Collection[str]) -> None:
-    """Raise InvalidRequest for a parameter that is not known. `include[]` and `metadata[a]` go by their
-    names."""
+    """Raises InvalidRequest for a parameter that is not in `known`.
+
+    `include[]` and `metadata[a]` count as `include` and `metadata`.
+    """
     for key in query:
         name = _base_name(key)
         if name not in known and name not in _IGNORED_PARAMS:
@@ -31,7 +33,7 @@ def check_param_names(query: QueryParams, known: Collection[str]) -> None:
 
 
 def single_value(query: QueryParams, name: str) -> str | None:
-    """The value of a parameter that may be given once."""
+    """Returns the value of a parameter, None if it is absent. Raises InvalidRequest if it is given more than once."""
     values = query.getlist(name)
     if len(values) > 1:
         raise InvalidRequest(f"Invalid value for '{name}': it is given {len(values)} times.", param=name)
@@ -39,7 +41,10 @@ def single_value(query: QueryParams, name: str) -> str | None:
 
 
 def parse_integer(query: QueryParams, name: str, *, minimum: int, maximum: int) -> int | None:
-    """A whole number between `least` and `most`, both allowed."""
+    """Returns a parameter as a whole number from `minimum` to `maximum`, both included; None if it is absent.
+
+    Raises InvalidRequest for any other value.
+    """
     text = single_value(query, name)
     if text is None:
         return None
@@ -57,7 +62,7 @@ def parse_integer(query: QueryParams, name: str, *, minimum: int, maximum: int) 
 
 
 def parse_boolean(query: QueryParams, name: str) -> bool:
-    """`true` or `false`, which is also what it is when left out."""
+    """Returns a parameter that is `true` or `false`; False if it is absent. Raises InvalidRequest for other values."""
     text = single_value(query, name)
     if text is None:
         return False
@@ -71,7 +76,10 @@ def parse_boolean(query: QueryParams, name: str) -> bool:
 
 
 def check_include(query: QueryParams) -> None:
-    """Raise InvalidRequest unless every `include` is one that the API has. They add nothing: what is kept is whole."""
+    """Raises InvalidRequest unless the API knows every value of `include`.
+
+    The values have no further effect, because stored objects are returned whole.
+    """
     for key, value in query.multi_items():
         if _base_name(key) == "include" and value not in _INCLUDABLE:
             expected = ", ".join(f"'{name}'" for name in _INCLUDABLE)
@@ -81,18 +89,21 @@ def check_include(query: QueryParams) -> None:
 
 
 def parse_entries(query: QueryParams, name: str) -> Iterator[tuple[str, str]]:
-    """`metadata[a]=b` as `("a", "b")`, for every such parameter."""
+    """Yields `("a", "b")` for every parameter of the form `name[a]=b`.
+
+    Raises InvalidRequest for a malformed name, or a key that is given twice.
+    """
     for key in query:
         if _base_name(key) != name:
             continue
-        found = re.fullmatch(r"\[([^\[\]]+)\]", key.removeprefix(name))
+        match = re.fullmatch(r"\[([^\[\]]+)\]", key.removeprefix(name))
         values = query.getlist(key)
-        if found is None or len(values) > 1:
+        if match is None or len(values) > 1:
             raise InvalidRequest(f"Invalid value for '{name}': write {name}[key]=value, once for each key.", param=name)
-        yield found.group(1), values[0]
+        yield match.group(1), values[0]
 
 
 def _base_name(key: str) -> str:
-    """`include` of `include[]`, `metadata` of `metadata[a]`; others are written without brackets."""
-    found = _BRACKETED.match(key)
-    return found.group(1) if found else key
+    """Returns `include` for `include[]` and `metadata` for `metadata[a]`. Other parameters have no bracketed form."""
+    match = _BRACKETED.match(key)
+    return match.group(1) if match else key

@@ -86,15 +86,12 @@ class JobRun:
         stream = runnable.build_stream()
         try:
             async with aclosing(stream.frames()) as frames:
-                last_frames = b""
                 async for batch_frames in frames:
-                    if stream.ended:
-                        last_frames = batch_frames
-                        break
+                    self._losses = runnable.render_losses() if stream.ended else None
                     await self._persist_frames(stream, batch_frames)
-            if stream.ended:
+            if stream.ended and not self._finished:  # nothing came before the terminal event in its last batch
                 self._losses = runnable.render_losses()
-                await self._persist_frames(stream, last_frames)
+                await self._persist_frames(stream, b"")
         except (LeaseLost, StoreUnavailable):
             raise
         except (GatewayError, ProviderError, TranslationError) as error:

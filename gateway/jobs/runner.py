@@ -1,4 +1,7 @@
-"""Runs jobs: responses that do not end with their HTTP request, begun here or left by a replica that died."""
+"""Runs jobs: responses that outlive their HTTP request, submitted here or claimed from a replica that died.
+
+Also renews the lease of this process, and ends responses whose process died. Knows no API: `Runnable` makes frames.
+"""
 
 import asyncio
 import time
@@ -19,23 +22,23 @@ from gateway.state.store import Job, LeaseLost, NewResponse, Store
 _log = structlog.get_logger(__name__)
 
 _POLL_S: Final = 1.0
-"""The longest time between two looks at what is held and what is left: how late a cancelled run ends at most."""
+"""The longest time between two polls of the store, and so the longest time until a cancelled run stops."""
 
 _CLOSE_TIMEOUT_S: Final = 5.0
-"""For upstreams of runs that are stopped to be closed."""
+"""How long stopped runs have to close their upstreams."""
 
 _LAST_OPENING_EVENT: Final = 1
-"""The last number of an attempt that told nothing but `response.created` and `response.in_progress`."""
+"""The last sequence number of an attempt that sent only `response.created` and `response.in_progress`."""
 
 ResponseKey: TypeAlias = tuple[str, str]
 """Owner and response id."""
 
 
 class JobRunner:
-    """One per server process, whose `worker` name is new with each. Runs jobs inside of `running()`.
+    """Runs the jobs of one server process, within `lifespan`. The name `worker` is new with each process.
 
-    While anything is held, by a job or by `hold`, the lease is renewed. What the store has as this worker's own and
-    nobody here holds is given back, or ended as interrupted.
+    The lease is renewed while this process runs a job or tracks a response. A response that the store lists as this
+    worker's, but that is neither run nor tracked here, is released, or ended as interrupted.
     """
 
     def __init__(
@@ -56,28 +59,28 @@ class JobRunner:
         self._wake_up = asyncio.Event()
 
     def track_response(self, owner: str, response_id: str) -> None:
-        """This process works on it, though not as a job."""
+        """Records that this process works on a response in the foreground, so that its lease is renewed."""
         self._tracked.add((owner, response_id))
 
     def untrack_response(self, owner: str, response_id: str) -> None:
-        """The end of what `hold` began. Where that could not be written, a round will see, and end it."""
+        """Ends what `track_response` began. If the response is still active in the store, a later poll ends it."""
         self._tracked.discard((owner, response_id))
         self._abandoned.add((owner, response_id))
 
     async def submit_job(self, new: NewResponse, runnable: Runnable) -> None:
-        """Write a job down and run it here, unless as many run as may: then it waits for whoever is free first.
+        """Stores a job and runs it here. At capacity it is only queued, for the first replica that is free.
 
-        Raises what `Store.begin` does.
+        Raises what `Store.create_response` raises.
         """
-        # Whoever waits for a stream that has begun is not sent elsewhere.
-        here = not self._is_at_capacity or new.response["status"] == "in_progress"
-        new = replace(new, worker=self.worker if here else None)
+        # A stream that has begun is never queued: its client already waits for events.
+        runs_here = not self._is_at_capacity or new.response["status"] == "in_progress"
+        new = replace(new, worker=self.worker if runs_here else None)
         key = new.owner, new.response["id"]
         assert new.job_request is not None
         self._tracked.add(key)
         try:
             await self._store.create_response(new)
-            if here:
+            if runs_here:
                 last_sequence_number = 0 if new.logged else -1
                 job = Job(
                     owner=new.owner,
@@ -89,7 +92,7 @@ class JobRunner:
                 )
                 self._start_task(job, runnable, queued=new.response["status"] == "queued")
         except BaseException:
-            # It may have been written all the same: a round will see, and have it run.
+            # The row may have been written all the same. The next poll then releases it to be run.
             self._abandoned.add(key)
             raise
         finally:
@@ -97,7 +100,7 @@ class JobRunner:
 
     @asynccontextmanager
     async def lifespan(self, resume_job: Callable[[Job], Runnable]) -> AsyncGenerator[None, None]:
-        """Take on jobs until the block ends; then those that run get what is left of the time to drain."""
+        """Runs and claims jobs until the block ends. Running jobs then get the rest of the drain time to finish."""
         self._resume_job = resume_job
         async with asyncio.TaskGroup() as tasks:
             self._task_group = tasks
@@ -129,7 +132,7 @@ class JobRunner:
             await asyncio.sleep(self._settings.lease_s / 3)
 
     async def _recover_responses(self) -> None:
-        """End what ran in the foreground of replicas that died."""
+        """Ends, periodically, the foreground responses of replicas that died."""
         while True:
             await asyncio.sleep(self._settings.lease_s)
             await self._log_errors(self._store.fail_orphaned_responses())
@@ -150,27 +153,32 @@ class JobRunner:
             self._wake_up.clear()
 
     async def _reconcile(self) -> None:
-        """One round: stop what is no longer ours, hand back what we do not run, take what is free."""
-        # What begins while the store answers is not in its answer; what is given up meanwhile is for the next round.
-        running, tracked, given_up = set(self._job_tasks), set(self._job_tasks) | self._tracked, set(self._abandoned)
-        if tracked or given_up or self._orphans:
+        """Compares the store with this process once: cancels lost jobs, releases orphans, and claims free jobs."""
+        # Sets are taken before the query: responses that begin meanwhile are not in its result, and those abandoned
+        # meanwhile are left to the next round.
+        running, tracked, abandoned = set(self._job_tasks), set(self._job_tasks) | self._tracked, set(self._abandoned)
+        if tracked or abandoned or self._orphans:
             leased = await self._store.list_leased_responses(self.worker)
             for key in running - leased:
                 if (task := self._job_tasks.get(key)) is not None and not task.cancelling():
                     task.cancel()
             await self._release_orphans(leased - tracked - set(self._job_tasks) - self._tracked)
-            self._abandoned -= given_up
+            self._abandoned -= abandoned
         if (free := self._settings.max_running - len(self._job_tasks)) > 0 and not self._is_draining:
             jobs = await self._store.claim_jobs(self.worker, free)
-            if jobs and self._is_draining:  # since it was asked
-                await self._store.release(self.worker, {(job.owner, job.response_id) for job in jobs})
+            if jobs and self._is_draining:  # draining began during the query
+                await self._store.release_jobs(self.worker, {(job.owner, job.response_id) for job in jobs})
                 return
             for job in jobs:
                 _log.info("job_claimed", response=job.response_id, attempt=job.attempt)
                 self._start_task(job, None, queued=False)
 
     async def _release_orphans(self, orphans: Iterable[ResponseKey]) -> None:
-        """Two steps, because jobs are for others to run, and only what is left then has nobody."""
+        """Releases responses that nothing here runs, and ends those that were already released in the round before.
+
+        Released jobs are free for any replica. What is still this worker's one round later is no job, and nothing runs
+        it, so it is ended as interrupted.
+        """
         orphans = set(orphans)
         unowned, self._orphans = orphans & self._orphans, orphans
         if orphans:
@@ -190,12 +198,12 @@ class JobRunner:
                     await self._build_job_run(job).interrupt()
 
     async def _log_errors(self, work: Awaitable[object]) -> None:
-        """Nothing that goes wrong here may end the loop that it is one round of."""
+        """Awaits one round of a loop. Exceptions are logged, since none may end the loop."""
         try:
             await work
         except StoreUnavailable:
-            pass  # the store has said so in the log; the next round tries again
-        except Exception:  # a bug must not stop the lease of everything else
+            pass  # the store has logged the outage; the next round tries again
+        except Exception:  # a bug in one round must not stop the renewal of the lease
             _log.exception("background_failed")
 
     def _start_task(self, job: Job, runnable: Runnable | None, *, queued: bool) -> None:
@@ -228,9 +236,9 @@ class JobRunner:
         except LeaseLost:
             _log.info("job_gone", why="cancelled, deleted or taken over")
         except StoreUnavailable:
-            _log.warning("job_given_up", why="the store is away")
+            _log.warning("job_given_up", why="the store is unavailable")
             self._abandoned.add((job.owner, job.response_id))
-        except Exception:  # in the task group it would end every other job
+        except Exception:  # an exception in the task group would end every other job
             _log.exception("job_failed")
             self._abandoned.add((job.owner, job.response_id))
 
@@ -238,7 +246,10 @@ class JobRunner:
         return JobRun(self._store, job, worker=self.worker, max_outage_s=self._settings.lease_s)
 
     def _may_start(self, job: Job) -> bool:
-        """Whether nobody will read anything twice, and it has not brought down too many replicas already."""
+        """Whether a claimed job may run again: it has sent no content yet, and has attempts left.
+
+        Running it again after content would send that twice. The limit of attempts stops a job that kills its replicas.
+        """
         return job.attempt <= self._settings.max_attempts and job.last_sequence_number <= _LAST_OPENING_EVENT
 
     async def _stop_jobs(self) -> None:

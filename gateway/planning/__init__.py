@@ -1,4 +1,4 @@
-"""Decides how a request is served before anything is sent: route, capabilities, history, relay or translation.
+"""Plans how a request is served, before anything is sent: route, capabilities, history, relay or translation.
 
 May import `gateway.replies`, `gateway.sealing`, `gateway.state.store`, `gateway.config` and `providers.base`.
 """

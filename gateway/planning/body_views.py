@@ -1,4 +1,4 @@
-"""The two views of one body: what the reply reads back to the client, and what the upstream is asked."""
+"""Two views of a request body: the one that the reply echoes to the client, and the one that goes upstream."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -10,14 +10,20 @@ from translation.errors import InvalidRequest
 from translation.representation.json_types import Json
 
 _STATE_PARAMS = ("previous_response_id", "conversation", "background", "resumable")
-"""What only whoever keeps the state is told."""
+"""Parameters about stored state. They are removed before the request goes upstream, because the gateway keeps the
+state."""
 
 SEALED_REASONING = "reasoning.encrypted_content"
+"""The value of `include` that asks for reasoning in a form that the client can send back."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StorageOptions:
-    """What a request wants kept. `background`: answered before it is done; `logged`: its stream can be resumed."""
+    """What a request asks of the store.
+
+    `background` responses are answered before they are done. `logged` responses have their events in the event log, so
+    that their streams can be resumed.
+    """
 
     stored: bool = False
     background: bool = False
@@ -25,7 +31,7 @@ class StorageOptions:
 
     @property
     def is_detached(self) -> bool:
-        """Whether it goes on without the client that asked for it."""
+        """Whether the response continues if its client disconnects: it then runs as a job."""
         return self.background or self.logged
 
 
@@ -33,8 +39,11 @@ NOT_STORED: Final = StorageOptions()
 
 
 def parse_storage_options(dialect: Dialect, body: Json, *, resumable: bool) -> StorageOptions:
-    """What a validated body wants of a server that has a store. `resumable`: whether the model's streams are unless the
-    request says otherwise. Raises InvalidRequest for wishes that exclude each other."""
+    """Returns the storage options of a validated body, for a server that has a store.
+
+    `resumable` is the model's default for the parameter of that name. Raises InvalidRequest for options that exclude
+    each other.
+    """
     if dialect == "chat":
         return StorageOptions(stored=body.get("store") is True)
     stored = body.get("store") is not False
@@ -52,7 +61,7 @@ def parse_storage_options(dialect: Dialect, body: Json, *, resumable: bool) -> S
 
 
 def build_echoed_body(dialect: Dialect, body: Json, storage: StorageOptions) -> Json:
-    """`body` as the reply reads it back: what was asked of this server's state, as it was done."""
+    """Returns the body as the reply echoes it: `store`, `background` and `conversation` have their effective values."""
     if dialect == "chat":
         return body
     view = body.copy()
@@ -66,9 +75,12 @@ def build_echoed_body(dialect: Dialect, body: Json, storage: StorageOptions) -> 
 def build_upstream_body(
     dialect: Dialect, body: Json, route: Route, storage: StorageOptions, continuation: Continuation | None
 ) -> Json:
-    """`body` as the upstream is asked: nothing is kept there, and whatever was said before is said again."""
+    """Returns the upstream request body. The upstream stores nothing, so the body has the whole history as its input.
+
+    `previous_response_id` and the other parameters about stored state are removed, because the gateway keeps the state.
+    """
     if dialect == "chat":
-        # OpenAI takes metadata only with what it stores itself.
+        # OpenAI accepts `metadata` only together with `store: true`.
         return (
             {name: value for name, value in body.items() if name not in ("store", "metadata")}
             if storage.stored
@@ -81,6 +93,6 @@ def build_upstream_body(
     if storage.stored and route.capabilities.sealed_reasoning and SEALED_REASONING not in (body.get("include") or ()):
         view["include"] = [*(body.get("include") or ()), SEALED_REASONING]
     if storage.is_detached:
-        # Nobody waits on a connection: what takes long is better watched piece by piece.
+        # No client waits for a job. A stream shows that a long run is alive, and yields its output piece by piece.
         view["stream"] = route.capabilities.streaming
     return view

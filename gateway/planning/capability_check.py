@@ -1,4 +1,4 @@
-"""Holds a turn against what the upstream can do, before anything is sent."""
+"""Checks a turn against the capabilities of its upstream, before anything is sent."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -10,10 +10,10 @@ from translation.representation.loss import Loss
 from translation.representation.turn import Turn
 
 _MEDIA_CAPABILITIES = {"input_image": "images", "input_audio": "audio", "input_file": "files"}
-"""Part type -> the capability it needs."""
+"""Maps the type of a content part to the capability it needs."""
 
 LOGPROBS_PARAMS: Final[Mapping[Dialect, str]] = {"responses": "include", "chat": "logprobs"}
-"""The parameter of each API that asks for log probabilities."""
+"""Maps each API to its parameter that requests log probabilities."""
 
 _PARAM_NAMES: dict[str, dict[Dialect, str]] = {
     "text_format": {"responses": "text.format", "chat": "response_format"},
@@ -21,22 +21,22 @@ _PARAM_NAMES: dict[str, dict[Dialect, str]] = {
     "max_output": {"responses": "max_output_tokens", "chat": "max_completion_tokens"},
     "items": {"responses": "input", "chat": "messages"},
 }
-"""Where a field of Turn stands in the client's own request."""
+"""Maps a field of Turn to its parameter in the client's request, by API."""
 
 
 def apply_capabilities(
     turn: Turn, capabilities: Capabilities, dialect: Dialect, losses: list[Loss], *, relayed: bool
 ) -> tuple[Turn, set[str]]:
-    """What of a turn its upstream can honour, and top-level keys of the client's body that may not go out.
+    """Returns the turn without what its upstream cannot honour, and the top-level keys to remove from a relayed body.
 
-    Drops what the answer survives. Raises Unrepresentable, naming the client's parameter, for what it would not.
-
-    `dialect` is the endpoint's; `relayed`: the body goes to the upstream as the client wrote it.
+    Parameters without which the reply is still useful are dropped and added to `losses`. For all others it raises
+    Unrepresentable with the client's parameter. `dialect` is that of the endpoint. `relayed` means that the upstream
+    gets the client's own body.
     """
-    for needed, param, what in _required_capabilities(turn, dialect):
-        if not getattr(capabilities, needed):
-            message = what if "[" in param else param
-            raise Unrepresentable(f"the model's upstream does not support {what}; leave out {message}", param=param)
+    for capability, param, feature in _required_capabilities(turn, dialect):
+        if not getattr(capabilities, capability):
+            removed = feature if "[" in param else param
+            raise Unrepresentable(f"the model's upstream does not support {feature}; leave out {removed}", param=param)
     if not (relayed and capabilities.choices) and (turn.sampling.get("n") or 1) > 1:
         raise Unrepresentable("this model gives one choice per request: send n requests instead", param="n")
     window = capabilities.max_context_window
@@ -64,7 +64,7 @@ def apply_capabilities(
 
 
 def _required_capabilities(turn: Turn, dialect: Dialect) -> Iterator[tuple[str, str, str]]:
-    """(capability, the client's parameter, what it asks for in words)."""
+    """Yields (capability, the client's parameter, the feature's name in an error message)."""
     if turn.stream:
         yield "streaming", "stream", "streaming"
     if turn.tools and turn.tool_choice != "none":
@@ -76,5 +76,5 @@ def _required_capabilities(turn: Turn, dialect: Dialect) -> Iterator[tuple[str, 
     for index, item in enumerate(turn.items):
         parts = item.get("content") if item["type"] == "message" else item.get("output")
         for part in parts if isinstance(parts, list) else ():
-            if isinstance(part, dict) and (needed := _MEDIA_CAPABILITIES.get(part.get("type", ""))):
-                yield needed, f"{_PARAM_NAMES['items'][dialect]}[{index}]", needed
+            if isinstance(part, dict) and (capability := _MEDIA_CAPABILITIES.get(part.get("type", ""))):
+                yield capability, f"{_PARAM_NAMES['items'][dialect]}[{index}]", capability

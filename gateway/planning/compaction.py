@@ -1,4 +1,4 @@
-"""Compaction: the model itself sums up what was said, and goes on from the summary."""
+"""Compaction: the model summarizes the conversation in a turn of its own, and continues from the summary."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from contextlib import aclosing
@@ -34,8 +34,8 @@ from translation.representation.turn import Turn
 from translation.responses.compaction import SUMMARY_PROMPT, CompactionContent, compaction_item, summary_message
 
 _SUMMARY_SAMPLING = ("service_tier", "user", "safety_identifier", "prompt_cache_key", "prompt_cache_retention")
-"""Parameters of the client's turn that its summary shares: who asks and at what price, nothing of how to answer."""
-
+"""Parameters that the summary turn shares with the client's turn: they identify the client and set the price, but do
+not shape the reply."""
 
 _SUMMARY_EXTRA = (
     "chat_template_kwargs",
@@ -47,17 +47,19 @@ _SUMMARY_EXTRA = (
     "num_ctx",
     "keep_alive",
 )
-"""Parameters outside the API of which the same is true, or which say how the model runs; others, such as grammars, bind
-the answer."""
+"""Parameters outside the API that the summary turn shares, because they set the price or how the model runs. Others,
+such as grammars, would constrain the summary."""
 
 
 class ContextSummary(NamedTuple):
+    """The summary that the model wrote of a context, and the usage of writing it."""
+
     text: str
     usage: Usage | None
 
 
 def build_summary_turn(turn: Turn, items: Sequence[Item]) -> Turn:
-    """The turn that asks for a summary of some of a turn's items, under the same instructions and without tools."""
+    """Returns the turn that asks for a summary of `items`, with the same instructions as `turn` and without tools."""
     request = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": SUMMARY_PROMPT}]}
     return replace(
         turn,
@@ -74,7 +76,7 @@ def build_summary_turn(turn: Turn, items: Sequence[Item]) -> Turn:
 
 
 def require_compactable(turn: Turn) -> CompactionInput:
-    """A turn's items taken apart for their compaction. Raises InvalidRequest where there is nothing to sum up."""
+    """Splits a turn's items for compaction. Raises InvalidRequest if they hold nothing to summarize."""
     parts = split_for_compaction(turn.items, awaits_answer=False)
     if not parts.summarizable:
         raise InvalidRequest("There is nothing to compact: the input holds no conversation.", param="input")
@@ -82,8 +84,10 @@ def require_compactable(turn: Turn) -> CompactionInput:
 
 
 async def request_summary(turn: Turn, items: Sequence[Item], make_exchange: ExchangeFactory) -> ContextSummary:
-    """What the model writes of some of a turn's items. Raises CompactionFailed unless it is a whole text, TurnFailed,
-    ProviderError."""
+    """Asks the model for a summary of some of a turn's items and returns it.
+
+    Raises CompactionFailed if the summary is empty or incomplete, TurnFailed and ProviderError.
+    """
     collector = TurnCollector()
     async with aclosing(make_exchange(build_summary_turn(turn, items)).batches()) as batches:
         async for batch in batches:
@@ -100,13 +104,13 @@ async def request_summary(turn: Turn, items: Sequence[Item], make_exchange: Exch
     ]
     text = "".join(texts).strip()
     if finished is None or finished.reason != "stop" or not text:
-        why = "was empty" if finished is not None and finished.reason == "stop" else "broke off"
-        raise CompactionFailed(f"the model's summary of the conversation {why}; nothing was left out")
+        fault = "is empty" if finished is not None and finished.reason == "stop" else "is incomplete"
+        raise CompactionFailed(f"the model's summary of the conversation {fault}, so the context was not compacted")
     return ContextSummary(text, collector.usage)
 
 
 class SummaryExchange:
-    """Answers a turn with a compaction item for all of it."""
+    """An exchange whose reply is one compaction item for the whole turn."""
 
     def __init__(self, turn: Turn, parts: CompactionInput, make_exchange: ExchangeFactory) -> None:
         self.losses: Final[Sequence[Loss]] = ()
@@ -123,9 +127,9 @@ class SummaryExchange:
 
 
 class CompactingExchange:
-    """Compacts what a turn goes on from where that `is_due`, tells of it in the first item, and goes on.
+    """An exchange that compacts a turn's context if it can and `is_due` returns true, and then runs the turn.
 
-    The reply's usage is that of both.
+    The reply then begins with the compaction item, and its usage is the sum of both requests.
     """
 
     def __init__(
@@ -159,7 +163,7 @@ class CompactingExchange:
 
 
 def _shift_events(batch: Batch, spent: Usage | None) -> Iterator[Event]:
-    """Events of a reply that goes on after one item, whose production cost `spent`."""
+    """Yields the events of a reply that continues after a first item: indexes shift by one, usage includes `spent`."""
     for event in batch:
         match event:
             case Started():
@@ -175,7 +179,7 @@ def _shift_events(batch: Batch, spent: Usage | None) -> Iterator[Event]:
 
 
 def add_usage(one: Usage | None, other: Usage | None) -> Usage | None:
-    """Both together; what neither reported stays unknown."""
+    """Returns the sum of two usages. A count that neither of them reports stays None."""
     if one is None or other is None:
         return one or other
     return Usage(

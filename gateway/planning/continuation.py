@@ -1,4 +1,4 @@
-"""What a Responses request goes on from: its history, the items it refers to, and what it says itself."""
+"""Resolves what a Responses request continues: its history, the items it references, and its own input items."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,10 @@ from translation.responses.storable_items import to_storable_items
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Continuation:
-    """`history` then `own` is the whole input. `usage` is that of the response it continues, where it has one."""
+    """The resolved input of a request: `history` followed by `new_items`.
+
+    `usage` is the usage of the response that it continues; None if there is none.
+    """
 
     history: Sequence[Item]
     new_items: Sequence[Item]
@@ -23,27 +26,31 @@ class Continuation:
     conversation_id: str | None = None
     usage: Json | None = None
     has_references: bool = False
-    """Whether the request's own input refers to items of earlier ones."""
+    """Whether the request's own input references stored items by id."""
 
     @property
     def context(self) -> list[Item]:
-        """Everything the model is to read."""
+        """Returns the whole input for the model: history, then the request's own items."""
         return [*self.history, *self.new_items]
 
     @property
     def history_tokens(self) -> int | None:
-        """How many tokens the history is, as the last turn's usage says; None where that counted more, or nothing."""
+        """Returns the number of tokens of the history, as the usage of the continued response reports it.
+
+        None if no usage is known, or if that response began with a compaction: its usage also counts the items that the
+        compaction replaced.
+        """
         total = (self.usage or {}).get("total_tokens")
         return None if not isinstance(total, int) or was_just_compacted(self.history) else total
 
     @property
     def history_count(self) -> int | None:
-        """How many items of history the input begins with; None when it is the client's own as it was sent."""
+        """Returns the number of history items at the start of the input; None if the input is the client's own."""
         return len(self.history) if self.history or self.has_references else None
 
 
 class HistoryStore(Protocol):
-    """What of a store a request can go on from."""
+    """The methods of a store that resolving a continuation needs."""
 
     async def load_history(self, owner: str, response_id: str) -> History | None: ...
     async def load_conversation_history(self, owner: str, conversation_id: str) -> Sequence[Item] | None: ...
@@ -51,7 +58,7 @@ class HistoryStore(Protocol):
 
 
 class EmptyHistoryStore:
-    """Where there is no store: nothing is found."""
+    """Stands in for the store of a server that has none. It finds nothing."""
 
     async def load_history(self, owner: str, response_id: str) -> History | None:
         return None
@@ -66,10 +73,11 @@ class EmptyHistoryStore:
 async def resolve_continuation(
     store: HistoryStore, owner: str, body: Json, connection_items: Mapping[str, Sequence[Item]] | None = None
 ) -> Continuation:
-    """Resolve `previous_response_id`, `conversation` and references to items of a validated body.
+    """Resolves `previous_response_id`, `conversation` and item references of a validated body.
 
-    `local`: response id -> everything up to it, for responses that are in no store but on this connection. Raises
-    InvalidRequest and NotFound, the same for what is unknown, deleted, or another owner's.
+    `connection_items` maps response ids to all items up to and including that response, for responses that exist only
+    on this connection. Raises InvalidRequest and NotFound. Their messages are the same for unknown, deleted and other
+    owners' objects. Raises StoreUnavailable.
     """
     previous, conversation = body.get("previous_response_id"), _conversation_id(body)
     if previous is not None and conversation is not None:
@@ -79,8 +87,8 @@ async def resolve_continuation(
             code="mutually_exclusive_parameters",
         )
     input_value = body.get("input")
-    refers = isinstance(input_value, list) and any(map(_is_reference, input_value))
-    if isinstance(input_value, list) and refers:
+    has_references = isinstance(input_value, list) and any(map(_is_reference, input_value))
+    if isinstance(input_value, list) and has_references:
         input_value = await _resolve_references(store, owner, input_value, connection_items)
     new_items = to_storable_items(input_value, new_id)
     if conversation is not None:
@@ -90,14 +98,16 @@ async def resolve_continuation(
         return Continuation(
             history=_drop_unfinished_calls(items),
             new_items=new_items,
-            has_references=refers,
+            has_references=has_references,
             conversation_id=conversation,
         )
     if previous is None:
-        return Continuation(history=(), new_items=new_items, has_references=refers)
+        return Continuation(history=(), new_items=new_items, has_references=has_references)
     if connection_items is not None and previous in connection_items:
         return Continuation(
-            history=_drop_unfinished_calls(connection_items[previous]), new_items=new_items, has_references=refers
+            history=_drop_unfinished_calls(connection_items[previous]),
+            new_items=new_items,
+            has_references=has_references,
         )
     stored = await store.load_history(owner, previous)
     if stored is None:
@@ -110,22 +120,22 @@ async def resolve_continuation(
         )
     if stored.conversation_id is not None:
         raise InvalidRequest(
-            f"Previous response with id '{previous:.80}' was made in a conversation, and what that held before is not "
-            f"its own history: go on with 'conversation': '{stored.conversation_id:.80}'.",
+            f"Previous response with id '{previous:.80}' belongs to a conversation, whose earlier items are not in its "
+            f"own history: continue with 'conversation': '{stored.conversation_id:.80}'.",
             param="previous_response_id",
             code="previous_response_in_conversation",
         )
     return Continuation(
         history=_drop_unfinished_calls(stored.items),
         new_items=new_items,
-        has_references=refers,
+        has_references=has_references,
         parent_id=previous,
         usage=stored.usage,
     )
 
 
 def previous_not_found(response_id: str) -> InvalidRequest:
-    """The answer for a response that cannot be continued."""
+    """Returns the error for a `previous_response_id` that is unknown, deleted, or another owner's."""
     return InvalidRequest(
         f"Previous response with id '{response_id:.80}' not found.",
         param="previous_response_id",
@@ -134,23 +144,23 @@ def previous_not_found(response_id: str) -> InvalidRequest:
 
 
 def _conversation_id(body: Json) -> str | None:
-    given = body.get("conversation")
-    return given["id"] if isinstance(given, dict) else given
+    conversation = body.get("conversation")
+    return conversation["id"] if isinstance(conversation, dict) else conversation
 
 
 async def _resolve_references(
     store: HistoryStore, owner: str, input_items: Sequence[Json], connection_items: Mapping[str, Sequence[Item]] | None
 ) -> Sequence[Json]:
-    wanted = {item["id"]: place for place, item in enumerate(input_items) if _is_reference(item)}
+    positions = {item["id"]: index for index, item in enumerate(input_items) if _is_reference(item)}
     local_items = {item.get("id"): item for items in (connection_items or {}).values() for item in items}
-    resolved = {item_id: local_items[item_id] for item_id in wanted if item_id in local_items}
-    if missing := [item_id for item_id in wanted if item_id not in resolved]:
+    resolved = {item_id: local_items[item_id] for item_id in positions if item_id in local_items}
+    if missing := [item_id for item_id in positions if item_id not in resolved]:
         resolved |= await store.load_items(owner, missing)
-    for item_id, place in wanted.items():
+    for item_id, index in positions.items():
         if item_id not in resolved:
             raise NotFound(
-                f"Item with id '{item_id:.80}' not found. Items are kept only with responses whose `store` is true.",
-                param=f"input[{place}].id",
+                f"Item with id '{item_id:.80}' not found. Items are stored only with responses whose `store` is true.",
+                param=f"input[{index}].id",
             )
     return [resolved[item["id"]] if _is_reference(item) else item for item in input_items]
 
@@ -160,5 +170,5 @@ def _is_reference(item: Json) -> bool:
 
 
 def _drop_unfinished_calls(items: Sequence[Item]) -> list[Item]:
-    """Without calls that broke off: they were never made, so they have no output, and no model accepts that."""
+    """Removes incomplete tool calls. They were never run and have no output, and no model accepts such a call."""
     return [item for item in items if not (item.get("status") == "incomplete" and "call_id" in item)]

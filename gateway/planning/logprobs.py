@@ -1,4 +1,4 @@
-"""Log probabilities that a turn asked for, held against what its upstream said."""
+"""Checks whether an upstream returned the log probabilities that a request asked for."""
 
 from collections.abc import Sequence
 
@@ -10,9 +10,10 @@ from translation.representation.events import Delta, Finished, Noted, PartStarte
 
 
 class LogprobsCheck:
-    """Notes before the end of a reply that has text and no log probabilities that there are none.
+    """An event mapper that adds the fact `unreported` before the end of a reply with text but no log probabilities.
 
-    Some models and versions of servers leave them out without a word, so it is known only then.
+    Some models and server versions leave them out silently, so that is known only at the end. `param` is the client's
+    parameter, and `event_mapper` maps the events first.
     """
 
     def __init__(self, param: str, event_stage: EventStage | None) -> None:

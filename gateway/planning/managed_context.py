@@ -1,4 +1,4 @@
-"""Turns whose context the gateway manages: compacted or shortened, because the request asks for it."""
+"""Prepares turns whose context the gateway compacts or truncates, because the request asks for it."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -17,20 +17,20 @@ from translation.representation.turn import Turn
 from translation.responses.compaction import has_compaction_trigger, lowest_threshold_entry
 
 _COMPACTION_SHARE = 0.75
-"""The share of a known context window from which on it is compacted, where the request names no threshold."""
+"""The share of a known context window that triggers compaction, if the request has no threshold."""
 
 _THRESHOLD_PARAM = "context_management[0].compact_threshold"
 
 
 class ManagedExchange(NamedTuple):
-    """The events of `exchange` are in the client's terms."""
+    """An exchange whose events are in the client's terms (see `MappedExchange`), and its losses known in advance."""
 
     exchange: Exchange
     losses: Sequence[Loss]
 
 
 def needs_context_management(body: Json) -> bool:
-    """Whether a Responses body asks to have its context compacted or shortened."""
+    """Whether a Responses body asks for compaction or truncation of its context."""
     is_requested = body.get("truncation") == "auto" or body.get("context_management")
     return bool(is_requested) or has_compaction_trigger(body.get("input"))
 
@@ -38,9 +38,10 @@ def needs_context_management(body: Json) -> bool:
 def prepare_managed_exchange(
     turn: Turn, body: Json, route: Route, history_tokens: int | None, report_loss: Callable[[Loss], None]
 ) -> ManagedExchange:
-    """`tokens`: how many tokens the turn's history is known to be; `report` hears of what is lost while it runs.
+    """Returns the exchange that compacts, truncates or both, as the body asks.
 
-    Raises InvalidRequest, Unrepresentable where the upstream cannot say how long the context is.
+    `history_tokens` is the number of tokens of the turn's history, if known. `report_loss` is called with losses that
+    occur while the exchange runs. Raises InvalidRequest; Unrepresentable if the upstream cannot count tokens.
     """
     make_exchange = exchange_factory(route)
     if has_compaction_trigger(body.get("input")):
@@ -49,7 +50,9 @@ def prepare_managed_exchange(
         return ManagedExchange(SummaryExchange(turn, parts, make_exchange), losses)
     _, _, losses = prepare_exchange(turn, route, "responses")
     make_sent_exchange = (
-        partial(_truncating_exchange, make_exchange, report_loss) if body.get("truncation") == "auto" else make_exchange
+        partial(_make_truncating_exchange, make_exchange, report_loss)
+        if body.get("truncation") == "auto"
+        else make_exchange
     )
     entry = lowest_threshold_entry(body.get("context_management"))
     if entry is None:
@@ -57,7 +60,7 @@ def prepare_managed_exchange(
     limit = _threshold_tokens(entry, route)
     if history_tokens is None and route.capabilities.counting == "none":
         raise Unrepresentable(
-            "the model's upstream cannot count tokens, so nothing tells when to compact: leave out context_management",
+            "the model's upstream cannot count tokens, which context_management needs: leave it out",
             param="context_management",
         )
     return ManagedExchange(
@@ -68,18 +71,20 @@ def prepare_managed_exchange(
     )
 
 
-def _truncating_exchange(
+def _make_truncating_exchange(
     make_exchange: Callable[[Turn], Exchange], report_loss: Callable[[Loss], None], turn: Turn
 ) -> Exchange:
     return TruncatingExchange(turn, make_exchange, report_loss)
 
 
-async def with_threshold(body: Json, route: Route) -> Json:
-    """A Responses body with the threshold that it leaves out, where only the upstream knows how much its model's
-    context holds. Any other body as it is."""
+async def fill_compaction_threshold(body: Json, route: Route) -> Json:
+    """Returns a Responses body with a `compact_threshold`, if it left that out and only the upstream knows the window.
+
+    The threshold is a share of the context window that the upstream reports. Any other body is returned unchanged.
+    """
     entry = lowest_threshold_entry(body.get("context_management"))
-    known = route.capabilities.max_context_window is not None
-    if entry is None or entry.get("compact_threshold") is not None or known:
+    is_window_known = route.capabilities.max_context_window is not None
+    if entry is None or entry.get("compact_threshold") is not None or is_window_known:
         return body
     if not isinstance(route.provider, ModelInspector):
         return body
@@ -90,10 +95,10 @@ async def with_threshold(body: Json, route: Route) -> Json:
 
 
 def _threshold_tokens(entry: Json, route: Route) -> int:
-    if (given := entry.get("compact_threshold")) is not None:
-        return int(given)
+    if (threshold := entry.get("compact_threshold")) is not None:
+        return int(threshold)
     if (window := route.capabilities.max_context_window) is not None:
         return int(window * _COMPACTION_SHARE)
     raise Unrepresentable(
-        "how many tokens this model's context has is not known: say from how many on to compact", param=_THRESHOLD_PARAM
+        "the size of this model's context window is not known: send compact_threshold", param=_THRESHOLD_PARAM
     )

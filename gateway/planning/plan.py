@@ -1,4 +1,4 @@
-"""Route and request to a plan: relay, translate, or a named refusal. Nothing is sent before this is done."""
+"""Decides how a routed request is served: relayed, translated, or refused by parameter. Nothing is sent here."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -25,7 +25,7 @@ from translation.responses.lower import lower_items
 
 @dataclass(slots=True, kw_only=True)
 class RelayPlan:
-    """The upstream gets the client's body, its reply leaves as it came, but for the calls in it."""
+    """Relays the request: the upstream gets the client's body, and its reply is forwarded with `call_rules` applied."""
 
     exchange: RelayExchange
     losses: Sequence[Loss]
@@ -34,13 +34,16 @@ class RelayPlan:
 
 @dataclass(slots=True)
 class TranslationPlan:
-    """The upstream gets a turn in its own dialect; `calls` maps its function calls back to the client's tools."""
+    """Translates the request: the upstream gets a turn in its own dialect.
+
+    `event_stage` maps the function calls of its events back to the client's tools; None if there is nothing to map.
+    """
 
     exchange: Exchange
     event_stage: EventStage | None
     losses: Sequence[Loss]
     params: ClientParams | None = None
-    """Names what is refused only when the upstream has been asked about its model."""
+    """Renames parameters of an InvalidRequest that is raised only when the exchange is opened."""
 
 
 def make_plan(
@@ -52,10 +55,11 @@ def make_plan(
     history_count: int | None = None,
     history_tokens: int | None = None,
 ) -> RelayPlan | TranslationPlan:
-    """`body` is valid. `earlier`: its input was put together here, and begins with that many items of history, of
-    `tokens` tokens where that is known.
+    """Returns the plan for a validated body.
 
-    Raises InvalidRequest, or in strict mode Unrepresentable for the first loss.
+    `history_count` is the number of history items that the input begins with; None if the input is the client's own.
+    `history_tokens` is the number of tokens of that history, if known. Raises InvalidRequest; StoreUnavailable if the
+    key to sealed reasoning cannot be loaded; in strict mode Unrepresentable for the first loss.
     """
     plan: RelayPlan | TranslationPlan
     if route.reasoning_seal is not None:
@@ -70,15 +74,15 @@ def make_plan(
 
 
 def require_no_loss(losses: Sequence[Loss], *, strict: bool) -> None:
-    """Raises Unrepresentable for the first loss, where none is wanted."""
+    """Raises Unrepresentable for the parameter of the first loss, if `strict` and there are any."""
     if losses and strict:
-        lost = "; ".join(map(str, losses))
-        message = f"strict mode, and the model's upstream cannot honour the whole request: {lost}"
+        listed = "; ".join(map(str, losses))
+        message = f"strict mode is on, and the model's upstream cannot honour the whole request: {listed}"
         raise Unrepresentable(message, param=losses[0].param)
 
 
 def may_relay(endpoint: Endpoint, body: Json, route: Route) -> bool:
-    """The upstream speaks the endpoint's dialect, and nothing in the request is ours to do."""
+    """Whether the upstream supports the endpoint's dialect, and the request needs nothing of the gateway."""
     if not endpoint.allows_relay:
         return False
     if endpoint.dialect not in route.capabilities.dialects or _changes_replies(route.profile):
@@ -96,7 +100,7 @@ def may_relay(endpoint: Endpoint, body: Json, route: Route) -> bool:
 
 
 def _changes_replies(profile: Profile) -> bool:
-    """The reply's text has to be taken apart, or its items are not to be all that come."""
+    """Whether the profile parses the text of replies, or adds or removes items, which a relay cannot do."""
     if profile.parsing_format != "direct_response" or profile.two_pass != "off":
         return True
     if profile.tool_parser != "openai" or profile.text_tool_calls != "none":
@@ -105,7 +109,7 @@ def _changes_replies(profile: Profile) -> bool:
 
 
 def _needs_no_checks(body: Json, capabilities: Capabilities) -> bool:
-    """Whether there is nothing in a chat body for `fit` and `check_relayed` to find: so it is with most."""
+    """Whether `apply_capabilities` and `validate_relayed_calls` would find nothing in a chat body, as in most."""
     if capabilities.max_context_window is not None and (body.get("max_tokens") or body.get("max_completion_tokens")):
         return False
     return capabilities.streaming and is_plain_request(body)
@@ -116,12 +120,12 @@ def _plan_relay(endpoint: Endpoint, body: Json, route: Route, history_count: int
         lowered = endpoint.relay_body(body, route.profile, model=route.upstream_model)
         exchange = route.provider.prepare_relay("chat", lowered.body)
         max_args_bytes = route.profile.max_tool_args_bytes
-        calls = (
+        call_rules = (
             DEFAULT_RULES
             if max_args_bytes == DEFAULT_RULES.max_args_bytes
             else CallRules(max_args_bytes=max_args_bytes)
         )
-        return RelayPlan(exchange=exchange, losses=[*lowered.losses, *exchange.losses], call_rules=calls)
+        return RelayPlan(exchange=exchange, losses=[*lowered.losses, *exchange.losses], call_rules=call_rules)
     turn = endpoint.lift(body, relayed=True)
     params = ClientParams(endpoint.dialect, body, turn, history_count or 0)
     capability_losses: list[Loss] = []
@@ -129,12 +133,12 @@ def _plan_relay(endpoint: Endpoint, body: Json, route: Route, history_count: int
         fitted, dropped = apply_capabilities(
             turn, route.capabilities, endpoint.dialect, capability_losses, relayed=True
         )
-        ids = validate_relayed_calls(body, turn.items)
+        used_ids = validate_relayed_calls(body, turn.items)
         relayed_body = {name: value for name, value in body.items() if name not in dropped} if dropped else body
         if endpoint.dialect == "responses":
             relayed_body = apply_compaction_to_body(relayed_body)
-    except InvalidRequest as refused:
-        params.rename_param_of(refused)
+    except InvalidRequest as error:
+        params.rename_param_of(error)
         raise
     input_losses: Sequence[Loss] = ()
     if endpoint.dialect == "responses" and isinstance(relayed_body.get("input"), list):
@@ -146,40 +150,40 @@ def _plan_relay(endpoint: Endpoint, body: Json, route: Route, history_count: int
     thinking = fitted.thinking if "thinking" in body else None
     gateway_params = (("thinking", thinking), ("extensions", body.get("extensions") or None))
     param_losses = [Loss(name, "dropped") for name, value in gateway_params if value is not None]
-    calls = CallRules(
-        used_ids=ids,
+    call_rules = CallRules(
+        used_ids=used_ids,
         renames_ids=not _is_stored_upstream(endpoint, body),
         max_args_bytes=route.profile.max_tool_args_bytes,
     )
     return RelayPlan(
-        exchange=exchange, losses=[*capability_losses, *losses, *param_losses, *exchange.losses], call_rules=calls
+        exchange=exchange, losses=[*capability_losses, *losses, *param_losses, *exchange.losses], call_rules=call_rules
     )
 
 
 def _is_stored_upstream(endpoint: Endpoint, body: Json) -> bool:
-    """Whether the upstream itself keeps the reply to this body, so that requests go on from it there."""
+    """Whether the upstream stores the reply to this body, so that later requests refer to the upstream's own ids."""
     return endpoint.dialect == "responses" and (body.get("store") is not False or bool(body.get("conversation")))
 
 
 def _build_relayed_input(
     input_items: Sequence[Item], route: Route, history_count: int | None
 ) -> tuple[Sequence[Item], Sequence[Loss]]:
-    """An input as the upstream of a relay gets it, and what it will not be told."""
-    carrier = route.reasoning_seal
+    """Returns the input items that the upstream of a relay gets, and the losses of building them."""
+    seal = route.reasoning_seal
     if history_count is not None:
         return lower_items(
-            input_items if carrier is None else [carrier.unseal_item(item) for item in input_items], route.profile
+            input_items if seal is None else [seal.unseal_item(item) for item in input_items], route.profile
         )
-    return (input_items, ()) if carrier is None else carrier.unseal_relayed_items(input_items, route.profile)
+    return (input_items, ()) if seal is None else seal.unseal_relayed_items(input_items, route.profile)
 
 
 def _plan_translation(
     endpoint: Endpoint, body: Json, route: Route, history_count: int | None, history_tokens: int | None
 ) -> TranslationPlan:
     turn, params = lift_body(endpoint, body, route, history_count or 0)
-    one_call = endpoint.dialect == "chat" and uses_legacy_functions(body)
-    if one_call:
-        # A message has one `function_call`, and who reads that does not look for others.
+    is_single_call = endpoint.dialect == "chat" and uses_legacy_functions(body)
+    if is_single_call:
+        # A message has one legacy `function_call`, and a client that reads it does not look for others.
         route = replace(route, profile=replace(route.profile, max_tool_calls_per_turn=1))
     losses: list[Loss] = []
     event_stage: EventStage | None = None
@@ -188,13 +192,14 @@ def _plan_translation(
             exchange, turn_losses = prepare_managed_exchange(turn, body, route, history_tokens, losses.append)
         else:
             exchange, event_stage, turn_losses = prepare_exchange(turn, route, endpoint.dialect)
-    except InvalidRequest as refused:
-        params.rename_param_of(refused)
+    except InvalidRequest as error:
+        params.rename_param_of(error)
         raise
     if turn.sampling.get("logprobs"):
         event_stage = LogprobsCheck(LOGPROBS_PARAMS[endpoint.dialect], event_stage)
-    if one_call:
-        turn_losses = [loss for loss in turn_losses if loss.param != "parallel_tool_calls"]  # more are left out here
+    if is_single_call:
+        # The legacy form has no parallel calls, so the client loses nothing.
+        turn_losses = [loss for loss in turn_losses if loss.param != "parallel_tool_calls"]
     losses += turn.losses
     if turn_losses:
         losses += [Loss(params.client_name(loss.param) or loss.param, loss.effect) for loss in turn_losses]

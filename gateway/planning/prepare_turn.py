@@ -1,4 +1,4 @@
-"""A turn made ready for its upstream: what that cannot do refused or dropped, tools in a shape it knows."""
+"""Prepares a turn for its upstream: refuses or drops what it cannot do, and bridges tools to kinds that it supports."""
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
@@ -26,16 +26,19 @@ from translation.tools.bridge import bridge_tools, is_tool_free
 def lift_body(
     endpoint: Endpoint, body: Json, route: Route, history_count: int, *, native_compaction: bool = False
 ) -> tuple[Turn, ClientParams]:
-    """What a body asks of its upstream's model, and how its parameters are called; the input begins with `earlier`
-    items of history. `native`: the upstream has compaction items of its own. Raises InvalidRequest."""
+    """Lifts a body to the turn for the upstream's model, and returns it with the client's parameter names.
+
+    The input begins with `history_count` items of history. `native_compaction` means that the upstream has compaction
+    items of its own. Raises InvalidRequest.
+    """
     turn = endpoint.lift(body, model=route.upstream_model)
     params = ClientParams(endpoint.dialect, body, turn, history_count)
     if endpoint.dialect == "chat":
         return turn, params
     try:
         windowed_turn = apply_compaction_to_turn(turn, native=native_compaction)
-    except InvalidRequest as refused:
-        params.rename_param_of(refused)
+    except InvalidRequest as error:
+        params.rename_param_of(error)
         raise
     return (
         (turn, params)
@@ -45,58 +48,63 @@ def lift_body(
 
 
 def unseal_turn(turn: Turn, route: Route) -> Turn:
-    """A turn with what the upstream needs back of its items. Raises StoreUnavailable."""
+    """Returns a turn whose items have the unsealed reasoning that the upstream needs back.
+
+    Raises StoreUnavailable if the key cannot be loaded.
+    """
     return turn if route.reasoning_seal is None else route.reasoning_seal.unseal_turn(turn)
 
 
 def prepare_turn(turn: Turn, route: Route, dialect: Dialect, losses: list[Loss]) -> tuple[Turn, EventStage | None]:
-    """The turn as its upstream can be told it, and what maps the function calls of the reply back to the client's
-    tools. `dialect` is the client's.
+    """Returns the turn in a form that its upstream supports, and the mapper of the reply's calls to the client's tools.
 
-    Raises InvalidRequest, StoreUnavailable; parameters and losses are in the turn's own words.
+    `dialect` is the client's. Losses are appended to `losses`. Raises InvalidRequest and StoreUnavailable. Parameters
+    in errors and losses have the turn's names, not the client's: see `ClientParams`.
     """
     fitted, _ = apply_capabilities(unseal_turn(turn, route), route.capabilities, dialect, losses, relayed=False)
     if is_tool_free(fitted):
-        # Most turns; asking each of the next steps what it has to do there takes a tenth of planning them.
+        # Most turns have no tools. Skipping the next steps for them saves a tenth of the planning time.
         return fitted, _build_event_stage(fitted, route.profile, None)
     bridged = bridge_tools(fitted, kinds=route.capabilities.tool_kinds, hosted=route.capabilities.hosted_tools)
     losses += bridged.losses
-    tidy = normalize_turn(bridged.turn, route.profile, losses)
-    return tidy, _build_event_stage(tidy, route.profile, bridged.call_mapper)
+    normalized = normalize_turn(bridged.turn, route.profile, losses)
+    return normalized, _build_event_stage(normalized, route.profile, bridged.call_mapper)
 
 
 def _build_event_stage(turn: Turn, profile: Profile, call_mapper: EventStage | None) -> EventStage | None:
-    """What the events of a reply go through; nothing where no call can be in them."""
+    """Returns the mapper for the events of a reply; None if no calls can be in them."""
     if turn.tools or profile.fix_empty_final:
         return ReplyNormalizer(turn, profile, new_id, call_mapper)
     return call_mapper
 
 
 def prepare_exchange(turn: Turn, route: Route, dialect: Dialect) -> tuple[Exchange, EventStage | None, list[Loss]]:
-    """The exchange that asks a turn, what maps the function calls of its events back to the client's tools, and what is
-    lost; nothing is sent. Raises as `ready` does."""
+    """Returns the exchange for a turn, the mapper of its calls to the client's tools, and the losses. Sends nothing.
+
+    Raises what `prepare_turn` raises.
+    """
     losses: list[Loss] = []
     prepared, event_stage = prepare_turn(turn, route, dialect, losses)
     profile = route.profile
     if profile.cite_documents and dialect == "chat":
-        profile = replace(profile, cite_documents=False)  # chat can say which address it cites, not which file
+        profile = replace(profile, cite_documents=False)  # annotations in chat can cite URLs, not files
     exchange = route.provider.prepare(prepared, profile)
     losses += exchange.losses
     return exchange, event_stage, losses
 
 
 def exchange_factory(route: Route) -> Callable[[Turn], Exchange]:
-    """How turns of the Responses API are asked of a route: to exchanges whose events are in the client's terms."""
+    """Returns a function that prepares exchanges for turns of the Responses API, with events in the client's terms."""
 
-    def say(turn: Turn) -> Exchange:
-        exchange, calls, _ = prepare_exchange(turn, route, "responses")
-        return exchange if calls is None else MappedExchange(exchange, calls)
+    def make_exchange(turn: Turn) -> Exchange:
+        exchange, event_stage, _ = prepare_exchange(turn, route, "responses")
+        return exchange if event_stage is None else MappedExchange(exchange, event_stage)
 
-    return say
+    return make_exchange
 
 
 class MappedExchange:
-    """An exchange with its calls in the client's terms."""
+    """An exchange whose events are in the client's terms: calls are those of the client's own tools."""
 
     def __init__(self, exchange: Exchange, event_stage: EventStage) -> None:
         self.losses: Final = exchange.losses

@@ -1,4 +1,4 @@
-"""A model name to the upstream that serves it."""
+"""Resolves a model name to the provider and upstream model that serve it, by the config's patterns."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,7 +18,7 @@ from translation.representation.profile import Profile
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """Where a request for `name` goes, and how that model is spoken to."""
+    """The provider and upstream model that serve requests for `name`, with the model's capabilities and profile."""
 
     name: str
     provider: Provider
@@ -29,25 +29,25 @@ class Route:
     resumable: bool = False
     request_defaults: Mapping[str, Any] = field(default_factory=dict)
     reasoning_seal: ReasoningSeal | None = None
-    """What carries reasoning to it and back; None where nothing does: in chat, and before it is known who asks."""
+    """Seals reasoning in replies and unseals it in requests. None for chat, and before the owner is known."""
 
     def with_reasoning_seal(self, sealer: Sealer, owner: str) -> "Route":
-        """The same for requests of the Responses API by `owner`."""
-        carrier = ReasoningSeal(
+        """Returns the route for requests of the Responses API by `owner`."""
+        seal = ReasoningSeal(
             sealer, owner, self.provider.name, self.upstream_model, "responses" in self.capabilities.dialects
         )
-        return replace(self, reasoning_seal=carrier)
+        return replace(self, reasoning_seal=seal)
 
 
 _MAX_CACHED = 256
-"""Routes; where a pattern lets any name through, clients write them, so that neither they nor their names are many or
-long."""
+"""The number of routes that are cached. A pattern can match any name that a client sends, so the cache is bounded."""
 
 _MAX_CACHED_CHARS = 200
+"""Routes of longer names are not cached, for the same reason."""
 
 
 class Resolver:
-    """The configured models, in order; the first whose pattern matches wins."""
+    """Resolves names against the configured models in order. The first model whose pattern matches wins."""
 
     def __init__(self, settings: Settings, providers: Mapping[str, Provider]) -> None:
         self._rows = [_ModelRow(pattern, model, settings, providers) for pattern, model in settings.models.items()]
@@ -56,9 +56,10 @@ class Resolver:
     def resolve(
         self, name: str, allowed: Sequence[str] = ("*",), sealer_and_owner: tuple[Sealer, str] | None = None
     ) -> Route:
-        """`bearer`: for requests of the Responses API, what seals and who asks; the route is `carrying` then.
+        """Returns the route for a model name.
 
-        Raises UnknownModel, the same for a name nobody serves and one outside `allowed` patterns.
+        `sealer_and_owner` is set for requests of the Responses API; the route then has a reasoning seal. Raises
+        UnknownModel, with the same message for an unknown name and for one that no pattern of `allowed` matches.
         """
         resolve = self._resolve_uncached if len(name) > _MAX_CACHED_CHARS else self._resolve_cached
         return resolve(name, tuple(allowed), sealer_and_owner)
@@ -74,6 +75,7 @@ class Resolver:
         raise UnknownModel(f"the model '{name:.200}' does not exist: GET /v1/models lists those that do", param="model")
 
     def model_rows(self) -> "Sequence[_ModelRow]":
+        """Returns the configured models in the order of the config."""
         return self._rows
 
 

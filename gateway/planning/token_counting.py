@@ -1,4 +1,4 @@
-"""How many tokens an input is: as its upstream counts it, or not at all."""
+"""Counts the input tokens of a turn. Only the upstream counts; the gateway never estimates."""
 
 import orjson
 
@@ -9,28 +9,35 @@ from translation.errors import Unrepresentable
 from translation.representation.turn import Turn
 
 _TEMPLATE_TOKENS = 1000
-"""More than a chat template adds by itself: its own system prompt, how tools are to be called."""
+"""An upper bound of what a chat template adds by itself: its system prompt and its instructions for calling tools."""
 
 _MEDIA_TYPES = (b'"input_image"', b'"input_file"', b'"input_audio"')
 
 
 async def count_tokens(turn: Turn, route: Route, *, relayed: bool = False) -> int:
-    """The upstream's own count. `relayed`: what asks for it would be relayed. Raises Unrepresentable where there is
-    none, ProviderError."""
+    """Returns the number of input tokens as the upstream counts them.
+
+    `relayed` means that the request for a response would be relayed. Raises Unrepresentable if the upstream cannot
+    count, InvalidRequest and StoreUnavailable as `prepare_turn` does, and ProviderError.
+    """
     if route.capabilities.counting == "none":
         raise Unrepresentable("the model's upstream cannot count tokens", param="model")
-    # On a relay the upstream reads tools and items of every kind as they are.
-    as_it_is = relayed and route.capabilities.counting == "responses"
-    prepared = unseal_turn(turn, route) if as_it_is else prepare_turn(turn, route, "responses", [])[0]
+    # On a relay the upstream accepts tools and items of every kind unchanged.
+    is_unchanged = relayed and route.capabilities.counting == "responses"
+    prepared = unseal_turn(turn, route) if is_unchanged else prepare_turn(turn, route, "responses", [])[0]
     return await route.provider.count_tokens(prepared, route.profile, route.capabilities.counting)
 
 
 async def exceeds_token_limit(limit: int, turn: Turn, route: Route, history_tokens: int | None) -> bool:
-    """Whether a turn is over `limit` tokens. `known`: how many its history is, which is then all that is looked at."""
+    """Whether a turn's input is longer than `limit` tokens.
+
+    If `history_tokens` is known, only that number is compared, and new items do not count. The upstream is asked only
+    if the input could be longer at all. Raises what `count_tokens` raises, except ContextLengthExceeded.
+    """
     if history_tokens is not None:
         return history_tokens > limit
     encoded = orjson.dumps([turn.instructions, *turn.items, *turn.tools])
-    # No token is less than a byte of text; media can be any size.
+    # Every token is at least one byte of text. Media can be any number of tokens.
     if len(encoded) + _TEMPLATE_TOKENS <= limit and not any(kind in encoded for kind in _MEDIA_TYPES):
         return False
     try:

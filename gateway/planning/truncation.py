@@ -1,4 +1,4 @@
-"""`truncation: auto`: an input that does not fit is sent again without its beginning."""
+"""`truncation: auto`: an input that does not fit the model's context is sent again without its oldest items."""
 
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import aclosing
@@ -16,22 +16,23 @@ from translation.representation.loss import Loss
 from translation.representation.turn import Turn
 
 ExchangeFactory: TypeAlias = Callable[[Turn], Exchange]
-"""A turn in the client's terms to an exchange whose events are in the client's terms too. Raises InvalidRequest."""
+"""Prepares the exchange for a turn. Turn and events are in the client's terms. Raises InvalidRequest."""
 
 _log = structlog.get_logger(__name__)
 
 _RETRY_SHARES = (0.75, 0.5, 0.25, 0.125, 0.0)
-"""How much of what can be left out is sent in each further try. No upstream says how much too long an input is in a way
-that could be relied on."""
+"""The share, by size, of the removable items that each retry still sends. No upstream reports reliably by how much an
+input is too long."""
 
 INPUT_TRUNCATED = Loss("input", "truncated")
 
 
 class TruncatingExchange:
-    """Sends the turn; while the upstream finds it too long before it has said anything, again with less of it.
+    """An exchange that retries a turn with fewer items as long as the upstream rejects it as too long.
 
-    `report` is told when something was left out, before the first batch. What has to stay (see
-    `translation.hygiene.item_groups.trimmed`) and still does not fit is the upstream's refusal.
+    It retries only before the reply has content. `report_loss` is called before the first batch if items were left
+    out. If the items that must stay (see `translation.hygiene.item_groups.trim_items`) do not fit, the upstream's
+    rejection is raised.
     """
 
     def __init__(self, turn: Turn, make_exchange: ExchangeFactory, report_loss: Callable[[Loss], None]) -> None:
@@ -57,16 +58,16 @@ class TruncatingExchange:
                             if turn is not self._turn:
                                 _log.info("input_truncated", items=len(self._turn.items), sent=len(turn.items))
                                 self._report_loss(INPUT_TRUNCATED)
-                            batch = [event for each in buffered for event in each]
+                            batch = [event for held_batch in buffered for event in held_batch]
                         yield batch
                 return
             except (ContextLengthExceeded, TurnFailed) as failure:
                 if begun or (isinstance(failure, TurnFailed) and failure.failed.code != "context_length_exceeded"):
                     raise
-                less = next(shorter, None)
-                if less is None:
+                shorter_turn = next(shorter, None)
+                if shorter_turn is None:
                     raise
-                turn = less
+                turn = shorter_turn
 
     def _shorter_turns(self) -> Iterator[Turn]:
         length = len(self._turn.items)

@@ -1,4 +1,4 @@
-"""Assembly: settings and providers in, ASGI application out. No globals."""
+"""Assembles the ASGI application from settings and providers. Has no global state."""
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -58,7 +58,10 @@ _MB = 1024 * 1024
 
 
 def create_app(settings: Settings, drain: Drain, providers: Mapping[str, Provider] | None = None) -> ASGIApp:
-    """The application. `providers` replaces the configured ones by name; all are closed when the application stops."""
+    """Build the application. `providers` replaces configured providers of the same names.
+
+    All providers are closed when the application stops.
+    """
     built = build_providers(settings, providers)
     store = _build_store(settings)
     service = Service(settings, built, drain, store)
@@ -112,7 +115,10 @@ def create_app(settings: Settings, drain: Drain, providers: Mapping[str, Provide
 
 
 def build_providers(settings: Settings, overrides: Mapping[str, Provider] | None = None) -> dict[str, Provider]:
-    """The configured providers, with `instead` in the place of those of its names. Nothing is started or connected."""
+    """Build the configured providers. Those in `overrides` replace configured ones of the same names.
+
+    Nothing is started or connected.
+    """
     replaced = dict(overrides or {})
     egress_settings = settings.egress
     egress = EgressClient(
@@ -127,7 +133,7 @@ def build_providers(settings: Settings, overrides: Mapping[str, Provider] | None
 def _build_store(settings: Settings) -> Store | None:
     if settings.store.url is None:
         return None
-    from gateway.state.sql.store import SqlStore  # brings SQLAlchemy along: a quarter of the memory at rest
+    from gateway.state.sql.store import SqlStore  # imports SQLAlchemy, a quarter of an idle process's memory
 
     return SqlStore(settings.store, settings.background)
 
@@ -150,10 +156,10 @@ async def _reply_to_routing_failure(routes: Sequence[Route], request: Request, e
 
 
 def _allowed_methods(routes: Sequence[Route], request: Request) -> set[str]:
-    """What the path can be asked with; the framework only names the methods of the first route that has it.
+    """Return all methods of the path. The framework reports only those of the first route that matches it.
 
-    The routes are the routers' own: where an application keeps what it includes differs between versions of FastAPI,
-    and vLLM holds its users to an old one.
+    `routes` come from the routers, not from the application: where an application stores included routes differs
+    between versions of FastAPI, and vLLM requires an old one.
     """
     methods: set[str] = set()
     for route in routes:

@@ -1,4 +1,4 @@
-"""What `serve` says once it listens: the models there are, and one call that works."""
+"""Renders what `serve` prints once it listens: the models, and an example request that works."""
 
 import json
 
@@ -10,7 +10,7 @@ _MAX_MODELS = 20
 
 
 def render_banner(settings: Settings, url: str) -> str:
-    """Some lines for a person. `url` is where the server listens, without a path."""
+    """Return a text of some lines. `url` is the address of the server, without a path."""
     rows = [(name, model.provider) for name, model in settings.models.items()]
     lines = ["", *format_table([("MODEL", "PROVIDER"), *rows[:_MAX_MODELS]])]
     if len(rows) > _MAX_MODELS:
@@ -33,7 +33,10 @@ def _key_variable(settings: Settings) -> str:
 
 
 def _choose_example_model(settings: Settings) -> str | None:
-    """A name that is no pattern: of a model inside the gateway, which always answers, or else the first."""
+    """Return a model name that is no pattern: that of an embedded model, which is always available, or else the first.
+
+    Returns None if all names are patterns.
+    """
     names = [name for name in settings.models if not set("*?['") & set(name)]
-    inside = (name for name in names if settings.providers[settings.models[name].provider].type in EMBEDDED_TYPES)
-    return next(inside, next(iter(names), None))
+    embedded = (name for name in names if settings.providers[settings.models[name].provider].type in EMBEDDED_TYPES)
+    return next(embedded, next(iter(names), None))

@@ -1,4 +1,4 @@
-"""Fewer and larger pages for what a server process has in memory before its first request."""
+"""Moves the heap of a server process into huge pages before its first request."""
 
 import ctypes
 from collections.abc import Iterator
@@ -8,20 +8,20 @@ from typing import Final
 _MAPS_FILE: Final = Path("/proc/self/maps")
 
 _HUGE_PAGE_BYTES: Final = 2 << 20
-"""Bytes of a huge page, which begins at a multiple of as many."""
+"""The size of a huge page in bytes. It starts at a multiple of its size."""
 
 _MADV_COLLAPSE: Final = 25
-"""MADV_COLLAPSE of Linux 6.1; older kernels and other systems know no such advice."""
+"""MADV_COLLAPSE of Linux 6.1. Older kernels and other systems do not support it."""
 
 
 def use_huge_pages() -> None:
-    """Ask Linux to put the heap as it is now into huge pages; where it will not, all stays as it is.
+    """Ask Linux to move the current heap into huge pages. If it refuses, nothing changes.
 
-    A request goes to a little of everything that was imported, and in small pages each place is an address to look up:
-    5 of 100 µs of a short request. What is full already takes no more memory for it.
+    A request touches memory all over the imported modules, and with small pages each place is an address translation:
+    5 of 100 µs of a short request. Ranges that are already in use take no more memory.
     """
     try:
-        maps = _MAPS_FILE.read_text("ascii", "replace")  # only names of files can be anything else
+        maps = _MAPS_FILE.read_text("ascii", "replace")  # only file names can have other characters
     except OSError:
         return
     advise = ctypes.CDLL(None).madvise
@@ -31,7 +31,7 @@ def use_huge_pages() -> None:
 
 
 def find_heap_ranges(maps: str) -> Iterator[tuple[int, int]]:
-    """From where to where there is room for huge pages in the heap, as /proc/PID/maps has it."""
+    """Yield the (start, end) addresses in the heap that whole huge pages can cover. `maps` is /proc/PID/maps."""
     for line in maps.splitlines():
         addresses, access, _, _, _, *name = line.split(maxsplit=5)
         if not access.startswith("rw") or name not in ([], ["[heap]"]):

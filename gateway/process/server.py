@@ -1,4 +1,4 @@
-"""Runs the application in one process, from its start to an orderly end."""
+"""Runs the application in one process, from its start to a graceful stop."""
 
 import asyncio
 import gc
@@ -22,24 +22,30 @@ from providers.base import Provider
 _MB = 1024 * 1024
 
 _READABLE_FACTOR = 2
-"""A WebSocket message over `server.max_body_mb` is refused by name up to this many times of it, and then with the
-connection, since the protocol knows no other way."""
+"""A WebSocket message larger than `server.max_body_mb` gets an error event, if it is at most this many times larger.
+
+For a larger one the protocol closes the connection, as it has no other way to refuse a message.
+"""
 
 _PONG_TIMEOUT_S = 60.0
-"""For a WebSocket's peer to answer a ping; some answer only once they read again."""
+"""Seconds that a WebSocket peer has to answer a ping. Some answer only when they next read."""
 
 _CLOSE_TIMEOUT_S = 5
-"""After draining: for the last frames to leave and connections to close."""
+"""Seconds after draining in which the last frames are sent and connections are closed."""
 
 
 _GC_THRESHOLDS = (20_000, 20, 20)
-"""Allocations between collections. Requests leave next to no cycles behind; by default every few deltas would pay for a
-search for some: a sixth of the CPU per delta where deltas come one by one."""
+"""Thresholds of the garbage collector. Requests leave almost no reference cycles.
+
+With the defaults it runs every few deltas, which costs a sixth of the CPU time per delta of a stream.
+"""
 
 
 class GatewayServer(uvicorn.Server):
-    """A uvicorn server that says when it is ready, and that, when told to stop, lets open requests finish for `drain_s`
-    and then ends each in its own words."""
+    """A uvicorn server that calls `on_ready` once it accepts requests and its engines have started or failed.
+
+    When it stops, open requests may finish within `drain_s` seconds. Then each is ended with an error of its API.
+    """
 
     def __init__(
         self,
@@ -57,7 +63,7 @@ class GatewayServer(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets=sockets)
-        # What is imported by now stays: the collector need not look at it again and again while streams run.
+        # Everything imported by now remains in use, so the collector need not scan it while streams run.
         gc.collect()
         gc.freeze()
         gc.set_threshold(*_GC_THRESHOLDS)
@@ -75,19 +81,19 @@ class GatewayServer(uvicorn.Server):
         expiry.cancel()
 
     async def _announce_ready(self) -> None:
-        """An engine that failed has said why in the log; what needs none is served all the same."""
+        """Call `on_ready`, also if an engine has failed: the log says why, and other models are served."""
         await self._engines.wait_until_settled()
         self._on_ready()
 
 
 def run_server(settings: Settings, listener: socket.socket, on_ready: Callable[[], None]) -> None:
-    """One server process, until it is told to stop."""
+    """Run a server in this process until SIGTERM or SIGINT. Exits with 1 if it could not start."""
     configure_logs()
-    # uvicorn raises the signal once more when it has drained, and stopping when told to is no failure.
+    # uvicorn raises the signal again after it has drained. The process must then exit with 0.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: sys.exit(0))
     server = make_server(settings, on_ready)
-    use_huge_pages()  # before an engine is here too
+    use_huge_pages()  # before an engine is loaded into this process
     server.run(sockets=[listener])
     if not server.started:
         sys.exit(1)
@@ -96,7 +102,7 @@ def run_server(settings: Settings, listener: socket.socket, on_ready: Callable[[
 def make_server(
     settings: Settings, on_ready: Callable[[], None], providers: Mapping[str, Provider] | None = None
 ) -> GatewayServer:
-    """A server that has not started; `providers` replaces configured ones by name."""
+    """Build a server that has not started. `providers` replaces configured providers of the same names."""
     drain = Drain()
     built = build_providers(settings, providers)
     config = uvicorn.Config(

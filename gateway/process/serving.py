@@ -1,5 +1,7 @@
-"""Listens, and has the server run in this process or in several. What only the server needs is imported there: the
-process that watches over workers does without it."""
+"""Opens the listening socket and runs the server in this process or in several workers.
+
+Modules that only the server needs are imported late: the process that supervises workers does without them.
+"""
 
 import gc
 import resource
@@ -17,11 +19,16 @@ from gateway.config.settings import SealingSettings, Settings
 from gateway.process.banner import render_banner
 
 _TERMINAL_PACKAGES: Final = ("pygments", "rich")
-"""httpx and structlog load these where they find them, 7 MiB in every process, to print what a server never does."""
+"""httpx and structlog import these if they are installed: 7 MiB per process for terminal output that a server never
+prints."""
 
 
 def serve_gateway(settings: Settings, *, host: str, port: int, workers: int) -> None:
-    """Serve until SIGTERM or SIGINT; prints `listening on http://H:P` once requests are answered and engines are up."""
+    """Serve until SIGTERM or SIGINT.
+
+    Prints `listening on http://HOST:PORT` once requests are accepted and engines have started or failed. Exits with 1
+    if the address cannot be bound, the server cannot start, or its workers keep dying.
+    """
     with lean_imports():
         from gateway.logs import configure_logs
         from gateway.process.workers import WorkerPool
@@ -35,7 +42,7 @@ def serve_gateway(settings: Settings, *, host: str, port: int, workers: int) -> 
         sys.stdout.flush()
 
     settings = _ensure_sealing_key(settings)
-    configure_logs()  # the process that only watches over workers has things to say too
+    configure_logs()  # the process that supervises workers logs too
     if workers == 1:
         run_worker(settings, listener, announce)
     elif not WorkerPool(partial(run_worker, settings), listener, workers).run(announce):
@@ -43,7 +50,7 @@ def serve_gateway(settings: Settings, *, host: str, port: int, workers: int) -> 
 
 
 def run_worker(settings: Settings, listener: socket.socket, on_ready: Callable[[], None]) -> None:
-    """One server process, until it is told to stop."""
+    """Run a server in this process until it is told to stop. `on_ready` is called once it is ready."""
     with lean_imports():
         from gateway.process.server import run_server
     run_server(settings, listener, on_ready)
@@ -51,7 +58,7 @@ def run_worker(settings: Settings, listener: socket.socket, on_ready: Callable[[
 
 @contextmanager
 def lean_imports() -> Iterator[None]:
-    """What is imported in the block does without `_FOR_TERMINALS`. Nor is garbage looked for: there is none."""
+    """Hide `_TERMINAL_PACKAGES` from imports in the block. Garbage collection is off: imports leave no garbage."""
     absent = [name for name in _TERMINAL_PACKAGES if name not in sys.modules]
     for name in absent:
         sys.modules[name] = None  # type: ignore[assignment]
@@ -65,7 +72,7 @@ def lean_imports() -> Iterator[None]:
 
 
 def _ensure_sealing_key(settings: Settings) -> Settings:
-    """A key that the workers share where no store gives them one."""
+    """Return settings with a sealing key that all workers share. Creates one if there is neither a key nor a store."""
     if settings.store.url is not None or settings.sealing.keys:
         return settings
     sealing = SealingSettings(keys=(SecretStr(secrets.token_hex()),))
@@ -73,7 +80,7 @@ def _ensure_sealing_key(settings: Settings) -> Settings:
 
 
 def _raise_file_limit() -> None:
-    """Each stream is two sockets: take as many as the system allows, where the shell that started us asks for fewer."""
+    """Raise the limit of open files to the maximum. Shells often set a lower one, and each stream has two sockets."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -1,4 +1,4 @@
-"""Several server processes on one listening socket: started, watched, replaced when they die, stopped together."""
+"""Supervises several server processes on one listening socket: starts them, replaces dead ones, stops them together."""
 
 import multiprocessing
 import signal
@@ -14,17 +14,23 @@ from typing import TypeAlias
 import structlog
 
 WorkerTarget: TypeAlias = Callable[[socket.socket, Callable[[], None]], None]
-"""What a process does: serve a socket until SIGTERM, and say when it is ready. It must be picklable."""
+"""The function that a process runs: it serves a socket until SIGTERM and calls its second argument when it is ready.
+
+It must be picklable.
+"""
 
 _log = structlog.get_logger(__name__)
 
 _WATCH_INTERVAL_S = 0.5
 _MAX_RESTARTS = 10
-"""Deaths in all after which the server gives up: a worker that cannot live is not helped by another."""
+"""The total number of dead workers after which the server stops: restarting does not help workers that keep dying."""
 
 
 class WorkerPool:
-    """`run` blocks until SIGTERM or SIGINT and returns whether the workers stopped in good order."""
+    """Runs `count` worker processes.
+
+    `run` blocks until SIGTERM or SIGINT. It returns False if it stopped because too many workers had died.
+    """
 
     def __init__(self, work: WorkerTarget, listener: socket.socket, count: int) -> None:
         self._context = multiprocessing.get_context("spawn")
@@ -43,7 +49,7 @@ class WorkerPool:
         threading.Thread(target=self._announce_when_ready, args=(ready, on_ready), daemon=True).start()
         deaths = 0
         while not self._stopping.wait(_WATCH_INTERVAL_S):
-            for place, worker in enumerate(self._workers):
+            for index, worker in enumerate(self._workers):
                 if worker.is_alive() or self._stopping.is_set():
                     continue
                 deaths += 1
@@ -51,7 +57,7 @@ class WorkerPool:
                 if deaths > _MAX_RESTARTS:
                     self._stopping.set()
                     break
-                self._workers[place] = self._start_worker(signal_ready)
+                self._workers[index] = self._start_worker(signal_ready)
         for worker in self._workers:
             if worker.is_alive():
                 worker.terminate()
@@ -74,5 +80,5 @@ class WorkerPool:
 
 
 def _release_semaphore(ready: Semaphore) -> None:
-    """The semaphore's own method cannot be sent to another process; the semaphore can."""
+    """Release a semaphore. Unlike the semaphore's own method, this function can be pickled for another process."""
     ready.release()

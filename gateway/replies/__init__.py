@@ -1,4 +1,4 @@
-"""Produces replies: event streams and JSON objects of each API, the loss header, and what is stored of them.
+"""Produces replies: event streams and JSON objects of each API, the loss header, and their recording in the store.
 
 May import `gateway.http`, `gateway.state.store`, `dataplane`, `providers` and `translation`.
 """

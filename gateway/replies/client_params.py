@@ -1,4 +1,4 @@
-"""Parameters under the names and places that the client's own request has them."""
+"""Maps parameters of a turn to their names and positions in the client's own request."""
 
 import re
 
@@ -13,14 +13,14 @@ _CHAT_NAMES = {
     "reasoning": "reasoning_effort",
     "text": "response_format",
 }
-"""Names a turn's parameters have in the Responses API -> their names in chat."""
+"""Maps a turn's parameters, named as in the Responses API, to their names in chat."""
 
 _LEGACY_NAMES = {"tools": "functions", "parallel_tool_calls": "functions", "tool_choice": "function_call"}
-"""Likewise where chat is spoken in its old form; that one function is called at a time is part of it."""
+"""The same for chat's legacy form with `functions`, which includes that only one function is called at a time."""
 
 _TOKEN_LIMIT = "max_completion_tokens"
 _LEGACY_TOKEN_LIMIT = "max_tokens"
-"""Chat's name for the same, which clients still send."""
+"""Chat's deprecated name of the token limit, which clients still send."""
 
 _INPUT_KEYS: dict[Dialect, str] = {"chat": "messages", "responses": "input"}
 
@@ -28,9 +28,10 @@ _PARAM_PATH = re.compile(r"(\w+)(\[\d+\])?(.*)")
 
 
 class ClientParams:
-    """Turns say things in the Responses API's words and count items; this says them in the client's.
+    """Finds the client's names for parameters of one turn. A turn uses the names of the Responses API and item indexes.
 
-    The first `earlier` items are history: whatever is wrong with one came with what the request goes on from.
+    The first `history_count` items are history. An error in one of them is reported for the whole input, since the
+    request itself does not contain the item.
     """
 
     def __init__(self, dialect: Dialect, body: Json, turn: Turn, history_count: int = 0) -> None:
@@ -38,21 +39,21 @@ class ClientParams:
         self._dialect = dialect
         self._input_key = _INPUT_KEYS[dialect]
         self._body = body
-        self._item_count = len(turn.items)  # the items themselves need not live as long as the reply
+        self._item_count = len(turn.items)  # only the count, so that the items can be freed before the reply ends
 
     def client_name(self, param: str | None) -> str | None:
-        """The parameter of a failure or a loss, as exactly as it can be told.
+        """Returns the client's name for the parameter of an error or a loss, as exactly as possible.
 
-        What the client wrote itself keeps its name.
+        A parameter that the client's body has under the same name keeps it.
         """
-        found = _PARAM_PATH.fullmatch(param or "")
-        if found is None:
+        match = _PARAM_PATH.fullmatch(param or "")
+        if match is None:
             return param
-        name, place, rest = found.group(1), found.group(2) or "", found.group(3)
+        name, place, rest = match.group(1), match.group(2) or "", match.group(3)
         if self._dialect == "chat" and name not in self._body:
             name, place, rest = self._chat_name(name, place, rest)
         elif self._dialect == "chat" and name == "tools" and place and int(place[1:-1]) >= len(self._body[name] or ()):
-            return "web_search_options"  # which a turn has as the last of its tools
+            return "web_search_options"  # lifted as the last of the turn's tools
         elif self._dialect == "responses" and param == "reasoning.summary":
             return f"reasoning.{self._summary_key()}"
         if name == self._input_key and not self._items_match_input:
@@ -63,17 +64,17 @@ class ClientParams:
         return f"{name}{place}{rest}"
 
     def rename_param_of(self, error: InvalidRequest) -> None:
-        """Name what was refused as the client named it, in the message too where it stands in quotes."""
-        named = self.client_name(error.param)
-        error.message = error.message.replace(f"'{error.param}'", f"'{named}'")
+        """Changes an error's parameter to the client's name, also where the message has it in quotes."""
+        client_name = self.client_name(error.param)
+        error.message = error.message.replace(f"'{error.param}'", f"'{client_name}'")
         error.args = (error.message,)
-        error.param = named
+        error.param = client_name
 
     @property
     def _items_match_input(self) -> bool:
-        """One message may be several items, and some entries of an input are none."""
-        given = self._body.get(self._input_key)
-        return isinstance(given, list) and len(given) == self._item_count
+        """Whether item indexes are those of the client's input. One message may become several items, or none."""
+        entries = self._body.get(self._input_key)
+        return isinstance(entries, list) and len(entries) == self._item_count
 
     def _chat_name(self, name: str, place: str, rest: str) -> tuple[str, str, str]:
         if name == "text" and rest == ".verbosity":
@@ -91,5 +92,5 @@ class ClientParams:
         return name, place, rest
 
     def _summary_key(self) -> str:
-        asked = self._body.get("reasoning") or {}
-        return "summary" if asked.get("summary") is not None else "generate_summary"
+        reasoning = self._body.get("reasoning") or {}
+        return "summary" if reasoning.get("summary") is not None else "generate_summary"

@@ -1,4 +1,4 @@
-"""The two APIs as data: what validates, lifts, encodes, collects and relays each."""
+"""The two APIs as data: the functions that validate, lift, encode, collect and relay each."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ from translation.responses.snapshot import ItemSeal, Snapshot
 
 @dataclass(slots=True)
 class ReplyIdentity:
-    """What one reply says of itself: its id, its time in epoch seconds, the model name the client asked for."""
+    """The id of a reply, its time of creation in epoch seconds, and the model name that the client asked for."""
 
     id: str
     created: int
@@ -41,37 +41,45 @@ class ReplyIdentity:
 
 @dataclass(slots=True)
 class Presentation:
-    """How replies look, from the settings. `relay_model`: the name a relay reports; None leaves the upstream's."""
+    """How replies are presented to the client, from the settings and the route.
+
+    `reported_model` is the model name that a relay reports; None leaves the upstream's name.
+    """
 
     reasoning_fields: frozenset[str]
     max_frame_bytes: int
     clock: Callable[[], int]
     reported_model: str | None = None
     is_stored: bool = False
-    """Whether the reply is kept here, so that the gateway's id and time are the ones it has."""
+    """Whether the gateway stores the reply. A relayed reply then has the gateway's id and time of creation."""
     scrub: Callable[[str], str] = str
-    """What an upstream says of a failure -> what a client may read of it."""
+    """Removes secrets and addresses from an upstream's error message, for the client to read."""
     item_seal: ItemSeal | None = None
-    """What seals items of the Responses API on their way out; None: they leave as they are."""
+    """Seals output items of the Responses API; None leaves them unchanged."""
     call_rules: CallRules = DEFAULT_RULES
-    """How the calls of a relayed reply are to be."""
+    """The rules that the tool calls of a relayed reply must follow."""
 
 
 class Lift(Protocol):
-    """A valid body to the turn it asks for, of `model` where that is another name than the body has; `relayed`: the
-    turn only serves to check a body that goes out itself."""
+    """Lifts a validated body to its turn.
+
+    `model` replaces the body's model name. `relayed` means that the turn only serves to check a body that is relayed.
+    """
 
     def __call__(self, body: Json, /, *, relayed: bool = False, model: str | None = None) -> Turn: ...
 
 
 class RelayBody(Protocol):
-    """A client's body to what an upstream of the same dialect gets."""
+    """Builds the body for an upstream of the same dialect from a client's body, for the upstream's `model` name."""
 
     def __call__(self, body: Json, profile: Profile, /, *, model: str) -> LoweredRequest: ...
 
 
 class ReplyCollector(Protocol):
-    """Events to one finished JSON reply."""
+    """Collects the events of a turn into one JSON reply.
+
+    `result` returns it once all batches were fed. `failed` is the event of a failed turn.
+    """
 
     @property
     def failed(self) -> Failed | None: ...
@@ -81,7 +89,7 @@ class ReplyCollector(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """One API. The callables take the client's body first."""
+    """One API: its functions. They take the client's body first."""
 
     dialect: Dialect
     id_prefix: str
@@ -92,12 +100,12 @@ class Endpoint:
     collector: Callable[[Json, ReplyIdentity, Presentation], ReplyCollector]
     relay: Callable[[Json, ReplyIdentity, Presentation], Relay]
     relay_json: Callable[[Json, Json, ReplyIdentity, Presentation], Json]
-    """(the client's body, the upstream's answer, identity, presentation) -> the client's answer. Raises TurnFailed."""
+    """Returns the client's JSON reply for (body, upstream's JSON reply, identity, presentation). Raises TurnFailed."""
     collect_relayed_stream: Callable[[Json, bytes, ReplyIdentity, Presentation], Json]
-    """(the client's body, the stream an upstream sent where it was asked for an answer, identity, presentation) -> that
-    answer. Raises TurnFailed."""
+    """Returns the client's JSON reply for (body, stream, identity, presentation), where an upstream sent a stream
+    although JSON was requested. Raises TurnFailed."""
     allows_relay: bool = True
-    """Whether replies of its dialect may leave as they came."""
+    """Whether replies of an upstream with the same dialect may be relayed."""
 
 
 def _includes_usage(body: Json) -> bool:
@@ -105,7 +113,7 @@ def _includes_usage(body: Json) -> bool:
 
 
 def uses_legacy_functions(body: Json) -> bool:
-    """Whether the client speaks of `functions`, and so expects `function_call` back."""
+    """Whether a chat body uses the legacy `functions`, so that its client expects `function_call` in the reply."""
     return bool(body.get("functions")) and not body.get("tools")
 
 
@@ -165,12 +173,12 @@ def _collect_chat_relay(body: Json, stream: bytes, identity: ReplyIdentity, pres
     return completion_of(relay_buffered_stream(_chat_relay(with_usage, identity, presentation), stream))
 
 
-def _relay_chat_json(body: Json, answer: Json, identity: ReplyIdentity, presentation: Presentation) -> Json:
-    if (failed := chat_answer.failure_of(answer)) is not None:
+def _relay_chat_json(body: Json, upstream_reply: Json, identity: ReplyIdentity, presentation: Presentation) -> Json:
+    if (failed := chat_answer.failure_of(upstream_reply)) is not None:
         failed.message = presentation.scrub(failed.message)
         raise TurnFailed(failed)
     completion = chat_answer.relay_completion(
-        answer,
+        upstream_reply,
         model=presentation.reported_model,
         reasoning_fields=presentation.reasoning_fields,
         call_rules=presentation.call_rules,
@@ -191,13 +199,15 @@ def _responses_relay(body: Json, identity: ReplyIdentity, presentation: Presenta
     )
 
 
-def _relay_responses_json(body: Json, answer: Json, identity: ReplyIdentity, presentation: Presentation) -> Json:
-    if (failed := responses_relay.failure_of_response(answer)) is not None:
+def _relay_responses_json(
+    body: Json, upstream_reply: Json, identity: ReplyIdentity, presentation: Presentation
+) -> Json:
+    if (failed := responses_relay.failure_of_response(upstream_reply)) is not None:
         failed.message = presentation.scrub(failed.message)
         raise TurnFailed(failed)
     head = _response_head(body, identity) if presentation.is_stored else None
     return responses_relay.relay_response(
-        answer,
+        upstream_reply,
         model=presentation.reported_model,
         initial_response=head,
         seal=presentation.item_seal,
@@ -208,7 +218,7 @@ def _relay_responses_json(body: Json, answer: Json, identity: ReplyIdentity, pre
 def _collect_responses_relay(body: Json, stream: bytes, identity: ReplyIdentity, presentation: Presentation) -> Json:
     relay = _responses_relay(body, identity, presentation)
     relay_buffered_stream(relay, stream)
-    assert relay.response is not None  # a stream that did not fail has ended in one
+    assert relay.response is not None  # a stream that did not fail ends with a response
     return relay.response
 
 

@@ -29,6 +29,7 @@ class LogReplay:
 
     def __init__(self, store: Store, owner: str, response_id: str, *, after: int = -1, max_outage_s: float) -> None:
         self.ended = False
+        self._is_concluded = False
         self._store = store
         self._owner = owner
         self._response_id = response_id
@@ -64,8 +65,11 @@ class LogReplay:
         return sse.encode_event("error", orjson.dumps(event | {"type": "error"})) + sse.DONE_FRAME
 
     def conclude(self) -> bytes:
-        """Returns [DONE]. The terminal event came out of the log, where it was committed."""
-        return sse.DONE_FRAME if self.ended else b""
+        """Returns [DONE], once, after `ended`. The terminal event came out of the log, where it was committed."""
+        if not self.ended or self._is_concluded:
+            return b""
+        self._is_concluded = True
+        return sse.DONE_FRAME
 
     def result(self) -> Json:
         """The response in the terminal event, once ended."""

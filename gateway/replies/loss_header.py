@@ -1,4 +1,4 @@
-"""`x-gateway-loss`: what a request lost on its way, for its client to read."""
+"""The header `x-gateway-loss`, which reports to the client what parts of its request the upstream cannot honour."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -11,20 +11,24 @@ from translation.representation.loss import Loss
 LOSS_HEADER = "x-gateway-loss"
 
 UNREPORTED_FACT = "unreported"
-"""The fact that is noted of a reply without what was asked for: the client's parameter."""
+"""The name of the fact that a reply lacks something the client asked for. Its value is the client's parameter."""
 
 _MAX_CHARS = 2000
-"""Proxies refuse replies whose headers are long."""
+"""The longest value of the header. Proxies refuse replies whose headers are long."""
 
 _MAX_NAME_CHARS = 64
-"""The longest that a tool's name may be."""
+"""The longest name of a tool in the APIs."""
 
 _UNPRINTABLE = re.compile(r"[^\x20-\x7e]|,")
-"""What a header cannot hold, or would end the entry; names of unknown parameters are the client's own."""
+"""Characters that a header cannot contain, and the comma, which ends an entry. Names of unknown parameters come from
+the client and may have any characters."""
 
 
 def render_loss_header(losses: Sequence[Loss]) -> dict[str, str]:
-    """Comma-separated `param=what`, each once; the ones there is no room for are counted at the end."""
+    """Returns the header: comma-separated `param=effect` without duplicates; empty if nothing was lost.
+
+    If they are too long, the last entry says how many were left out.
+    """
     if not losses:
         return {}
     entries = list(dict.fromkeys(_UNPRINTABLE.sub("?", str(loss)) for loss in losses))
@@ -40,34 +44,36 @@ def render_loss_header(losses: Sequence[Loss]) -> dict[str, str]:
 
 
 def facts_in(batch: Sequence[Event]) -> list[Json]:
-    """What a batch notes of the reply itself."""
+    """Returns the facts about the reply that a batch contains."""
     return [event.facts for event in batch if type(event) is Noted and event.facts]
 
 
 def warnings_in(facts: Iterable[Json]) -> list[Json]:
-    """What they tell of the model's calls that have a warning."""
-    return [warning for told in facts for warning in told.get(TOOL_WARNINGS, ())]
+    """Returns the warnings about the model's tool calls among the facts of a batch."""
+    return [warning for fact in facts for warning in fact.get(TOOL_WARNINGS, ())]
 
 
 def unreported_in(facts: Iterable[Json]) -> str | None:
-    """The parameter that they say the reply has nothing for."""
-    return next((told[UNREPORTED_FACT] for told in facts if UNREPORTED_FACT in told), None)
+    """Returns the client's parameter that the reply has no result for, by the facts of a batch; else None."""
+    return next((fact[UNREPORTED_FACT] for fact in facts if UNREPORTED_FACT in fact), None)
 
 
 def warnings_of(reply: Json) -> list[Json]:
-    """The same of a whole reply, in which a relayed one may have anything under that name."""
+    """Returns the warnings about tool calls in a JSON reply, without malformed ones, which a relayed reply may have."""
     value = reply.get(TOOL_WARNINGS)
-    listed = value if isinstance(value, list) else []
-    return [each for each in listed if isinstance(each, dict) and isinstance(each.get("name"), str)]
+    warnings = value if isinstance(value, list) else []
+    return [warning for warning in warnings if isinstance(warning, dict) and isinstance(warning.get("name"), str)]
 
 
 def warning_losses(warnings: Iterable[Json]) -> list[Loss]:
-    """The model's calls that have a warning: they do not fit their tool, or were one too many and are left out. By name
-    only: headers end up in logs, and why quotes the call."""
-    names = [each["name"][:_MAX_NAME_CHARS] for each in warnings]
+    """Returns the losses for tool calls with a warning: they do not fit their tool's schema, or were one too many.
+
+    The losses have only the tool's name. The reason quotes the call, and headers end up in logs.
+    """
+    names = [warning["name"][:_MAX_NAME_CHARS] for warning in warnings]
     return [Loss("tool_calls", f"{name or 'one'} has a warning") for name in names]
 
 
 def stored_loss_header(losses: str | None) -> dict[str, str]:
-    """The header of a reply that was made before; none where nothing was lost."""
+    """Returns the header for losses as stored with a reply; empty if there are none."""
     return {LOSS_HEADER: losses} if losses else {}

@@ -1,1 +1,1 @@
-"""HTTP routes: a handler reads what it needs, asks the service, and answers."""
+"""HTTP routes. A handler parses its request, calls the service, and builds the reply."""

@@ -17,16 +17,16 @@ def cancel_routes(service: Service) -> APIRouter:
 
     @router.post("/v1/responses/{response_id}/cancel")
     async def cancel_response(response_id: str, request: Request) -> Response:
-        """End a background response, on whichever server it runs; one that has ended stays as it is."""
+        """Cancel a background response, whichever server runs it. A response that has ended remains as it is."""
         owner = service.authenticate(request).name
         query_of.check_param_names(request.query_params, ())
         store = service.require_store()
-        found = await store.load_response(owner, response_id)
-        if found is not None and not found.background:
+        stored = await store.load_response(owner, response_id)
+        if stored is not None and not stored.background:
             raise InvalidRequest(
                 "Only responses that were created with `background: true` can be cancelled.", param="background"
             )
-        cancelled = found and await store.cancel_response(owner, response_id)
+        cancelled = stored and await store.cancel_response(owner, response_id)
         if cancelled is None:
             raise not_found_error("Response", response_id)
         return build_json_reply(cancelled.response, headers=stored_loss_header(cancelled.losses))

@@ -15,7 +15,7 @@ def chat_routes(service: Service) -> APIRouter:
 
     @router.post("/v1/chat/completions", openapi_extra=json_request_body(REQUEST_SCHEMA))
     async def create_completion(request: Request) -> Response:
-        """Create a chat completion: one JSON object, or chunks with `stream: true`."""
+        """Create a chat completion: one JSON object, or a stream of chunks with `stream: true`."""
         return await service.serve_create(CHAT, request.scope, request.receive)
 
     return router

@@ -1,4 +1,4 @@
-"""/v1/chat/completions that are kept: list, get, change, delete, messages."""
+"""Stored /v1/chat/completions: list, get, update, delete, messages."""
 
 from functools import partial
 
@@ -25,7 +25,10 @@ def completions_routes(service: Service) -> APIRouter:
 
     @router.get("/v1/chat/completions")
     async def list_completions(request: Request) -> Response:
-        """Your chat completions that were created with `store: true`, by time, filtered by model and metadata."""
+        """List your chat completions that were created with `store: true`, by creation time.
+
+        They can be filtered by model and metadata.
+        """
         owner = service.authenticate(request).name
         query = request.query_params
         requested_page = parse_page_request(query, "asc", extra_names=("model", "metadata"))
@@ -37,29 +40,29 @@ def completions_routes(service: Service) -> APIRouter:
 
     @router.get("/v1/chat/completions/{completion_id}")
     async def get_completion(completion_id: str, request: Request) -> Response:
-        """A stored chat completion."""
+        """Get a stored chat completion."""
         owner = service.authenticate(request).name
         query_of.check_param_names(request.query_params, ())
-        found = await service.require_store().load_completion(owner, completion_id)
-        if found is None:
+        stored = await service.require_store().load_completion(owner, completion_id)
+        if stored is None:
             raise not_found_error(_OBJECT_NAME, completion_id)
-        return build_json_reply(found.completion, headers=stored_loss_header(found.losses))
+        return build_json_reply(stored.completion, headers=stored_loss_header(stored.losses))
 
     @router.post("/v1/chat/completions/{completion_id}", openapi_extra=json_request_body(UPDATE_SCHEMA))
     async def update_completion(completion_id: str, request: Request) -> Response:
-        """Replace its metadata."""
+        """Replace the metadata of a stored chat completion."""
         owner = service.authenticate(request).name
         query_of.check_param_names(request.query_params, ())
         body = await service.read_body(request)
         validate_update(body)
-        changed = await service.require_store().update_completion(owner, completion_id, body["metadata"])
-        if changed is None:
+        updated = await service.require_store().update_completion(owner, completion_id, body["metadata"])
+        if updated is None:
             raise not_found_error(_OBJECT_NAME, completion_id)
-        return build_json_reply(changed.completion, headers=stored_loss_header(changed.losses))
+        return build_json_reply(updated.completion, headers=stored_loss_header(updated.losses))
 
     @router.delete("/v1/chat/completions/{completion_id}")
     async def delete_completion(completion_id: str, request: Request) -> Response:
-        """Forget it."""
+        """Delete a stored chat completion."""
         owner = service.authenticate(request).name
         query_of.check_param_names(request.query_params, ())
         if not await service.require_store().delete_completion(owner, completion_id):
@@ -68,7 +71,7 @@ def completions_routes(service: Service) -> APIRouter:
 
     @router.get("/v1/chat/completions/{completion_id}/messages")
     async def list_messages(completion_id: str, request: Request) -> Response:
-        """The messages it was asked with."""
+        """List the messages of the completion's request."""
         owner = service.authenticate(request).name
         requested_page = parse_page_request(request.query_params, "asc")
         store = service.require_store()

@@ -23,19 +23,19 @@ def contexts_routes(service: Service) -> APIRouter:
         openapi_extra=json_request_body(partial(partial_request_schema, "compact-response", COMPACT_FIELDS)),
     )
     async def compact(request: Request) -> Response:
-        """Have the model sum up a conversation; the output is the input that stands for it."""
+        """Let the model summarize a conversation. The output is input that replaces the conversation."""
         principal, strict = service.authenticate(request), is_strict(headers_of(request.scope))
         body = await service.read_body(request)
         with Guard(request.receive, service.drain):
-            answer, losses = await service.contexts.compact_context(principal, body, strict=strict)
-        return build_json_reply(answer, headers=render_loss_header(losses))
+            compacted, losses = await service.contexts.compact_context(principal, body, strict=strict)
+        return build_json_reply(compacted, headers=render_loss_header(losses))
 
     @router.post(
         "/v1/responses/input_tokens",
         openapi_extra=json_request_body(partial(partial_request_schema, "count-input-tokens", COUNT_FIELDS)),
     )
     async def count_input_tokens(request: Request) -> Response:
-        """How many tokens the input of a response would be, as the model's upstream counts them."""
+        """Count the tokens of a response's input, as the model's upstream counts them."""
         principal = service.authenticate(request)
         body = await service.read_body(request)
         with Guard(request.receive, service.drain):

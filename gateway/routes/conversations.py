@@ -25,7 +25,7 @@ from translation.responses.schema.conversations import (
 
 _CONVERSATION_PATH = "/v1/conversations/{conversation_id}"
 _ITEMS_PATH = "/v1/conversations/{conversation_id}/items"
-# Ids that clients chose may have a slash in them.
+# Item ids that clients have chosen may contain a slash.
 _ITEM_PATH = "/v1/conversations/{conversation_id}/items/{item_id:path}"
 
 
@@ -34,7 +34,7 @@ def conversations_routes(service: Service) -> APIRouter:
 
     @router.post("/v1/conversations", openapi_extra=json_request_body(CREATE_SCHEMA))
     async def create_conversation(request: Request) -> Response:
-        """Begin a conversation, with up to 20 items."""
+        """Create a conversation, with up to 20 items."""
         owner = service.authenticate(request).name
         query_of.check_param_names(request.query_params, ())
         body = await service.read_body(request)
@@ -44,29 +44,29 @@ def conversations_routes(service: Service) -> APIRouter:
 
     @router.get(_CONVERSATION_PATH)
     async def get_conversation(conversation_id: str, request: Request) -> Response:
-        """A conversation, without its items."""
+        """Get a conversation, without its items."""
         owner = service.authenticate(request).name
         query_of.check_param_names(request.query_params, ())
-        found = await service.require_store().load_conversation(owner, conversation_id)
-        if found is None:
+        conversation = await service.require_store().load_conversation(owner, conversation_id)
+        if conversation is None:
             raise not_found_error("Conversation", conversation_id)
-        return build_json_reply(found)
+        return build_json_reply(conversation)
 
     @router.post(_CONVERSATION_PATH, openapi_extra=json_request_body(UPDATE_SCHEMA))
     async def update_conversation(conversation_id: str, request: Request) -> Response:
-        """Replace its metadata."""
+        """Replace the metadata of a conversation."""
         owner = service.authenticate(request).name
         query_of.check_param_names(request.query_params, ())
         body = await service.read_body(request)
         validate_update(body)
-        changed = await service.require_store().update_conversation(owner, conversation_id, body["metadata"] or {})
-        if changed is None:
+        updated = await service.require_store().update_conversation(owner, conversation_id, body["metadata"] or {})
+        if updated is None:
             raise not_found_error("Conversation", conversation_id)
-        return build_json_reply(changed)
+        return build_json_reply(updated)
 
     @router.delete(_CONVERSATION_PATH)
     async def delete_conversation(conversation_id: str, request: Request) -> Response:
-        """Forget it and its items; responses made in it stay."""
+        """Delete a conversation and its items. Responses that were created in it remain."""
         owner = service.authenticate(request).name
         query_of.check_param_names(request.query_params, ())
         if not await service.require_store().delete_conversation(owner, conversation_id):
@@ -75,19 +75,19 @@ def conversations_routes(service: Service) -> APIRouter:
 
     @router.post(_ITEMS_PATH, openapi_extra=json_request_body(ADD_ITEMS_SCHEMA))
     async def add_items(conversation_id: str, request: Request) -> Response:
-        """Append up to 20 items."""
+        """Append up to 20 items to a conversation."""
         owner = service.authenticate(request).name
         query_of.check_param_names(request.query_params, ("include",))
         query_of.check_include(request.query_params)
         body = await service.read_body(request)
-        added = await conversations.extend_conversation(service.require_store(), owner, conversation_id, body)
-        if added is None:
+        items = await conversations.extend_conversation(service.require_store(), owner, conversation_id, body)
+        if items is None:
             raise not_found_error("Conversation", conversation_id)
-        return build_json_reply(render_list(Page([to_listed_item(item) for item in added], has_more=False)))
+        return build_json_reply(render_list(Page([to_listed_item(item) for item in items], has_more=False)))
 
     @router.get(_ITEMS_PATH)
     async def list_items(conversation_id: str, request: Request) -> Response:
-        """Its items, the newest first unless asked otherwise."""
+        """List the items of a conversation, newest first by default."""
         owner = service.authenticate(request).name
         requested_page = parse_page_request(request.query_params, extra_names=("include",))
         query_of.check_include(request.query_params)
@@ -98,29 +98,29 @@ def conversations_routes(service: Service) -> APIRouter:
 
     @router.get(_ITEM_PATH)
     async def get_item(conversation_id: str, item_id: str, request: Request) -> Response:
-        """One of its items."""
+        """Get one item of a conversation."""
         owner = service.authenticate(request).name
         query_of.check_param_names(request.query_params, ("include",))
         query_of.check_include(request.query_params)
         store = service.require_store()
-        found = await store.load_conversation_item(owner, conversation_id, item_id)
-        if found is None and await store.load_conversation(owner, conversation_id) is None:
+        item = await store.load_conversation_item(owner, conversation_id, item_id)
+        if item is None and await store.load_conversation(owner, conversation_id) is None:
             raise not_found_error("Conversation", conversation_id)
-        if found is None:
+        if item is None:
             raise not_found_error("Item", item_id)
-        return build_json_reply(to_listed_item(found))
+        return build_json_reply(to_listed_item(item))
 
     @router.delete(_ITEM_PATH)
     async def delete_item(conversation_id: str, item_id: str, request: Request) -> Response:
-        """Take an item out of it; the conversation comes back."""
+        """Delete an item of a conversation. Returns the conversation."""
         owner = service.authenticate(request).name
         query_of.check_param_names(request.query_params, ())
         store = service.require_store()
-        found = await store.load_conversation(owner, conversation_id)
-        if found is None:
+        conversation = await store.load_conversation(owner, conversation_id)
+        if conversation is None:
             raise not_found_error("Conversation", conversation_id)
         if not await store.delete_conversation_item(owner, conversation_id, item_id):
             raise not_found_error("Item", item_id)
-        return build_json_reply(found)
+        return build_json_reply(conversation)
 
     return router

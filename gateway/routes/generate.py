@@ -14,7 +14,10 @@ def generate_routes(service: Service) -> APIRouter:
 
     @router.post("/generate", openapi_extra=json_request_body(REQUEST_SCHEMA))
     async def generate(request: Request) -> Response:
-        """Thinking, answer and tool calls side by side: one JSON object, or a stream with `stream: true`."""
+        """Generate thinking, answer and tool calls as separate fields.
+
+        Returns one JSON object, or a stream with `stream: true`.
+        """
         return await service.serve_generate(request)
 
     return router

@@ -13,13 +13,13 @@ def models_routes(service: Service) -> APIRouter:
 
     @router.get("/v1/models")
     async def list_models(request: Request) -> Response:
-        """The models this server serves, and for patterns in its config those their upstreams list."""
+        """List the models of this server. For patterns in its config, these are the models that the upstreams list."""
         models = await service.catalogue.list_models(service.authenticate(request).models)
         return build_json_reply({"object": "list", "data": models})
 
     @router.get("/v1/models/{model:path}")
     async def get_model(model: str, request: Request) -> Response:
-        """One model."""
+        """Get one model."""
         return build_json_reply(service.catalogue.get_model(model, service.authenticate(request).models))
 
     return router

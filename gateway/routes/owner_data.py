@@ -14,7 +14,10 @@ def owner_data_routes(service: Service) -> APIRouter:
 
     @router.delete("/v1/gateway/owner-data")
     async def delete_owner_data(request: Request) -> Response:
-        """Delete everything that is kept for this key: responses, running or not, conversations, chat completions."""
+        """Delete everything that is stored for this key: responses, conversations and chat completions.
+
+        Running responses are deleted too.
+        """
         owner = service.authenticate(request).name
         query_of.check_param_names(request.query_params, ())
         count = await service.require_store().erase_owner(owner)

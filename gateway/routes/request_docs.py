@@ -1,4 +1,7 @@
-"""Request bodies and failures in /openapi.json. Handlers read bodies themselves, so that errors are the APIs' own."""
+"""Describes request bodies and failures in /openapi.json.
+
+FastAPI does not parse bodies: handlers read them, so that errors have the APIs' own format.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Final
@@ -10,13 +13,19 @@ from translation.representation.json_types import Json
 
 
 def json_request_body(schema: Callable[[], Json]) -> dict[str, Any]:
-    """`openapi_extra` for a route of `Documented` that takes one JSON object."""
+    """Return `openapi_extra` for a route of `DocumentedApp` whose body is one JSON object.
+
+    `schema` builds the JSON schema. It is called when the document is first requested.
+    """
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
 
 class DocumentedApp(FastAPI):
-    """An application of these routers. The schemas of what they take are made once somebody asks for its document: few
-    do, and they would take a tenth of the start."""
+    """An application with these routers.
+
+    The schemas of request bodies are built when /openapi.json is first requested. That is rare, and building them would
+    take a tenth of the start.
+    """
 
     def __init__(self, routers: Sequence[APIRouter], **options: Any) -> None:
         super().__init__(**options)
@@ -59,4 +68,4 @@ FAILURE_RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
         },
     }
 }
-"""`responses` of every route; without one FastAPI would announce answers of its own that are never given."""
+"""The value of `responses` for every route. Without it, FastAPI documents validation errors that never occur."""

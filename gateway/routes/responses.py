@@ -31,14 +31,17 @@ def responses_routes(service: Service) -> APIRouter:
 
     @router.get("/v1/responses")
     async def list_responses(request: Request) -> Response:
-        """Your responses by time of creation. An extension of the API."""
+        """List your responses by creation time. An extension of the API."""
         owner = service.authenticate(request).name
         requested_page = parse_page_request(request.query_params)
         return await build_list_reply(requested_page, partial(service.require_store().list_responses, owner))
 
     @router.get("/v1/responses/{response_id}")
     async def get_response(response_id: str, request: Request) -> Response:
-        """A response as it is now; with `stream=true` its events, those after number `starting_after`."""
+        """Get a response in its current state.
+
+        With `stream=true` it returns the events of the response, those after the sequence number `starting_after`.
+        """
         owner = service.authenticate(request).name
         query = request.query_params
         query_of.check_param_names(query, _RETRIEVE_PARAMS)
@@ -49,14 +52,17 @@ def responses_routes(service: Service) -> APIRouter:
             return await service.serve_log_replay(owner, response_id, after=starting_after)
         if starting_after is not None:
             raise InvalidRequest("'starting_after' is only allowed when 'stream' is true.", param="starting_after")
-        found = await service.require_store().load_response(owner, response_id)
-        if found is None:
+        stored = await service.require_store().load_response(owner, response_id)
+        if stored is None:
             raise not_found_error("Response", response_id)
-        return build_json_reply(found.response, headers=stored_loss_header(found.losses))
+        return build_json_reply(stored.response, headers=stored_loss_header(stored.losses))
 
     @router.delete("/v1/responses/{response_id}")
     async def delete_response(response_id: str, request: Request) -> Response:
-        """Forget a response, and stop it if it runs in the background. What continues it still knows what was said."""
+        """Delete a response, and stop it if it runs in the background.
+
+        Responses that continue it keep its items as their history.
+        """
         owner = service.authenticate(request).name
         query_of.check_param_names(request.query_params, ())
         if not await service.require_store().delete_response(owner, response_id):
@@ -65,7 +71,7 @@ def responses_routes(service: Service) -> APIRouter:
 
     @router.get("/v1/responses/{response_id}/input_items")
     async def list_input_items(response_id: str, request: Request) -> Response:
-        """What the request itself said, without what it continued."""
+        """List the input items of the request itself, without its history."""
         owner = service.authenticate(request).name
         requested_page = parse_page_request(request.query_params, extra_names=("include",))
         query_of.check_include(request.query_params)

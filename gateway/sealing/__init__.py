@@ -1,4 +1,5 @@
-"""Encrypts what an upstream needs back of a reply, so that it can travel through clients, and opens it for its owner.
+"""Encrypts the parts of a reply that an upstream needs back, so that clients can carry them, and decrypts them for
+their owner.
 
 May import `gateway.errors` and `translation`.
 """

@@ -1,4 +1,7 @@
-"""Seals bytes into text that only holders of the key can open, and only for the owner it was sealed for."""
+"""Seals bytes into text that only a holder of the key can unseal, and only for the owner it was sealed for.
+
+Encryption is AES-256-GCM with a key derived by HKDF-SHA256. The owner is associated data.
+"""
 
 import base64
 import binascii
@@ -14,7 +17,8 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from gateway.errors import StoreUnavailable
 
 SEAL_PREFIX: Final = "rgr"
-"""What text sealed here begins with. The version follows, then a dot, the key's id, a dot, and what is sealed."""
+"""The prefix of every sealed text. Then follow the version, a dot, the key's id, a dot, and nonce and ciphertext in
+base64url."""
 
 _VERSION: Final = f"{SEAL_PREFIX}1"
 _NONCE_BYTES: Final = 12
@@ -23,24 +27,29 @@ _ID_BYTES: Final = 4
 
 
 class UnsealFailed(Exception):
-    """Text that was not sealed here for this owner, was changed since, or whose key is not known any more."""
+    """The text was not sealed here for this owner, was changed, or its key is no longer known."""
 
 
 class Sealer:
-    """The first key seals, all open. `late`: one more, for when there is no other or to open what it sealed; None as
-    long as it cannot be had."""
+    """Seals with the first key, and unseals with any of them.
+
+    `load_key` returns a last key, or None as long as it cannot be loaded. That key seals only if `keys` is empty.
+    """
 
     def __init__(self, keys: Sequence[bytes], load_key: Callable[[], bytes | None] | None = None) -> None:
         self._load_key = load_key
         self._keys = [_Key(key) for key in keys]
 
     def seal(self, payload: bytes, owner: str) -> str | None:
-        """Text that `unseal` takes, other text each time; None as long as there is no key."""
+        """Returns text that `unseal` accepts, different each time; None as long as there is no key."""
         keys = self._available_keys()
         return keys[0].seal(payload, owner) if keys else None
 
     def unseal(self, text: str, owner: str) -> bytes:
-        """What was sealed. Raises Unreadable, and StoreUnavailable where the key may be one that cannot be had yet."""
+        """Returns the sealed bytes.
+
+        Raises UnsealFailed; StoreUnavailable if the key may be the one that cannot be loaded yet.
+        """
         version, _, sealed = text.partition(".")
         key_id, _, sealed = sealed.partition(".")
         if version != _VERSION:
@@ -49,23 +58,23 @@ class Sealer:
             if key.id == key_id:
                 return key.unseal(sealed, owner)
         if self._load_key is not None:
-            raise StoreUnavailable("the store has the key to this request's `encrypted_content` and cannot be reached")
+            raise StoreUnavailable("the store is unavailable, and may have the key to this request's encrypted_content")
         raise UnsealFailed
 
     def _available_keys(self) -> Sequence["_Key"]:
-        if self._load_key is not None and (found := self._load_key()) is not None:
-            self._keys.append(_Key(found))
+        if self._load_key is not None and (secret := self._load_key()) is not None:
+            self._keys.append(_Key(secret))
             self._load_key = None
         return self._keys
 
 
 def new_key() -> bytes:
-    """A secret that nobody else has."""
+    """Returns a new random secret."""
     return os.urandom(_KEY_BYTES)
 
 
 def is_sealed(text: str) -> bool:
-    """Whether text looks as if it was sealed here."""
+    """Whether a text has the prefix of sealed text. It may still fail to unseal."""
     return text.startswith(SEAL_PREFIX)
 
 
@@ -83,7 +92,7 @@ class _Key:
     def unseal(self, text: str, owner: str) -> bytes:
         try:
             sealed = base64.b64decode(text, altchars=b"-_", validate=True)
-            # The last letters may hold bits that decoding ignores.
+            # Base64 decoding ignores trailing bits of the last character, so a changed text could decode to the same.
             if base64.urlsafe_b64encode(sealed).decode() != text:
                 raise UnsealFailed
             return self._cipher.decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], self._associated_data(owner))

@@ -1,4 +1,4 @@
-"""A request that was accepted: how its reply is produced, and what it leaves in the store."""
+"""A request that was validated, routed and planned: how its reply is produced, and what of it is stored."""
 
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
@@ -12,31 +12,34 @@ from translation.representation.json_types import Item, Json
 
 @dataclass(slots=True)
 class AcceptedRequest:
-    """One reply, not yet begun."""
+    """An accepted request whose reply has not begun."""
 
     run: Run
     context: Sequence[Item] = ()
-    """A Responses request's whole input: history, then its own."""
+    """The whole input of a Responses request: history items, then the request's own items."""
     recorder: ReplyRecorder | None = None
-    """Where it is kept, if it is kept and answered right away."""
+    """Stores the reply of a request in the foreground; None if it is not stored, or runs as a job."""
     job: NewResponse | None = None
-    """What is written before it is answered, if it goes on without its client."""
+    """The response to store before the request is answered, if it runs as a job; None in the foreground."""
 
     @property
     def response_id(self) -> str:
         return self.run.identity.id
 
     def build_stream(self) -> ReplyStream:
-        """The reply as a stream. Who sends it awaits `settle` before its terminal event leaves."""
+        """Returns the reply as a stream. The sender awaits `commit_reply` before it sends the terminal event."""
         return self.run.build_stream()
 
     async def commit_reply(self, stream: ReplyStream) -> None:
-        """Keep the reply that `wire` has just ended. Raises StoreUnavailable."""
+        """Stores the reply of `stream`, which has just ended. Raises StoreUnavailable."""
         if self.recorder is not None:
             await self.recorder.finish(stream.result())
 
     def produce_reply(self) -> Awaitable[Json]:
-        """The reply whole, kept before it is returned. Raises TurnFailed, ProviderError, StoreUnavailable."""
+        """Returns the reply as one JSON object, stored before it is returned.
+
+        Raises TurnFailed, ProviderError and StoreUnavailable.
+        """
         return self.run.produce_reply() if self.recorder is None else self._produce_and_store(self.recorder)
 
     async def _produce_and_store(self, recorder: ReplyRecorder) -> Json:
@@ -49,9 +52,9 @@ class AcceptedRequest:
             await recorder.abandon(None)
 
     def render_losses(self) -> str | None:
-        """What it has lost so far, as it is kept."""
+        """Returns the losses known so far as stored with the response: the value of `x-gateway-loss`, or None."""
         return self.run.render_losses()
 
     def loss_headers(self) -> dict[str, str]:
-        """What the request lost, for the client to read."""
+        """Returns the header `x-gateway-loss` with the losses known so far; empty if there are none."""
         return self.run.loss_headers()

@@ -1,4 +1,4 @@
-"""The list of models: configured names, and behind patterns what their upstreams say they serve."""
+"""The list of models: exact names from the config, and for patterns the names that their upstreams list."""
 
 import asyncio
 import time
@@ -18,7 +18,7 @@ _REFRESH_S = 60.0
 
 
 class Catalogue:
-    """Asks each upstream at most once a minute; one that cannot answer keeps in the list what it last told."""
+    """Lists models. Each upstream is asked at most once a minute; if it fails, its last known names stay listed."""
 
     def __init__(self, resolver: Resolver) -> None:
         self._resolver = resolver
@@ -26,7 +26,7 @@ class Catalogue:
         self._served_models: dict[str, tuple[float, Sequence[str]]] = {}
 
     async def list_models(self, allowed: Sequence[str]) -> list[Json]:
-        """Model objects, in the order of the config."""
+        """Returns the model objects whose names match one of the `allowed` patterns, in the order of the config."""
         rows = self._resolver.model_rows()
         patterned = {row.provider.name: row.provider for row in rows if not row.is_exact}
         await asyncio.gather(*(self._refresh_models(provider) for provider in patterned.values()))
@@ -44,18 +44,18 @@ class Catalogue:
         ]
 
     def get_model(self, name: str, allowed: Sequence[str]) -> Json:
-        """One model object. Raises UnknownModel."""
+        """Returns one model object. Raises UnknownModel if no model matches or none of the `allowed` patterns does."""
         route = self._resolver.resolve(name, allowed)
         return {"id": name, "object": "model", "created": self._created, "owned_by": route.provider.name}
 
     async def _refresh_models(self, provider: Provider) -> None:
-        asked_at, _ = self._served_models.get(provider.name, (float("-inf"), ()))
-        if time.monotonic() - asked_at < _REFRESH_S:
+        refreshed_at, _ = self._served_models.get(provider.name, (float("-inf"), ()))
+        if time.monotonic() - refreshed_at < _REFRESH_S:
             return
         try:
             served = await provider.list_models()
         except ProviderError as error:
             _log.warning("models_unknown", provider=provider.name, error=error.message)
-            # Another call may have been told in the meantime.
+            # A concurrent call may have fetched the names in the meantime.
             _, served = self._served_models.get(provider.name, (0.0, ()))
         self._served_models[provider.name] = (time.monotonic(), served)

@@ -1,4 +1,4 @@
-"""What is asked about a context instead of having it answered: its compaction, and how many tokens it is."""
+"""Serves requests about a context that produce no response: compaction, and counting its input tokens."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -10,7 +10,7 @@ from gateway.planning.compaction import build_summary_turn, request_summary, req
 from gateway.planning.continuation import resolve_continuation
 from gateway.planning.plan import may_relay, require_no_loss
 from gateway.planning.prepare_turn import exchange_factory, lift_body, prepare_exchange
-from gateway.planning.request_defaults import with_defaults
+from gateway.planning.request_defaults import apply_request_defaults
 from gateway.planning.resolver import Resolver, Route
 from gateway.planning.token_counting import count_tokens
 from gateway.replies.client_params import ClientParams
@@ -33,18 +33,22 @@ _MAX_LOGGED_CHARS = 200
 _STATE_PARAMS = ("previous_response_id", "conversation")
 
 _REJECTED_PARAMS = ("stream", "background", "conversation")
-"""Parameters of a response that a compaction cannot be asked with: what they ask for is not what it would give."""
+"""Parameters of `/v1/responses` that `/v1/responses/compact` refuses: it is never streamed, in the background, or part
+of a conversation."""
 
 
 class CompactionReply(NamedTuple):
-    """The object the client gets, and what its request lost."""
+    """The JSON object for the client, and the losses of its request."""
 
     body: Json
     losses: Sequence[Loss]
 
 
 class ContextService:
-    """One per server process. `store` None: nothing is kept, and state is refused by name."""
+    """Compacts contexts and counts their tokens. There is one per server process.
+
+    If `store` is None, parameters about stored state are refused by name.
+    """
 
     def __init__(self, resolver: Resolver, store: Store | None, sealer: Sealer) -> None:
         self._resolver = resolver
@@ -53,14 +57,14 @@ class ContextService:
         self._clock: Callable[[], int] = lambda: int(time.time())
 
     async def compact_context(self, principal: Principal, body: Json, *, strict: bool) -> CompactionReply:
-        """The input window that stands for a body's whole context; nothing is stored.
+        """Returns the compacted input that replaces a request's whole context. Nothing is stored.
 
         Raises InvalidRequest, UnknownModel, StoreUnavailable, CompactionFailed, TurnFailed, ProviderError.
         """
         for name in _REJECTED_PARAMS:
             if body.get(name):
                 raise InvalidRequest(
-                    f"Unknown parameter: '{name}': a compaction is one answer to one input.",
+                    f"Unknown parameter: '{name}'. Leave it out: a compaction is one JSON reply to one input.",
                     param=name,
                     code="unknown_parameter",
                 )
@@ -68,49 +72,51 @@ class ContextService:
         make_exchange = exchange_factory(route)
         try:
             lead, older, rest = require_compactable(turn)
-            _, _, lost = prepare_exchange(build_summary_turn(turn, older), route, "responses")
-            losses = [*turn.losses, *lost]
-        except InvalidRequest as refused:
-            params.rename_param_of(refused)
+            _, _, summary_losses = prepare_exchange(build_summary_turn(turn, older), route, "responses")
+            losses = [*turn.losses, *summary_losses]
+        except InvalidRequest as error:
+            params.rename_param_of(error)
             raise
         require_no_loss(losses, strict=strict or route.strict)
         summary = await request_summary(turn, older, make_exchange)
-        users = to_storable_items([item for item in turn.items if is_user_message(item)], new_id)
+        user_messages = to_storable_items([item for item in turn.items if is_user_message(item)], new_id)
         item = compaction_item(new_id("cmp"), CompactionContent(summary.text, lead, rest, after_users=True))
-        answer = {
+        compaction = {
             "id": new_id("resp"),
             "object": "response.compaction",
             "created_at": self._clock(),
-            "output": [*users, item],
-            # The API has no compaction without usage.
+            "output": [*user_messages, item],
+            # `usage` is required in the API, so an upstream that reports none yields zeros.
             "usage": usage_object.write_usage(summary.usage) or usage_object.write_usage(Usage(0, 0)),
         }
-        return CompactionReply(answer, losses)
+        return CompactionReply(compaction, losses)
 
     async def count_input_tokens(self, principal: Principal, body: Json) -> Json:
-        """The object that says how many input tokens a body's response would have.
+        """Returns the object with the number of input tokens that a response to this body would use.
 
-        Raises InvalidRequest, UnknownModel, StoreUnavailable, ProviderError; Unrepresentable where nobody knows.
+        Raises InvalidRequest, UnknownModel, StoreUnavailable and ProviderError; Unrepresentable if the upstream cannot
+        count them.
         """
         if body.get("personality") is not None:
-            raise Unrepresentable("no upstream here knows personalities: leave it out", param="personality")
+            raise Unrepresentable("no upstream supports personality: leave it out", param="personality")
         turn, params, route, relayed = await self._prepare_turn(principal, body)
         try:
-            counted = await count_tokens(turn, route, relayed=relayed)
-        except InvalidRequest as refused:
-            params.rename_param_of(refused)
+            token_count = await count_tokens(turn, route, relayed=relayed)
+        except InvalidRequest as error:
+            params.rename_param_of(error)
             raise
-        return {"object": "response.input_tokens", "input_tokens": counted}
+        return {"object": "response.input_tokens", "input_tokens": token_count}
 
     async def _prepare_turn(self, principal: Principal, body: Json) -> tuple[Turn, ClientParams, Route, bool]:
-        """The turn a body asks with everything said before it, whom it asks, and whether its body would be relayed."""
+        """Returns the body's turn with its history, the client's parameter names, the route, and whether the body would
+        be relayed."""
         RESPONSES.validate(body)
         if not body.get("model"):
             raise InvalidRequest("model is required", param="model", code="missing_required_parameter")
         route = self._resolver.resolve(body["model"], principal.models, (self._sealer, principal.name))
         bind_fields(model=route.name[:_MAX_LOGGED_CHARS], provider=route.provider.name)
         if route.request_defaults:
-            body = with_defaults(body, route.request_defaults, "responses")
+            body = apply_request_defaults(body, route.request_defaults, "responses")
             RESPONSES.validate(body)
         history_count = None
         if self._store is not None:

@@ -1,4 +1,4 @@
-"""Conversations as the API makes and fills them, over the store."""
+"""Creates conversations and adds items to them, over the store."""
 
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -15,7 +15,10 @@ _ITEM_REFERENCE: Final = "item_reference"
 
 
 async def create_conversation(store: Store, owner: str, body: Json, clock: Callable[[], int]) -> Json:
-    """A new conversation with the items and metadata of `body`. Raises InvalidRequest, and NotFound for references."""
+    """Creates and returns a conversation with the items and metadata of `body`. `clock` returns epoch seconds.
+
+    Raises InvalidRequest, NotFound for a reference to an unknown item, and StoreUnavailable.
+    """
     validate_create(body)
     items = await _resolve_items(store, owner, body.get("items") or ())
     conversation = {
@@ -29,35 +32,38 @@ async def create_conversation(store: Store, owner: str, body: Json, clock: Calla
 
 
 async def extend_conversation(store: Store, owner: str, conversation_id: str, body: Json) -> Sequence[Item] | None:
-    """Append the items of `body`, and return them as they are kept; None where there is no such conversation."""
+    """Appends the items of `body` and returns them as stored; None if the conversation does not exist.
+
+    Raises InvalidRequest, NotFound for a reference to an unknown item, and StoreUnavailable.
+    """
     validate_add_items(body)
     if await store.load_conversation(owner, conversation_id) is None:
         return None
     items = await _resolve_items(store, owner, body["items"])
-    for place, item in enumerate(items):
+    for index, item in enumerate(items):
         if await store.load_conversation_item(owner, conversation_id, item["id"]) is not None:
             raise InvalidRequest(
-                f"Invalid value for 'items[{place}].id': the conversation has an item '{item['id']:.80}' already.",
-                param=f"items[{place}].id",
+                f"Invalid value for 'items[{index}].id': the conversation has an item '{item['id']:.80}' already.",
+                param=f"items[{index}].id",
             )
     return items if await store.add_conversation_items(owner, conversation_id, items) else None
 
 
 async def _resolve_items(store: Store, owner: str, input_items: Sequence[Json]) -> list[Item]:
-    """In full form, each with an id of its own, and what references stand for in their place."""
-    wanted = [item["id"] for item in input_items if _is_reference(item)]
-    found = await store.load_items(owner, wanted) if wanted else {}
-    for place, item in enumerate(input_items):
-        if _is_reference(item) and item["id"] not in found:
-            raise NotFound(f"Item with id '{item['id']:.80}' not found.", param=f"items[{place}].id")
-    items = to_storable_items([found[item["id"]] if _is_reference(item) else item for item in input_items], new_id)
-    seen: set[str] = set()
-    for place, item in enumerate(items):
-        if item["id"] in seen:
+    """Returns the items in full form, each with an id of its own. References are replaced by the items they name."""
+    referenced_ids = [item["id"] for item in input_items if _is_reference(item)]
+    referenced = await store.load_items(owner, referenced_ids) if referenced_ids else {}
+    for index, item in enumerate(input_items):
+        if _is_reference(item) and item["id"] not in referenced:
+            raise NotFound(f"Item with id '{item['id']:.80}' not found.", param=f"items[{index}].id")
+    items = to_storable_items([referenced[item["id"]] if _is_reference(item) else item for item in input_items], new_id)
+    seen_ids: set[str] = set()
+    for index, item in enumerate(items):
+        if item["id"] in seen_ids:
             raise InvalidRequest(
-                f"Invalid value for 'items[{place}].id': '{item['id']:.80}' is there twice.", param=f"items[{place}].id"
+                f"Invalid value for 'items[{index}].id': '{item['id']:.80}' is used twice.", param=f"items[{index}].id"
             )
-        seen.add(item["id"])
+        seen_ids.add(item["id"])
     return items
 
 

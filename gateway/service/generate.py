@@ -1,4 +1,7 @@
-"""`POST /generate`: the small contract, on the path of chat and with the model's profile as the request wants it."""
+"""`POST /generate`: a small request format, served as a chat request with a profile that the request can adjust.
+
+Knows neither the store nor the Responses API.
+"""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -11,7 +14,7 @@ from gateway.config.settings import Settings
 from gateway.http.auth import Principal
 from gateway.logs import bind_fields
 from gateway.planning.plan import make_plan, require_no_loss
-from gateway.planning.request_defaults import with_defaults
+from gateway.planning.request_defaults import apply_request_defaults
 from gateway.planning.resolver import Resolver, Route
 from gateway.replies.endpoints import CHAT, Presentation, ReplyIdentity
 from gateway.service.accepted_request import AcceptedRequest
@@ -36,20 +39,20 @@ GENERATE: Final = replace(
     encoder=lambda _, identity, __: GenerateEncoder(identity.model),
     collector=lambda _, identity, __: GenerateCollector(identity.model),
 )
-"""Once a request is said in chat, only its reply is another."""
+"""The chat endpoint with the reply format of `/generate`: requests are lifted as chat after `build_chat_body`."""
 
 _MAX_LOGGED_CHARS = 200
 
 
 class GenerateIntake:
-    """Opens requests of `/generate`. Nothing of them is kept."""
+    """Accepts requests of `/generate`. Nothing of them is stored."""
 
     def __init__(self, settings: Settings, resolver: Resolver) -> None:
         self._resolver = resolver
         self._provider_types = {name: config.type for name, config in settings.providers.items()}
 
     def accept(self, principal: Principal, body: Json, *, strict: bool) -> AcceptedRequest:
-        """Check, route and plan a body; nothing is sent. Raises InvalidRequest, UnknownModel."""
+        """Validates, routes and plans a body, without sending anything. Raises InvalidRequest and UnknownModel."""
         validate(body)
         route = self._resolver.resolve(body.get("model") or self._default_model(principal.models), principal.models)
         bind_fields(model=route.name[:_MAX_LOGGED_CHARS], provider=route.provider.name)
@@ -57,9 +60,9 @@ class GenerateIntake:
         two_pass = profile.two_pass != "off"
         route = replace(route, profile=profile)
         budget = body.get("max_thinking_tokens")
-        names = _client_names(body, two_pass=two_pass)
-        with _renaming_params(names):
-            chat = with_defaults(
+        names = _map_chat_names(body, two_pass=two_pass)
+        with _rename_refused_params(names):
+            chat = apply_request_defaults(
                 build_chat_body(body, model=route.name, two_pass=two_pass), route.request_defaults, "chat"
             )
             validate_chat(chat)
@@ -86,26 +89,31 @@ class GenerateIntake:
         return AcceptedRequest(run=run)
 
     def _default_model(self, allowed: Sequence[str]) -> str:
-        """The first model of the config that has a name of its own and may be used."""
+        """Returns the first exact model name in the config that `allowed` matches. Raises InvalidRequest."""
         for row in self._resolver.model_rows():
             if row.is_exact and any(fnmatchcase(row.pattern, pattern) for pattern in allowed):
                 return row.pattern
         raise InvalidRequest(
-            "name a model: none is configured by name", param="model", code="missing_required_parameter"
+            "model is required: the config has no exact model name to use as the default",
+            param="model",
+            code="missing_required_parameter",
         )
 
     def _resolve_profile(self, body: Json, route: Route) -> Profile:
-        """The model's profile, with what the request says of it. Raises InvalidRequest for what cannot be."""
+        """Returns the model's profile, adjusted by the request's parameters.
+
+        Raises InvalidRequest for values that the model or its upstream does not support.
+        """
         profile, two_pass = route.profile, body.get("two_pass")
         if two_pass and not route.capabilities.two_pass:
             raise Unrepresentable(
-                "the model's upstream cannot go on from a prompt as tokens, which two passes need: leave out two_pass",
+                "the model's upstream cannot continue a prompt of tokens, which two passes need: leave out two_pass",
                 param="two_pass",
             )
         if two_pass and profile.two_pass == "off":
             profile = two_pass_profile(profile)
         if two_pass is False and profile.two_pass != "off":
-            # What the passes told apart, the tags have to.
+            # Without two passes, only tags separate the thinking from the answer.
             profile = replace(profile, two_pass="off", parsing_format="think_tags")
         if (tag := body.get("think_tag")) is not None:
             profile = replace(profile, think_tag=tag)
@@ -117,7 +125,7 @@ class GenerateIntake:
         return profile
 
     def _parses_text_calls(self, route: Route) -> bool:
-        """Whether calls may come as text. Other upstreams report each as what it is, and no parser has a say."""
+        """Whether the upstream may return tool calls as text. Others return them as calls, so no parser is used."""
         return (
             "chat" in route.capabilities.dialects or self._provider_types.get(route.provider.name) in TOKEN_PROMPT_TYPES
         )
@@ -125,12 +133,12 @@ class GenerateIntake:
     def _check_parser(self, name: str, route: Route) -> None:
         known = ("openai", *TOOL_PARSERS)
         if name not in known and not accepts_tool_parser(self._provider_types.get(route.provider.name, ""), name):
-            told = f"there is no parser {name!r:.100} for this model: send one of {', '.join(known)}"
-            raise InvalidRequest(told, param="tool_parser")
+            message = f"there is no parser {name!r:.100} for this model: send one of {', '.join(known)}"
+            raise InvalidRequest(message, param="tool_parser")
 
 
-def _client_names(body: Json, *, two_pass: bool) -> dict[str, str]:
-    """Chat's names -> those that the request has for the same."""
+def _map_chat_names(body: Json, *, two_pass: bool) -> dict[str, str]:
+    """Returns a map from chat parameters to the parameters of `/generate` that the request set them by."""
     names: dict[str, str] = {}
     if body.get("max_response_tokens") is not None and not two_pass and body.get("max_completion_tokens") is None:
         names["max_completion_tokens"] = "max_response_tokens"
@@ -142,12 +150,12 @@ def _client_names(body: Json, *, two_pass: bool) -> dict[str, str]:
 
 
 @contextmanager
-def _renaming_params(names: dict[str, str]) -> Iterator[None]:
-    """Name what is refused as the client named it."""
+def _rename_refused_params(names: dict[str, str]) -> Iterator[None]:
+    """Raises InvalidRequest of the block with the parameter's name in the client's request."""
     try:
         yield
-    except InvalidRequest as refusal:
-        if (name := names.get(chat_name := refusal.param or "")) is None:
+    except InvalidRequest as error:
+        if (name := names.get(chat_name := error.param or "")) is None:
             raise
-        message = refusal.message.replace(chat_name, name)
-        raise InvalidRequest(message, param=name, code=refusal.code) from None
+        message = error.message.replace(chat_name, name)
+        raise InvalidRequest(message, param=name, code=error.code) from None

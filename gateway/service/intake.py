@@ -1,4 +1,7 @@
-"""From a body to a reply that can begin: checked, routed, joined with what was said before, planned."""
+"""Accepts requests: validates the body, resolves its route, joins it with its history, and plans the turn.
+
+Nothing is sent and nothing is stored here.
+"""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -17,9 +20,9 @@ from gateway.planning.body_views import (
     parse_storage_options,
 )
 from gateway.planning.continuation import Continuation, EmptyHistoryStore, resolve_continuation
-from gateway.planning.managed_context import with_threshold
+from gateway.planning.managed_context import fill_compaction_threshold
 from gateway.planning.plan import RelayPlan, make_plan
-from gateway.planning.request_defaults import with_defaults
+from gateway.planning.request_defaults import apply_request_defaults
 from gateway.planning.resolver import Resolver, Route
 from gateway.replies.endpoints import ENDPOINTS, Endpoint, Presentation, ReplyIdentity
 from gateway.replies.recorder import CompletionRecorder, ForegroundRecorder, Lease
@@ -40,7 +43,11 @@ _MAX_LOGGED_CHARS = 200
 
 
 class Intake:
-    """Opens requests of every endpoint. `store` None: nothing is kept, and state is refused by name."""
+    """Accepts requests of both APIs.
+
+    If `store` is None, nothing is stored. Parameters about stored state are then refused by name, except on a
+    connection that keeps its own items.
+    """
 
     def __init__(
         self, settings: Settings, resolver: Resolver, store: Store | None, lease: Lease | None, sealer: Sealer
@@ -62,10 +69,10 @@ class Intake:
         strict: bool,
         connection_items: Mapping[str, Sequence[Item]] | None = None,
     ) -> AcceptedRequest:
-        """Check, route and plan a body; nothing is sent and nothing written.
+        """Validates, routes and plans a request body, without sending or storing anything.
 
-        `local`: response id -> everything up to it, for what a connection keeps. Raises InvalidRequest, UnknownModel,
-        NotFound, StoreUnavailable.
+        `connection_items` maps response ids to all items up to and including that response, for responses that exist
+        only on this connection. Raises InvalidRequest, UnknownModel, NotFound and StoreUnavailable.
         """
         endpoint.validate(body)
         if not body.get("model"):
@@ -76,10 +83,10 @@ class Intake:
             route = self._resolver.resolve(body["model"], principal.models)
         bind_fields(model=route.name[:_MAX_LOGGED_CHARS], provider=route.provider.name)
         if route.request_defaults:
-            body = with_defaults(body, route.request_defaults, endpoint.dialect)
+            body = apply_request_defaults(body, route.request_defaults, endpoint.dialect)
             endpoint.validate(body)
         if body.get("context_management") and endpoint.dialect == "responses":
-            body = await with_threshold(body, route)
+            body = await fill_compaction_threshold(body, route)
         identity = ReplyIdentity(new_id(endpoint.id_prefix), self._clock(), route.name)
         if self._store is None and connection_items is None:
             view = build_echoed_body(endpoint.dialect, body, NOT_STORED)
@@ -88,7 +95,7 @@ class Intake:
         if self._store is not None:
             storage = parse_storage_options(endpoint.dialect, body, resumable=route.resumable)
         if storage.stored and self._store is not None and self._store.degraded_reason is not None:
-            # Known before anything is spent on an answer that could not be kept.
+            # Fail early: a reply that cannot be stored is not worth the cost of an upstream request.
             raise StoreUnavailable
         if self._store is not None and endpoint.dialect == "chat":
             return self._accept_chat(
@@ -131,7 +138,10 @@ class Intake:
         return replace(accepted, job=replace(new, job_request=job))
 
     def resume_job(self, job: Job) -> AcceptedRequest:
-        """A job's reply from its start, under the id and the time it has. Raises what `open` does."""
+        """Accepts the request of a stored job again. Its response keeps its id and its time of creation.
+
+        Raises InvalidRequest, UnknownModel and StoreUnavailable.
+        """
         request = job.request
         endpoint = ENDPOINTS[request["dialect"]]
         model = request["asked"]["model"]
@@ -173,11 +183,11 @@ class Intake:
         self, accepted: AcceptedRequest, principal: Principal, view: Json, storage: StorageOptions, state: Continuation
     ) -> NewResponse:
         identity = accepted.run.identity
-        head = new_response(view, response_id=identity.id, created_at=identity.created, model=identity.model)
+        initial = new_response(view, response_id=identity.id, created_at=identity.created, model=identity.model)
         return NewResponse(
             owner=principal.name,
-            response=head | {"status": "queued"} if storage.background else head,
-            # What only the connection knew is nobody else's history.
+            response=initial | {"status": "queued"} if storage.background else initial,
+            # History that exists only on the connection has no stored parent, so it is stored with the input.
             input_items=with_distinct_ids(
                 state.new_items if state.parent_id or state.conversation_id else state.context, new_id
             ),

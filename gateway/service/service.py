@@ -1,4 +1,7 @@
-"""A request's path in order: who asks, what is asked, open it, answer."""
+"""The object that routes call: authenticates a request, reads its body, accepts it, and builds its reply.
+
+One per server process. It owns the stateless parts (resolver, catalogue, sealer) and the runner of background jobs.
+"""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -40,7 +43,10 @@ _MB = 1024 * 1024
 
 
 class Service:
-    """What a route may ask for. One per server process. `store` is None where nothing is kept."""
+    """Everything a route may use. There is one per server process.
+
+    `store` is None if the config has no `store.url`: then nothing is stored, and no jobs run.
+    """
 
     def __init__(
         self,
@@ -71,7 +77,11 @@ class Service:
         self._authenticator = Authenticator(settings.auth)
 
     async def serve_create(self, endpoint: Endpoint, scope: Scope, receive: Receive) -> Response:
-        """The reply to one create request, streamed or whole. Raises what `gateway/errors.py` has rows for."""
+        """Returns the reply to one request that creates a response or a chat completion.
+
+        The reply is an event stream or JSON, as the body's `stream` says. A background or resumable response is
+        submitted as a job. Raises exceptions that `gateway/errors.py` has rows for, and ClientDisconnected.
+        """
         headers = headers_of(scope)
         principal = self._authenticate(headers)
         strict = is_strict(headers)
@@ -82,7 +92,7 @@ class Service:
         if accepted.job is not None:
             return await self._reply_detached(accepted, accepted.job)
         if body.get("stream"):
-            # What truncation leaves out is known once the upstream has accepted the rest.
+            # Whether input was truncated is known only once the upstream has accepted the shorter input.
             late_headers = accepted.loss_headers if body.get("truncation") == "auto" else None
             return self.build_event_stream(
                 accepted.build_stream(), accepted.loss_headers(), accepted.recorder, late_headers
@@ -91,7 +101,10 @@ class Service:
             return build_json_reply(await accepted.produce_reply(), headers=accepted.loss_headers())
 
     async def serve_generate(self, request: Request) -> Response:
-        """The reply to one request of `/generate`, streamed or whole. Raises what `gateway/errors.py` has rows for."""
+        """Returns the reply to one request of `/generate`: an event stream or JSON, as the body's `stream` says.
+
+        Raises exceptions that `gateway/errors.py` has rows for, and ClientDisconnected.
+        """
         principal = self.authenticate(request)
         strict = is_strict(headers_of(request.scope))
         body = await self.read_body(request)
@@ -102,7 +115,7 @@ class Service:
             return build_json_reply(await accepted.produce_reply(), headers=accepted.loss_headers())
 
     def read_body(self, request: Request) -> Awaitable[Json]:
-        """A request's body. Raises what `read_json` does."""
+        """Reads a request's body as one JSON object. Raises what `gateway.http.body.read_json` raises."""
         return self._read_json(request.scope, request.receive)
 
     def _read_json(self, scope: Scope, receive: Receive) -> Awaitable[Json]:
@@ -110,10 +123,14 @@ class Service:
         return read_json(scope, receive, max_bytes=max_bytes, max_depth=max_depth, deadline_s=_BODY_DEADLINE_S)
 
     async def serve_log_replay(self, owner: str, response_id: str, *, after: int | None) -> Response:
-        """The stream of a response out of the event log. Raises NotFound, InvalidRequest."""
-        patience_s = self.settings.background.lease_s
+        """Returns the event stream of a stored response, replayed from the event log.
+
+        `after` is the sequence number of the last event the client has; None replays from the start. Raises NotFound,
+        InvalidRequest and StoreUnavailable.
+        """
+        max_outage_s = self.settings.background.lease_s
         return self.build_event_stream(
-            await open_log_replay(self.require_store(), owner, response_id, after=after, max_outage_s=patience_s), {}
+            await open_log_replay(self.require_store(), owner, response_id, after=after, max_outage_s=max_outage_s), {}
         )
 
     def build_event_stream(
@@ -123,12 +140,16 @@ class Service:
         recorder: ReplyRecorder | None = None,
         late_headers: Callable[[], Mapping[str, str]] | None = None,
     ) -> EventStreamReply:
-        """A wire as the answer to a request."""
+        """Returns the HTTP reply that sends `stream` as server-sent events.
+
+        `recorder` stores the reply before its terminal event is sent. `late_headers` returns headers to add when the
+        stream starts.
+        """
         return EventStreamReply(stream, self.drain, self._keepalive_s, headers, recorder, late_headers)
 
     @asynccontextmanager
     async def lifespan(self) -> AsyncGenerator[None, None]:
-        """Do what goes on between requests, until the block ends."""
+        """Runs background jobs until the block ends. Does nothing without a store."""
         if self._runner is None:
             yield
             return
@@ -136,17 +157,19 @@ class Service:
             yield
 
     async def _reply_detached(self, accepted: AcceptedRequest, new: NewResponse) -> Response:
-        """The reply to what goes on without its client."""
         assert self._runner is not None
         await self._runner.submit_job(new, accepted)
         if not new.logged:
             return build_json_reply(new.response, headers=accepted.loss_headers())
-        patience_s = self.settings.background.lease_s
-        replay = LogReplay(self.require_store(), new.owner, accepted.response_id, max_outage_s=patience_s)
+        max_outage_s = self.settings.background.lease_s
+        replay = LogReplay(self.require_store(), new.owner, accepted.response_id, max_outage_s=max_outage_s)
         return self.build_event_stream(replay, accepted.loss_headers())
 
     def authenticate(self, request: HTTPConnection) -> Principal:
-        """Who asks; what they own is under `name`. Raises NotAuthenticated."""
+        """Returns the principal of a request or WebSocket, and adds its name to the request's log fields.
+
+        Stored objects belong to the principal's `name`. Raises NotAuthenticated.
+        """
         return self._authenticate(headers_of(request.scope))
 
     def _authenticate(self, headers: Mapping[bytes, bytes]) -> Principal:
@@ -155,14 +178,14 @@ class Service:
         return principal
 
     def require_store(self) -> Store:
-        """Where things are kept. Raises NotFound where nothing is."""
+        """Returns the store. Raises NotFound if the config has none."""
         if self.store is None:
             raise NotFound("nothing is stored here: the server's config has no store.url")
         return self.store
 
 
 def _build_sealer(settings: Settings, store: Store | None) -> Sealer:
-    """The configured keys and the store's; without either one that ends with the process."""
+    """Uses the configured keys and the store's key. With neither, the key is random and ends with the process."""
     keys = settings.sealing.secrets
     if store is not None:
         return Sealer(keys, lambda: store.sealing_key)
@@ -170,11 +193,14 @@ def _build_sealer(settings: Settings, store: Store | None) -> Sealer:
 
 
 def is_strict(headers: Mapping[bytes, bytes]) -> bool:
-    """Whether the client wants losses refused. Raises InvalidRequest for what is neither true nor false."""
-    given = headers.get(b"x-gateway-strict")
-    if given is None:
+    """Whether the client wants a request with losses refused: the header `x-gateway-strict`, false if it is absent.
+
+    Raises InvalidRequest if the header is neither true nor false.
+    """
+    header = headers.get(b"x-gateway-strict")
+    if header is None:
         return False
-    value = given.lower()
+    value = header.lower()
     if value not in (b"true", b"false"):
-        raise InvalidRequest("x-gateway-strict is either true or false", param="x-gateway-strict")
+        raise InvalidRequest("x-gateway-strict must be true or false", param="x-gateway-strict")
     return value == b"true"

@@ -1,4 +1,4 @@
-"""Forgets what has been kept for its time, again and again, as long as the server runs."""
+"""Deletes expired objects from the store, periodically, while the server runs."""
 
 import asyncio
 import random
@@ -17,19 +17,19 @@ _log = structlog.get_logger(__name__)
 
 _DAY_S: Final = 86_400
 _JITTER: Final = 0.5
-"""Replicas that started together do not sweep together: each wait is up to this part shorter or longer."""
+"""Each wait is up to this share shorter or longer, so that replicas started together do not sweep together."""
 
 
 async def sweep_forever(store: Retention, settings: StoreSettings) -> None:
-    """Sweep every `sweep_s`, more or less. Outlives the database being down; ends by being cancelled."""
+    """Deletes expired objects about every `settings.sweep_s` seconds, until cancelled. Survives a database outage."""
     while True:
         await asyncio.sleep(settings.sweep_s * random.uniform(1 - _JITTER, 1 + _JITTER))
         try:
             deleted = await store.delete_expired(before=int(time.time() - settings.ttl_days * _DAY_S))
         except StoreUnavailable:
-            # The store has said so in the log; what is old can wait.
+            # The store has logged the outage. The next sweep deletes what this one did not.
             continue
-        except Exception:  # the next sweep may go well, and requests have nothing to do with it
+        except Exception:  # the next sweep may succeed, and requests do not depend on sweeps
             _log.exception("sweep_failed")
             continue
         if deleted:
@@ -38,7 +38,7 @@ async def sweep_forever(store: Retention, settings: StoreSettings) -> None:
 
 @asynccontextmanager
 async def run_sweeper(store: Retention, settings: StoreSettings) -> AsyncGenerator[None, None]:
-    """Sweep as long as the block lasts."""
+    """Runs `sweep_forever` until the block ends."""
     async with asyncio.TaskGroup() as group:
         task = group.create_task(sweep_forever(store, settings))
         try:

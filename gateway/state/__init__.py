@@ -1,1 +1,1 @@
-"""What is kept between requests: responses, their items and events, conversations, completions, jobs."""
+"""State that outlives a request: responses, their items and event logs, conversations, chat completions, jobs."""

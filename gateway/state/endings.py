@@ -1,4 +1,4 @@
-"""How a response ends that did not come to its own end: cancelled, or left by a replica that died."""
+"""Builds the final state of responses whose run did not finish: cancelled ones, and those whose replica died."""
 
 from collections.abc import Iterable
 
@@ -18,17 +18,17 @@ INTERRUPTED_ERROR = {
 
 
 def build_cancelled_response(response: Json, output: list[Item]) -> Json:
-    """The response as it reads once cancelled. `output`: as far as it had come."""
+    """Return the response with status `cancelled`. `output` has the items produced until then."""
     return {**response, "status": "cancelled", "output": output}
 
 
 def build_interrupted_response(response: Json, output: list[Item]) -> Json:
-    """The response as it reads when nobody works on it any more."""
+    """Return the response with status `failed` and error code `interrupted`, for one that no worker runs any more."""
     return {**response, "status": "failed", "error": INTERRUPTED_ERROR, "output": output}
 
 
 def output_from_log(response: Json, log: Iterable[bytes]) -> list[Item]:
-    """What the frames of its log had told of the output; items that were open are incomplete."""
+    """Return the output items of a response from the frames of its event log. Items without an end are incomplete."""
     frames, decoder, snapshot = sse.FrameDecoder(), ResponsesDecoder(new_id), Snapshot(response, lambda: 0)
     for entry in log:
         snapshot.feed(decoder.decode_payloads([frame.payload for frame in frames.feed(entry)]))
@@ -39,5 +39,8 @@ def output_from_log(response: Json, log: Iterable[bytes]) -> list[Item]:
 
 
 def encode_lifecycle_frame(event: str, response: Json, number: int) -> bytes:
-    """A frame that shows the whole response, such as `response.created`."""
+    """Return the server-sent event frame of an event that has the whole response, such as `response.created`.
+
+    `number` is its sequence number.
+    """
     return sse.encode_event(event, orjson.dumps({"type": event, "sequence_number": number, "response": response}))

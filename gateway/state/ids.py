@@ -1,4 +1,4 @@
-"""Which texts can be the id of something that is kept."""
+"""Which texts can be the id of a stored object."""
 
 from typing import Final
 
@@ -6,6 +6,8 @@ _MAX_CHARS: Final = 255
 
 
 def is_valid_id(text: str) -> bool:
-    """Whether a row can have this id. Others are unknown without asking: PostgreSQL's text cannot hold NUL, and
-    neither database takes half a surrogate pair."""
+    """Return whether a row can have this id. Any other id is unknown, and no query is sent for it.
+
+    PostgreSQL's text cannot hold NUL, and neither database accepts a lone surrogate.
+    """
     return 0 < len(text) <= _MAX_CHARS and "\0" not in text and text.isprintable()

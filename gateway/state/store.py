@@ -1,7 +1,8 @@
-"""What the gateway asks of its store. Nothing is found without its owner; foreign reads as unknown.
+"""The protocols of the store and the values that they exchange. Knows nothing of SQL.
 
-Every method may raise `StoreUnavailable`, within `store.deadline_s`; what it was to write is then written whole or not
-at all. JSON objects come back as they went in, key order included.
+Every read and write names an owner: an object of another owner reads as unknown. Every method may raise
+`StoreUnavailable`, at the latest after `store.deadline_s`. Its changes are then stored completely or not at all.
+JSON objects are returned as they were stored, key order included.
 """
 
 from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
@@ -14,11 +15,14 @@ from translation.representation.json_types import Item, Json
 Order: TypeAlias = Literal["asc", "desc"]
 
 ACTIVE_STATUSES = ("queued", "in_progress")
-"""Statuses of responses that are not finished."""
+"""The statuses of a response that has not ended."""
 
 
 class PageRequest(NamedTuple):
-    """Which part of a list: at most `limit` rows beyond the one whose id is `after`."""
+    """Which part of a list to return: at most `limit` rows, starting after the row whose id is `after`.
+
+    Without `after`, the part starts with the first row in `order`.
+    """
 
     after: str | None = None
     limit: int = 20
@@ -26,48 +30,50 @@ class PageRequest(NamedTuple):
 
 
 class Page(NamedTuple):
-    """Part of a list, in the order asked for."""
+    """One part of a list, in the order of its `PageRequest`. `has_more` says whether rows follow the last one."""
 
     rows: Sequence[Json]
     has_more: bool
 
 
 class UnknownCursor(Exception):
-    """The id in `PageRequest.after` is not in the list."""
+    """The list has no row with the id in `PageRequest.after`."""
 
 
 class SchemaMismatch(Exception):
-    """The database's tables are not those this version works with. Its one line says what to do."""
+    """The database's tables do not fit this version of the gateway. The message is one line and says what to do."""
 
 
 class LeaseLost(Exception):
-    """The response is no longer this worker's: cancelled, deleted, or taken over when its lease had run out."""
+    """The worker no longer holds the response: it was cancelled, deleted, or claimed by another worker after the lease
+    had expired."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewResponse:
-    """A response at its beginning."""
+    """A response that starts, as `create_response` stores it."""
 
     owner: str
     response: Json
-    """As `response.created` shows it: `id`, `status` queued or in_progress, `output` empty."""
+    """The response object of the event `response.created`: `status` is queued or in_progress, `output` is empty."""
     input_items: Sequence[Item]
-    """What this request itself said, each item with an `id`; not its history."""
+    """The input items of this request, without its history. Each has an `id`."""
     parent_id: str | None = None
     conversation_id: str | None = None
     logged: bool = False
-    """Its events go to the log, so that its stream can be resumed."""
+    """Whether its events are stored in the event log, so that clients can resume its stream."""
     job_request: Json | None = None
-    """What any replica needs to run it from the start; None for what lives and dies with its HTTP request."""
+    """The request that any replica needs to run the response from its start. None if the run ends with its HTTP request
+    and so is no job."""
     worker: str | None = None
-    """The replica that runs it; None leaves a job to whoever claims it first."""
+    """The id of the replica that runs it. With None, the first replica that claims the job runs it."""
     losses: str | None = None
-    """What the request loses on its way, as `x-gateway-loss` says it."""
+    """The losses of the request, as the value of the header `x-gateway-loss`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredResponse:
-    """A response as it is now."""
+    """The current state of a stored response. `losses` is the value of the header `x-gateway-loss`."""
 
     response: Json
     logged: bool
@@ -77,8 +83,11 @@ class StoredResponse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A response to run, claimed by this worker. `attempt` counts from 1; `told` is the last sequence number in the
-    log, or -1: what a former attempt has told clients already."""
+    """A response that a worker has claimed in order to run it.
+
+    `attempt` counts from 1. `last_sequence_number` is the last one in the event log, or -1 without any: events up to it
+    may have been sent to clients by an earlier attempt.
+    """
 
     owner: str
     response_id: str
@@ -90,15 +99,15 @@ class Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredCompletion:
-    """A chat completion as it is now."""
+    """The current state of a stored chat completion."""
 
     completion: Json
     losses: str | None = None
-    """What its request lost on its way, as `x-gateway-loss` said it."""
+    """The losses of its request, as the value of the header `x-gateway-loss`."""
 
 
 class LogEntry(NamedTuple):
-    """Whole frames of consecutive events, numbered `first` to `last`."""
+    """Whole server-sent event frames of consecutive events. `first` and `last` are their sequence numbers."""
 
     first: int
     last: int
@@ -106,8 +115,11 @@ class LogEntry(NamedTuple):
 
 
 class LogPage(NamedTuple):
-    """Part of a log. `more`: there are further entries now. `ended`: there never will be, since the response has ended
-    or is unknown."""
+    """Part of an event log.
+
+    `has_more` says that further entries exist now. `ended` says that none will follow these, because the response has
+    ended or is unknown.
+    """
 
     entries: Sequence[LogEntry]
     has_more: bool
@@ -115,60 +127,82 @@ class LogPage(NamedTuple):
 
 
 class ResponseStore(Protocol):
-    """Responses and the items they are made of. A response's history is its chain of parents, walked by one query."""
+    """Stores responses and their items. The history of a response is its chain of parents, which one query reads."""
 
     async def create_response(self, new: NewResponse) -> None:
-        """Write a response that begins, with its input items and its job; a log starts with `response.created`. Raises
-        InvalidRequest when the parent has been deleted meanwhile."""
+        """Store a new response with its input items and its job. Its event log, if any, starts with `response.created`.
+
+        Raises InvalidRequest if the parent has been deleted meanwhile.
+        """
         ...
 
     async def finish_response(
         self, owner: str, response: Json, *, worker: str, last: LogEntry | None = None, losses: str | None = None
     ) -> None:
-        """Write the end in one transaction: the response with its output items, `last` to the event log, the turn's
-        items to its conversation, no job any more. `losses` None: what was said of them at the beginning. Raises
-        NotHeld unless the response is active and this worker's."""
+        """Store the end of a response in one transaction.
+
+        The transaction stores the response and its output items, appends `last` to the event log, appends the turn's
+        items to the conversation, and deletes the job. With `losses` None, the losses that `create_response` stored
+        remain. Raises LeaseLost unless the response is active and held by this worker.
+        """
         ...
 
     async def load_response(self, owner: str, response_id: str) -> StoredResponse | None:
-        """A response; one whose worker died reads failed, code `interrupted`, unless its job will be run again."""
+        """Return a response, or None for an unknown id.
+
+        If its worker died and no job remains to run it again, it reads as failed with the error code `interrupted`.
+        """
         ...
 
     async def list_responses(self, owner: str, page: PageRequest) -> Page:
-        """The owner's responses by time of creation. Raises UnknownCursor."""
+        """Return a page of the owner's responses, ordered by creation time. Raises UnknownCursor."""
         ...
 
     async def delete_response(self, owner: str, response_id: str) -> bool:
-        """Forget a response, and stop it if it is a job; whether there was one. Its items stay as long as a later
-        response of the chain needs them as history, and no longer."""
+        """Delete a response, and stop it if it is a job. Returns whether it existed.
+
+        Its items remain stored only as long as a later response of its chain needs them as history.
+        """
         ...
 
     async def cancel_response(self, owner: str, response_id: str) -> StoredResponse | None:
-        """End an active response as `cancelled`, from whichever replica; one that has ended stays as it is. A log gets
-        its terminal event in the same transaction."""
+        """End an active response with the status `cancelled`, whichever replica runs it.
+
+        A response that has ended remains as it is. The event log gets its terminal event in the same transaction.
+        Returns the response, or None for an unknown id.
+        """
         ...
 
     async def list_input_items(self, owner: str, response_id: str, page: PageRequest) -> Page | None:
-        """What the request itself said. Raises UnknownCursor."""
+        """Return a page of the request's own input items, or None for an unknown id. Raises UnknownCursor."""
         ...
 
     async def load_history(self, owner: str, response_id: str) -> "History | None":
-        """Every item up to and including this response's output, oldest first, by one query; None for unknown ids."""
+        """Return the items of the whole chain, up to and including this response's output, oldest first.
+
+        They are read by one query. Returns None for an unknown id.
+        """
         ...
 
     async def load_items(self, owner: str, item_ids: Sequence[str]) -> Mapping[str, Item]:
-        """Items of responses or conversations by id, those that there are."""
+        """Return items of responses and conversations by their ids. Unknown ids are absent."""
         ...
 
     async def fail_orphaned_responses(self, *, is_only_process: bool = False) -> int:
-        """Fail, code `interrupted`, what runs without a job on a replica that died; how many. `at_start`: no other
-        process uses this database, so that whatever runs is dead; jobs are free to be claimed again."""
+        """Fail active responses without a job whose replica died, with the error code `interrupted`. Returns how many.
+
+        `is_only_process` says that no other process uses this database. Every active response is then orphaned, and
+        every job can be claimed again.
+        """
         ...
 
 
 class History(NamedTuple):
-    """`status`, `usage` and `conversation_id` are those of the response asked for; what its conversation held before it
-    is not among the items."""
+    """The items of a chain of responses, oldest first.
+
+    `status`, `usage` and `conversation_id` are those of the last response. Items that its conversation had before it
+    are not included.
+    """
 
     items: Sequence[Item]
     status: str
@@ -177,30 +211,31 @@ class History(NamedTuple):
 
 
 class ConversationStore(Protocol):
-    """Conversations and their items, in order."""
+    """Stores conversations and their items, in order. For an unknown conversation, methods return None or False."""
 
     async def create_conversation(self, owner: str, conversation: Json, items: Sequence[Item]) -> None: ...
 
     async def load_conversation(self, owner: str, conversation_id: str) -> Json | None: ...
 
     async def update_conversation(self, owner: str, conversation_id: str, metadata: Json) -> Json | None:
-        """The conversation after the change."""
+        """Replace the metadata. Returns the conversation after the change."""
         ...
 
     async def delete_conversation(self, owner: str, conversation_id: str) -> bool:
-        """Forget it and its items; responses made in it keep their own."""
+        """Delete a conversation and its items. Responses that were created in it keep their own items. Returns whether
+        it existed."""
         ...
 
     async def add_conversation_items(self, owner: str, conversation_id: str, items: Sequence[Item]) -> bool:
-        """Append; whether there is such a conversation."""
+        """Append items. Returns whether the conversation exists."""
         ...
 
     async def list_conversation_items(self, owner: str, conversation_id: str, page: PageRequest) -> Page | None:
-        """Raises UnknownCursor."""
+        """Return a page of items, ordered by their position. Raises UnknownCursor."""
         ...
 
     async def load_conversation_history(self, owner: str, conversation_id: str) -> Sequence[Item] | None:
-        """All its items, oldest first, by one query."""
+        """Return all items, oldest first, read by one query."""
         ...
 
     async def load_conversation_item(self, owner: str, conversation_id: str, item_id: str) -> Item | None: ...
@@ -209,12 +244,13 @@ class ConversationStore(Protocol):
 
 
 class CompletionStore(Protocol):
-    """Stored chat completions: the object, and the messages that were asked with."""
+    """Stores chat completions: the completion object and the messages of its request. For an unknown id, methods return
+    None or False."""
 
     async def store_completion(
         self, owner: str, completion: Json, messages: Sequence[Json], losses: str | None = None
     ) -> None:
-        """`completion` has `metadata`; every message has an `id`."""
+        """Store a completion. The object has `metadata`, and every message has an `id`."""
         ...
 
     async def load_completion(self, owner: str, completion_id: str) -> StoredCompletion | None: ...
@@ -222,106 +258,132 @@ class CompletionStore(Protocol):
     async def list_completions(
         self, owner: str, page: PageRequest, *, model: str | None = None, metadata: Mapping[str, str] | None = None
     ) -> Page:
-        """Those of one model, with all of these metadata. Raises UnknownCursor."""
+        """Return a page of completions, ordered by creation time.
+
+        `model` selects those of one model, `metadata` those with all of its entries. Raises UnknownCursor.
+        """
         ...
 
     async def update_completion(self, owner: str, completion_id: str, metadata: Json | None) -> StoredCompletion | None:
-        """The completion after the change."""
+        """Replace the metadata. Returns the completion after the change."""
         ...
 
     async def delete_completion(self, owner: str, completion_id: str) -> bool: ...
 
     async def list_completion_messages(self, owner: str, completion_id: str, page: PageRequest) -> Page | None:
-        """Raises UnknownCursor."""
+        """Return a page of the messages of its request. Raises UnknownCursor."""
         ...
 
 
 class EventLog(Protocol):
-    """The append-only source of resumable streams: what is not in it has not been sent."""
+    """The append-only log of a response's events, from which streams are served and resumed.
+
+    An event is sent to clients only after it has been stored here.
+    """
 
     async def append_log_entry(self, owner: str, response_id: str, entry: LogEntry, *, worker: str) -> None:
-        """Raises NotHeld. Appends of many streams share a transaction. Appending the same entry again changes nothing:
-        whoever was not answered may ask again."""
+        """Append an entry. Returns once it is committed.
+
+        Appends of many streams share a transaction. Appending the same entry again changes nothing, so a caller that
+        got no result can retry. Raises LeaseLost.
+        """
         ...
 
     async def load_log_page(self, owner: str, response_id: str, *, after: int) -> LogPage:
-        """Entries with events numbered above `after`, in order, as many as are read at once."""
+        """Return entries with sequence numbers above `after`, in order, at most as many as one read returns."""
         ...
 
     def watch_response(self, owner: str, response_id: str) -> AbstractAsyncContextManager["ChangeWatch"]:
-        """Hear of changes to one response, from whichever replica."""
+        """Watch one response for changes that any replica makes."""
         ...
 
 
 class ChangeWatch(Protocol):
-    """`await changed()` returns when something may have happened since the last time, or after the polling interval."""
+    """A subscription to changes."""
 
-    async def wait_for_change(self) -> None: ...
+    async def wait_for_change(self) -> None:
+        """Wait until something may have changed since the last call, or until the polling interval has passed."""
+        ...
 
 
 class JobQueue(Protocol):
-    """Background work, leased to one replica at a time."""
+    """Queues background responses. Each job is leased to one replica at a time; `worker` is the id of a replica."""
 
     async def claim_jobs(self, worker: str, limit: int) -> Sequence[Job]:
-        """Lease up to `limit` jobs, new ones and those whose worker died; their responses are in progress then."""
+        """Lease up to `limit` jobs to `worker`: new jobs, and jobs whose worker died.
+
+        Their responses become in_progress.
+        """
         ...
 
     async def mark_in_progress(self, owner: str, response_id: str, *, worker: str) -> None:
-        """This worker's response is no longer queued but in progress. Raises NotHeld."""
+        """Change the status of this worker's response from queued to in_progress. Raises LeaseLost."""
         ...
 
     async def renew_lease(self, worker: str) -> None:
-        """This replica lives for another `background.lease_s`."""
+        """Extend the replica's lease to `background.lease_s` from now."""
         ...
 
     async def list_leased_responses(self, worker: str) -> frozenset[tuple[str, str]]:
-        """(owner, response id) of the active responses that are this worker's: those it runs and no longer holds were
-        cancelled, deleted or taken over."""
+        """Return (owner, response id) of the active responses that this worker holds.
+
+        A response that it runs and that is absent here was cancelled, deleted or claimed by another worker.
+        """
         ...
 
     async def release_jobs(self, worker: str, only: Collection[tuple[str, str]] | None = None) -> None:
-        """These of its jobs, given as (owner, response id), are free for others at once; without them all, since this
-        replica stops."""
+        """Release the worker's jobs, so that other replicas can claim them at once.
+
+        `only` selects jobs by (owner, response id). With None all are released, because this replica stops.
+        """
         ...
 
     def watch_jobs(self) -> AbstractAsyncContextManager[ChangeWatch]:
-        """Hear of new jobs, and of changes to running ones."""
+        """Watch for new jobs, and for changes to running ones."""
         ...
 
 
 class Retention(Protocol):
-    """What is forgotten, and everything of one owner."""
+    """Deletes expired objects, and deletes or exports everything of one owner."""
 
     async def delete_expired(self, *, before: int) -> int:
-        """Delete what was created before an epoch second, except what later items still need as history; how many
-        responses, conversations and completions went."""
+        """Delete objects that are older than `before`, in epoch seconds.
+
+        The age of a response or completion counts from its creation, that of a conversation from its last added item.
+        Active responses remain, and so do items that later responses need as history. Returns how many responses,
+        conversations and completions were deleted.
+        """
         ...
 
     async def erase_owner(self, owner: str) -> int:
-        """Delete everything of one owner, running or not; how many responses, conversations and completions it was."""
+        """Delete everything of one owner, running responses included. Returns how many responses, conversations and
+        completions were deleted."""
         ...
 
     def export_owner(self, owner: str) -> AsyncGenerator[Json, None]:
-        """Everything of one owner, one object at a time: `{"object": ..., ...}` with its items or messages."""
+        """Yield everything of one owner, one object at a time: `{"object": ..., ...}` with its items or messages."""
         ...
 
 
 class Store(ResponseStore, ConversationStore, CompletionStore, EventLog, JobQueue, Retention, Protocol):
-    """All of it, over one database."""
+    """The complete store, over one database."""
 
     async def open(self) -> None:
-        """Connect and check the schema. Raises SchemaMismatch. A database that is down is no failure here: `degraded`
-        says so, and later calls try again."""
+        """Connect and check the schema. Raises SchemaMismatch.
+
+        An unreachable database is no error here: `degraded_reason` reports it, and later calls try again.
+        """
         ...
 
     async def aclose(self) -> None: ...
 
     @property
     def sealing_key(self) -> bytes | None:
-        """A secret that whoever uses this database shares, the same for ever; None until the database was reached."""
+        """A secret that all users of this database share and that never changes. None until the database has been
+        reached."""
         ...
 
     @property
     def degraded_reason(self) -> str | None:
-        """What is wrong with the database right now, in words for `/readyz`; None when the last use of it went well."""
+        """What is wrong with the database, as text for `/readyz`. None if its last use succeeded."""
         ...

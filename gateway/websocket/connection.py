@@ -1,4 +1,4 @@
-"""One open connection: reads what the client says, starts turns, and ends in order."""
+"""One open WebSocket connection: reads the client's events, starts turns, and closes in order."""
 
 import asyncio
 from collections.abc import Callable
@@ -28,18 +28,22 @@ from translation.errors import InvalidRequest
 from translation.representation.json_types import Json
 
 CallLater: TypeAlias = Callable[[float, Callable[[], None]], asyncio.TimerHandle]
-"""As an event loop's `call_later`."""
+"""The signature of an event loop's `call_later`."""
 
 _CLOSE_NORMAL = 1000
 _CLOSE_SERVICE_RESTART = 1012
-"""Close codes of RFC 6455 and its registry; official clients connect again after the second."""
+"""Close codes of RFC 6455 and its registry. Official clients reconnect after the second."""
 
 _MAX_REASON_BYTES = 123
-"""Bytes of a close frame's reason."""
+"""The most bytes of the reason in a close frame."""
 
 
 class ConnectionLimits(NamedTuple):
-    """Of one connection. `hold_s`: how long the first events of a turn wait for its content."""
+    """The limits of one connection.
+
+    They are the size and JSON depth of a message, and the seconds after which no turn is started. `hold_s` is how long
+    the first events of a turn wait for its content.
+    """
 
     max_bytes: int
     max_depth: int
@@ -48,17 +52,17 @@ class ConnectionLimits(NamedTuple):
 
 
 class _Ending(NamedTuple):
-    """Why no turn is begun any more; `code`: what the connection is then closed with."""
+    """Why no further turn is started. Further turns get `refusal`; the connection is closed with `code`."""
 
     refusal: InvalidRequest | GatewayError
     code: int
 
 
 class WebSocketConnection:
-    """`serve` returns when the connection is closed and whatever ran on it has ended.
+    """Runs the turns of one connection. `serve` returns when the connection is closed and all its turns have ended.
 
-    No turn is begun once the time is over or the server stops; those that run may finish, and the last closes the
-    connection. When the client leaves they are broken off.
+    No turn is started after the time limit or once the server stops. Running turns may finish, and the last of them
+    closes the connection. If the client disconnects, they are cancelled.
     """
 
     def __init__(
@@ -122,10 +126,10 @@ class WebSocketConnection:
                 await self._send_text(encode_steer_failure(event))
                 return
             lane = parse_lane(event)
-            create = parse_turn_request(event, size)
+            turn = parse_turn_request(event, size)
             if self._ending is not None:
                 raise self._ending.refusal
-            self._turn_queue.put(create)
+            self._turn_queue.put(turn)
         except (InvalidRequest, GatewayError) as error:
             await self._send_text(encode_error(error, lane))
             return
@@ -134,7 +138,7 @@ class WebSocketConnection:
     def _parse_message(self, message: Message) -> tuple[Json, int]:
         text: str | None = message.get("text")
         if text is None:
-            raise NotJson("a message is text: one event as JSON")
+            raise NotJson("a message must be text: one event as JSON")
         body = text.encode()
         if len(body) > self._limits.max_bytes:
             limit_mb = self._limits.max_bytes / (1024 * 1024)
@@ -142,12 +146,12 @@ class WebSocketConnection:
         return parse_json_object(body, max_depth=self._limits.max_depth), len(body)
 
     def _start_turns(self) -> None:
-        while (create := self._turn_queue.pop_runnable()) is not None:
-            # What a turn binds for its log line is its own.
-            task = self._tasks.create_task(self._turn_runner.run(create), context=self._context.copy())
-            task.add_done_callback(partial(self._turn_ended, create.lane))
+        while (turn := self._turn_queue.pop_runnable()) is not None:
+            # Each turn has a context of its own, so that the values it binds for its log line are not shared.
+            task = self._tasks.create_task(self._turn_runner.run(turn), context=self._context.copy())
+            task.add_done_callback(partial(self._on_turn_ended, turn.lane))
 
-    def _turn_ended(self, lane: Lane, _: Any) -> None:
+    def _on_turn_ended(self, lane: Lane, _: Any) -> None:
         self._turn_queue.release(lane)
         if self._client_left.is_set():
             return
@@ -177,8 +181,8 @@ class WebSocketConnection:
         if self._ending is not None or self._client_left.is_set():
             return
         self._ending = ending
-        refused = [create.lane for create in self._turn_queue.clear()]
-        self._tasks.create_task(self._refuse_turns(refused, ending))
+        refused_lanes = [turn.lane for turn in self._turn_queue.clear()]
+        self._tasks.create_task(self._refuse_turns(refused_lanes, ending))
 
     async def _refuse_turns(self, lanes: list[Lane], ending: _Ending) -> None:
         for lane in lanes:
@@ -196,24 +200,24 @@ class WebSocketConnection:
         await self._send_if_present({"type": "websocket.close", "code": ending.code, "reason": reason})
 
     async def _receive_disconnect(self) -> Message:
-        """As a request's `receive`: returns when the client has left."""
+        """Serve as the ASGI `receive` of a turn: return once the client has disconnected."""
         await self._client_left.wait()
         return {"type": "http.disconnect"}
 
     async def _send_text(self, text: str) -> None:
-        """Send a message. Raises ClientLeft."""
+        """Send a text message. Raises ClientDisconnected."""
         if self._closing:
             raise ClientDisconnected
         await self._send_message({"type": "websocket.send", "text": text})
 
     async def _send_if_present(self, message: Message) -> None:
-        """Send a message to whoever is still there."""
+        """Send a message, unless the client has disconnected."""
         with suppress(ClientDisconnected):
             await self._send_message(message)
 
     async def _send_message(self, message: Message) -> None:
         try:
             await self._send(message)
-        except OSError:  # as ASGI servers say that nobody is there
+        except OSError:  # ASGI servers raise this if the client has disconnected
             self._client_left.set()
             raise ClientDisconnected from None

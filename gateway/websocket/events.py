@@ -1,4 +1,4 @@
-"""What travels on a connection: what clients say, taken apart, and what they are told, as the text of one message."""
+"""Parses the events that clients send on a WebSocket, and encodes the events that they receive as message texts."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -18,15 +18,15 @@ Lane: TypeAlias = str | None
 _LANE_PATTERN = re.compile(r"[A-Za-z0-9_.-]{1,256}", re.ASCII)
 
 _ENVELOPE_KEYS = ("type", "stream_id", "generate", "stream", "background", "resumable")
-"""What a create event says beyond the body of a request, and what is of no use here."""
+"""Keys of a create event that are not part of the request body, or have no effect on a WebSocket."""
 
 _TRANSPORT_FIELDS = {"stream": True, "resumable": False}
-"""Every response is told as events, and none outlives its connection."""
+"""Every response is sent as events, and none outlives its connection."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnRequest:
-    """One turn asked for: the body as `POST /v1/responses` takes it, and how many bytes it came in."""
+    """A request for one turn: the body as for `POST /v1/responses`. `size` is the bytes of the client's message."""
 
     lane: Lane
     body: Json
@@ -35,38 +35,40 @@ class TurnRequest:
 
 
 def parse_lane(event: Json) -> Lane:
-    """The lane an event names. Raises InvalidRequest."""
+    """Return the lane of an event. Raises InvalidRequest if `stream_id` is invalid."""
     lane = event.get("stream_id")
     if lane is None or (isinstance(lane, str) and _LANE_PATTERN.fullmatch(lane)):
         return lane
     raise InvalidRequest(
-        "stream_id is 1 to 256 letters, digits, underscores, hyphens and periods",
+        "stream_id must be 1 to 256 letters, digits, underscores, hyphens and periods",
         param="stream_id",
         code="invalid_stream_id",
     )
 
 
 def parse_event_type(event: Json) -> str:
-    """`response.create` or `response.steer`. Raises InvalidRequest for all others."""
+    """Return the type of an event: `response.create` or `response.steer`. Raises InvalidRequest for any other."""
     kind = event.get("type")
     if kind is None:
         raise InvalidRequest("type is required", param="type", code="missing_required_parameter")
     if kind not in ("response.create", "response.steer"):
-        raise InvalidRequest(
-            "the events of a client are response.create and response.steer", param="type", code="invalid_value"
-        )
+        raise InvalidRequest("type must be response.create or response.steer", param="type", code="invalid_value")
     return str(kind)
 
 
 def parse_turn_request(event: Json, size: int) -> TurnRequest:
-    """A `response.create` event. Raises InvalidRequest; the body itself is checked when its turn comes."""
+    """Parse a `response.create` event of `size` bytes. Raises InvalidRequest.
+
+    The request body in it is validated when the turn runs.
+    """
     generate = event.get("generate")
     if generate is not None and not isinstance(generate, bool):
-        raise InvalidRequest("generate is either true or false", param="generate", code="invalid_type")
+        raise InvalidRequest("generate must be true or false", param="generate", code="invalid_type")
     for name in ("background", "resumable"):
         if event.get(name):
             raise InvalidRequest(
-                f"{name} is not for WebSockets, where a response ends with its connection: send POST /v1/responses",
+                f"{name} is not supported on WebSockets, where a response ends with its connection: use "
+                "POST /v1/responses instead",
                 param=name,
                 code="unsupported_parameter",
             )
@@ -75,7 +77,10 @@ def parse_turn_request(event: Json, size: int) -> TurnRequest:
 
 
 def encode_error(error: Exception, lane: Lane = None) -> str:
-    """A failure that is no response's: what HTTP would have answered, its status and helpful headers included."""
+    """Encode an error event for a failure outside of a response.
+
+    It has the error object, the status and the error's headers that HTTP would have returned.
+    """
     row = errors.resolve_error_reply(error)
     error_object = {**errors.error_body(error)["error"], "code": row.code or row.type}
     if headers := errors.error_headers(error):
@@ -84,18 +89,21 @@ def encode_error(error: Exception, lane: Lane = None) -> str:
 
 
 def encode_steer_failure(event: Json) -> str:
-    """The API's own answer where steering is not supported. What was to be said comes back with it."""
+    """Encode the API's reply to `response.steer` if steering is not supported. It includes the client's input.
+
+    Raises InvalidRequest if the event lacks `previous_response_id` or `input`.
+    """
     steer = {name: event.get(name) for name in ("previous_response_id", "input")}
     if not isinstance(steer["previous_response_id"], str) or not isinstance(steer["input"], str | list):
         raise InvalidRequest(
-            "response.steer has a previous_response_id and an input",
+            "response.steer must have a previous_response_id (text) and an input (text or a list)",
             param="input" if isinstance(steer["previous_response_id"], str) else "previous_response_id",
             code="invalid_type",
         )
     error = {
         "type": "invalid_request_error",
         "code": "steering_not_supported",
-        "message": "a response cannot be steered here: send its input with the next response.create",
+        "message": "this server cannot steer a response: send the input with the next response.create",
     }
     return _encode_event({"type": "response.steer.failed", "sequence_number": 0, "error": error, "steer": steer}, None)
 
@@ -105,13 +113,16 @@ def _encode_event(event: Json, lane: Lane) -> str:
 
 
 def messages_from_frames(frames: bytes, lane: Lane = None) -> Iterator[str]:
-    """The events of whole frames, without the stream's last word, each with the lane it belongs to."""
+    """Yield the event of each frame as a message text, with `stream_id` if the lane has one.
+
+    `frames` has whole server-sent event frames. The final `[DONE]` is skipped.
+    """
     lane_suffix = b"" if lane is None else b',"stream_id":' + orjson.dumps(lane) + b"}"
     for frame in frames.split(b"\n\n"):
         name, _, payload = frame.partition(b"\ndata: ")
         if b"\n" in payload or not name.startswith(b"event: ") or b"\n" in name:
-            # Relayed frames can be anything the format allows.
-            payload = b"".join(found.payload for found in FrameDecoder().feed(frame + b"\n\n"))
+            # Relayed frames can use everything that the format allows, so they need the full decoder.
+            payload = b"".join(decoded.payload for decoded in FrameDecoder().feed(frame + b"\n\n"))
         if not payload or payload == DONE_PAYLOAD:
             continue
         if lane_suffix:
@@ -120,5 +131,5 @@ def messages_from_frames(frames: bytes, lane: Lane = None) -> Iterator[str]:
 
 
 def add_headers(message: str, headers: Mapping[str, str]) -> str:
-    """An event that also says what HTTP says in the headers of its answer."""
+    """Return the event with `headers`, which has what HTTP would have returned in its reply headers."""
     return _encode_event({**orjson.loads(message), "headers": dict(headers)}, None)

@@ -1,4 +1,7 @@
-"""From the handshake to a connection: whose it is, from where, and whether there is room. All refusals are HTTP's."""
+"""Accepts WebSocket handshakes: checks the API key, the origin and the number of connections.
+
+Refusals are HTTP replies.
+"""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -21,13 +24,13 @@ _log = structlog.get_logger(__name__)
 _MB = 1024 * 1024
 
 _CLOSE_INTERNAL_ERROR = 1011
-"""Close code of RFC 6455: the server's own fault."""
+"""Close code of RFC 6455 for an internal error of the server."""
 
 
 class WebSocketApp:
-    """`GET /v1/responses` with an Upgrade, as an ASGI application. One per server process.
+    """The ASGI application for `GET /v1/responses` with an Upgrade. One per server process.
 
-    Raises, before anything is accepted, what `gateway/errors.py` has rows for.
+    Before it accepts a connection, it raises errors that `gateway/errors.py` renders as HTTP replies.
     """
 
     def __init__(self, service: Service, settings: Settings, drain: Drain) -> None:
@@ -53,7 +56,7 @@ class WebSocketApp:
             raise ShuttingDown
         if self._open_count >= self._max_connections:
             raise TooManyConnections(
-                f"there are {self._open_count} WebSocket connections already: send POST /v1/responses"
+                f"there are {self._open_count} WebSocket connections already: use POST /v1/responses instead"
             )
         self._open_count += 1
         try:
@@ -65,7 +68,7 @@ class WebSocketApp:
             )
             try:
                 await connection.serve()
-            except Exception:  # the protocol has a close code for it, where raising would just cut the connection
+            except Exception:  # the client gets a close code; an exception would only drop the connection
                 _log.exception("websocket_failed")
                 with suppress(OSError):
                     await send({"type": "websocket.close", "code": _CLOSE_INTERNAL_ERROR})
@@ -73,8 +76,10 @@ class WebSocketApp:
             self._open_count -= 1
 
     def _check_origin(self, headers: Mapping[str, str]) -> None:
-        """Browsers let every page open connections to everywhere and leave it to the server: only pages of this very
-        host, and of those that may send other requests too."""
+        """Raise OriginRefused for pages of other origins than this host and `server.cors.origins`.
+
+        Browsers let every page open WebSocket connections to any host, and leave this check to the server.
+        """
         origin = headers.get("origin")
         if origin is None or origin in self._origins or "*" in self._origins:
             return

@@ -1,4 +1,7 @@
-"""The bytes of a connection: uvicorn's WebSocket protocol, ended by the application, and with a bound on everything."""
+"""uvicorn's WebSocket protocol with bounded buffers. On shutdown the application closes the connection.
+
+Knows nothing of turns and events.
+"""
 
 from typing import Any
 
@@ -6,11 +9,11 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from websockets.frames import Frame
 
 _CLOSE_TIMEOUT_S = 2.0
-"""For the peer's half of the closing handshake."""
+"""Seconds that the peer has to answer a close frame."""
 
 
 class WebSocketProtocol(WebSocketsSansIOProtocol):
-    """One connection of the server."""
+    """The protocol of one WebSocket connection of the server."""
 
     def __init__(self, *args: Any, **named: Any) -> None:
         super().__init__(*args, **named)
@@ -19,16 +22,17 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
     async def send(self, message: Any) -> None:
         await super().send(message)
         if self.initial_response is not None and self.close_sent:
-            # An HTTP answer is a handshake that is complete; uvicorn would log it as an error of the application.
+            # After an HTTP reply the handshake is complete. Otherwise uvicorn would log an error of the application.
             self.handshake_complete = True
 
     def shutdown(self) -> None:
-        """The server stops. An open connection is closed by the application, once its turns have ended."""
+        """Handle the stop of the server. The application closes an open connection once its turns have ended."""
         if self.close_sent or not self.handshake_complete:
             super().shutdown()
 
     def handle_cont(self, event: Frame) -> None:
-        # By default the fragments are a list, which a flood of tiny or empty ones makes far larger than the message.
+        # By default the fragments are collected in a list. With many tiny or empty fragments, the list would need far
+        # more memory than the message.
         message: Any = self.frames[0]
         if not isinstance(message, bytearray):
             message = bytearray(message)
@@ -38,12 +42,12 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
             self.send_receive_event_to_app()
 
     def handle_ping(self) -> None:
-        # A peer that sends pings and reads nothing gets no pile of answers.
+        # No pongs accumulate for a peer that sends pings and reads nothing.
         output = self.conn.data_to_send()
         if self.writable.is_set():
             self.transport.write(b"".join(output))
 
     def keepalive_timeout(self) -> None:
-        """The peer is not there any more, or reads nothing: whatever is still to be sent will never leave."""
+        """Abort the connection of a peer that does not answer pings. Pending output is dropped: it cannot be sent."""
         super().keepalive_timeout()
         self.transport.abort()

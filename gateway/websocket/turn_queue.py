@@ -1,4 +1,4 @@
-"""In which order the turns of one connection run, and what it remembers between them."""
+"""The order in which the turns of one connection run, and the responses that it keeps in memory between them."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -14,9 +14,9 @@ MAX_QUEUED = 64
 
 
 class TurnQueue:
-    """One turn after the other in each lane, lanes side by side, `MAX_RUNNING` turns at once.
+    """Queues turns. Turns of one lane run one after the other, lanes run concurrently, at most `MAX_RUNNING` at once.
 
-    The others wait: `MAX_QUEUED` of them, and not more than `max_bytes` together.
+    At most `MAX_QUEUED` others wait. Together they have at most `max_bytes`.
     """
 
     def __init__(self, max_bytes: int) -> None:
@@ -30,11 +30,11 @@ class TurnQueue:
         return len(self._running_lanes)
 
     def put(self, turn: TurnRequest) -> None:
-        """Queue a turn. Raises InvalidRequest for a lane too many, TooManyQueued."""
+        """Queue a turn. Raises InvalidRequest if it has one lane too many, and TooManyQueued if the queue is full."""
         if turn.lane is not None and turn.lane not in self._known_lanes:
             if len(self._known_lanes) >= MAX_LANES:
                 raise InvalidRequest(
-                    f"this connection has its {MAX_LANES} different values of stream_id: use one of them, or open "
+                    f"this connection already uses {MAX_LANES} different values of stream_id: use one of them, or open "
                     "another connection",
                     param="stream_id",
                     code="websocket_stream_limit_reached",
@@ -42,17 +42,17 @@ class TurnQueue:
             self._known_lanes.add(turn.lane)
         size = sum(queued.size for queued in self._queued) + turn.size
         if self._queued and (len(self._queued) >= MAX_QUEUED or size > self._max_bytes):
-            raise TooManyQueued("too many turns are waiting on this connection: let some end first")
+            raise TooManyQueued("too many turns are waiting on this connection: wait until some have ended")
         self._queued.append(turn)
 
     def pop_runnable(self) -> TurnRequest | None:
-        """The next turn that may run now; `done` is owed for it."""
+        """Remove and return the next turn that may run now, or None. The caller must `release` its lane at its end."""
         if len(self._running_lanes) >= MAX_RUNNING:
             return None
-        place = next((place for place, turn in enumerate(self._queued) if turn.lane not in self._running_lanes), None)
-        if place is None:
+        index = next((index for index, turn in enumerate(self._queued) if turn.lane not in self._running_lanes), None)
+        if index is None:
             return None
-        turn = self._queued.pop(place)
+        turn = self._queued.pop(index)
         self._running_lanes.add(turn.lane)
         return turn
 
@@ -60,13 +60,13 @@ class TurnQueue:
         self._running_lanes.remove(lane)
 
     def clear(self) -> Sequence[TurnRequest]:
-        """Everything that waits, which will not run."""
+        """Remove and return all waiting turns."""
         queued, self._queued = self._queued, []
         return queued
 
 
 class CachedResponse(NamedTuple):
-    """Everything up to and including one response; `size` is about how many bytes it is as JSON."""
+    """The items up to and including those of one response. `size` is about their number of bytes as JSON."""
 
     response_id: str
     items: Sequence[Item]
@@ -74,21 +74,25 @@ class CachedResponse(NamedTuple):
 
 
 class ResponseCache:
-    """Responses that are in no store: the latest of each lane, `max_bytes` together, gone with the connection."""
+    """Responses that are in no store: the latest of each lane, together at most `max_bytes`. Lives as long as the
+    connection."""
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
         self._latest: dict[Lane, CachedResponse] = {}
 
     def items_by_id(self) -> Mapping[str, Sequence[Item]]:
-        """What can be continued, from whichever lane."""
+        """Return response id -> items of the responses that a turn of any lane can continue."""
         return {cached.response_id: cached.items for cached in self._latest.values()}
 
     def size_of(self, response_id: str | None) -> int:
         return next((cached.size for cached in self._latest.values() if cached.response_id == response_id), 0)
 
     def replace_latest(self, lane: Lane, cached: CachedResponse | None) -> None:
-        """The lane has a new latest response; None: one that is in a store. The lane that waited longest gives way."""
+        """Set the latest response of a lane. None stands for a response that is in a store.
+
+        If the cache is full, responses are evicted whose lanes were updated longest ago.
+        """
         self._latest.pop(lane, None)
         if cached is None or cached.size > self._max_bytes:
             return
@@ -97,6 +101,6 @@ class ResponseCache:
             del self._latest[next(iter(self._latest))]
 
     def evict(self, lane: Lane, response_id: str | None) -> None:
-        """Forget a response whose continuation failed; for other lanes it stays what it was."""
+        """Remove a response whose continuation failed, if it is the latest of this lane. Other lanes are unaffected."""
         if (cached := self._latest.get(lane)) is not None and cached.response_id == response_id:
             del self._latest[lane]

@@ -1,4 +1,4 @@
-"""Writes the pages of docs/ that can be read off the code. `make docs` runs it; a test fails when a page is stale."""
+"""Generates the pages of docs/ that the code determines. `make docs` runs it; a test fails if a page is stale."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -16,18 +16,18 @@ PAGES: dict[str, Callable[[], str]] = {
     "docs/errors.md": errors,
     "docs/providers.md": providers,
 }
-"""Path below the root -> what writes the page."""
+"""Path relative to the root -> the function that renders the page."""
 
 
 def stale_pages() -> list[str]:
-    """The pages that no longer say what the code says."""
-    return [path for path, write in PAGES.items() if not _says(ROOT / path, write())]
+    """Returns the paths of the pages that differ from what the code generates."""
+    return [path for path, render in PAGES.items() if not _is_current(ROOT / path, render())]
 
 
 def write_pages() -> None:
-    for path, write in PAGES.items():
-        (ROOT / path).write_text(write(), encoding="utf-8")
+    for path, render in PAGES.items():
+        (ROOT / path).write_text(render(), encoding="utf-8")
 
 
-def _says(path: Path, text: str) -> bool:
+def _is_current(path: Path, text: str) -> bool:
     return path.exists() and path.read_text(encoding="utf-8") == text

@@ -1,4 +1,4 @@
-"""docs/configuration.md, from the settings' own fields and descriptions."""
+"""Renders docs/configuration.md from the fields of the settings and their descriptions."""
 
 import types
 from collections.abc import Iterator
@@ -16,16 +16,16 @@ _INTRODUCTION = """\
 
 Generated from the settings by `make docs`.
 
-One YAML file: `responses-gateway serve --config FILE`. Without `--config` it is `config.yaml` in the working directory;
-if there is none, the server looks for `OPENAI_API_KEY`, `OPENROUTER_API_KEY`, a vLLM on `localhost:8000` and an Ollama
-on `localhost:11434`, and serves what it finds beside the demo model. `config.example.yaml` shows every key.
+The configuration is one YAML file: `responses-gateway serve --config FILE`. Without `--config` it is `config.yaml` in the working
+directory. If there is no such file, the server looks for `OPENAI_API_KEY`, `OPENROUTER_API_KEY`, a vLLM on `localhost:8000` and an
+Ollama on `localhost:11434`, and serves the models it finds and the demo model. `config.example.yaml` shows every key.
 
-`${NAME}` in any value is replaced by the environment variable of that name, and keys that end in `_env` name a variable
-that holds the value. A mistake stops the start, with the file, the line, the dotted path and what to write instead;
-`responses-gateway check-config FILE` reports all of them without starting, and warns of addresses without a path. A key
-that nothing would read, such as one of `two_pass` on a model without it, is a mistake as well."""
+`${NAME}` in a value is replaced by the environment variable of that name. Keys that end in `_env` name an environment variable that
+holds the value. A mistake stops the start, with the file, the line, the dotted path and a correction.
+`responses-gateway check-config FILE` reports all mistakes without starting, and warns of addresses without a path. A key that has no
+effect, such as one of `two_pass` on a model without it, is a mistake as well."""  # noqa: E501
 
-_NAMES: dict[Any, str] = {
+_TYPE_NAMES: dict[Any, str] = {
     str: "text",
     SecretStr: "text",
     int: "whole number",
@@ -39,52 +39,59 @@ def configuration() -> str:
     return page(_INTRODUCTION, *_sections(Settings, "", {}))
 
 
-def _sections(model: type[BaseModel], path: str, written: dict[type[BaseModel], str]) -> Iterator[str]:
-    """The model's table, then those of the models in it. `written`: where each model's table is already."""
+def _sections(model: type[BaseModel], path: str, rendered: dict[type[BaseModel], str]) -> Iterator[str]:
+    """Yields the sections of a model and of the models inside it. `rendered` maps each model to the path of its table."""
     if path:
         yield f"## {path}"
-    if model in written:
-        yield f"The same keys as under `{written[model]}`."
+    if model in rendered:
+        yield f"The same keys as under `{rendered[model]}`."
         return
-    written[model] = path
+    rendered[model] = path
     if path:
         yield (model.__doc__ or "").split("\n\n")[0]
     fields = model.model_fields.items()
-    rows = [(f"`{name}`", _words(field.annotation), _default(field), field.description or "") for name, field in fields]
+    rows = [
+        (f"`{name}`", _describe_type(field.annotation), _render_default(field), field.description or "")
+        for name, field in fields
+    ]
     yield table(["key", "value", "default", "meaning"], rows)
     for name, field in fields:
-        for inner, suffix in _models_in(field.annotation):
-            yield from _sections(inner, f"{path}.{name}{suffix}".lstrip("."), written)
+        for inner, suffix in _find_models(field.annotation):
+            yield from _sections(inner, f"{path}.{name}{suffix}".lstrip("."), rendered)
 
 
-def _models_in(annotation: Any) -> Iterator[tuple[type[BaseModel], str]]:
-    """(model, what its path has after the field's name)."""
+def _find_models(annotation: Any) -> Iterator[tuple[type[BaseModel], str]]:
+    """Yields (model, suffix of its path after the field's name)."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation, ""
         return
     suffix = {dict: ".NAME", tuple: "[]"}.get(get_origin(annotation), "")
     for argument in get_args(annotation):
-        for model, inner in _models_in(argument):
+        for model, inner in _find_models(argument):
             yield model, suffix + inner
 
 
-def _words(annotation: Any) -> str:
-    """What to write, in words."""
+def _describe_type(annotation: Any) -> str:
+    """Returns a description of the values that a key accepts."""
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
-        return _words(arguments[0])
+        return _describe_type(arguments[0])
     if origin in (Union, types.UnionType):
-        return " or ".join(_words(option) for option in arguments if option is not type(None))
+        return " or ".join(_describe_type(option) for option in arguments if option is not type(None))
     if origin is Literal:
         return " or ".join(f"`{option}`" for option in arguments)
     if origin is dict:
-        return f"keys with {_words(arguments[1])}" if not list(_models_in(annotation)) else "names with keys below"
+        return (
+            f"keys with {_describe_type(arguments[1])}"
+            if not list(_find_models(annotation))
+            else "names with keys below"
+        )
     if origin in (tuple, frozenset):
-        return f"list of {_words(arguments[0])}"
-    return _NAMES.get(annotation, "keys below")
+        return f"list of {_describe_type(arguments[0])}"
+    return _TYPE_NAMES.get(annotation, "keys below")
 
 
-def _default(field: FieldInfo) -> str:
+def _render_default(field: FieldInfo) -> str:
     if field.is_required():
         return "required"
     value = field.get_default(call_default_factory=True, validated_data={})

@@ -1,4 +1,4 @@
-"""docs/dialects.md, from the tables that the translators work by."""
+"""Renders docs/dialects.md from the tables of the translators."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
@@ -21,60 +21,62 @@ _INTRODUCTION = """\
 
 Generated from the translators' own tables by `make docs`.
 
-A dialect is a wire format. The gateway speaks two, to clients and to upstreams: Chat Completions (`chat`) and Responses
-(`responses`). Where the upstream speaks the dialect of the request, the request is relayed and the reply leaves as it
-came. Otherwise the request becomes a turn, which is said in the upstream's dialect, and the reply becomes events, which
-are written in the client's. Upstreams with an API of their own, which no client speaks here, are always translated."""
+A dialect is a wire format. The gateway has two for clients and upstreams alike: Chat Completions (`chat`) and Responses
+(`responses`). If the upstream has the dialect of the request, the gateway relays the request and its reply. Otherwise it lifts the
+request to a turn and lowers the turn to the upstream's dialect, and it decodes the reply to events and encodes the events in the
+client's dialect. Requests to upstreams with an API of their own, which the gateway does not serve to clients, are always
+translated."""  # noqa: E501
 
 _PARAMETERS = """\
-What a parameter becomes when it is translated, by type of upstream and the dialect it is asked in:
+The tables show what a translated parameter becomes, by type of upstream and the dialect of the upstream's request:
 
-- `same`: the upstream gets it under the same name; another name is the upstream's.
-- `lost`: the upstream is not told, and the reply says so in `x-gateway-loss`. With `x-gateway-strict: true`, a 400.
-- `refused`: a 400 that names the parameter.
-- `-`: nothing for an upstream to know.
+- `same`: the upstream gets it under the same name. Any other name in this column is the upstream's name for it.
+- `lost`: the upstream does not get it, and `x-gateway-loss` of the reply lists it. With `x-gateway-strict: true` the status is 400.
+- `refused`: the status is 400, and the error names the parameter.
+- `-`: the gateway uses it itself, and the upstream does not need it.
 
-Keys that neither API has are passed on where the profile lists them, and lost elsewhere."""
+Keys that neither API has are forwarded if the profile lists them. Otherwise they are lost."""  # noqa: E501
 
 _TOOLS = """\
-Upstreams that speak chat know functions only. These ride on functions and come back as their own items. So do `custom`
-tools, whose one argument is a text, and the tools of a `namespace`."""
+Upstreams with the Chat Completions API only support functions. The gateway sends these tools as functions, and converts the calls
+back to items of their own kind. It does the same for `custom` tools, whose single argument is a text, and for the tools of a
+`namespace`."""  # noqa: E501
 
 
 def dialects() -> str:
     return page(
         _INTRODUCTION,
         "## Types of upstream",
-        table(["type", "dialects", "address", "key"], _kinds()),
+        table(["type", "dialects", "address", "key"], _provider_type_rows()),
         "## Profiles",
-        "How each type of upstream is spoken to. Every field can be set per model, see "
+        "The profile of each type of upstream. Every field can be set per model, see "
         "[configuration](configuration.md#modelsname).",
-        table(["field", *(f"`{kind}`" for kind in PROFILES)], _profiles()),
-        *(f"`{kind}` is passed these, as they are: {code(sorted(profile.extra_params))}."
+        table(["field", *(f"`{kind}`" for kind in PROFILES)], _profile_rows()),
+        *(f"`{kind}` gets these request fields unchanged: {code(sorted(profile.extra_params))}."
           for kind, profile in PROFILES.items() if profile.extra_params),
-        "## What a model says",
-        "Text of an item, or of a part of it, and what carries it on the wire.",
-        table(["item", "part", "responses", "chat"], _channels()),
-        "## Why it stopped",
-        table(["chat upstream", "responses", "chat"], _reasons(FINISH_REASONS)),
-        table(["`anthropic`", "responses", "chat"], _reasons(STOP_REASONS)),
-        table(["`gemini`", "responses", "chat"], _reasons(GEMINI_REASONS)),
-        table(["`ollama`", "responses", "chat"], _reasons(OLLAMA_REASONS)),
-        "Any other word is a completed response; the word itself is kept. Where nothing was said before it, it is a "
-        "failure that names the word: `upstream_error`.",
+        "## Streamed text",
+        "Items and parts whose text streams, and the events or fields that carry it.",
+        table(["item", "part", "responses", "chat"], _text_field_rows()),
+        "## Finish reasons",
+        table(["chat upstream", "responses", "chat"], _finish_reason_rows(FINISH_REASONS)),
+        table(["`anthropic`", "responses", "chat"], _finish_reason_rows(STOP_REASONS)),
+        table(["`gemini`", "responses", "chat"], _finish_reason_rows(GEMINI_REASONS)),
+        table(["`ollama`", "responses", "chat"], _finish_reason_rows(OLLAMA_REASONS)),
+        "Any other finish reason is a completed response; the reason itself is preserved. If the reply has no content, "
+        "it is a failure that names the reason: `upstream_error`.",
         "## Tools that clients run",
         _TOOLS,
-        table(["tool", "comes back as"], _tool_kinds()),
+        table(["tool", "the call comes back as"], _tool_kind_rows()),
         "## Parameters of Chat Completions",
         _PARAMETERS,
         chat_parameters(),
         "## Parameters of Responses",
-        "Read like the table above.",
+        "The entries have the same meaning as in the table above.",
         responses_parameters(),
     )  # fmt: skip
 
 
-def _kinds() -> Iterator[list[str]]:
+def _provider_type_rows() -> Iterator[list[str]]:
     for name, kind in PROVIDER_DEFAULTS.items():
         yield [
             f"`{name}`",
@@ -84,17 +86,17 @@ def _kinds() -> Iterator[list[str]]:
         ]
 
 
-def _profiles() -> Iterator[list[str]]:
+def _profile_rows() -> Iterator[list[str]]:
     for field in fields(Profile):
         if field.name != "extra_params":
-            values = (_value(getattr(profile, field.name)) for profile in PROFILES.values())
+            values = (_render_value(getattr(profile, field.name)) for profile in PROFILES.values())
             yield [
                 f"`{field.name}`",
                 *(value.lower() if value in ("True", "False") else f"`{value}`" for value in values),
             ]
 
 
-def _value(value: object) -> str:
+def _render_value(value: object) -> str:
     return ", ".join(sorted(value)) or "none" if isinstance(value, frozenset) else str(value)
 
 
@@ -107,14 +109,14 @@ _CHAT_FIELDS = {
 }
 
 
-def _channels() -> Iterator[list[str]]:
-    for (item, part), channel in TEXT_FIELDS.items():
-        noun = REPLY_FIELDS.get((item, part))
+def _text_field_rows() -> Iterator[list[str]]:
+    for (item, part), text_field in TEXT_FIELDS.items():
+        reply_field = REPLY_FIELDS.get((item, part))
         yield [
             f"`{item}`",
             f"`{part}`" if part else "",
-            f"`{channel.event_prefix}.delta`, `.done`",
-            _CHAT_FIELDS[noun] if noun else "not said",
+            f"`{text_field.event_prefix}.delta`, `.done`",
+            _CHAT_FIELDS[reply_field] if reply_field else "not sent",
         ]
 
 
@@ -124,11 +126,11 @@ _STATUSES = {
 }
 
 
-def _reasons(reasons: Mapping[str, FinishReason]) -> Iterator[list[str]]:
-    for word, reason in reasons.items():
-        yield [f"`{word}`", _STATUSES.get(reason, "`completed`"), f"`{reason}`"]
+def _finish_reason_rows(reasons: Mapping[str, FinishReason]) -> Iterator[list[str]]:
+    for name, reason in reasons.items():
+        yield [f"`{name}`", _STATUSES.get(reason, "`completed`"), f"`{reason}`"]
 
 
-def _tool_kinds() -> Iterator[list[str]]:
+def _tool_kind_rows() -> Iterator[list[str]]:
     for name, kind in TOOL_KINDS.items():
         yield [f"`{name}`", f"`{kind.call_type}`"]

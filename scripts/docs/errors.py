@@ -1,4 +1,4 @@
-"""docs/errors.md, from the gateway's error table and the trees of exceptions beside it."""
+"""Renders docs/errors.md from the gateway's error table and the exception trees in module docstrings."""
 
 import re
 from collections.abc import Iterator
@@ -15,70 +15,69 @@ _INTRODUCTION = """\
 
 Generated from the error table by `make docs`.
 
-Every failure has the same four keys on both APIs, never FastAPI's `detail`, never a stack trace, never an upstream's key
-or address. `param` is the dotted path of the field that is wrong. Every reply carries `x-request-id`, which the log has
-too.
+Every error has the same four keys on both APIs. It never contains FastAPI's `detail`, a stack trace, or an upstream's key or
+address. `param` is the dotted path of the invalid field. Every reply has the header `x-request-id`, which the log lines of the
+request contain too.
 
 ```json
 {"error": {"message": "model is required", "type": "invalid_request_error", "param": "model", "code": "missing_required_parameter"}}
 ```
 
-As long as the upstream has said nothing, a stream's failure is a status code like any other. After the first content it is
-the stream's last event, with the same code and message: `response.failed` on Responses, and on Chat Completions a chunk with
-`finish_reason: "error"` and an `error` object. Then `data: [DONE]`. A stream that ends without one of its terminal events
-was cut on its way to the client."""  # noqa: E501
+If a stream fails before the upstream has sent content, the reply is an error status like any other. After the first content the
+failure is the stream's last event, with the same code and message. On Responses it is `response.failed`. On Chat Completions it is
+a chunk with `finish_reason: "error"` and an `error` object, followed by `data: [DONE]`. A stream that ends without a terminal event
+was cut between the gateway and the client."""  # noqa: E501
 
-_OWN = """\
-The message says more than the table, except where the table quotes it. `retry-after`, `retry-after-ms` and
-`x-should-retry` of an upstream's error are passed on. A malformed request may have a code that says more than
-`invalid_value`: `invalid_type`, `missing_required_parameter`, `previous_response_not_found`,
-`invalid_encrypted_content` and the like."""
+_ERRORS = """\
+The message contains more detail than the table, except where the table quotes it. `retry-after`, `retry-after-ms` and
+`x-should-retry` of an upstream's error are forwarded. A malformed request may have a more specific code than `invalid_value`:
+`invalid_type`, `missing_required_parameter`, `previous_response_not_found`, `invalid_encrypted_content` and others."""  # noqa: E501
 
-_REJECTED = """\
-The status an upstream refuses with, where the table above has no row for it. The message is the upstream's own, without
-keys and addresses."""
+_REJECTIONS = """\
+This table applies to the status of an upstream's refusal if the table above has no row for it. The message is the upstream's own,
+without keys and addresses."""  # noqa: E501
 
 _FAILURES = """\
-Failures that an upstream reports inside a good reply, by its code. Any other code is a 502 with that code."""
+These are failures that an upstream reports inside a successful reply, by their code. Any other code becomes a 502 with that code."""  # noqa: E501
 
 _MEANINGS = re.compile(r"^ +(\w+) {2,}(\S.*?)(?: {2,}retryable)?$", re.MULTILINE)
-"""A line of the tree at the head of a module of exceptions."""
+"""A line of the exception tree in the docstring of a module of exceptions."""
 
 
 def errors() -> str:
     return page(
         _INTRODUCTION,
-        "## What can go wrong",
-        _OWN,
-        table(["status", "type", "code", "what"], _answers()),
-        "## What upstreams refuse",
-        _REJECTED,
-        table(["upstream's status", "status", "type", "code"], _rejected()),
-        "## What upstreams report",
+        "## Errors of the gateway and its upstreams",
+        _ERRORS,
+        table(["status", "type", "code", "meaning"], _error_rows()),
+        "## Refusals of upstreams",
+        _REJECTIONS,
+        table(["upstream's status", "status", "type", "code"], _rejection_rows()),
+        "## Failures reported by upstreams",
         _FAILURES,
-        table(["upstream's code", "status", "type", "code"], _failures()),
+        table(["upstream's code", "status", "type", "code"], _failure_rows()),
     )
 
 
-def _answers() -> Iterator[list[str]]:
-    meanings = {**_tree(gateway), **_tree(translation)}
-    meanings |= {name: f"upstream: {what}" for name, what in _tree(providers).items()}
+def _error_rows() -> Iterator[list[str]]:
+    meanings = {**_parse_exception_tree(gateway), **_parse_exception_tree(translation)}
+    meanings |= {name: f"upstream: {what}" for name, what in _parse_exception_tree(providers).items()}
     for kind, answer in sorted(ERROR_REPLIES.items(), key=lambda row: row[1].status):
         yield [*_cells(answer), f'"{answer.fixed_message}"' if answer.fixed_message else meanings[kind.__name__]]
 
 
-def _tree(module: ModuleType) -> dict[str, str]:
+def _parse_exception_tree(module: ModuleType) -> dict[str, str]:
     return dict(_MEANINGS.findall(module.__doc__ or ""))
 
 
-def _rejected() -> Iterator[list[str]]:
+def _rejection_rows() -> Iterator[list[str]]:
     for status, answer in REJECTION_REPLIES.items():
         yield [str(status), *_cells(answer)]
     yield ["any other 4xx", *_cells(REJECTION_REPLIES[400])]
     yield ["anything else", *_cells(ERROR_REPLIES[providers.UpstreamRejected])]
 
 
-def _failures() -> Iterator[list[str]]:
+def _failure_rows() -> Iterator[list[str]]:
     for code, answer in FAILURE_REPLIES.items():
         yield [f"`{code}`", *_cells(answer)]
 

@@ -1,17 +1,17 @@
-"""The little Markdown that generated pages need."""
+"""Renders the Markdown of generated pages."""
 
 from collections.abc import Iterable, Sequence
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table; cells may hold Markdown, and pipes in them are escaped."""
+    """Returns a table. Cells may contain Markdown; pipes in them are escaped."""
     lines = [head, ["---"] * len(head), *([cell.replace("|", "\\|") for cell in row] for row in rows)]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def code(words: Iterable[object]) -> str:
-    """The words as code, with commas between."""
-    return ", ".join(f"`{word}`" for word in words)
+def code(values: Iterable[object]) -> str:
+    """Returns the values as code, separated by commas."""
+    return ", ".join(f"`{value}`" for value in values)
 
 
 def page(*blocks: str) -> str:

@@ -1,4 +1,4 @@
-"""What becomes of every request parameter, found out by trying: each is lifted, and lowered for each upstream."""
+"""Determines what becomes of every request parameter, by lifting each one and lowering it for each upstream."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
@@ -25,79 +25,79 @@ from translation.tools.bridge import bridge_tools
 _FUNCTION = {"name": "f", "parameters": {"type": "object", "properties": {}}}
 
 
-class Asked(NamedTuple):
-    """A value for one parameter, and what else a request with it has to say."""
+class ParameterSample(NamedTuple):
+    """A value of one parameter, and the other fields that a request with it needs."""
 
     value: Any
-    beside: Json = {}  # noqa: RUF012 - never changed
+    other_fields: Json = {}  # noqa: RUF012 - never changed
 
 
 _SHARED = {
-    "frequency_penalty": Asked(0.5),
-    "logit_bias": Asked({"50256": -100}),
-    "metadata": Asked({"a": "b"}),
-    "presence_penalty": Asked(0.5),
-    "prompt_cache_key": Asked("a"),
-    "prompt_cache_retention": Asked("24h"),
-    "safety_identifier": Asked("a"),
-    "seed": Asked(1),
-    "service_tier": Asked("flex"),
-    "stop": Asked(["a"]),
-    "store": Asked(True),
-    "stream": Asked(True),
-    "stream_options": Asked({"include_usage": True}, {"stream": True}),
-    "temperature": Asked(0.5),
-    "thinking": Asked(True),
-    "top_p": Asked(0.5),
-    "user": Asked("a"),
+    "frequency_penalty": ParameterSample(0.5),
+    "logit_bias": ParameterSample({"50256": -100}),
+    "metadata": ParameterSample({"a": "b"}),
+    "presence_penalty": ParameterSample(0.5),
+    "prompt_cache_key": ParameterSample("a"),
+    "prompt_cache_retention": ParameterSample("24h"),
+    "safety_identifier": ParameterSample("a"),
+    "seed": ParameterSample(1),
+    "service_tier": ParameterSample("flex"),
+    "stop": ParameterSample(["a"]),
+    "store": ParameterSample(True),
+    "stream": ParameterSample(True),
+    "stream_options": ParameterSample({"include_usage": True}, {"stream": True}),
+    "temperature": ParameterSample(0.5),
+    "thinking": ParameterSample(True),
+    "top_p": ParameterSample(0.5),
+    "user": ParameterSample("a"),
 }
 
 CHAT = _SHARED | {
-    "audio": Asked({"voice": "alloy", "format": "mp3"}),
-    "extensions": Asked(True),
-    "function_call": Asked("none", {"functions": [_FUNCTION]}),
-    "functions": Asked([_FUNCTION]),
-    "logprobs": Asked(True),
-    "max_completion_tokens": Asked(99),
-    "max_tokens": Asked(99),
-    "modalities": Asked(["text", "audio"], {"audio": {"voice": "alloy", "format": "mp3"}}),
-    "n": Asked(2),
-    "parallel_tool_calls": Asked(False, {"tools": [{"type": "function", "function": _FUNCTION}]}),
-    "prediction": Asked({"type": "content", "content": "a"}),
-    "reasoning": Asked({"effort": "low", "max_tokens": 99}),
-    "reasoning_effort": Asked("low"),
-    "response_format": Asked({"type": "json_object"}),
-    "tool_choice": Asked("required", {"tools": [{"type": "function", "function": _FUNCTION}]}),
-    "tools": Asked([{"type": "function", "function": _FUNCTION}]),
-    "top_logprobs": Asked(2, {"logprobs": True}),
-    "verbosity": Asked("low"),
-    "web_search_options": Asked({}),
+    "audio": ParameterSample({"voice": "alloy", "format": "mp3"}),
+    "extensions": ParameterSample(True),
+    "function_call": ParameterSample("none", {"functions": [_FUNCTION]}),
+    "functions": ParameterSample([_FUNCTION]),
+    "logprobs": ParameterSample(True),
+    "max_completion_tokens": ParameterSample(99),
+    "max_tokens": ParameterSample(99),
+    "modalities": ParameterSample(["text", "audio"], {"audio": {"voice": "alloy", "format": "mp3"}}),
+    "n": ParameterSample(2),
+    "parallel_tool_calls": ParameterSample(False, {"tools": [{"type": "function", "function": _FUNCTION}]}),
+    "prediction": ParameterSample({"type": "content", "content": "a"}),
+    "reasoning": ParameterSample({"effort": "low", "max_tokens": 99}),
+    "reasoning_effort": ParameterSample("low"),
+    "response_format": ParameterSample({"type": "json_object"}),
+    "tool_choice": ParameterSample("required", {"tools": [{"type": "function", "function": _FUNCTION}]}),
+    "tools": ParameterSample([{"type": "function", "function": _FUNCTION}]),
+    "top_logprobs": ParameterSample(2, {"logprobs": True}),
+    "verbosity": ParameterSample("low"),
+    "web_search_options": ParameterSample({}),
 }
 
 RESPONSES = _SHARED | {
-    "access_programs": Asked({"a": "b"}),
-    "background": Asked(True),
-    "client_metadata": Asked({"a": "b"}),
-    "context_management": Asked([{"type": "compaction"}]),
-    "conversation": Asked("conv_1"),
-    "image": Asked({"a": "b"}),
-    "include": Asked(["file_search_call.results"]),
-    "instructions": Asked("a"),
-    "max_output_tokens": Asked(99),
-    "max_tool_calls": Asked(1),
-    "moderation": Asked({"model": "a"}),
-    "parallel_tool_calls": Asked(False, {"tools": [{"type": "function", **_FUNCTION}]}),
-    "previous_response_id": Asked("resp_1"),
-    "prompt": Asked({"id": "a"}),
-    "prompt_cache_options": Asked({"mode": "explicit"}),
-    "reasoning": Asked({"effort": "low", "summary": "auto"}),
-    "resumable": Asked(True, {"stream": True}),
-    "stream_options": Asked({"include_obfuscation": True}, {"stream": True}),
-    "text": Asked({"format": {"type": "json_object"}, "verbosity": "low"}),
-    "tool_choice": Asked("required", {"tools": [{"type": "function", **_FUNCTION}]}),
-    "tools": Asked([{"type": "function", **_FUNCTION}]),
-    "top_logprobs": Asked(2, {"include": ["message.output_text.logprobs"]}),
-    "truncation": Asked("auto"),
+    "access_programs": ParameterSample({"a": "b"}),
+    "background": ParameterSample(True),
+    "client_metadata": ParameterSample({"a": "b"}),
+    "context_management": ParameterSample([{"type": "compaction"}]),
+    "conversation": ParameterSample("conv_1"),
+    "image": ParameterSample({"a": "b"}),
+    "include": ParameterSample(["file_search_call.results"]),
+    "instructions": ParameterSample("a"),
+    "max_output_tokens": ParameterSample(99),
+    "max_tool_calls": ParameterSample(1),
+    "moderation": ParameterSample({"model": "a"}),
+    "parallel_tool_calls": ParameterSample(False, {"tools": [{"type": "function", **_FUNCTION}]}),
+    "previous_response_id": ParameterSample("resp_1"),
+    "prompt": ParameterSample({"id": "a"}),
+    "prompt_cache_options": ParameterSample({"mode": "explicit"}),
+    "reasoning": ParameterSample({"effort": "low", "summary": "auto"}),
+    "resumable": ParameterSample(True, {"stream": True}),
+    "stream_options": ParameterSample({"include_obfuscation": True}, {"stream": True}),
+    "text": ParameterSample({"format": {"type": "json_object"}, "verbosity": "low"}),
+    "tool_choice": ParameterSample("required", {"tools": [{"type": "function", **_FUNCTION}]}),
+    "tools": ParameterSample([{"type": "function", **_FUNCTION}]),
+    "top_logprobs": ParameterSample(2, {"include": ["message.output_text.logprobs"]}),
+    "truncation": ParameterSample("auto"),
 }
 
 
@@ -105,8 +105,8 @@ class _Upstream(NamedTuple):
     name: str
     lower: Callable[[Turn, Profile], LoweredRequest]
     profile: Profile
-    hosted: frozenset[str] = frozenset()
-    """Tools it runs itself."""
+    hosted_tools: frozenset[str] = frozenset()
+    """Kinds of tools that the upstream runs itself."""
 
 
 _UPSTREAMS = (
@@ -135,17 +135,17 @@ def responses_parameters() -> str:
 
 def _parameters(
     fields: Mapping[str, Any],
-    samples: Mapping[str, Asked],
+    samples: Mapping[str, ParameterSample],
     minimal: Json,
     validate: Callable[[Json], None],
     lift: Callable[[Json], Turn],
 ) -> str:
-    """Raises KeyError for a parameter the API has and this file has no value for."""
+    """Raises KeyError for a parameter of the API that has no sample in this file."""
 
     def row(name: str) -> Iterator[str]:
-        asked = samples[name]
-        plain = {**minimal, **asked.beside}
-        body = {**plain, name: asked.value}
+        sample = samples[name]
+        plain = {**minimal, **sample.other_fields}
+        body = {**plain, name: sample.value}
         validate(body)
         yield f"`{name}`"
         for upstream in _UPSTREAMS:
@@ -157,19 +157,19 @@ def _parameters(
 
 def _outcome(name: str, plain: Json, body: Json, lift: Callable[[Json], Turn], upstream: _Upstream) -> str:
     try:
-        asked, losses = _lowered(lift(body), upstream)
+        after, losses = _lower_turn(lift(body), upstream)
     except InvalidRequest:
         return "refused"
-    before, losses_before = _lowered(lift(plain), upstream)
-    said = [key for key in asked if asked[key] != before.get(key)]
+    before, losses_before = _lower_turn(lift(plain), upstream)
+    changed = [key for key in after if after[key] != before.get(key)]
     lost = [loss for loss in losses if loss not in losses_before]
-    if not said:
+    if not changed:
         return "lost" if lost else "-"
-    words = "same" if said == [name] else code(said)
-    return f"{words}; lost: {code(loss.param for loss in lost)}" if lost else words
+    outcome = "same" if changed == [name] else code(changed)
+    return f"{outcome}; lost: {code(loss.param for loss in lost)}" if lost else outcome
 
 
-def _lowered(turn: Turn, upstream: _Upstream) -> tuple[Json, list[Loss]]:
-    bridged = bridge_tools(turn, kinds=frozenset({"function"}), hosted=upstream.hosted)
+def _lower_turn(turn: Turn, upstream: _Upstream) -> tuple[Json, list[Loss]]:
+    bridged = bridge_tools(turn, kinds=frozenset({"function"}), hosted=upstream.hosted_tools)
     body, losses = upstream.lower(bridged.turn, upstream.profile)
     return body, [*turn.losses, *bridged.losses, *losses]

@@ -61,7 +61,7 @@ async def test_a_cursor_that_is_not_the_owners_is_unknown(kept, cursor):
 async def test_new_metadata_is_what_it_is_found_by(kept):
     await fill(kept)
     after = await kept.update_completion(OWNER, "c", {"topic": "new"})
-    assert after == await kept.completion(OWNER, "c") == StoredCompletion(completion=completion("c", topic="new"))
+    assert after == await kept.load_completion(OWNER, "c") == StoredCompletion(completion=completion("c", topic="new"))
     assert await ids(kept, PageRequest(), metadata={"topic": "new"}) == (["c"], False)
     assert await ids(kept, PageRequest(), metadata={"user": "1"}) == (["b"], False)
     assert (await kept.update_completion(OWNER, "c", None)).completion["metadata"] is None
@@ -89,25 +89,25 @@ async def test_messages_are_paged_both_ways(kept):
 @pytest.mark.parametrize(("owner", "completion_id"), [("bob", "c"), (OWNER, "z"), (OWNER, "c\0"), (OWNER, "")])
 async def test_foreign_unknown_and_impossible_are_alike(kept, owner, completion_id):
     await fill(kept)
-    assert await kept.completion(owner, completion_id) is None
+    assert await kept.load_completion(owner, completion_id) is None
     assert await kept.update_completion(owner, completion_id, {}) is None
     assert await kept.list_completion_messages(owner, completion_id, PageRequest()) is None
     assert not await kept.delete_completion(owner, completion_id)
-    assert (await kept.completion(OWNER, "c")).completion == completion("c", topic="a", user="1")
+    assert (await kept.load_completion(OWNER, "c")).completion == completion("c", topic="a", user="1")
 
 
 async def test_deleted_is_unknown(kept):
     await fill(kept)
     assert await kept.delete_completion(OWNER, "c")
     assert not await kept.delete_completion(OWNER, "c")
-    assert await kept.completion(OWNER, "c") is None
+    assert await kept.load_completion(OWNER, "c") is None
     assert await ids(kept, PageRequest(), metadata={"topic": "a"}) == (["a"], False)
 
 
 async def test_what_was_lost_is_kept_beside_it_and_outlives_changes(kept):
     await kept.store_completion(OWNER, completion("c"), [], "store=dropped")
     stored = StoredCompletion(completion=completion("c"), losses="store=dropped")
-    assert await kept.completion(OWNER, "c") == stored
+    assert await kept.load_completion(OWNER, "c") == stored
     changed = StoredCompletion(completion=completion("c", topic="new"), losses="store=dropped")
     assert await kept.update_completion(OWNER, "c", {"topic": "new"}) == changed
-    assert await kept.completion(OWNER, "c") == changed
+    assert await kept.load_completion(OWNER, "c") == changed

@@ -216,8 +216,8 @@ async def test_completions_of_an_older_version_are_read(empty_url: str) -> None:
 def test_two_processes_that_migrate_one_file_do_not_collide(tmp_path: Path) -> None:
     file = tmp_path / "state.db"
     program = (
-        "import asyncio; from gateway.state.database.migrate import migrate; "
-        f"asyncio.run(migrate('{databases.sqlite(file)}'))"
+        "import asyncio; from gateway.state.database.migrate import migrate_database; "
+        f"asyncio.run(migrate_database('{databases.sqlite(file)}'))"
     )
     running = [subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.PIPE) for _ in range(3)]
     for process in running:

@@ -90,4 +90,4 @@ def test_a_database_that_is_not_there_is_told_with_returncode_1(word: str, tmp_p
     file.write_text("store: {url: 'postgresql+asyncpg://nobody@127.0.0.1:1/none', deadline_s: 2}\n")
     done = run(word, "--owner", "ann", "--config", str(file))
     assert (done.returncode, done.stdout) == (1, "")
-    assert "the store cannot be reached" in done.stderr
+    assert "the store is unavailable" in done.stderr

@@ -90,7 +90,7 @@ async def test_an_end_is_written_once_and_by_its_worker(store: SqlStore) -> None
 async def test_what_was_cancelled_or_deleted_is_no_longer_its_workers(store: SqlStore, gone: str) -> None:
     begun = response(background=True)
     await store.create_response(new(begun, said("a"), job_request={"body": 1}, logged=True))
-    await getattr(store, gone)("ann", begun["id"])
+    await getattr(store, f"{gone}_response")("ann", begun["id"])
     with pytest.raises(LeaseLost):
         await store.finish_response("ann", completed(begun), worker=WORKER)
     with pytest.raises(LeaseLost):
@@ -152,8 +152,8 @@ async def test_a_plain_end_is_whole_or_not_at_all_wherever_it_is_broken_off(stor
 
 async def test_an_end_that_only_looks_plain_ends_all_there_is(store: SqlStore, tables: Database) -> None:
     await store.create_conversation("ann", {"id": "conv_1", "metadata": {}}, [])
-    for fields in ({"conversation_id": "conv_1"}, {"job": {"body": 1}}, {"logged": True}):
-        begun = response(background="job" in fields)
+    for fields in ({"conversation_id": "conv_1"}, {"job_request": {"body": 1}}, {"logged": True}):
+        begun = response(background="job_request" in fields)
         await store.create_response(new(begun, said("a"), **fields))
         ended = completed(begun, answered("b"))
         del ended["background"]

@@ -83,8 +83,8 @@ async def test_what_is_old_goes_and_what_is_new_stays(store, kept, tables):
         await age(tables, f"old_{number}", hours=2)
     await keep(store, "new")
     assert await kept.delete_expired(before=int(time.time()) - 3600) == 3
-    assert await store.response(OWNER, "old_1") is None
-    assert (await store.response(OWNER, "new")).response["status"] == "completed"
+    assert await store.load_response(OWNER, "old_1") is None
+    assert (await store.load_response(OWNER, "new")).response["status"] == "completed"
     assert await count(tables, items) == 2
 
 
@@ -105,8 +105,8 @@ async def test_history_of_what_is_new_stays_as_long_as_it_is_needed(store, kept,
     for name in ("a", "b"):
         await age(tables, name, hours=2)
     assert await kept.delete_expired(before=int(time.time()) - 3600) == 2
-    assert await store.response(OWNER, "b") is None
-    history = await store.history(OWNER, "c")
+    assert await store.load_response(OWNER, "b") is None
+    history = await store.load_history(OWNER, "c")
     assert [item["id"] for item in history.items] == ["in_a", "out_a", "in_b", "out_b", "in_c", "out_c"]
     assert await kept.delete_expired(before=int(time.time()) - 3600) == 0
     assert await kept.delete_expired(before=LATER) == 1
@@ -123,7 +123,7 @@ async def test_what_runs_is_not_swept(store, kept):
 async def test_a_conversation_is_as_old_as_its_last_item(store, kept, tables):
     for name in ("used", "unused"):
         await converse(store, name)
-    async with tables.write() as connection:
+    async with tables.write_transaction() as connection:
         await connection.execute(update(conversations).values(created_us=1, used_us=1))
     await store.add_conversation_items(OWNER, "used", [message("later")])
     assert await kept.delete_expired(before=int(time.time()) - 3600) == 1
@@ -140,27 +140,27 @@ async def test_replicas_that_sweep_at_once_count_each_row_once(store, kept):
 async def test_logs_of_finished_responses_go_after_their_time(store, kept, tables):
     for name in ("old", "running", "new"):
         await begin(store, name, logged=True)
-        await store.append(OWNER, name, LogEntry(1, 2, b"frames"), worker=WORKER)
+        await store.append_log_entry(OWNER, name, LogEntry(1, 2, b"frames"), worker=WORKER)
     await finish(store, "old")
     await finish(store, "new")
     for name in ("old", "running"):
         await age(tables, name, hours=2)
     assert await kept.delete_expired(before=0) == 0
-    async with tables.read() as connection:
+    async with tables.read_transaction() as connection:
         left = set(await connection.scalars(select(events.c.response_id)))
     assert left == {"running", "new"}
-    assert (await store.response(OWNER, "old")).response["status"] == "completed"
+    assert (await store.load_response(OWNER, "old")).response["status"] == "completed"
 
 
 async def test_leftovers_of_dead_replicas_go(store, kept, tables):
-    async with tables.write() as connection:
+    async with tables.write_transaction() as connection:
         row = {"owner": OWNER, "response_id": "gone", "created_us": 1, "request": "{}", "attempt": 0}
         await connection.execute(insert(jobs).values(row))
         await connection.execute(insert(workers).values([{"id": "dead", "alive_until_us": 1}]))
     await begin(store, "r", job_request={})
     await store.renew_lease(WORKER)
     await kept.delete_expired(before=0)
-    async with tables.read() as connection:
+    async with tables.read_transaction() as connection:
         assert list(await connection.scalars(select(jobs.c.response_id))) == ["r"]
         assert "dead" not in set(await connection.scalars(select(workers.c.id)))
 
@@ -177,7 +177,7 @@ async def test_erase_takes_everything_of_one_owner_and_nothing_else(store, kept,
         if "owner" in table.c:
             assert await count(tables, table) == 0, table.name
             assert await count(tables, table, OTHER) > 0, table.name
-    assert (OWNER, "running") not in await store.held(WORKER)
+    assert (OWNER, "running") not in await store.list_leased_responses(WORKER)
     assert await kept.erase_owner(OWNER) == 0
 
 
@@ -197,4 +197,4 @@ async def test_export_has_everything_of_one_owner(store, kept):
     assert exported[-2]["items"] == [message("in_conv_1")]
     assert exported[-1]["messages"] == [{"id": "0", "role": "user", "content": "hi"}]
     assert {row["object"] for row in exported} == {"response", "conversation", "chat.completion"}
-    assert (await store.responses(OWNER, PageRequest(limit=1))).rows[0]["id"] == "child"
+    assert (await store.list_responses(OWNER, PageRequest(limit=1))).rows[0]["id"] == "child"

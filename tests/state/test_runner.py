@@ -44,6 +44,7 @@ class ScriptedWire:
         self._head = head | {"status": "in_progress"}
         self._gate = gate
         self._error = error
+        self._end = b""
 
     def build_stream(self) -> "ScriptedWire":
         return self
@@ -63,17 +64,20 @@ class ScriptedWire:
             if self._error is not None:
                 raise self._error
             self.ended = True
-            yield frame("response.completed", 4, response=self.final) + sse.DONE_FRAME
+            self._end = frame("response.completed", 4, response=self.final) + sse.DONE_FRAME
         finally:
             self.closed.set()
 
     def fail(self, error: Exception) -> bytes:
         self.ended = True
         self.final = self._head | {"status": "failed", "error": {"code": "server_error", "message": str(error)}}
-        return frame("response.failed", 4, response=self.final) + sse.DONE_FRAME
+        self._end = frame("response.failed", 4, response=self.final) + sse.DONE_FRAME
+        return b""
 
-    def withdraw(self, frames: bytes) -> bytes:
-        return frames
+    def conclude(self) -> bytes:
+        assert self.ended
+        end, self._end = self._end, b""
+        return end
 
     def result(self) -> Json:
         return self.final
@@ -213,7 +217,7 @@ async def test_a_response_that_is_taken_away_closes_its_upstream(store: SqlStore
         await here.runner.submit_job(logged(head), wire)
         async with asyncio.timeout(PATIENCE_S):
             await wire.begun.wait()
-            await getattr(elsewhere, end)("ann", head["id"])
+            await getattr(elsewhere, f"{end}_response")("ann", head["id"])
             await wire.closed.wait()
         assert not wire.ended
 

@@ -16,17 +16,17 @@ from tests.state.responses import new, response, said
 
 OTHER = """
 import asyncio, sys
-from gateway.config.settings import Background, Store
+from gateway.config.settings import BackgroundSettings, StoreSettings
 from gateway.state.sql.store import SqlStore
 from tests.state.responses import new, response, said
 
 async def main():
-    store = SqlStore(Store(url=sys.argv[1]), Background(lease_s=600.0))
+    store = SqlStore(StoreSettings(url=sys.argv[1]), BackgroundSettings(lease_s=600.0))
     await store.open()
     begun = response()
-    await store.begin(new(begun, said("hello"), worker="other"))
+    await store.create_response(new(begun, said("hello"), worker="other"))
     job = response(background=True, status="queued")
-    await store.begin(new(job, said("hello"), worker="other", job_request={"body": 1}))
+    await store.create_response(new(job, said("hello"), worker="other", job_request={"body": 1}))
     print(begun["id"], job["id"], flush=True)
     sys.stdin.read()
 

@@ -16,7 +16,7 @@ from providers.http.dialects import RELAY_DIALECTS, SSE
 from providers.http.exchange import HttpExchange, HttpRelay
 from providers.http.upstream import Upstream
 from tests.unit.chat_chunks import chunk, said
-from tests.unit.driving import counting_ids
+from tests.unit.driving import conclude, counting_ids
 from translation.chat.decode import ChatDecoder
 from translation.chat.encode import ChatEncoder
 from translation.chat.relaying.relay import ChatRelay
@@ -106,7 +106,7 @@ async def sent(server: Server, wire: TranslatedReply | RelayedReply, *, alike: b
             short += 1
         else:
             frames.append(wire.take())
-    return b"".join([*frames, wire.conclude()]), short
+    return b"".join(frames) + conclude(wire), short
 
 
 def reads_of(chunks: Iterable[Json], frames_per_read: int) -> list[bytes]:

@@ -314,7 +314,7 @@ def test_an_end_of_another_kind_without_an_answer_is_a_failure(chunks: list[Json
     assert isinstance(failed, Failed)
     assert (failed.code, failed.message) == (
         "upstream_error",
-        "the upstream ended without an answer, for a reason of its own: something_new",
+        "the upstream sent no output and ended with an unknown finish reason: something_new",
     )
     assert failed.usage is not None
 

@@ -171,7 +171,10 @@ CASES: dict[str, tuple[list[Json], list[Event]]] = {
     ),
     "an unknown finish reason of an answer without anything in it is a failure": (
         [chunk(finish="tired" * 30)],
-        [STARTED, Failed("upstream_error", f"the upstream ended without an answer, for a reason of its own: {TIRED}")],
+        [
+            STARTED,
+            Failed("upstream_error", f"the upstream sent no output and ended with an unknown finish reason: {TIRED}"),
+        ],
     ),
     "calls that end in stop are calls": (
         [calls(call(0, id="a", name="f", arguments="{}")), chunk(finish="stop")],

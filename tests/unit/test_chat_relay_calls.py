@@ -6,6 +6,7 @@ import orjson
 import pytest
 
 from tests.unit.chat_chunks import chunk, completion
+from tests.unit.driving import relay_to_end
 from tests.unit.golden import chunks_of
 from translation.chat.relaying.answer import relay_completion
 from translation.chat.relaying.relay import ChatRelay
@@ -36,7 +37,7 @@ def relayed(
         legacy_functions=legacy,
     )
     wire = b"".join(sse.encode_data(orjson.dumps(each)) for each in [*map(chunk, deltas), chunk(finish=finish)])
-    return chunks_of(relay.feed(wire + sse.DONE_FRAME) + relay.finish())
+    return chunks_of(relay_to_end(relay, wire + sse.DONE_FRAME))
 
 
 def added_up(chunks: list[Json]) -> list[tuple[str, str, str]]:
@@ -153,7 +154,8 @@ def test_a_client_of_functions_keeps_the_form_it_knows() -> None:
 def test_a_client_of_functions_is_warned_of_calls_that_come_in_another_form(cut: bool) -> None:
     called = {"function_call": {"name": "f", "arguments": "{}"}}
     finish = "length" if cut else "function_call"
-    expected = None if cut else [{"name": "g", "why": "it is in tool_calls, and was asked for in function_call"}]
+    why = "the call is in tool_calls, but a request with functions expects it in function_call"
+    expected = None if cut else [{"name": "g", "why": why}]
     streamed = relayed(called, delta(entry(0, "b", "g", "{}")), legacy=True, finish=finish)
     assert streamed[-1].get("tool_warnings") == expected
     answer = completion({**called, **delta(entry(None, "b", "g", "{}"))}, finish)

@@ -130,7 +130,7 @@ def test_the_questions_above_have_the_answers_they_are_asked_for(gateway: Gatewa
 @each_api
 def test_what_is_beside_the_contract_goes_along(gateway: GatewayClient, api: Api) -> None:
     assert (
-        api.build_body(ask(more={"seed": 3, "top_p": 0.5}), stream=True).items()
+        api.build_body(ask(extra_fields={"seed": 3, "top_p": 0.5}), stream=True).items()
         >= {
             "seed": 3,
             "top_p": 0.5,

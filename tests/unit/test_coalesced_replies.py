@@ -68,10 +68,10 @@ class Together(ReadCoalescer):
         self.is_full = False
         self.waits = 0
 
-    def before_asking(self) -> int:
+    def next_stagger(self) -> int:
         return self.waits
 
-    def pays(self, loop: asyncio.AbstractEventLoop) -> bool:
+    def should_join(self, loop: asyncio.AbstractEventLoop) -> bool:
         return True
 
     def join(self, number: int, stream: CoalescedStream, loop: asyncio.AbstractEventLoop) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway.planning.request_defaults import with_defaults
+from gateway.planning.request_defaults import apply_request_defaults
 from providers.base import Dialect
 from translation.representation.json_types import Json
 
@@ -48,5 +48,5 @@ def test_defaults_fill_in_what_a_client_leaves_out(
     dialect: Dialect, defaults: Json, body: Json, expected: Json
 ) -> None:
     given = dict(body)
-    assert with_defaults(body, defaults, dialect) == expected
+    assert apply_request_defaults(body, defaults, dialect) == expected
     assert body == given

@@ -292,7 +292,7 @@ async def test_a_host_of_the_operators_own_may_be_anywhere() -> None:
 
 async def test_what_the_operator_grants_is_what_adapters_fetch_with(monkeypatch: pytest.MonkeyPatch) -> None:
     granted: list[EgressClient] = []
-    monkeypatch.setattr(app, "build", lambda _name, _config, egress: granted.append(egress))
+    monkeypatch.setattr(app, "build_provider", lambda _name, _config, egress: granted.append(egress))
     written = {"allow": ["127.0.0.1"], "max_mb": 0.5, "deadline_s": 4}
     app.build_providers(Settings.model_validate({"egress": written, "providers": {"p": {"type": "scripted"}}}))
     (given,) = granted

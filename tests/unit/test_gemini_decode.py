@@ -222,7 +222,7 @@ def test_why_a_turn_ended(said: str, meant: tuple[str, str]) -> None:
 
 
 def test_an_end_for_an_unknown_reason_without_an_answer_is_a_failure() -> None:
-    told = "the upstream ended without an answer, for a reason of its own: SOMETHING_NEW"
+    told = "the upstream sent no output and ended with an unknown finish reason: SOMETHING_NEW"
     empty = chunk(reason="SOMETHING_NEW", content={"role": "model"}, usage=USAGE)
     assert decoded(empty)[-1] == Failed("upstream_error", told, usage=Usage(input=9, output=3, raw=USAGE))
 

@@ -90,8 +90,8 @@ def test_text_begins_in_a_thought_where_the_prompt_opened_the_tag() -> None:
     said = out.feed_text("I think.</think>")
     assert not out.in_reasoning
     assert read(ended([*said, *out.feed_text("Yes")], out)) == [("reasoning", "I think."), ("message", "Yes")]
-    assert not generated().in_thought
-    assert not generated().takes_tags
+    assert not generated().in_reasoning
+    assert not generated().parses_think_tags
 
 
 def test_what_was_held_for_a_tag_is_said_at_the_end() -> None:

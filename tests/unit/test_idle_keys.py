@@ -42,7 +42,8 @@ def complaints(provider: str, **written: Any) -> dict[str, str]:
 @pytest.mark.parametrize("provider", ["vllm", "llama"])
 def test_keys_of_two_passes_want_a_word_on_two_passes(provider: str, key: str) -> None:
     assert complaints(provider, **{key: PASSES[key]}) == {
-        key: "nothing reads it without two passes: write two_pass: true, or false if only /generate asks for them"
+        key: "it has no effect without two passes: write two_pass: true, or two_pass: false if only requests to "
+        "/generate ask for them"
     }
 
 
@@ -54,7 +55,7 @@ def test_keys_of_two_passes_are_taken_beside_a_word_on_two_passes(two_pass: bool
 
 def test_an_engine_that_keeps_the_budget_itself_reads_neither_tag_nor_bridge() -> None:
     said = complaints("vllm", two_pass="engine", **PASSES)
-    told = "vLLM keeps the budget itself and does not read it: leave it out"
+    told = "vLLM enforces the budget itself and does not use it: leave it out"
     assert said == {"think_tag": told, "bridge": told}
 
 
@@ -71,7 +72,7 @@ def test_an_engine_that_keeps_the_budget_itself_reads_neither_tag_nor_bridge() -
 def test_where_there_are_no_two_passes_only_what_is_read_is_taken(provider: str, read: tuple[str, ...]) -> None:
     said = complaints(provider, **PASSES)
     assert said.keys() == PASSES.keys() - set(read)
-    assert all(message.endswith("does not read it: leave it out") for message in said.values())
+    assert all(message.endswith("does not use it: leave it out") for message in said.values())
 
 
 @pytest.mark.parametrize("provider", ["claude", "gemini", "responses", "scripted"])

@@ -185,7 +185,7 @@ def test_the_reason_is_named_and_kept(said_reason: Any, reason: str, raw: str | 
 
 @pytest.mark.parametrize("word", ["load", "unload"])
 def test_a_model_that_was_only_loaded_has_not_answered(word: str) -> None:
-    told = f"the upstream ended without an answer, for a reason of its own: {word}"
+    told = f"the upstream sent no output and ended with an unknown finish reason: {word}"
     assert events_of(last(word))[-1] == Failed("upstream_error", told, usage=USAGE)
 
 

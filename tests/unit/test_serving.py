@@ -23,8 +23,8 @@ def loaded(what: str, settings: dict[str, Any]) -> set[str]:
     """The modules that a process has once it has imported `what` of the gateway and done it with these settings."""
     source = (
         "import json, sys; from gateway.process.serving import lean_imports\n"
-        "from gateway.config.settings import parse\n"
-        f"settings = parse({settings!r})\n"
+        "from gateway.config.settings import parse_settings\n"
+        f"settings = parse_settings({settings!r})\n"
         f"{what}\n"
         "print(json.dumps(list(sys.modules)))"
     )
@@ -36,13 +36,13 @@ MAKE = "with lean_imports():\n    from gateway.process.server import make_server
 OPEN = """
 import asyncio
 with lean_imports():
-    from gateway.state.database.migrate import refuse_mismatch
+    from gateway.state.database.migrate import validate_database_schema
     from gateway.state.sql.store import SqlStore
-asyncio.run(refuse_mismatch(settings.store.url, deadline_s=5))
+asyncio.run(validate_database_schema(settings.store.url, deadline_s=5))
 async def open_and_close():
     store = SqlStore(settings.store, settings.background)
     await store.open()
-    assert store.sealing_key and not store.degraded
+    assert store.sealing_key and not store.degraded_reason
     await store.aclose()
 asyncio.run(open_and_close())
 """

@@ -119,7 +119,7 @@ MISTAKES: dict[str, tuple[str, str]] = {
     ),
     "a missing key in a list": (
         "auth: {keys: [{key: abc}]}\n",
-        "config.yaml:1: auth.keys[0].name: is missing; write what the logs call whoever holds the key",
+        "config.yaml:1: auth.keys[0].name: is missing; write the name of the key's holder in logs",
     ),
     "a number out of bounds": (
         "server: {port: 70000}\n",
@@ -132,11 +132,11 @@ MISTAKES: dict[str, tuple[str, str]] = {
     ),
     "a key's name that nothing can be kept under": (
         'auth: {keys: [{name: "a\\0b", key: x}]}\n',
-        "config.yaml:1: auth.keys[0].name: write at most 255 characters, all of which print",
+        "config.yaml:1: auth.keys[0].name: write at most 255 characters, all of them printable",
     ),
     "a key's name that is too long": (
         f"auth: {{keys: [{{name: {'a' * 256}, key: x}}]}}\n",
-        "config.yaml:1: auth.keys[0].name: write at most 255 characters, all of which print",
+        "config.yaml:1: auth.keys[0].name: write at most 255 characters, all of them printable",
     ),
     "two keys of one name": (
         "auth: {keys: [{name: a, key: x}, {name: a, key: y}]}\n",
@@ -172,23 +172,23 @@ MISTAKES: dict[str, tuple[str, str]] = {
     ),
     "two passes where there can be one only": (
         PROVIDERS + "models: {a: {provider: local, two_pass: true}}\n",
-        "config.yaml:2: models.a.two_pass: openai_compatible cannot go on from a begun answer; providers of type ",
+        "config.yaml:2: models.a.two_pass: openai_compatible cannot continue a partial reply; providers of type ",
     ),
     "two passes with nothing said of them where there can be one only": (
         PROVIDERS + "models: {a: {provider: local, two_pass: {}}}\n",
-        "config.yaml:2: models.a.two_pass: openai_compatible cannot go on from a begun answer; providers of type ",
+        "config.yaml:2: models.a.two_pass: openai_compatible cannot continue a partial reply; providers of type ",
     ),
     "a provider that is said to be able to and is not": (
         "providers: {a: {type: openai, api_key: x, capabilities: {two_pass: true}}}\n",
-        "config.yaml:1: providers.a.capabilities.two_pass: openai cannot go on from a begun answer; ",
+        "config.yaml:1: providers.a.capabilities.two_pass: openai cannot continue a partial reply; ",
     ),
     "a model that is said to be able to and is not": (
         PROVIDERS + "models: {a: {provider: local, capabilities: {two_pass: true}}}\n",
-        "config.yaml:2: models.a.capabilities.two_pass: openai_compatible cannot go on from a begun answer; ",
+        "config.yaml:2: models.a.capabilities.two_pass: openai_compatible cannot continue a partial reply; ",
     ),
     "a budget that its engine cannot keep": (
         "providers: {v: {type: llama_server, base_url: 'http://a/v1'}}\nmodels: {a: {provider: v, two_pass: engine}}\n",
-        "config.yaml:2: models.a.two_pass: llama_server keeps no budget in one run: write true",
+        "config.yaml:2: models.a.two_pass: llama_server cannot enforce a thinking budget in one run: write true",
     ),
     "an effort there is not": (
         "providers: {v: {type: vllm, base_url: 'http://a/v1'}}\n"

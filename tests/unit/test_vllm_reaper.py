@@ -20,7 +20,7 @@ def engine() -> Iterator["subprocess.Popen[bytes]"]:
 
 def test_processes_are_ended_with_whoever_started_the_reaper(engine: "subprocess.Popen[bytes]") -> None:
     program = (
-        "import os, sys; from providers.vllm_inprocess.reaper import reaper; reaper([int(sys.argv[1])]); "
+        "import os, sys; from providers.vllm_inprocess.reaper import start_reaper; start_reaper([int(sys.argv[1])]); "
         "sys.stdin.readline(); os._exit(9)"
     )
     starting = [sys.executable, "-c", program, str(engine.pid)]

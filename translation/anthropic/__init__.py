@@ -1,1 +1,1 @@
-"""The Messages API of Anthropic: turns in its words, and its replies as events."""
+"""Anthropic's Messages API as an upstream dialect: lowers turns to its requests and decodes its replies to events."""

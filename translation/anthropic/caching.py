@@ -1,4 +1,4 @@
-"""Marks up to which a prompt is remembered: without one, nothing is, and the next turn pays for all of it again."""
+"""Sets `cache_control` marks. Without one the API caches no prompt, and every turn pays for the whole of it."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,8 +8,11 @@ from translation.representation.loss import Loss
 
 
 def mark_for_caching(body: Json, sampling: Mapping[str, Any], losses: list[Loss]) -> None:
-    """Mark the end of what every request begins with, and the end of the whole, for who gives a `prompt_cache_key` or
-    says how long to keep it. The key itself tells this API nothing."""
+    """Marks the end of the system prompt (or of the tools) and the end of the messages, in place.
+
+    Only for requests with a `prompt_cache_key` or a `prompt_cache_retention`. The API has no parameter for the key. The
+    retention `24h` becomes `1h`, the API's longest, which is reported as a loss.
+    """
     retention = sampling.get("prompt_cache_retention")
     if not sampling.get("prompt_cache_key") and not retention:
         return

@@ -1,4 +1,4 @@
-"""Citations: how they are asked for, and what comes back as annotations of the Responses API.
+"""Enables citations in a request, and converts the API's citations to annotations of the Responses API.
 
 https://docs.claude.com/en/docs/build-with-claude/citations
 """
@@ -10,9 +10,10 @@ from translation.representation.json_types import Json
 
 
 def annotation_of(citation: Any, start: int, end: int) -> Json | None:
-    """The annotation for a citation on the text from `start` to `end`; `None` for what is none.
+    """Returns the annotation for a citation of the text from `start` to `end`, `None` if it cannot be represented.
 
-    Pages and search results are cited by their address, documents by their title: they have no ids here.
+    `start` and `end` are in characters of the message's text. Web pages and search results are cited by their URL,
+    documents by their title, because documents in a request have no ids.
     """
     if not isinstance(citation, dict):
         return None
@@ -22,8 +23,8 @@ def annotation_of(citation: Any, start: int, end: int) -> Json | None:
             "source": str(url),
         }:
             title = citation.get("title")
-            place = {"start_index": start, "end_index": end}
-            return {"type": "url_citation", "url": url, "title": title if isinstance(title, str) else "", **place}
+            span = {"start_index": start, "end_index": end}
+            return {"type": "url_citation", "url": url, "title": title if isinstance(title, str) else "", **span}
         case {"type": "char_location" | "page_location" | "content_block_location"}:
             title, file_id = citation.get("document_title"), citation.get("file_id")
             return {
@@ -36,7 +37,10 @@ def annotation_of(citation: Any, start: int, end: int) -> Json | None:
 
 
 def enable_citations(messages: Iterable[Json]) -> None:
-    """Have the documents of a request cited: the API wants all of them or none, those in results of tools too."""
+    """Enables citations for every document in the messages, in place.
+
+    The API requires them on all documents or on none, including documents in tool results.
+    """
     for document in _documents(messages):
         document["citations"] = {"enabled": True}
 

@@ -1,4 +1,4 @@
-"""What the Messages API says, as events: a stream of content blocks, or one whole message.
+"""Decodes replies of the Messages API to events: a stream of content blocks, or one whole message.
 
 https://docs.claude.com/en/docs/build-with-claude/streaming
 """
@@ -27,10 +27,10 @@ STOP_REASONS: Final[dict[str, FinishReason]] = {
     "tool_use": "tool_calls",
     "max_tokens": "length",
     "model_context_window_exceeded": "length",
-    "pause_turn": "length",  # its own tools have had all their rounds: the answer is not at its end
+    "pause_turn": "length",  # the API's own tools reached their limit of rounds: the reply is not complete
     "refusal": "content_filter",
 }
-"""The API's word -> ours; a word that is not listed is `other`."""
+"""`stop_reason` -> the reason of a Finished event. A value that is not listed is `other`."""
 
 _SERVICE_TIERS: Final = {"standard": "default", "priority": "priority"}
 
@@ -41,26 +41,26 @@ _BLOCK_OF_DELTA: Final = {
     "signature_delta": "thinking",
     "input_json_delta": "tool_use",
 }
-"""Type of a delta -> type of the block it adds to."""
+"""Type of a delta -> type of the block that it extends."""
 
 _DELTA_BLOCKS: Final = frozenset(_BLOCK_OF_DELTA.values())
 
 _NO_STOP_REASON: Final = "whole answer"
-"""Stands for a stop reason where a whole message has none: nothing can have been cut."""
+"""Replaces a missing stop reason of a message that is complete."""
 
 
 class AnthropicDecoder(ChunkDecoder):
-    """State machine: waiting for `message_start`, then block after block, then ended. No I/O, no clock, no ids.
+    """Decodes one reply. A state machine: it waits for `message_start`, then reads blocks, then has ended.
 
-    Feed it every event, then `finish`; a whole message is one event. Thinking is kept verbatim in the details of its
-    reasoning item, one item for each block. What comes after the end is ignored. Raises ProtocolViolation for what is
-    no reply of this API, TypeError and KeyError for one whose values are not of the types the API says; a reply that
-    broke off ends in Failed.
+    The caller feeds every event, then calls `finish`. A whole message is one event. Each thinking block becomes a
+    reasoning item, whose `details` hold the block verbatim. Events after the end are ignored. Raises ProtocolViolation
+    for input that is not a reply of this API, and TypeError or KeyError for values whose types differ from the API's. A
+    reply that broke off ends with Failed.
     """
 
     def __init__(self, new_id: NewId, profile: Profile = DEFAULT_PROFILE) -> None:
         self.usage: Usage | None = None
-        """What was reported so far."""
+        """The token counts reported so far."""
         self._new_id = new_id
         self._reasoning_kind = "summary" if profile.reasoning_part == "summary_text" else "reasoning"
         self._writer = ItemWriter(new_id)
@@ -70,15 +70,15 @@ class AnthropicDecoder(ChunkDecoder):
         self._stop_reason: str | None = None
         self._block_index: Any = None
         self._block: Json = {}
-        """The open block: as it was started, with what was added to it under the same keys."""
+        """The open block as it was started. Signatures and citations of its deltas are added under the API's keys."""
         self._deltas: list[str] = []
         self._open_message: Item | None = None
         self._message_length = 0
-        """Of that message's text so far."""
+        """Characters of that message's text so far."""
         self._call_count = 0
 
     def feed(self, chunk: Json) -> list[Event]:
-        """Take one event, or one whole message; return what it means, possibly nothing."""
+        """Takes one event, or one whole message, and returns its events, possibly none."""
         if self.ended:
             return []
         if not isinstance(chunk, dict):
@@ -109,7 +109,7 @@ class AnthropicDecoder(ChunkDecoder):
         return [Opaque("anthropic", chunk)]
 
     def finish(self) -> list[Event]:
-        """The upstream said it is done, or closed. Without a stop reason that is a failure, not an answer."""
+        """Ends the reply, at the end of the message or of the stream. Without a stop reason it ends with Failed."""
         if self.ended:
             return []
         if self._stop_reason is None:
@@ -161,8 +161,8 @@ class AnthropicDecoder(ChunkDecoder):
         self._block_index, self._block, self._deltas = index, dict(block), []
         match block["type"]:
             case "text":
-                goes_on = self._open_message is not None and self._writer.current_block is self._open_message
-                self._block["start"] = self._message_length if goes_on else 0
+                continues = self._open_message is not None and self._writer.current_block is self._open_message
+                self._block["start"] = self._message_length if continues else 0
                 self._block["citations"] = list(block.get("citations") or ())
                 return events + self._emit_delta("text", block.get("text") or "")
             case "thinking":
@@ -182,14 +182,14 @@ class AnthropicDecoder(ChunkDecoder):
 
     def _decode_delta(self, index: Any, delta: Json) -> list[Event]:
         if index != self._block_index:
-            raise ProtocolViolation("the upstream went on with a block that is not open")
+            raise ProtocolViolation("the upstream sent a delta for a block that is not open")
         kind = delta["type"]
         if kind == "input_json_delta" and self._block["type"] == "server_tool_use":
             self._deltas.append(delta["partial_json"])
         if kind not in _BLOCK_OF_DELTA or self._block["type"] not in _DELTA_BLOCKS:
             return []
         if self._block["type"] != _BLOCK_OF_DELTA[kind]:
-            raise ProtocolViolation("the upstream added to a block what does not belong in it")
+            raise ProtocolViolation("the upstream sent a delta whose type does not match its block")
         match kind:
             case "text_delta":
                 return self._emit_delta("text", delta["text"])
@@ -205,7 +205,7 @@ class AnthropicDecoder(ChunkDecoder):
 
     def _emit_delta(self, kind: str, text: str) -> list[Event]:
         if not isinstance(text, str):
-            raise TypeError("a text that is no string")
+            raise TypeError("a text is not a string")
         if not text:
             return []
         if kind == "text":
@@ -227,17 +227,19 @@ class AnthropicDecoder(ChunkDecoder):
         events = self._writer.open_call(
             self._call_count, name=name, call_id=self._ids.claim(str(upstream_id) if upstream_id else None)
         )
-        # Whole messages have it here; in a stream it is empty, and comes in pieces.
+        # A whole message has the input here. In a stream it is empty here and follows in deltas.
         return events + (self._emit_delta("arguments", arguments_text(block["input"])) if block.get("input") else [])
 
     def _emit_annotations(self, block: Json) -> list[Event]:
-        """The text of a block is whole: that is what its citations are on."""
+        """Returns the citations of a block as annotations. They are sent once its text is complete, which they cite."""
         citations, block["citations"] = block.get("citations") or (), []
-        found = (annotation_of(citation, block["start"], self._message_length) for citation in citations)
-        return [event for each in found if each is not None for event in self._writer.annotate(each)]
+        annotations = (annotation_of(citation, block["start"], self._message_length) for citation in citations)
+        return [
+            event for annotation in annotations if annotation is not None for event in self._writer.annotate(annotation)
+        ]
 
     def _close_block(self, status: ItemStatus) -> list[Event]:
-        """End the open block. Texts of one message go on from block to block, so theirs stays open."""
+        """Ends the open block. The message of a text block stays open, because the next text block continues it."""
         block, self._block, self._block_index = self._block, {}, None
         match block.get("type"):
             case "text":
@@ -246,7 +248,7 @@ class AnthropicDecoder(ChunkDecoder):
                 return self._close_thinking(block, status)
             case "tool_use":
                 empty = not self._deltas and status == "completed"
-                # Nothing came in pieces: what stood for it is all there is, and may be no object.
+                # There were no deltas, so the block's `input` is the whole input. It may be any JSON.
                 events = self._emit_delta("arguments", arguments_text(block.get("input", {}))) if empty else []
                 return [*events, *self._writer.close_call(self._call_count, status)]
             case "server_tool_use" if block["name"] == SEARCH:
@@ -254,7 +256,8 @@ class AnthropicDecoder(ChunkDecoder):
         return []
 
     def _close_thinking(self, block: Json, status: ItemStatus) -> list[Event]:
-        """One without its signature was cut off: the upstream would not read it again."""
+        """Ends a reasoning item, with its block in `details`. A block without a signature was cut off, and has no
+        details, because the upstream would refuse it in a later turn."""
         text, signature = "".join(self._deltas), block.get("signature")
         details = [detail_of({**block, "thinking": text})] if signature and isinstance(signature, str) else []
         if not details:

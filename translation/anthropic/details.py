@@ -1,4 +1,4 @@
-"""What has to come back exactly as it was: blocks of the API as details of items, and back."""
+"""Converts blocks that the API requires back verbatim in later turns to `details` of items, and back."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -13,23 +13,23 @@ _BLOCK_KEYS: Final[Mapping[str, Mapping[str, type[Any] | tuple[type[Any], ...]]]
     "server_tool_use": {"id": str, "name": str, "input": dict},
     "web_search_tool_result": {"tool_use_id": str, "content": (dict, list)},
 }
-"""Type of a block -> what it says. A signed thought with an empty text is as good as any."""
+"""Type of a block -> its keys and their types. A thinking block with a signature may have an empty text."""
 
 THINKING_BLOCKS: Final = frozenset({"thinking", "redacted_thinking"})
 
 
 def detail_of(block: Json) -> Json:
-    """A whole block, as an item keeps it."""
+    """Returns a whole block as an entry of an item's `details`."""
     return {"type": _PREFIX + block["type"], **{key: block[key] for key in _BLOCK_KEYS[block["type"]]}}
 
 
 def blocks_of(item: Item) -> list[Json]:
-    """The blocks an item keeps, in order; none where another vendor's model made it."""
+    """Returns the blocks in an item's `details`, in order. An item of another vendor's model has none."""
     return [block for detail in item.get("details") or () if (block := _parse_block(detail)) is not None]
 
 
 def _parse_block(detail: object) -> Json | None:
-    """Details come back from clients, too: what is no whole block is none."""
+    """Returns the block of a detail, `None` if it is malformed or another vendor's. Details may come from clients."""
     if not isinstance(detail, dict) or not isinstance(detail_type := detail.get("type"), str):
         return None
     kind = detail_type.removeprefix(_PREFIX)

@@ -1,4 +1,4 @@
-"""A turn as a request of the Messages API. https://docs.claude.com/en/api/messages"""
+"""Lowers a turn to a request body of the Messages API. https://docs.claude.com/en/api/messages"""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -16,34 +16,35 @@ from translation.representation.profile import Profile
 from translation.representation.turn import LoweredRequest, Turn
 
 _DROPPED_PARAMS: Final = ("presence_penalty", "frequency_penalty", "seed", "metadata", "store")
-"""Parameters the API has no word for, and an answer survives without."""
+"""Parameters that the API does not have. Without them the meaning of the reply is the same."""
 
 _REFUSED_PARAMS: Final = {
     "logit_bias": "token biases",
     "logprobs": "log probabilities",
     "top_logprobs": "log probabilities",
 }
-"""Parameters the API has no word for, and whose loss would change the answer."""
+"""Parameters that the API does not have. Dropping them would change the reply. Parameter -> its name in the error
+message."""
 
 _SERVICE_TIERS: Final = {"auto": "auto", "default": "standard_only"}
 
 _MIN_TOP_P_WITH_THINKING: Final = 0.95
-"""Where a model thinks; the temperature is 1 then, and `top_k` is not said."""
+"""The lowest `top_p` that the API accepts with thinking. The temperature must be 1 then, and `top_k` is refused."""
 
 
 def lower(turn: Turn, profile: Profile) -> LoweredRequest:
-    """The body for `POST /messages`.
+    """Returns the body for `POST /messages`.
 
-    Raises InvalidRequest for a history or a tool that the API does not take (a call without its output, a name with a
-    space), Unrepresentable for what it cannot say. Nulls and parameters of tools without tools are never sent. `losses`
-    are this step's own: what lifting lost stays in `turn.lost`.
+    Raises InvalidRequest for a history or a tool that the API does not accept (a call without its output, a name with a
+    space), and Unrepresentable for what it cannot represent. Nulls, and parameters of tools without tools, are never
+    sent. The returned `losses` are those of this step only: what lifting lost is in `turn.losses`.
     """
     losses: list[Loss] = []
     system, messages = lower_items(turn.instructions, turn.items, profile, losses)
     if not messages:
-        raise InvalidRequest("The input is empty: send at least one message that is not the system's.", param="input")
-    older = predates_adaptive(turn.model)
-    tools = lower_tools(turn.tools, turn.tool_choice, turn.parallel_tool_calls, losses, strict=not older)
+        raise InvalidRequest("The input is empty: send at least one message that is no system message.", param="input")
+    is_pre_adaptive = predates_adaptive(turn.model)
+    tools = lower_tools(turn.tools, turn.tool_choice, turn.parallel_tool_calls, losses, strict=not is_pre_adaptive)
     thinking_refusal = "not where a tool is forced" if forces_call(tools) else None
     if not thinking_refusal and uses_token_budget(turn.model, profile) and not open_turn_has_thinking(messages):
         thinking_refusal = "not in a turn begun without"
@@ -52,35 +53,37 @@ def lower(turn: Turn, profile: Profile) -> LoweredRequest:
     if system:
         body["system"] = "\n\n".join(system)
     body |= tools | thinking.body
-    takes_sampling = accepts_sampling(turn.model, profile)
-    body |= _lower_sampling(turn.sampling, losses, thinks=thinking.thinks, takes_sampling=takes_sampling)
+    allows_sampling = accepts_sampling(turn.model, profile)
+    body |= _lower_sampling(turn.sampling, losses, thinks=thinking.thinks, allows_sampling=allows_sampling)
     if turn.text_format is not None:
         body["output_config"] = {
             **thinking.body.get("output_config", {}),
             "format": _lower_format(turn.text_format, losses),
         }
     elif profile.cite_documents:
-        enable_citations(messages)  # the API refuses it beside a format: there is no room for citations in one
+        enable_citations(messages)  # the API refuses it beside a format, whose JSON has no place for citations
     if turn.verbosity is not None:
         losses.append(Loss("text.verbosity", "dropped"))
-    _add_extra(body, turn.extra, profile, losses, takes_top_k=takes_sampling and not thinking.thinks)
+    _add_extra(body, turn.extra, profile, losses, allows_top_k=allows_sampling and not thinking.thinks)
     mark_for_caching(body, turn.sampling, losses)
     if turn.stream:
         body["stream"] = True
     return LoweredRequest(body, tuple(dict.fromkeys(losses)))
 
 
-def _lower_sampling(sampling: Mapping[str, Any], losses: list[Loss], *, thinks: bool, takes_sampling: bool) -> Json:
+def _lower_sampling(sampling: Mapping[str, Any], losses: list[Loss], *, thinks: bool, allows_sampling: bool) -> Json:
     if (sampling.get("n") or 1) != 1:
         raise Unrepresentable("this model answers with one choice at a time: leave out 'n'", param="n")
-    for name, words in _REFUSED_PARAMS.items():
+    for name, description in _REFUSED_PARAMS.items():
         if sampling.get(name):
-            raise Unrepresentable(f"this model's API has no {words}: leave out {name!r}", param=name)
+            raise Unrepresentable(f"this model's API has no {description}: leave out {name!r}", param=name)
     losses += [Loss(name, "dropped") for name in _DROPPED_PARAMS if sampling.get(name)]
-    body = _lower_randomness(sampling, losses, thinks=thinks) if takes_sampling else _drop_randomness(sampling, losses)
+    body = _lower_randomness(sampling, losses, thinks=thinks) if allows_sampling else _drop_randomness(sampling, losses)
     if stop := sampling.get("stop"):
         if not all(text.strip() for text in stop):
-            raise Unrepresentable("this model cannot stop at blanks: leave them out of 'stop'", param="stop")
+            raise Unrepresentable(
+                "this model's API has no stop sequences of white space only: leave them out of 'stop'", param="stop"
+            )
         body["stop_sequences"] = stop
     if (user := sampling.get("safety_identifier") or sampling.get("user")) is not None:
         body["metadata"] = {"user_id": user}
@@ -93,7 +96,7 @@ def _lower_sampling(sampling: Mapping[str, Any], losses: list[Loss], *, thinks: 
 
 
 def _lower_randomness(sampling: Mapping[str, Any], losses: list[Loss], *, thinks: bool) -> Json:
-    """Newer models take one of the two, and where they think hardly any."""
+    """Returns `temperature` and `top_p`. Newer models accept only one of the two, and while thinking almost none."""
     body: Json = {}
     temperature, top_p = sampling.get("temperature"), sampling.get("top_p")
     if temperature is not None and temperature > 1:
@@ -104,7 +107,7 @@ def _lower_randomness(sampling: Mapping[str, Any], losses: list[Loss], *, thinks
     elif temperature is not None and not thinks:
         body["temperature"] = temperature
     if top_p is None or top_p == 1:
-        return body  # all of the tokens: nothing to say
+        return body  # 1 is the default: no token is cut
     if "temperature" in body or (thinks and top_p < _MIN_TOP_P_WITH_THINKING):
         losses.append(Loss("top_p", "dropped"))
     else:
@@ -113,7 +116,7 @@ def _lower_randomness(sampling: Mapping[str, Any], losses: list[Loss], *, thinks
 
 
 def _drop_randomness(sampling: Mapping[str, Any], losses: list[Loss]) -> Json:
-    """1 is what a model does by itself: nothing is lost with it."""
+    """Reports what is dropped. The value 1 is the default of both, so dropping it is no loss."""
     losses += [Loss(name, "dropped") for name in ("temperature", "top_p") if sampling.get(name) not in (None, 1)]
     return {}
 
@@ -125,20 +128,20 @@ def _lower_format(text_format: Json, losses: list[Loss]) -> Json:
                 losses.append(Loss("text.format.description", "dropped"))
             return {"type": "json_schema", "schema": close_schema(schema, "text.format.schema", losses)}
         case {"type": "json_object"}:
-            message = "this model can be held to a JSON schema, not to JSON of any shape: send one as json_schema"
+            message = "this model's API has no JSON mode without a schema: send text.format as json_schema"
             raise Unrepresentable(message, param="text.format.type")
         case _:
             kind = text_format.get("type")
-            raise Unrepresentable(f"this model cannot be held to the text format {kind!r}", param="text.format.type")
+            raise Unrepresentable(f"this model's API has no text format of type {kind!r}", param="text.format.type")
 
 
 def _add_extra(
-    body: Json, extra: Mapping[str, Any], profile: Profile, losses: list[Loss], *, takes_top_k: bool
+    body: Json, extra: Mapping[str, Any], profile: Profile, losses: list[Loss], *, allows_top_k: bool
 ) -> None:
     for key, value in extra.items():
         if value is None:
             continue
-        if key in profile.extra_params and key not in body and (takes_top_k or key != "top_k"):
+        if key in profile.extra_params and key not in body and (allows_top_k or key != "top_k"):
             body[key] = value
         else:
             losses.append(Loss(key, "dropped"))

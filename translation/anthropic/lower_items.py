@@ -1,4 +1,4 @@
-"""Items as messages of content blocks: users and assistants take turns, tool results are the user's."""
+"""Lowers items to messages of content blocks. User and assistant messages alternate, tool results are the user's."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -20,44 +20,47 @@ from translation.tools.call_pairs import CallOutputPairs
 _INVALID_ID_CHARS: Final = re.compile(r"[^a-zA-Z0-9_-]")
 
 _OPENING_USER_TEXT: Final = "(The conversation begins with the assistant's words.)"
-"""What a user says first where nobody else does: the API wants a user's message before any other."""
+"""The user message before a history that begins with the assistant: the API requires the first to be the user's."""
 
 
 _FAILURE_TEXT: Final = "(The tool failed and said nothing.)"
-"""What a failure says that has no words: the API wants some."""
+"""The content of a failed result that has none: the API requires one."""
 
 
 class LoweredItems(NamedTuple):
-    """`system` are the texts of the system prompt."""
+    """The system prompt and the messages of a request."""
 
     system: list[str]
+    """The texts of the system prompt, in order."""
     messages: list[Json]
 
 
 def lower_items(instructions: str | None, items: Sequence[Item], profile: Profile, losses: list[Loss]) -> LoweredItems:
-    """What these items say, one message per voice.
+    """Returns the messages for a turn's instructions and items. What is dropped is appended to `losses`.
 
-    The results of a message's calls are the first blocks of the message after it, wherever the outputs stand. Raises
-    InvalidRequest naming the id for a call without its output or an output without its call, and Unrepresentable for
-    an item the API has no word for.
+    Consecutive items of one role become one message. The results of a message's calls are the first blocks of the next
+    message, wherever the outputs are among the items. Raises InvalidRequest, naming the id, for a call without its
+    output or an output without its call, and Unrepresentable for an item type that the API does not have.
     """
     writer = _MessageWriter(items, profile, losses)
     if instructions and instructions.strip():
         writer.system.append(instructions)
-    for place, item in enumerate(items):
+    for index, item in enumerate(items):
         kind = item.get("type", "")
         write = _ITEM_WRITERS.get(kind)
         if write is None:
-            raise Unrepresentable(f"this model's API has no items of type {kind!r}", param=f"input[{place}]")
-        write(writer, place, item)
+            raise Unrepresentable(f"this model's API has no items of type {kind!r}", param=f"input[{index}]")
+        write(writer, index, item)
     writer.close_assistant()
     losses += history_losses(items)
     return LoweredItems(writer.system, writer.finish())
 
 
 def open_turn_has_thinking(messages: Sequence[Json]) -> bool:
-    """Whether the assistant's turn that is under way, if one is, began with thinking: the API refuses to have it begin
-    in the middle."""
+    """Whether the assistant's turn that the request continues began with thinking. True if it continues none.
+
+    The API refuses thinking that begins in the middle of a turn.
+    """
     first: Json | None = None
     for message in reversed(messages):
         if message["role"] == "assistant":
@@ -77,10 +80,10 @@ class _MessageWriter:
         self._pairs = CallOutputPairs(items)
         self._ids = CallIdAllocator()
         self._open_calls: list[tuple[int, str]] = []
-        """Place and id of calls that wait for their results."""
+        """Item index and sent id of the calls in the last message, whose results are not written yet."""
 
-    def add_message(self, place: int, item: Item) -> None:
-        role, param, parts = item["role"], f"input[{place}].content", item["content"]
+    def add_message(self, index: int, item: Item) -> None:
+        role, param, parts = item["role"], f"input[{index}].content", item["content"]
         if role == "assistant":
             if any(part["type"] == "refusal" for part in parts):
                 self._losses.append(Loss("input", "refusal as text"))
@@ -94,7 +97,7 @@ class _MessageWriter:
         else:
             self._add_system("\n".join(texts_of_parts(parts, param)))
 
-    def add_reasoning(self, _place: int, item: Item) -> None:
+    def add_reasoning(self, _index: int, item: Item) -> None:
         blocks = blocks_of(item)
         if not blocks and self._profile.replay_reasoning == "think_tags" and (text := past_reasoning_text(item)):
             blocks = text_blocks(f"<think>\n{text}\n</think>")
@@ -102,42 +105,42 @@ class _MessageWriter:
             self._losses.append(Loss("input", "reasoning dropped"))
         self._append_blocks("assistant", blocks)
 
-    def add_search(self, _place: int, item: Item) -> None:
+    def add_search(self, _index: int, item: Item) -> None:
         blocks = blocks_of(item)
         if not blocks:
             self._losses.append(Loss("input", "web_search_call dropped"))
         self._append_blocks("assistant", blocks)
 
-    def add_call(self, place: int, item: Item) -> None:
+    def add_call(self, index: int, item: Item) -> None:
         call_id = self._ids.claim(_INVALID_ID_CHARS.sub("_", item["call_id"]))
         arguments = arguments_object(
-            item["arguments"], f"input[{place}].arguments", self._losses, max_bytes=self._profile.max_tool_args_bytes
+            item["arguments"], f"input[{index}].arguments", self._losses, max_bytes=self._profile.max_tool_args_bytes
         )
         self._append_blocks(
             "assistant", [{"type": "tool_use", "id": call_id, "name": item["name"], "input": arguments}]
         )
-        self._open_calls.append((place, call_id))
+        self._open_calls.append((index, call_id))
 
-    def check_output(self, place: int, _item: Item) -> None:
+    def check_output(self, index: int, _item: Item) -> None:
         self.close_assistant()
-        self._pairs.check_output(place)
+        self._pairs.check_output(index)
 
     def close_assistant(self) -> None:
-        """The assistant's turn is over: answer its calls before anything else is said."""
+        """Finishes the assistant message and writes the results of its calls, before any other block."""
         if self._messages and self._messages[-1]["role"] == "assistant":
             self._strip_trailing_thinking(self._messages[-1]["content"])
-        answers = sorted((self._pairs.claim_output(place), call_id) for place, call_id in self._open_calls)
-        self._append_blocks("user", [self._build_result(place, call_id) for place, call_id in answers])
+        outputs = sorted((self._pairs.claim_output(index), call_id) for index, call_id in self._open_calls)
+        self._append_blocks("user", [self._build_result(index, call_id) for index, call_id in outputs])
         self._open_calls = []
 
     def finish(self) -> list[Json]:
-        """All of the messages."""
+        """Returns all messages, beginning with one of the user."""
         messages = self._messages
         if messages and messages[0]["role"] == "assistant":
             messages.insert(0, {"role": "user", "content": text_blocks(_OPENING_USER_TEXT)})
             self._losses.append(Loss("input", "begun with a user message"))
         if messages and messages[-1]["role"] == "assistant":
-            # The model goes on from here, and the API refuses blanks at the end of what it goes on from.
+            # The model continues this message, and the API refuses trailing white space there.
             last = messages[-1]["content"][-1]
             if last["type"] == "text":
                 last["text"] = last["text"].rstrip()
@@ -162,7 +165,7 @@ class _MessageWriter:
             self._losses.append(Loss("input", "system message as user"))
 
     def _strip_trailing_thinking(self, blocks: list[Json]) -> None:
-        """Leave out thinking that led to nothing: the API refuses a message that ends with it."""
+        """Removes thinking blocks at the end of a message, which the API refuses."""
         end = len(blocks)
         while end and blocks[end - 1]["type"] in THINKING_BLOCKS:
             end -= 1
@@ -172,19 +175,19 @@ class _MessageWriter:
         if not blocks:
             self._messages.pop()
 
-    def _build_result(self, place: int, call_id: str) -> Json:
-        item = self._items[place]
+    def _build_result(self, index: int, call_id: str) -> Json:
+        item = self._items[index]
         output = item["output"]
         blocks = (
             text_blocks(output)
             if isinstance(output, str)
-            else lower_parts(output, f"input[{place}].output", self._losses)
+            else lower_parts(output, f"input[{index}].output", self._losses)
         )
         result: Json = {"type": "tool_result", "tool_use_id": call_id}
         if item.get("status") in UNSUCCESSFUL_STATUSES:
             if all(block["type"] == "text" for block in blocks):
                 return {**result, "content": blocks or text_blocks(_FAILURE_TEXT), "is_error": True}
-            self._losses += output_losses(item, f"input[{place}]")  # a failure may be nothing but text
+            self._losses += output_losses(item, f"input[{index}]")  # the API accepts only text with `is_error`
         return {**result, "content": blocks} if blocks else result
 
 
@@ -195,4 +198,4 @@ _ITEM_WRITERS: Final[Mapping[str, Callable[[_MessageWriter, int, Item], None]]] 
     "function_call": _MessageWriter.add_call,
     "function_call_output": _MessageWriter.check_output,
 }
-"""Item type -> how it is said. What is not listed is refused by name."""
+"""Item type -> the method that writes it. A type that is not listed is refused by name."""

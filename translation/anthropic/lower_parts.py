@@ -1,4 +1,4 @@
-"""Content parts as content blocks: text, images, and documents that are text or PDF."""
+"""Lowers content parts to content blocks: text, images, and documents that are text or PDF."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
@@ -13,14 +13,17 @@ _IMAGE_TYPES: Final = frozenset({"image/gif", "image/jpeg", "image/png", "image/
 
 
 def text_blocks(*texts: str) -> list[Json]:
-    """One block for each text; none for blank ones, which the API refuses."""
+    """Returns a block for each text that is not blank. The API refuses blank ones."""
     return [{"type": "text", "text": text} for text in texts if text.strip()]
 
 
 def lower_parts(parts: Sequence[Json], param: str, losses: list[Loss]) -> list[Json]:
-    """The blocks of a user's content or of a tool's output. Raises Unrepresentable for a part the API has no word for,
-    naming its place under `param`."""
-    return [block for place, part in enumerate(parts) for block in _lower_part(part, f"{param}[{place}]", losses)]
+    """Returns the blocks of a user's content or of a tool's output. What is dropped is appended to `losses`.
+
+    Raises Unrepresentable for a part that the API cannot represent, and InvalidRequest for malformed `file_data`. The
+    error's `param` is the part's path under `param`.
+    """
+    return [block for index, part in enumerate(parts) for block in _lower_part(part, f"{param}[{index}]", losses)]
 
 
 def _lower_part(part: Json, param: str, losses: list[Loss]) -> list[Json]:
@@ -50,7 +53,7 @@ def _lower_image(part: Json, param: str) -> Json:
 
 def _lower_file(part: Json, param: str) -> Json:
     url = part.get("file_url")
-    # What citations call it.
+    # Citations show the title.
     name = part.get("filename") or (file_name_from_url(url) if url else "")
     title = {"title": name} if name else {}
     if url:
@@ -60,7 +63,7 @@ def _lower_file(part: Json, param: str) -> Json:
         return {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": text}, **title}
     media = media_from_data_url(source, param)
     if media is None:
-        raise InvalidRequest("Send file_data as a data URL that says its media type.", param=param)
+        raise InvalidRequest("Send file_data as a data URL with its media type.", param=param)
     if media.media_type != "application/pdf":
         raise Unrepresentable(f"this model reads PDF and text files, not {media.media_type}", param=param)
     data = {"type": "base64", "media_type": media.media_type, "data": media.base64}

@@ -1,4 +1,4 @@
-"""Tools and the choice among them."""
+"""Lowers `tools`, `tool_choice` and `parallel_tool_calls` to the Messages API's form."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -16,14 +16,14 @@ _MAX_NAME_LENGTH: Final = 128
 _FUNCTION_KEYS: Final = frozenset({"type", "name", "description", "parameters", "strict"})
 
 _SEARCH_TOOL: Final = "web_search"
-"""Kinds of searches may carry a version: web_search_preview_2025_03_11."""
+"""Types of search tools may have a suffix: web_search_preview_2025_03_11."""
 
 _SEARCH_KEYS: Final = frozenset({"type", "user_location", "filters"})
 
 _FILTER_KEYS: Final = ("allowed_domains", "blocked_domains")
 
 _MAX_STRICT_TOOLS: Final = 20
-"""Strict tools in one request; the API refuses more."""
+"""How many strict tools the API accepts in one request."""
 
 _TOOL_CHOICES: Final = {"auto": "auto", "required": "any", "none": "none"}
 
@@ -31,10 +31,10 @@ _TOOL_CHOICES: Final = {"auto": "auto", "required": "any", "none": "none"}
 def lower_tools(
     tools: Sequence[Json], choice: str | Json | None, parallel: bool | None, losses: list[Loss], *, strict: bool
 ) -> Json:
-    """`tools` and `tool_choice` as far as they are to be sent; nothing without tools. `strict`: the model knows strict
-    tools.
+    """Returns `tools` and `tool_choice` as keys of a body, an empty object without tools.
 
-    Raises InvalidRequest for a bad name or a choice of a tool that is not there, Unrepresentable for other kinds.
+    `strict` says that the model supports strict tools. Raises InvalidRequest for a bad name or a choice of a tool that
+    is not in `tools`, and Unrepresentable for types of tools that the API does not have.
     """
     if isinstance(choice, dict) and choice.get("type") == "allowed_tools":
         tools = select_allowed_tools(tools, choice.get("tools") or ())
@@ -45,7 +45,7 @@ def lower_tools(
             raise InvalidRequest("tool_choice asks for a tool, but there are no tools.", param="tool_choice")
         return {}
     strict = strict and sum(bool(tool.get("strict")) for tool in tools) <= _MAX_STRICT_TOOLS
-    body: Json = {"tools": [_lower_tool(tool, f"tools[{place}]", losses, strict) for place, tool in enumerate(tools)]}
+    body: Json = {"tools": [_lower_tool(tool, f"tools[{index}]", losses, strict) for index, tool in enumerate(tools)]}
     tool_choice = _lower_choice(choice, tools)
     if parallel is False and tool_choice.get("type") != "none":
         tool_choice = {"type": "auto", **tool_choice, "disable_parallel_tool_use": True}
@@ -53,7 +53,7 @@ def lower_tools(
 
 
 def forces_call(body: Json) -> bool:
-    """Whether a body leaves the model no choice but to call."""
+    """Whether `tool_choice` of a body requires the model to call a tool."""
     return body.get("tool_choice", {}).get("type") in ("any", "tool")
 
 
@@ -78,8 +78,8 @@ def _lower_search(tool: Json, losses: list[Loss]) -> Json:
     lowered: Json = {"type": "web_search_20250305", "name": _SEARCH_TOOL}
     if isinstance(filters := tool.get("filters"), dict):
         lowered |= {key: filters[key] for key in _FILTER_KEYS if filters.get(key)}
-    if isinstance(place := tool.get("user_location"), dict):
-        lowered["user_location"] = {key: value for key, value in place.items() if value is not None}
+    if isinstance(location := tool.get("user_location"), dict):
+        lowered["user_location"] = {key: value for key, value in location.items() if value is not None}
     return lowered
 
 
@@ -95,7 +95,9 @@ def _lower_choice(choice: str | Json | None, tools: Sequence[Json]) -> Json:
     if _is_search(choice) and any(map(_is_search, tools)):
         return {"type": "tool", "name": _SEARCH_TOOL}
     if choice.get("type") != "function":
-        raise Unrepresentable(f"this model's API cannot be told to use {choice.get('type')!r}", param="tool_choice")
+        raise Unrepresentable(
+            f"this model's API has no tool_choice of type {choice.get('type')!r}", param="tool_choice"
+        )
     if not any(matches_choice(tool, choice) for tool in tools):
         raise InvalidRequest(f"tool_choice names {choice.get('name')!r}, which is not in tools.", param="tool_choice")
     return {"type": "tool", "name": choice["name"]}

@@ -1,4 +1,4 @@
-"""JSON schemas as the API takes them where it holds a model to one: objects are closed, and limits are only words."""
+"""Adapts JSON schemas to the subset that the API enforces: objects are closed, limits are only described."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -23,22 +23,23 @@ _LIMIT_KEYWORDS: Final = (
     "minProperties",
     "maxProperties",
 )
-"""Refused by the API. https://docs.claude.com/en/docs/build-with-claude/structured-outputs#json-schema-limitations"""
+"""Keywords that the API refuses.
+https://docs.claude.com/en/docs/build-with-claude/structured-outputs#json-schema-limitations"""
 
 _NAMED_SUBSCHEMAS: Final = ("properties", "$defs", "definitions")
-"""Keys that hold schemas by names of the client's choice."""
+"""Keywords whose value maps names of the client's choice to schemas."""
 
 _LISTED_SUBSCHEMAS: Final = ("anyOf", "allOf", "oneOf")
 
 
 _ACCEPTED_LIMITS: Final = (("minItems", 0), ("minItems", 1))
-"""Limits the API takes."""
+"""(keyword, value) of limits that the API accepts."""
 
 
 def close_schema(schema: Mapping[str, Any], param: str, losses: list[Loss]) -> Json:
-    """The schema with every object closed, and with limits said in descriptions; both are losses.
+    """Returns a schema with every object closed and with limits moved to descriptions. Both are losses of `param`.
 
-    Raises Unrepresentable for one that is nested too deep to be looked at.
+    Raises Unrepresentable for a schema that is nested too deep to be processed.
     """
     try:
         return _close_objects(schema, param, losses)
@@ -50,7 +51,7 @@ def _close_objects(schema: Mapping[str, Any], param: str, losses: list[Loss]) ->
     limits = {
         key: value
         for key, value in schema.items()
-        if key in _LIMIT_KEYWORDS and not any((key, value) == each for each in _ACCEPTED_LIMITS)
+        if key in _LIMIT_KEYWORDS and not any((key, value) == accepted for accepted in _ACCEPTED_LIMITS)
     }
     result = {key: _close_keyword(key, value, param, losses) for key, value in schema.items() if key not in limits}
     if "oneOf" in result and "anyOf" not in result:
@@ -67,9 +68,9 @@ def _close_objects(schema: Mapping[str, Any], param: str, losses: list[Loss]) ->
 
 def _close_keyword(key: str, value: Any, param: str, losses: list[Loss]) -> Any:
     if key in _NAMED_SUBSCHEMAS and isinstance(value, dict):
-        return {name: _close_value(each, param, losses) for name, each in value.items()}
+        return {name: _close_value(subschema, param, losses) for name, subschema in value.items()}
     if key in _LISTED_SUBSCHEMAS and isinstance(value, list):
-        return [_close_value(each, param, losses) for each in value]
+        return [_close_value(subschema, param, losses) for subschema in value]
     return _close_value(value, param, losses) if key == "items" else value
 
 

@@ -1,4 +1,4 @@
-"""Searches of the web that the upstream makes itself: one item from the block that asks to the block that tells."""
+"""Decodes the upstream's own web searches: the block of the call and the block of the results become one item."""
 
 from typing import Any, Final
 
@@ -16,7 +16,7 @@ _ERROR_TYPE: Final = "web_search_tool_result_error"
 
 
 class SearchDecoder:
-    """Blocks in, events out, written through an ItemWriter. What a search found is kept for later turns."""
+    """Turns search blocks into events, through an ItemWriter. The item's `details` hold both blocks for later turns."""
 
     def __init__(self, new_id: NewId, writer: ItemWriter) -> None:
         self._new_id = new_id
@@ -24,7 +24,7 @@ class SearchDecoder:
         self._open_searches: dict[Any, tuple[int, Item, Json]] = {}
 
     def begin_search(self, block: Json, arguments: str) -> list[Event]:
-        """A search whose query is whole, in the block or in the pieces that followed it."""
+        """Starts the item of a search. `arguments` is the input from the block's deltas, empty if the block has it."""
         call_block = {**block, "input": _parse_input(arguments) or block.get("input") or {}}
         query = call_block["input"].get("query")
         item: Item = {
@@ -39,7 +39,7 @@ class SearchDecoder:
         return [*events, Progressed(index, "in_progress"), Progressed(index, "searching")]
 
     def end_search(self, block: Json) -> list[Event]:
-        """What a search found; nothing for one that nobody asked for."""
+        """Ends the item of a search with its results. Returns no event for results without a call."""
         if (search := self._open_searches.pop(str(block["tool_use_id"]), None)) is None:
             return []
         index, item, detail = search
@@ -49,7 +49,7 @@ class SearchDecoder:
         return [Progressed(index, "completed"), ItemEnded(index, final)]
 
     def close(self) -> list[Event]:
-        """Nothing more will be found."""
+        """Ends the items of searches without results as failed."""
         events: list[Event] = [
             ItemEnded(index, {**item, "status": "failed"}) for index, item, _ in self._open_searches.values()
         ]

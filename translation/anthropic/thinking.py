@@ -1,7 +1,7 @@
-"""How much a model is told to think, in either of the API's two forms.
+"""Lowers the reasoning parameters to one of the API's two forms, and sets `max_tokens`.
 
-`adaptive`  the model decides how much, by `output_config.effort`; models since Claude 4.6.
-`budget`    it is given a number of tokens, which count towards `max_tokens`; models before.
+`adaptive`  the model decides how much to think, by `output_config.effort`; models since Claude 4.6.
+`budget`    the request sets a number of tokens, which count towards `max_tokens`; models before.
 """
 
 import re
@@ -14,43 +14,45 @@ from translation.representation.profile import Profile
 from translation.representation.turn import Turn
 
 DEFAULT_MAX_TOKENS: Final = 32_000
-"""What an answer may take where nobody says: as much as every model since Claude 3.7 can write."""
+"""`max_tokens` if nothing sets it. Every model since Claude 3.7 can write that many."""
 
 _MIN_BUDGET: Final = 1024
-"""The API refuses less."""
+"""The smallest budget that the API accepts, in tokens."""
 
 _BUDGET_SHARES: Final = {"minimal": 1 / 16, "low": 1 / 4, "medium": 1 / 2}
-"""`reasoning.effort` -> its share of `max_thinking_tokens`; all others have all of it."""
+"""`reasoning.effort` -> its share of `max_thinking_tokens`. An effort that is not listed gets all of it."""
 
 _EFFORT_ALIASES: Final = {"minimal": "low"}
-"""Efforts under another name; all others have their own."""
+"""`reasoning.effort` -> the API's name, where it differs."""
 
-_PRE_ADAPTIVE: Final = re.compile(
+_PRE_ADAPTIVE_PATTERN: Final = re.compile(
     r"claude-(?:instant|v?[123](?!\d)|(?:opus|sonnet|haiku)-4(?:-[0-5](?!\d))?(?!-\d{1,2}(?!\d)|\d))"
 )
-"""Claude 1 to 4.5, by all of the names they go by here and at other hosts. No newer model will ever match."""
+"""Matches Claude 1 to 4.5, by all their names at Anthropic and at other hosts, and no newer model."""
 
 
-_VERSION: Final = re.compile(r"claude-(?:[a-z]+-)?(\d{1,2})(?!\d)(?:[-.](\d{1,2})(?!\d))?")
-"""Both numbers of a model's version, as far as its name has them."""
+_VERSION_PATTERN: Final = re.compile(r"claude-(?:[a-z]+-)?(\d{1,2})(?!\d)(?:[-.](\d{1,2})(?!\d))?")
+"""Finds the numbers of a model's version. The name may have one, two or none."""
 
 _FIRST_WITHOUT_SAMPLING: Final = (4, 7)
 
 
 def predates_adaptive(model: str) -> bool:
-    """Whether a model is older than adaptive thinking."""
-    return _PRE_ADAPTIVE.search(model) is not None
+    """Whether a model is older than adaptive thinking, by its name."""
+    return _PRE_ADAPTIVE_PATTERN.search(model) is not None
 
 
 def uses_token_budget(model: str, profile: Profile) -> bool:
-    """Whether this model is told a number of tokens."""
+    """Whether thinking of this model is set by a number of tokens."""
     return predates_adaptive(model) if profile.thinking_form == "by_model" else profile.thinking_form == "budget"
 
 
 def accepts_sampling(model: str, profile: Profile) -> bool:
-    """Whether this model takes `temperature`, `top_p` and `top_k`: since Claude 4.7 the API refuses them. One that is
-    told a budget is older, whatever it is called."""
-    version = _VERSION.search(model)
+    """Whether this model accepts `temperature`, `top_p` and `top_k`. The API refuses them since Claude 4.7.
+
+    A model that uses a token budget is older, whatever its name.
+    """
+    version = _VERSION_PATTERN.search(model)
     if version is None or uses_token_budget(model, profile):
         return True
     return (int(version[1]), int(version[2] or 0)) < _FIRST_WITHOUT_SAMPLING
@@ -58,15 +60,22 @@ def accepts_sampling(model: str, profile: Profile) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class LoweredThinking:
-    """`body` is what the request says of thinking; `thinks` whether it asks for any."""
+    """The parts of a request that control thinking."""
 
     body: Json
+    """The keys of the body for thinking, without `max_tokens`."""
     thinks: bool
+    """Whether the body enables thinking."""
     max_tokens: int
+    """`max_tokens` of the request, which includes the thinking."""
 
 
 def lower_thinking(turn: Turn, profile: Profile, losses: list[Loss], *, refusal: str | None) -> LoweredThinking:
-    """What to say of thinking, and how long the reply may be. `barred`: why the API would refuse thinking here."""
+    """Returns the keys for thinking, and `max_tokens`. What is dropped or changed is appended to `losses`.
+
+    `refusal` is the reason why the API would refuse thinking in this request. It is reported as a loss if the turn
+    requests thinking. With None, thinking is possible.
+    """
     reasoning = {key: value for key, value in (turn.reasoning or {}).items() if value is not None}
     summary, effort, budget = reasoning.get("summary"), reasoning.get("effort"), reasoning.get("max_tokens")
     if turn.thinking is False or effort == "none":
@@ -87,7 +96,7 @@ def lower_thinking(turn: Turn, profile: Profile, losses: list[Loss], *, refusal:
     if refusal:
         losses.append(Loss("reasoning", refusal))
         return LoweredThinking(body, False, _answer_max_tokens(turn, profile))
-    # What is thought is left out by default, but for its signature.
+    # By default the API omits the text of the thinking and sends only its signature.
     body["thinking"] = {"type": "adaptive", "display": "summarized"}
     return LoweredThinking(body, True, turn.max_output_tokens or DEFAULT_MAX_TOKENS)
 
@@ -99,9 +108,9 @@ def _budget_for_effort(effort: str | None, profile: Profile) -> int:
 
 
 def _lower_budget(
-    turn: Turn, profile: Profile, losses: list[Loss], wanted: int, refusal: str | None
+    turn: Turn, profile: Profile, losses: list[Loss], requested: int, refusal: str | None
 ) -> LoweredThinking:
-    budget = max(wanted, _MIN_BUDGET)
+    budget = max(requested, _MIN_BUDGET)
     if (limit := turn.max_output_tokens) is not None:
         budget = min(budget, limit - max(limit // 4, 1))  # a quarter is left for the answer
     elif profile.max_response_tokens is not None:
@@ -113,11 +122,11 @@ def _lower_budget(
     if refusal:
         losses.append(Loss("reasoning", refusal))
         return LoweredThinking({}, False, _answer_max_tokens(turn, profile))
-    if budget != wanted:
+    if budget != requested:
         losses.append(Loss("reasoning", f"{budget} tokens"))
     return LoweredThinking({"thinking": {"type": "enabled", "budget_tokens": budget}}, True, limit)
 
 
 def _answer_max_tokens(turn: Turn, profile: Profile) -> int:
-    """Of a reply that is all answer."""
+    """Returns `max_tokens` of a reply without thinking."""
     return turn.max_output_tokens or profile.max_response_tokens or DEFAULT_MAX_TOKENS

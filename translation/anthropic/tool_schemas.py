@@ -1,7 +1,7 @@
-"""Schemas of tools as the API takes them: an object at the top, and no choice among several there.
+"""Adapts the schemas of tools to the API, which requires an object without `anyOf`, `oneOf` or `allOf` at the top.
 
-What a choice says of properties is merged into the one object, so that arguments come as the client's schema has them.
-A merged schema lets through whatever fits one choice and names no properties of others, and some more.
+The properties of all choices are merged into one object, so that arguments have the shape of the client's schema. A
+merged schema accepts everything that fits one choice and has no properties of others, and some more.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,20 +16,21 @@ from translation.representation.loss import Loss
 _UNION_KEYWORDS: Final = ("anyOf", "oneOf")
 
 _REFUSED_AT_TOP: Final = (*_UNION_KEYWORDS, "allOf")
-"""At the top; deeper down the API takes them."""
+"""Keywords that the API refuses at the top of a schema. It accepts them further down."""
 
 
 class _ObjectSchema(NamedTuple):
     properties: Json
     hints: Json
-    """Properties that some choices know and others do not: what is said of them is all that is known, and no rule."""
+    """Properties that only some choices have. Their schemas describe them, but other choices do not require that."""
     required: Sequence[str]
 
 
 def to_object_schema(schema: Mapping[str, Any], param: str, losses: list[Loss]) -> Json:
-    """The schema with an object at its top; what that changes is a loss of `param`. The given one stays as it is.
+    """Returns an equivalent schema with an object at its top. Changes are losses of `param`. `schema` is not changed.
 
-    Raises Unrepresentable for one that is nested too deep to be looked at.
+    What each choice requires is added to the description. Raises Unrepresentable for a schema that is nested too deep
+    to be processed.
     """
     result: Json = {"type": "object", "properties": {}, **schema}
     refused = [key for key in _REFUSED_AT_TOP if key in result]
@@ -57,18 +58,22 @@ class _SchemaMerger:
     def __init__(self, root: Json) -> None:
         self._root = root
         self._open_references: list[str] = []
-        """References that are being followed."""
+        """References that are being resolved, to detect cycles."""
 
     def merge(self, schema: Json) -> _ObjectSchema:
-        """Its properties, and those it cannot be without."""
+        """Returns the properties of a schema and of everything that it combines, and which of them are required."""
         parts = [_ObjectSchema(_dict_or_empty(schema.get("properties")), {}, _list_or_empty(schema.get("required")))]
         parts += self._resolve_reference(schema.get("$ref"))
         parts += self._merge_each(schema.get("allOf"))
-        parts += [_merge_any_of(each) for key in _UNION_KEYWORDS if (each := self._merge_each(schema.get(key)))]
+        parts += [_merge_any_of(choices) for key in _UNION_KEYWORDS if (choices := self._merge_each(schema.get(key)))]
         return _merge_all_of(parts)
 
     def _merge_each(self, schemas: Any) -> list[_ObjectSchema]:
-        return [self.merge(each) for each in _list_or_empty(schemas) if isinstance(each, dict) and _may_be_object(each)]
+        return [
+            self.merge(schema)
+            for schema in _list_or_empty(schemas)
+            if isinstance(schema, dict) and _may_be_object(schema)
+        ]
 
     def _resolve_reference(self, reference: Any) -> list[_ObjectSchema]:
         if not isinstance(reference, str) or reference in self._open_references:
@@ -77,9 +82,9 @@ class _SchemaMerger:
         for step in reference.removeprefix("#/").split("/"):
             target = _dict_or_empty(target).get(step.replace("~1", "/").replace("~0", "~"))
         self._open_references.append(reference)
-        found = self._merge_each([target])
+        resolved = self._merge_each([target])
         self._open_references.pop()
-        return found
+        return resolved
 
 
 def _merge_all_of(parts: Sequence[_ObjectSchema]) -> _ObjectSchema:
@@ -101,25 +106,25 @@ def _merge_any_of(parts: Sequence[_ObjectSchema]) -> _ObjectSchema:
     for name in dict.fromkeys(name for part in parts for name in (*part.properties, *part.hints)):
         known = [{**part.hints, **part.properties}.get(name) for part in parts]
         schemas = [schema for schema in known if schema is not None]
-        different = [schema for place, schema in enumerate(schemas) if schema not in schemas[:place]]
+        different = [schema for index, schema in enumerate(schemas) if schema not in schemas[:index]]
         is_property = all(name in part.properties for part in parts)
         (properties if is_property else hints)[name] = different[0] if len(different) == 1 else {"anyOf": different}
     first, *others = parts
     return _ObjectSchema(
-        properties, hints, [name for name in first.required if all(name in each.required for each in others)]
+        properties, hints, [name for name in first.required if all(name in other.required for other in others)]
     )
 
 
 def _describe_choices(schema: Mapping[str, Any]) -> str:
-    """What each choice requires, which a merged schema cannot say."""
+    """Returns what each choice requires as JSON for the description, because a merged schema cannot express it."""
     choices = {
         key: [
-            {"required": _list_or_empty(_dict_or_empty(each).get("required"))}
-            for each in _list_or_empty(schema.get(key))
+            {"required": _list_or_empty(_dict_or_empty(choice).get("required"))}
+            for choice in _list_or_empty(schema.get(key))
         ]
         for key in _UNION_KEYWORDS
     }
-    requirements = {key: each for key, each in choices.items() if any(one["required"] for one in each)}
+    requirements = {key: listed for key, listed in choices.items() if any(choice["required"] for choice in listed)}
     return orjson.dumps(requirements).decode() if requirements else ""
 
 

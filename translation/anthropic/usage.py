@@ -1,4 +1,4 @@
-"""Token counts as the Messages API reports them: what came from the cache or went into it is not in `input_tokens`."""
+"""Reads token counts of the Messages API. Its `input_tokens` excludes tokens read from the cache or written to it."""
 
 from typing import Any, Final
 
@@ -10,9 +10,10 @@ _INPUT_KEYS: Final = ("input_tokens", "cache_creation_input_tokens", "cache_read
 
 
 def read_usage(reported: Any, before: Usage | None = None) -> Usage | None:
-    """Make sense of a `usage` object, given what the same reply reported before it: counts only grow.
+    """Returns the counts of a `usage` object, added to those in `before`, which the same reply reported earlier.
 
-    Thinking is inside the output, and not counted by itself. `raw` is all that was reported.
+    Counts never fall. Tokens of thinking are part of the output, and the API does not report their number. `raw` has
+    every key that was reported, with its latest value. Returns `before` if `reported` is not an object.
     """
     if not isinstance(reported, dict):
         return before
@@ -21,8 +22,8 @@ def read_usage(reported: Any, before: Usage | None = None) -> Usage | None:
         earlier, count = read_count(raw.get(key)), read_count(value)
         if value is not None and (earlier is None or count is None or count > earlier):
             raw[key] = value
-    fresh, written, read = (read_count(raw.get(key)) for key in _INPUT_KEYS)
-    total = None if fresh is None else fresh + (written or 0) + (read or 0)
+    uncached, written, read = (read_count(raw.get(key)) for key in _INPUT_KEYS)
+    total = None if uncached is None else uncached + (written or 0) + (read or 0)
     return Usage(
         input=total,
         output=read_count(raw.get("output_tokens")),

@@ -1,4 +1,4 @@
-"""Tool calls out of fragments, however an upstream numbers, names and cuts them."""
+"""Assembles tool calls from the fragments of a chat stream, however an upstream numbers, names and splits them."""
 
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -12,7 +12,7 @@ from translation.tools.call_ids import CallIdAllocator
 
 
 class _Fragment(NamedTuple):
-    """What one entry of `tool_calls` says."""
+    """One entry of `tool_calls`, parsed. `text` is a piece of the call's arguments or input."""
 
     call_index: int | None
     id: str | None
@@ -31,10 +31,10 @@ class _Call:
 
 
 class CallAssembler:
-    """Entries of `tool_calls` in, events out, written through an ItemWriter.
+    """Turns entries of `tool_calls` into events, through an ItemWriter.
 
-    A call is opened when its arguments begin, because until then its name and id may still grow: names come split over
-    chunks or repeated in each, ids late or never. Calls are opened in the order in which they were first heard of.
+    A call is opened when its arguments begin, because until then its name and id may still change: names come split
+    over chunks or repeated in each, ids late or never. Calls are opened in the order of their first entries.
     """
 
     def __init__(self, writer: ItemWriter) -> None:
@@ -45,16 +45,19 @@ class CallAssembler:
 
     @property
     def has_calls(self) -> bool:
-        """Whether there was any call."""
+        """Whether any call was opened."""
         return any(call.is_open for call in self._calls)
 
     @property
     def has_nameless_call(self) -> bool:
-        """Whether there are arguments of a call that never said its name."""
+        """Whether a call has arguments but no name."""
         return any(call.texts and not call.name for call in self._calls)
 
     def feed(self, entries: Any, *, whole: bool = False) -> list[Event]:
-        """Take the `tool_calls` of a delta, or with `whole` of a message: there each entry is a call of its own."""
+        """Takes `tool_calls` of a delta and returns the events they cause.
+
+        With `whole` they are the calls of a whole message, where each entry is a separate call.
+        """
         events: list[Event] = []
         listed = entries if isinstance(entries, list) else [entries]
         for position, entry in enumerate(listed):
@@ -80,13 +83,13 @@ class CallAssembler:
         return call.texts if call is not None and call.is_open else None
 
     def open_named_calls(self) -> list[Event]:
-        """Open the calls that have said nothing but their name: something else follows them."""
+        """Opens the calls that have a name and no arguments yet, because no more of them can follow."""
         if not self._calls:
             return []
         return [event for call in self._calls if not call.is_open and call.name for event in self._open_call(call)]
 
     def close(self, *, truncated: bool) -> list[Event]:
-        """No more is coming. A function called without arguments gets `{}`, but for a last one that was cut off."""
+        """Ends the input. A function call without arguments gets `{}`, unless it is the last one and `truncated`."""
         events = self.open_named_calls()
         opened = [call for call in self._calls if call.is_open]
         for call in opened[:-1] if truncated else opened:
@@ -95,7 +98,7 @@ class CallAssembler:
         return events
 
     def _find_call(self, fragment: _Fragment, position: int) -> _Call | None:
-        """The call a fragment belongs to; `None` if it begins a new one."""
+        """Returns the call that a fragment belongs to, `None` if it starts a new one. `position` is its list index."""
         if fragment.call_index is not None:
             call = self._by_index.get(fragment.call_index)
         else:
@@ -118,7 +121,7 @@ class CallAssembler:
         if not call.name:
             return []
         earlier = self._calls[: self._calls.index(call)]
-        events = [event for each in earlier if not each.is_open and each.name for event in self._open_call(each)]
+        events = [event for other in earlier if not other.is_open and other.name for event in self._open_call(other)]
         return events + self._open_call(call)
 
     def _open_call(self, call: _Call) -> list[Event]:
@@ -129,10 +132,10 @@ class CallAssembler:
 
 
 def _continues(call: _Call, fragment: _Fragment) -> bool:
-    """Whether a fragment goes on with the call that has its index (or, without one, its id or the last place).
+    """Whether a fragment continues the call that has its index (or, without one, its id or the last position).
 
-    A new call always says its name. Some upstreams number every call 0, some repeat the name in each fragment, some
-    change the id in the middle: what the call has so far decides.
+    A new call always has a name. Some upstreams give every call the index 0, some repeat the name in each fragment,
+    some change the id in the middle of a call. So what the call has so far decides.
     """
     if not (fragment.name and call.name):
         return True
@@ -145,7 +148,7 @@ def _continues(call: _Call, fragment: _Fragment) -> bool:
 
 
 def is_complete_json(arguments: str) -> bool:
-    """Whether arguments so far are one JSON object, so that nothing can follow."""
+    """Whether the arguments so far are one complete JSON object, so that no more can follow."""
     if not arguments.rstrip().endswith("}"):
         return False
     try:
@@ -156,7 +159,7 @@ def is_complete_json(arguments: str) -> bool:
 
 
 def _extend_name(name: str, piece: str) -> str:
-    """A name with one more piece, which may also be the whole name (so far) again."""
+    """Returns a name with one more piece. The piece may also repeat the whole name or the name so far."""
     return piece if piece.startswith(name) else name if name == piece else name + piece
 
 

@@ -1,4 +1,4 @@
-"""Events → one `chat.completion`: the stream, collected."""
+"""Collects the events of one turn into a `chat.completion` object. Does not know the upstream's dialect."""
 
 from collections.abc import Sequence
 
@@ -11,11 +11,11 @@ _CALL_BODY_KEYS: dict[reply_objects.ReplyField, str] = {"arguments": "function",
 
 
 class CompletionCollector:
-    """Collects one turn. Feed it batches that satisfy the event grammar; ask for the `result` after Finished. The
-    completion has `tool_warnings` where something is wrong with its calls.
+    """Collects one turn. The caller feeds batches that satisfy the event grammar, and calls `result` after Finished.
 
-    With `extensions` the completion has `extensions.reasoning_chunks` (texts) and `extensions.tool_call_chunks` (as
-    in a stream's `delta.tool_calls`), each chunk as it came.
+    The completion has `tool_warnings` if its calls have problems. With `extensions` it also has
+    `extensions.reasoning_chunks` (texts) and `extensions.tool_call_chunks` (as in a stream's `delta.tool_calls`), one
+    entry per chunk of the upstream.
     """
 
     def __init__(
@@ -35,23 +35,23 @@ class CompletionCollector:
         self._chunk_recorder = _ChunkRecorder() if extensions else None
 
     def feed(self, batch: Sequence[Event]) -> None:
-        """Take one batch."""
+        """Takes one batch of events."""
         self._collector.feed(batch)
         if self._chunk_recorder is not None:
             self._chunk_recorder.feed(batch)
 
     @property
     def failed(self) -> Failed | None:
-        """How the turn ended badly; then there is no completion."""
+        """The failure that ended the turn, if it failed. Then there is no completion."""
         return self._collector.failed
 
     @property
     def usage(self) -> Usage | None:
-        """The latest counts the upstream reported."""
+        """The latest token counts that the upstream reported."""
         return self._collector.usage
 
     def result(self) -> Json:
-        """The whole reply. Only after Finished; raises ValueError otherwise."""
+        """Returns the completion. Raises ValueError before the turn has finished."""
         finished = self._collector.finished
         if finished is None:
             raise ValueError("the turn has not finished")
@@ -81,25 +81,25 @@ class CompletionCollector:
         annotations: list[Json] = []
         details: list[Json] = []
         for index, item in enumerate(items):
-            own = reply_objects.REPLY_FIELDS.get((item["type"], None))
-            if own is not None:
-                calls.append(reply_objects.build_call(item, item.get(own) or ""))
+            call_field = reply_objects.REPLY_FIELDS.get((item["type"], None))
+            if call_field is not None:
+                calls.append(reply_objects.build_call(item, item.get(call_field) or ""))
                 continue
             for part_index, part_type, text in reply_objects.iter_texts(item):
-                noun = reply_objects.REPLY_FIELDS[item["type"], part_type]
+                field = reply_objects.REPLY_FIELDS[item["type"], part_type]
                 if (
-                    noun == "reasoning"
-                    and pieces[noun]
+                    field == "reasoning"
+                    and pieces[field]
                     and reply_objects.is_own_paragraph((index, part_index), part_type)
                 ):
-                    pieces[noun].append(reply_objects.PARAGRAPH_GAP)
-                pieces[noun].append(text)
+                    pieces[field].append(reply_objects.PARAGRAPH_GAP)
+                pieces[field].append(text)
             annotations += reply_objects.build_citations(item)
             details += item.get("details") or ()
-        texts = {noun: "".join(parts) if parts else None for noun, parts in pieces.items()}
+        texts = {field: "".join(parts) if parts else None for field, parts in pieces.items()}
         message: Json = {"role": "assistant", "content": texts["content"], "refusal": texts["refusal"]}
         if not calls and not any(pieces.values()):
-            message["content"] = ""  # a reply that says nothing is an empty text, as on a stream
+            message["content"] = ""  # an empty reply has an empty text, as on a stream
         if texts["reasoning"] is not None:
             message |= dict.fromkeys(self._reasoning_fields, texts["reasoning"])
         if details and self._reasoning_fields:
@@ -114,7 +114,7 @@ class CompletionCollector:
 
 
 class _ChunkRecorder:
-    """Reasoning and calls in the pieces they came in."""
+    """Records reasoning and calls as the upstream split them."""
 
     def __init__(self) -> None:
         self.reasoning: list[str] = []
@@ -128,10 +128,10 @@ class _ChunkRecorder:
                 self._record_delta(event)
             elif isinstance(event, ItemStarted):
                 self._types.append(event.item["type"])
-                if (noun := reply_objects.REPLY_FIELDS.get((event.item["type"], None))) is not None:
+                if (field := reply_objects.REPLY_FIELDS.get((event.item["type"], None))) is not None:
                     number = self._call_numbers[event.index] = len(self._call_numbers)
                     self.tool_calls.append(
-                        {"index": number, **reply_objects.build_call(event.item, event.item.get(noun) or "")}
+                        {"index": number, **reply_objects.build_call(event.item, event.item.get(field) or "")}
                     )
 
     def _record_delta(self, event: Delta) -> None:
@@ -139,9 +139,9 @@ class _ChunkRecorder:
         if item_type == "reasoning":
             self.reasoning.append(event.text)
         elif event.index in self._call_numbers:
-            noun = reply_objects.REPLY_FIELDS[item_type, None]
+            field = reply_objects.REPLY_FIELDS[item_type, None]
             self.tool_calls.append(
-                {"index": self._call_numbers[event.index], _CALL_BODY_KEYS[noun]: {noun: event.text}}
+                {"index": self._call_numbers[event.index], _CALL_BODY_KEYS[field]: {field: event.text}}
             )
 
 
@@ -149,6 +149,6 @@ def _collect_logprobs(items: Sequence[Item]) -> Json | None:
     tokens: dict[str, list[Json]] = {"content": [], "refusal": []}
     for item in items:
         for part in item.get("content") or ():
-            if (noun := reply_objects.REPLY_FIELDS.get((item["type"], part.get("type")))) in tokens:
-                tokens[noun] += part.get("logprobs") or ()
-    return {noun: said or None for noun, said in tokens.items()} if any(tokens.values()) else None
+            if (field := reply_objects.REPLY_FIELDS.get((item["type"], part.get("type")))) in tokens:
+                tokens[field] += part.get("logprobs") or ()
+    return {field: entries or None for field, entries in tokens.items()} if any(tokens.values()) else None

@@ -54,11 +54,12 @@ class ChatEncoder:
         self.usage: Usage | None = None
         """The latest counts the upstream reported."""
         self.ended = False
-        """Whether `[DONE]` was written."""
+        """Whether the turn is over; `conclude` then has the last frames."""
         self.failed: Failed | None = None
         """How it ended badly."""
         self.closing_frames = b""
         """The frames that `conclude` will return, once `ended`."""
+        self._is_concluded = False
         self.response: Json | None = None
         """Chunks are not added up here: see `KeptChat`."""
         self._identity: Json = {
@@ -125,8 +126,10 @@ class ChatEncoder:
 
         Until then a `Failed` may still be fed: it takes the place of the end.
         """
-        frames, self.closing_frames = self.closing_frames, b""
-        return frames
+        if not self.ended or self._is_concluded:
+            return b""
+        self._is_concluded = True
+        return self.closing_frames
 
     def delta_template(self, _run: DeltaRun, _observers: Sequence[TextObserver]) -> None:
         """There is none: frames of this API are not written by template."""

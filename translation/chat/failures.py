@@ -1,4 +1,4 @@
-"""Errors that upstreams put inside a good reply, named by meaning."""
+"""Assigns the gateway's error codes to errors that chat upstreams report inside a reply with status 200."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -8,10 +8,10 @@ from translation.representation.events import Failed
 from translation.representation.json_types import Json
 
 BROKEN_FINISH_REASONS: Final = frozenset({"error", "abort", "insufficient_system_resource"})
-"""Values of `finish_reason` that say the answer broke off: OpenRouter; vLLM and SGLang; DeepSeek."""
+"""Values of `finish_reason` for a reply that broke off. In this order: OpenRouter; vLLM and SGLang; DeepSeek."""
 
 _CREDENTIAL_CODES: Final = frozenset({"401", "authentication_error", "invalid_api_key"})
-"""Codes about the gateway's own key, whose texts may quote it."""
+"""Codes about the gateway's own API key. Their messages may quote the key and are never shown."""
 
 _FAILURE_CODES: Final = {
     "408": "upstream_timeout",
@@ -30,16 +30,16 @@ _FAILURE_CODES: Final = {
     "timeout": "upstream_timeout",
     "too_many_requests": "rate_limited",
 }
-"""An upstream's own code, type or status -> ours. What is not listed is an `upstream_error`."""
+"""An upstream's code, type or status -> the gateway's code. What is not listed is an `upstream_error`."""
 
 _UNKNOWN_ERROR_MESSAGE: Final = "the upstream reported an error without saying which"
 
 
 def failure_in(chunk: Json) -> Failed | None:
-    """The error a chunk or answer carries, if any.
+    """Returns the error in a chunk, a whole reply or one of its choices, `None` without one.
 
     Shapes seen: `{"error": {...}}`, `{"error": "text"}`, `{"object": "error", "message": ...}` (vLLM before 0.10), and
-    OpenRouter's, which has it beside the choices or in one.
+    OpenRouter's, which puts `error` beside the choices or in one of them.
     """
     error = chunk.get("error")
     if not error and chunk.get("object") == "error":
@@ -52,13 +52,13 @@ def failure_in(chunk: Json) -> Failed | None:
     message = text if isinstance(text, str) and text else _UNKNOWN_ERROR_MESSAGE
     metadata = error.get("metadata")
     kind = metadata.get("error_type") if isinstance(metadata, dict) else None
-    words = [str(word) for word in (error.get("code"), error.get("type"), kind) if word is not None]
-    if not _CREDENTIAL_CODES.isdisjoint(words):
+    codes = [str(code) for code in (error.get("code"), error.get("type"), kind) if code is not None]
+    if not _CREDENTIAL_CODES.isdisjoint(codes):
         return Failed("upstream_unauthorized", "the upstream refused the gateway's own credentials")
-    return Failed(_failure_code(message, words), message)
+    return Failed(_failure_code(message, codes), message)
 
 
-def _failure_code(message: str, words: Sequence[str]) -> str:
-    if is_context_overflow(message) or any(is_context_overflow("", word) for word in words):
+def _failure_code(message: str, codes: Sequence[str]) -> str:
+    if is_context_overflow(message) or any(is_context_overflow("", code) for code in codes):
         return "context_length_exceeded"
-    return next((_FAILURE_CODES[word] for word in words if word in _FAILURE_CODES), "upstream_error")
+    return next((_FAILURE_CODES[code] for code in codes if code in _FAILURE_CODES), "upstream_error")

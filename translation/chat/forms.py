@@ -1,4 +1,7 @@
-"""A completion in the other of its two forms, for upstreams that answer in the one that was not asked for."""
+"""Converts a completion between stream and whole reply, for upstreams that reply in the form that was not requested.
+
+Also builds the messages that the endpoints for stored completions list.
+"""
 
 from typing import Any
 
@@ -12,24 +15,27 @@ _LISTED_PART_TYPES = ("text", "image_url")
 
 
 def build_stored_message(message: Json) -> Json:
-    """A request's message with an `id`. Content in parts is under `content_parts`, and its text in one piece under
-    `content`; parts that a list cannot show are left out."""
+    """Returns a request's message, which has an `id`, in the form that stored completions list.
+
+    Content that is a list of parts goes to `content_parts`, and its joined text to `content`. Part types that
+    `content_parts` does not allow are left out.
+    """
     content = message.get("content")
     if not isinstance(content, list):
         return {**message, "content": content, "content_parts": None}
     texts = [part.get("text") or part.get("refusal") or "" for part in content if part["type"] in ("text", "refusal")]
-    shown = [part for part in content if part["type"] in _LISTED_PART_TYPES]
-    return {**message, "content": "".join(texts) if texts else None, "content_parts": shown}
+    listed_parts = [part for part in content if part["type"] in _LISTED_PART_TYPES]
+    return {**message, "content": "".join(texts) if texts else None, "content_parts": listed_parts}
 
 
 _UNSPLIT_KEYS = frozenset({"id", "type", "role", "name", "index"})
-"""Keys of a delta that are said once, or repeated, and never in pieces."""
+"""Keys of a delta whose values are whole and may be repeated. They are replaced, not appended."""
 
 
 def stream_of(completion: Json) -> bytes:
-    """A whole answer as the stream it could have been: one chunk with every choice, one with the usage, `[DONE]`.
+    """Returns a whole reply as a stream: one chunk with every choice, one with the usage, and `[DONE]`.
 
-    What is no completion becomes a chunk all the same, which whoever reads the stream will refuse.
+    A body that is not a completion also becomes a chunk. The decoder of the stream refuses it.
     """
     head = {key: value for key, value in completion.items() if key not in ("object", "choices", "usage")}
     head["object"] = "chat.completion.chunk"
@@ -41,7 +47,10 @@ def stream_of(completion: Json) -> bytes:
 
 
 def completion_of(frames: bytes) -> Json:
-    """A stream that ended well as the answer it could have been. `frames` are whole LF frames of JSON objects."""
+    """Returns a stream that ended without an error as a whole reply.
+
+    `frames` are complete server-sent events with LF line ends, whose data are JSON objects.
+    """
     completion: Json = {}
     choices: dict[int, Json] = {}
     for payload in sse.FrameDecoder(len(frames)).parse_payloads(frames):
@@ -70,30 +79,30 @@ def _as_delta(choice: Any) -> Any:
     return {"delta": delta, **{key: value for key, value in choice.items() if key != "message"}}
 
 
-def _merge_delta(whole: Json, more: Json) -> None:
-    """Add a delta up as the official SDKs do: texts and lists grow, objects merge, everything else is the latest."""
-    for key, value in more.items():
-        known = whole.get(key)
+def _merge_delta(whole: Json, delta: Json) -> None:
+    """Merges a delta into `whole` as the official SDKs do: texts and lists grow, objects merge, others replace."""
+    for key, value in delta.items():
+        current = whole.get(key)
         if value is None:
             whole.setdefault(key, None)
-        elif known is None:
+        elif current is None:
             whole[key] = value
-        elif isinstance(value, dict) and isinstance(known, dict):
-            _merge_delta(known, value)
-        elif isinstance(value, list) and isinstance(known, list):
-            _merge_entries(known, value)
-        elif isinstance(value, str) and isinstance(known, str) and key not in _UNSPLIT_KEYS:
-            whole[key] = known + value
+        elif isinstance(value, dict) and isinstance(current, dict):
+            _merge_delta(current, value)
+        elif isinstance(value, list) and isinstance(current, list):
+            _merge_entries(current, value)
+        elif isinstance(value, str) and isinstance(current, str) and key not in _UNSPLIT_KEYS:
+            whole[key] = current + value
         else:
             whole[key] = value
 
 
-def _merge_entries(known: list[Any], more: list[Any]) -> None:
-    """Entries that say which one they are go on where they were."""
-    for entry in more:
+def _merge_entries(known: list[Any], entries: list[Any]) -> None:
+    """Merges entries that have an `index` into the known entry with that index, and appends the others."""
+    for entry in entries:
         index = entry.get("index") if isinstance(entry, dict) else None
-        begun = None if index is None else next((one for one in known if one.get("index") == index), None)
-        if begun is None:
+        existing = None if index is None else next((other for other in known if other.get("index") == index), None)
+        if existing is None:
             known.append(entry)
         else:
-            _merge_delta(begun, entry)
+            _merge_delta(existing, entry)

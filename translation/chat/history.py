@@ -1,4 +1,4 @@
-"""The messages of a Chat Completions request → Responses items."""
+"""Lifts the messages of a Chat Completions request into Responses items. Does not know the request's parameters."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -11,23 +11,23 @@ _OUTPUT_TYPES = {"function_call": "function_call_output", "custom_tool_call": "c
 
 
 def lift_messages(messages: Sequence[Json], losses: list[Loss], *, relayed: bool) -> list[Item]:
-    """Items in full form; what they cannot say is added to `lost`.
+    """Returns the messages as items in full form. What items cannot represent is appended to `losses`.
 
-    Raises InvalidRequest for a tool message whose call is not in a message before it. Unless `relayed`, raises
-    Unrepresentable for a reference to an earlier audio answer: nobody behind us has it.
+    Raises InvalidRequest for a tool message whose call is not in an earlier message, and for a file part without data.
+    Unless `relayed`, raises Unrepresentable for a reference to an earlier audio reply, because no upstream has it.
     """
     return _MessageLifter(losses, relayed=relayed).lift(messages)
 
 
 class _MessageLifter:
-    def __init__(self, lost: list[Loss], *, relayed: bool) -> None:
-        self._losses = lost
+    def __init__(self, losses: list[Loss], *, relayed: bool) -> None:
+        self._losses = losses
         self._relayed = relayed
         self._items: list[Item] = []
         self._calls: dict[str, str] = {}
-        """Call id -> type of the latest call that had it."""
+        """Call id -> item type of the latest call with that id."""
         self._functions: dict[str, str] = {}
-        """Function name -> id given to its latest call in the old form, which has none."""
+        """Function name -> id generated for its latest `function_call`, the legacy form, which has no ids."""
 
     def lift(self, messages: Sequence[Json]) -> list[Item]:
         for index, message in enumerate(messages):
@@ -48,7 +48,7 @@ class _MessageLifter:
         self._report_name_loss(message)
         if message.get("audio") and not self._relayed:
             raise Unrepresentable(
-                "earlier audio answers cannot be referred to: send their transcript as content",
+                "earlier audio replies cannot be referenced: send their transcript as content",
                 param=f"messages[{index}].audio",
             )
         if (reasoning := _lift_reasoning(message)) is not None:
@@ -59,7 +59,7 @@ class _MessageLifter:
             calls.append({"type": "function_call", "call_id": call_id, **_pick_keys(legacy, "name", "arguments")})
         parts = _assistant_parts(message)
         if parts or not (calls or reasoning):
-            # A message that says nothing still takes its turn.
+            # An empty message is kept, so that the roles still alternate.
             content = parts or [_output_text_part("")]
             self._items.append({"type": "message", "role": "assistant", "content": content})
         self._items += calls
@@ -69,7 +69,7 @@ class _MessageLifter:
         call_id = message["tool_call_id"]
         if call_id not in self._calls:
             raise InvalidRequest(
-                f"messages[{index}] answers the tool call {call_id!r}, but no assistant message before it made it.",
+                f"messages[{index}] answers the tool call {call_id!r}, but no earlier assistant message contains it.",
                 param=f"messages[{index}].tool_call_id",
             )
         content = message["content"]
@@ -80,7 +80,7 @@ class _MessageLifter:
         call_id = self._functions.get(message["name"])
         if call_id is None:
             raise InvalidRequest(
-                f"messages[{index}] answers the function {message['name']!r}, but no message before it called it.",
+                f"messages[{index}] answers the function {message['name']!r}, but no earlier message calls it.",
                 param=f"messages[{index}].name",
             )
         output = message["content"] or ""
@@ -117,11 +117,11 @@ _PART_LIFTERS: dict[str, Callable[[Any], Json]] = {
     "input_audio": lambda audio: {"type": "input_audio", "input_audio": _pick_keys(audio, "data", "format")},
     "file": lambda file: {"type": "input_file", **_pick_keys(file, "file_data", "file_id", "filename")},
 }
-"""Type of a content part, which is also the key of its content -> the Responses part of that content."""
+"""Type of a content part, which is also the key of its content -> function from that content to a Responses part."""
 
 
 def _lift_reasoning(message: Json) -> Item | None:
-    """Past reasoning, in whichever field it came; upstreams that send two fields send the same text in both."""
+    """Returns past reasoning from whichever field has it. Upstreams that send two fields send the same text in both."""
     text = message.get("reasoning_content") or message.get("reasoning")
     details = message.get("reasoning_details")
     if not (text or details):
@@ -135,11 +135,12 @@ def _lift_reasoning(message: Json) -> Item | None:
 
 
 def _assistant_parts(message: Json) -> list[Json]:
-    """The parts of an assistant message; an empty text is none."""
+    """Returns the content and refusal of an assistant message as output parts. An empty text gives no part."""
     content = message.get("content") or ()
-    said = [{"type": "text", "text": content}] if isinstance(content, str) else content
+    chat_parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
     parts = [
-        _output_text_part(part["text"]) if part["type"] == "text" else _refusal_part(part["refusal"]) for part in said
+        _output_text_part(part["text"]) if part["type"] == "text" else _refusal_part(part["refusal"])
+        for part in chat_parts
     ]
     if message.get("refusal"):
         parts.append(_refusal_part(message["refusal"]))
@@ -160,5 +161,5 @@ def _lift_call(call: Json) -> Item:
     return {"type": "function_call", "call_id": call["id"], **_pick_keys(call["function"], "name", "arguments")}
 
 
-def _pick_keys(keys: Json, *wanted: str) -> Json:
-    return {key: keys[key] for key in wanted if keys.get(key) is not None}
+def _pick_keys(values: Json, *keys: str) -> Json:
+    return {key: values[key] for key in keys if values.get(key) is not None}

@@ -1,4 +1,4 @@
-"""A Chat Completions request → `Turn`."""
+"""Lifts a Chat Completions request to a `Turn`. Expects a body that `schema.validate` accepted."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -12,86 +12,86 @@ from translation.representation.turn import SHARED_PARAMS, Turn
 
 _SAMPLING_PARAMS = SHARED_PARAMS | {"logprobs", "top_logprobs", "n"}
 
-_LOSABLE_PARAMS = frozenset({"prediction", "audio", "max_tokens", "stream_options", "functions"})
-"""Where a loss can be."""
+_LOSSY_PARAMS = frozenset({"prediction", "audio", "max_tokens", "stream_options", "functions"})
+"""Parameters that `_losses` examines."""
 
 
 def lift(body: Json, *, relayed: bool = False, model: str | None = None) -> Turn:
-    """The turn a valid body (see `schema.validate`) asks for, of `model` if that is not the one the body names; what a
-    turn cannot say is in `lost`.
+    """Returns the turn for a valid body (see `schema.validate`). What a turn cannot represent is in its `losses`.
 
-    Raises InvalidRequest for a tool message without its call, and Unrepresentable for audio output, which would come
-    back as something else; not when the body is `relayed` as it is and the turn only serves to check it.
+    `model` replaces the model that the body names. Raises InvalidRequest for a tool message without its call, and
+    Unrepresentable for audio output, because the reply would be text. `relayed` says that the body itself is forwarded
+    and the turn only serves to check it: then audio is allowed.
     """
-    given = {key: value for key, value in body.items() if value is not None}
-    losses = [] if _LOSABLE_PARAMS.isdisjoint(given) else list(_losses(given))
-    if not relayed and "audio" in given.get("modalities", ()):
+    params = {key: value for key, value in body.items() if value is not None}
+    losses = [] if _LOSSY_PARAMS.isdisjoint(params) else list(_losses(params))
+    if not relayed and "audio" in params.get("modalities", ()):
         raise Unrepresentable("this model answers in text only: leave 'audio' out of modalities", param="modalities")
     items = lift_messages(body["messages"], losses, relayed=relayed)
-    thinking, reasoning = _lift_reasoning(given, losses)
+    thinking, reasoning = _lift_reasoning(params, losses)
     return Turn(
         model=body["model"] if model is None else model,
         items=items,
-        tools=_lift_tools(given),
-        tool_choice=_lift_tool_choice(given),
-        parallel_tool_calls=False if _uses_functions(given) else given.get("parallel_tool_calls"),
-        sampling=_lift_sampling(given),
-        max_output_tokens=given.get("max_completion_tokens", given.get("max_tokens")),
-        text_format=_lift_text_format(given.get("response_format")),
-        verbosity=given.get("verbosity"),
+        tools=_lift_tools(params),
+        tool_choice=_lift_tool_choice(params),
+        parallel_tool_calls=False if _uses_functions(params) else params.get("parallel_tool_calls"),
+        sampling=_lift_sampling(params),
+        max_output_tokens=params.get("max_completion_tokens", params.get("max_tokens")),
+        text_format=_lift_text_format(params.get("response_format")),
+        verbosity=params.get("verbosity"),
         reasoning=reasoning,
         thinking=thinking,
-        stream=given.get("stream", False),
-        extra={key: value for key, value in given.items() if key not in REQUEST_FIELDS},
+        stream=params.get("stream", False),
+        extra={key: value for key, value in params.items() if key not in REQUEST_FIELDS},
         losses=tuple(dict.fromkeys(losses)),
     )
 
 
-def _losses(given: Mapping[str, Any]) -> Iterator[Loss]:
-    if "prediction" in given:
+def _losses(params: Mapping[str, Any]) -> Iterator[Loss]:
+    if "prediction" in params:
         yield Loss("prediction", "dropped")
-    if "audio" in given:
+    if "audio" in params:
         yield Loss("audio", "dropped")
-    if len({given[key] for key in ("max_tokens", "max_completion_tokens") if key in given}) > 1:
+    if len({params[key] for key in ("max_tokens", "max_completion_tokens") if key in params}) > 1:
         yield Loss("max_tokens", "dropped")
-    if (given.get("stream_options") or {}).get("include_obfuscation"):
+    if (params.get("stream_options") or {}).get("include_obfuscation"):
         yield Loss("stream_options.include_obfuscation", "dropped")
-    if given.get("functions") and given.get("tools"):
+    if params.get("functions") and params.get("tools"):
         yield Loss("functions", "dropped")
 
 
-def _uses_functions(given: Mapping[str, Any]) -> bool:
-    """Whether the client speaks of `functions`, which call one at a time."""
-    return bool(given.get("functions")) and not given.get("tools")
+def _uses_functions(params: Mapping[str, Any]) -> bool:
+    """Whether the client sent `functions`, the legacy form, which allows one call per reply."""
+    return bool(params.get("functions")) and not params.get("tools")
 
 
-def _lift_sampling(given: Mapping[str, Any]) -> Json:
-    sampling = {key: value for key, value in given.items() if key in _SAMPLING_PARAMS}
-    stop = given.get("stop")
+def _lift_sampling(params: Mapping[str, Any]) -> Json:
+    sampling = {key: value for key, value in params.items() if key in _SAMPLING_PARAMS}
+    stop = params.get("stop")
     if stop:
         sampling["stop"] = [stop] if isinstance(stop, str) else stop
     return sampling
 
 
-def _lift_reasoning(given: Mapping[str, Any], lost: list[Loss]) -> tuple[bool | None, Json | None]:
-    """(thinking, reasoning), from `reasoning_effort` and from OpenRouter's `reasoning` object."""
-    if "reasoning" not in given and "reasoning_effort" not in given:
-        return given.get("thinking"), None
-    remaining = {key: value for key, value in given.get("reasoning", {}).items() if value is not None}
-    thinking = given.get("thinking", remaining.pop("enabled", None))
+def _lift_reasoning(params: Mapping[str, Any], losses: list[Loss]) -> tuple[bool | None, Json | None]:
+    """Returns (thinking, reasoning) from `thinking`, `reasoning_effort` and OpenRouter's `reasoning` object."""
+    if "reasoning" not in params and "reasoning_effort" not in params:
+        return params.get("thinking"), None
+    remaining = {key: value for key, value in params.get("reasoning", {}).items() if value is not None}
+    thinking = params.get("thinking", remaining.pop("enabled", None))
     reasoning = {key: remaining.pop(key) for key in ("effort", "max_tokens", "summary") if key in remaining}
-    if "reasoning_effort" in given:
-        reasoning["effort"] = given["reasoning_effort"]
-    lost += [Loss(f"reasoning.{key}", "dropped") for key in remaining]
+    if "reasoning_effort" in params:
+        reasoning["effort"] = params["reasoning_effort"]
+    losses += [Loss(f"reasoning.{key}", "dropped") for key in remaining]
     return thinking, reasoning or None
 
 
-def _lift_tools(given: Mapping[str, Any]) -> list[Json]:
-    if _uses_functions(given):
-        return [_lift_function(function) for function in given["functions"]]
-    tools = [_TOOL_LIFTERS[tool["type"]](tool) for tool in given.get("tools", ())]
-    if "web_search_options" in given:
-        tools.append(_lift_web_search(given["web_search_options"]))
+def _lift_tools(params: Mapping[str, Any]) -> list[Json]:
+    if _uses_functions(params):
+        return [_lift_function(function) for function in params["functions"]]
+    tools = [_TOOL_LIFTERS[tool["type"]](tool) for tool in params.get("tools", ())]
+    if "web_search_options" in params:
+        tools.append(_lift_web_search(params["web_search_options"]))
     return tools
 
 
@@ -119,10 +119,10 @@ def _lift_web_search(options: Json) -> Json:
     return tool
 
 
-def _lift_tool_choice(given: Mapping[str, Any]) -> str | Json | None:
-    choice = given.get("tool_choice")
-    if _uses_functions(given):
-        choice = given.get("function_call")
+def _lift_tool_choice(params: Mapping[str, Any]) -> str | Json | None:
+    choice = params.get("tool_choice")
+    if _uses_functions(params):
+        choice = params.get("function_call")
         return {"type": "function", "name": choice["name"]} if isinstance(choice, dict) else choice
     if not isinstance(choice, dict):
         return choice
@@ -149,5 +149,5 @@ def _lift_text_format(response_format: Json | None) -> Json | None:
     return {"type": "json_schema", **_without_nulls(response_format["json_schema"])}
 
 
-def _without_nulls(keys: Json) -> Json:
-    return {key: value for key, value in keys.items() if value is not None}
+def _without_nulls(values: Json) -> Json:
+    return {key: value for key, value in values.items() if value is not None}

@@ -1,4 +1,7 @@
-"""Reasoning as chat upstreams send it: one text in up to three fields, and blocks to be returned as they came."""
+"""Reads reasoning from chat upstreams: one text in up to three fields, and details that a later turn sends back.
+
+Does not know which field a client expects.
+"""
 
 from collections.abc import Sequence
 from typing import Final
@@ -7,48 +10,48 @@ from translation.representation.items import new_reasoning_text, new_summary_tex
 from translation.representation.json_types import Item, Json
 
 _STREAMED_KEYS: Final = {"reasoning.text": "text", "reasoning.summary": "summary"}
-"""Type of a detail -> its key that streams in pieces. https://openrouter.ai/docs/use-cases/reasoning-tokens"""
+"""Type of a detail -> its key that is streamed in pieces. https://openrouter.ai/docs/use-cases/reasoning-tokens"""
 
 _TEXT_KINDS: Final = {"reasoning.text": "reasoning", "reasoning.summary": "summary"}
 
 REASONING_TEXT_FIELDS: Final = ("reasoning_content", "reasoning")
-"""`reasoning_content` is DeepSeek and llama.cpp, `reasoning` vLLM, Ollama and OpenRouter, which sends the same text in
-`reasoning_details`; some servers fill all of them."""
+"""DeepSeek and llama.cpp send `reasoning_content`. vLLM, Ollama and OpenRouter send `reasoning`, and OpenRouter also
+the same text in `reasoning_details`. Some servers fill all of them."""
 
 REASONING_FIELDS: Final = frozenset({*REASONING_TEXT_FIELDS, "reasoning_details"})
-"""All that reasoning may be found in: a delta without any of them has none."""
+"""Every field that may hold reasoning. A delta without any of them has none."""
 
 
 def is_chat_detail(detail: object) -> bool:
-    """Whether a detail is of this API. Others are what another upstream wants back, which this one would refuse."""
+    """Whether a detail belongs to this API. Details of other upstreams would be refused by a chat upstream."""
     return isinstance(detail, dict) and str(detail.get("type")).startswith("reasoning.")
 
 
 class ReasoningReader:
-    """Deltas or messages in, `(noun, text)` runs out; the noun is `reasoning` or `summary`.
+    """Turns deltas or messages into `(kind, text)` runs. The kind is `reasoning` or `summary`.
 
-    The first field that has text is the one that is read, to the end of the stream.
+    The first field that has text is read until the end of the stream, and the other fields are ignored.
     """
 
     def __init__(self) -> None:
         self.details: list[tuple[Json, list[str]]] = []
-        """The details since the last `take_details`, and what they have said in pieces."""
+        """The details since the last `pop_details`, each with the pieces of its streamed text."""
         self._source: str | None = None
 
     @property
     def has_reasoning(self) -> bool:
-        """Whether any field has had reasoning."""
+        """Whether any field had reasoning so far."""
         return self._source is not None
 
     def claim_source(self, source: str) -> bool:
-        """Whether reasoning found in `source` is to be read: nothing else had any before."""
+        """Makes `source` the field to read, if none was before. Returns whether reasoning in `source` is to be read."""
         self._source = self._source or source
         return self._source == source
 
     def feed(self, delta: Json) -> list[tuple[str, str]]:
-        """The reasoning a delta or message adds."""
+        """Returns the runs of reasoning that a delta or message adds."""
         listed = delta.get("reasoning_details")
-        details = [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
+        details = [detail for detail in listed if isinstance(detail, dict)] if isinstance(listed, list) else []
         for detail in details:
             self._add_detail(detail)
         runs = _text_runs(details)
@@ -60,9 +63,9 @@ class ReasoningReader:
         return [("reasoning", text)] if isinstance(text, str) and text else []
 
     def pop_details(self) -> list[Json]:
-        """The `reasoning_details` since the last call, pieces put together, if the upstream needs them back.
+        """Returns the `reasoning_details` since the last call, with their pieces joined.
 
-        It does when one is signed or encrypted; else the text says it all.
+        The list is empty if the upstream does not need them back: the text is enough if none is signed or encrypted.
         """
         details = [
             detail | {_STREAMED_KEYS[detail["type"]]: "".join(pieces)} if pieces else detail
@@ -86,14 +89,17 @@ class ReasoningReader:
 
 
 def build_reasoning_item(start: Item, runs: Sequence[tuple[str, Sequence[str]]]) -> Item:
-    """Returns the item with its parts, added up from runs: their kind, and their texts in pieces."""
-    whole = {**start, "summary": [], "content": []}
-    for noun, texts in runs:
-        if noun == "summary":
-            whole["summary"].append({**new_summary_text(), "text": "".join(texts)})
+    """Returns a reasoning item with parts built from runs: their kind, and their texts in pieces.
+
+    `start` is the item as it was opened.
+    """
+    item = {**start, "summary": [], "content": []}
+    for kind, texts in runs:
+        if kind == "summary":
+            item["summary"].append({**new_summary_text(), "text": "".join(texts)})
         else:
-            whole["content"].append({**new_reasoning_text(), "text": "".join(texts)})
-    return whole
+            item["content"].append({**new_reasoning_text(), "text": "".join(texts)})
+    return item
 
 
 def _text_key(detail: Json) -> str | None:
@@ -102,13 +108,13 @@ def _text_key(detail: Json) -> str | None:
 
 
 def _text_runs(details: list[Json]) -> list[tuple[str, str]]:
-    found = ((_TEXT_KINDS[detail["type"]], detail.get(key)) for detail in details if (key := _text_key(detail)))
-    return [(noun, text) for noun, text in found if isinstance(text, str) and text]
+    runs = ((_TEXT_KINDS[detail["type"]], detail.get(key)) for detail in details if (key := _text_key(detail)))
+    return [(kind, text) for kind, text in runs if isinstance(text, str) and text]
 
 
 def _choose_source(delta: Json, runs: list[tuple[str, str]]) -> str | None:
-    # The plain field has a summary's text too, but not that it is one.
-    if any(noun == "summary" for noun, _ in runs):
+    # A plain field has the text of a summary too, but does not mark it as one.
+    if any(kind == "summary" for kind, _ in runs):
         return "reasoning_details"
     for field in REASONING_TEXT_FIELDS:
         if (text := delta.get(field)) and isinstance(text, str):

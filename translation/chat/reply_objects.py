@@ -1,4 +1,4 @@
-"""What chat replies share, streamed or whole: nouns, finish reasons, usage, citations, errors."""
+"""Builds the parts that streamed and whole chat replies share: calls, finish reasons, usage, citations, errors."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal, TypeAlias
@@ -18,10 +18,10 @@ REPLY_FIELDS: dict[tuple[str, str | None], ReplyField] = {
     ("function_call", None): "arguments",
     ("custom_tool_call", None): "input",
 }
-"""(item type, part type or None for the item itself) -> what chat calls its text. Chat has no word for any other."""
+"""(item type, part type or None for the item itself) -> chat's field for its text. Chat has no field for any other."""
 
 SERVICE_TIERS = frozenset({"auto", "default", "flex", "scale", "priority", "fast"})
-"""The closed set of the official SDK's types; the Responses API has more."""
+"""The values that the official SDK's chat types accept. The Responses API has more."""
 
 FINISH_REASONS: dict[str, FinishReason] = {
     "stop": "stop",
@@ -31,7 +31,7 @@ FINISH_REASONS: dict[str, FinishReason] = {
     "model_length": "length",  # Mistral
     "content_filter": "content_filter",
 }
-"""Chat's word -> ours; a word that is not listed is `other`."""
+"""A chat upstream's `finish_reason` -> the reason of a Finished event. A value that is not listed is `other`."""
 
 _CHAT_FINISH_REASONS = {
     "stop": "stop",
@@ -40,10 +40,10 @@ _CHAT_FINISH_REASONS = {
     "length": "length",
     "content_filter": "content_filter",
 }
-"""`tool_calls` only where calls were made (see `ending`), and never for a reply that was cut."""
+"""Reason of a Finished event -> chat's. `build_finish` makes it `tool_calls` if there are calls and nothing was cut."""
 
 _UNCHANGED_REASONS = ("stop", "length", "content_filter")
-"""Words of an upstream that are chat's own, where no calls were made."""
+"""An upstream's finish reasons that need no change in a reply without calls."""
 
 _ERROR_TYPES = {
     "context_length_exceeded": ("invalid_request_error", "context_length_exceeded"),
@@ -53,40 +53,43 @@ _ERROR_TYPES = {
     "rate_limited": ("rate_limit_error", "rate_limit_exceeded"),
     "tool_call_parse_error": ("tool_call_parse_error", "tool_call_parse_error"),
 }
-"""Code of a Failed event -> type and code as OpenAI writes them; any other is a `server_error` under its own code."""
+"""Code of a Failed event -> OpenAI's type and code. Any other code is a `server_error` with that code."""
 
 
 PARAGRAPH_GAP = "\n\n"
 
 
 def is_own_paragraph(key: tuple[int, int | None], part_type: str | None) -> bool:
-    """Whether a reasoning part is set apart, by GAP, from reasoning before it.
+    """Whether `PARAGRAPH_GAP` separates a reasoning part from the reasoning before it. `key` is (item, part) index.
 
-    Summaries are paragraphs. Raw reasoning that an upstream interleaves with text is one text, cut anywhere.
+    Summary parts are paragraphs. Raw reasoning that an upstream interleaves with text is one text, cut anywhere.
     """
     return bool(key[1]) or part_type == "summary_text"
 
 
 def iter_texts(item: Item) -> Iterator[tuple[int | None, str | None, str]]:
-    """(part index, part type, text) of all that a whole item says in chat."""
-    own = REPLY_FIELDS.get((item["type"], None))
-    if own is not None and item.get(own):
-        yield None, None, item[own]
+    """Yields (part index, part type, text) for each text of a whole item that chat can represent.
+
+    Index and type are `None` for the arguments or input of a call.
+    """
+    call_field = REPLY_FIELDS.get((item["type"], None))
+    if call_field is not None and item.get(call_field):
+        yield None, None, item[call_field]
     parts = [*(item.get("summary") or ()), *(item.get("content") or ())]
     for index, part in enumerate(parts):
-        channel = TEXT_FIELDS.get((item["type"], part.get("type")))
-        if channel is not None and part.get(channel.key):
-            yield index, part["type"], part[channel.key]
+        text_field = TEXT_FIELDS.get((item["type"], part.get("type")))
+        if text_field is not None and part.get(text_field.key):
+            yield index, part["type"], part[text_field.key]
 
 
 def build_call(item: Item, text: str) -> Json:
-    """A call as chat says it, with this much of its arguments or input."""
+    """Returns a chat tool call for a call item. `text` is the part of its arguments or input that the object holds."""
     kind, key = ("custom", "input") if item["type"] == "custom_tool_call" else ("function", "arguments")
     return {"id": item["call_id"], "type": kind, kind: {"name": item["name"], key: text}}
 
 
 def flatten_text(content: Any) -> str:
-    """The text of content that should be a string and is a list of parts or a number."""
+    """Returns the text of `content`, which should be a string and may also be a list of parts or a number."""
     match content:
         case str():
             return content
@@ -101,7 +104,7 @@ def flatten_text(content: Any) -> str:
 
 
 def build_citation(annotation: Any) -> Json | None:
-    """A citation as chat says it, or None: chat can cite nothing but URLs."""
+    """Returns a chat annotation for a Responses one, `None` if it does not cite a URL: chat knows no other citation."""
     match annotation:
         case {"type": "url_citation", **cited}:
             return {"type": "url_citation", "url_citation": cited}
@@ -110,17 +113,17 @@ def build_citation(annotation: Any) -> Json | None:
 
 
 def build_citations(item: Item) -> Iterator[Json]:
-    """All that a whole item cites, as far as chat can say it."""
+    """Yields chat annotations for all citations of a whole item that chat can represent."""
     for part in item.get("content") or ():
         for annotation in part.get("annotations") or ():
-            if (cited := build_citation(annotation)) is not None:
-                yield cited
+            if (citation := build_citation(annotation)) is not None:
+                yield citation
 
 
 def build_finish(finished: Finished, *, called: bool, legacy: bool) -> Json:
-    """A choice's `finish_reason`; `legacy` for clients that sent `functions`.
+    """Returns a choice's `finish_reason` as an object to merge. `legacy` is for clients that sent `functions`.
 
-    A reason chat has no word for is said beside it in the upstream's own, under OpenRouter's name for that.
+    For a reason that chat does not have, `native_finish_reason`, OpenRouter's field, holds the upstream's own value.
     """
     reason = _CHAT_FINISH_REASONS[finished.reason]
     if reason == "stop" and called:
@@ -131,54 +134,54 @@ def build_finish(finished: Finished, *, called: bool, legacy: bool) -> Json:
 
 
 def normalize_finish_reason(choice: Json, *, called: bool, legacy: bool) -> bool:
-    """Give an upstream's own choice one of chat's finish reasons; whether that changed it.
+    """Gives an upstream's choice one of chat's finish reasons, in place. Returns whether it changed.
 
-    Upstreams say `stop` after calls, words of their own, or nothing in a whole answer.
+    Upstreams send `stop` after calls, values of their own, or none in a whole reply.
     """
-    said = choice.get("finish_reason")
-    if said in _UNCHANGED_REASONS and not called:
+    reported = choice.get("finish_reason")
+    if reported in _UNCHANGED_REASONS and not called:
         return False
-    word = str(said or "stop")
-    mended = build_finish(Finished(FINISH_REASONS.get(word, "other"), word), called=called, legacy=legacy)
-    if mended["finish_reason"] == said:
+    raw_reason = str(reported or "stop")
+    finish = build_finish(Finished(FINISH_REASONS.get(raw_reason, "other"), raw_reason), called=called, legacy=legacy)
+    if finish["finish_reason"] == reported:
         return False
-    choice |= {**mended, **{key: choice[key] for key in ("native_finish_reason",) if choice.get(key)}}
+    choice |= {**finish, **{key: choice[key] for key in ("native_finish_reason",) if choice.get(key)}}
     return True
 
 
 def build_usage(counts: Usage | None) -> Json | None:
-    """Chat's usage object, or None when the upstream did not report both directions: a count is never made up."""
+    """Returns chat's usage object, `None` if the upstream did not report input and output: no count is made up."""
     if counts is None or counts.input is None or counts.output is None:
         return None
-    spelled: Json = {
+    usage: Json = {
         "prompt_tokens": counts.input,
         "completion_tokens": counts.output,
         "total_tokens": counts.input + counts.output,
     }
     prompt = {"cached_tokens": counts.cache_read, "cache_write_tokens": counts.cache_write}
     if prompt := {key: count for key, count in prompt.items() if count is not None}:
-        spelled["prompt_tokens_details"] = prompt
+        usage["prompt_tokens_details"] = prompt
     if counts.reasoning is not None:
-        spelled["completion_tokens_details"] = {"reasoning_tokens": counts.reasoning}
-    return spelled
+        usage["completion_tokens_details"] = {"reasoning_tokens": counts.reasoning}
+    return usage
 
 
 def build_facts(facts: Mapping[str, Any]) -> Json:
-    """What a reply says about who made it: `service_tier` and `system_fingerprint`, where known and sayable."""
-    spelled: Json = {}
+    """Returns a reply's `service_tier` and `system_fingerprint`, each if known and valid in chat."""
+    fields: Json = {}
     if facts.get("service_tier") in SERVICE_TIERS:
-        spelled["service_tier"] = facts["service_tier"]
+        fields["service_tier"] = facts["service_tier"]
     if isinstance(facts.get("system_fingerprint"), str):
-        spelled["system_fingerprint"] = facts["system_fingerprint"]
-    return spelled
+        fields["system_fingerprint"] = facts["system_fingerprint"]
+    return fields
 
 
 def build_warnings(facts: Mapping[str, Any]) -> Json:
-    """What is wrong with the calls of a reply, where something is: a key that chat itself does not have."""
+    """Returns `tool_warnings`, the problems of a reply's calls, if there are any. Chat itself has no such key."""
     return {TOOL_WARNINGS: facts[TOOL_WARNINGS]} if facts.get(TOOL_WARNINGS) else {}
 
 
 def build_error(failed: Failed) -> Json:
-    """The `error` object of a stream that ended badly."""
+    """Returns OpenAI's `error` object for a turn that failed."""
     kind, code = _ERROR_TYPES.get(failed.code, ("server_error", failed.code))
     return {"message": failed.message, "type": kind, "param": failed.param, "code": code}

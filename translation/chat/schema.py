@@ -1,4 +1,7 @@
-"""What a Chat Completions request looks like. Unknown keys are no errors: upstreams have parameters of their own."""
+"""The shape of a Chat Completions request, as typed dictionaries that pydantic validates.
+
+Unknown keys are no errors, because upstreams have parameters of their own.
+"""
 
 from functools import cache
 from typing import Annotated, Any, Literal, Required
@@ -261,7 +264,7 @@ class WebSearchOptions(TypedDict, total=False):
 
 
 class Reasoning(TypedDict, total=False):
-    """OpenRouter's object; other keys of it are its own."""
+    """OpenRouter's `reasoning` parameter. It has more keys, which are not validated here."""
 
     effort: str | None
     max_tokens: AtLeastOne | None
@@ -310,11 +313,11 @@ class Request(TypedDict, total=False):
 
 
 REQUEST_FIELDS = frozenset(Request.__annotations__)
-"""Every top-level key the endpoint knows."""
+"""Every top-level key that the endpoint knows."""
 
 
 def validate(body: Json) -> None:
-    """Raise InvalidRequest for the first field that is malformed; null is the same as not given."""
+    """Raises InvalidRequest for the first field that is malformed. Null means the same as a missing key."""
     check_body(_REQUEST_ADAPTER, body)
     if body.get("stream_options") is not None and not body.get("stream"):
         raise InvalidRequest("'stream_options' is only allowed when 'stream' is true.", param="stream_options")
@@ -323,14 +326,14 @@ def validate(body: Json) -> None:
 
 
 _REQUEST_ADAPTER: TypeAdapter[Any] = TypeAdapter(Request)
-"""Made with the module: it takes too long to be made while a first request waits."""
+"""Built at import, because building it while the first request waits takes too long."""
 
 
 @cache
 def _request_schema() -> Json:
-    # With an id of its own, the schema's references stay inside it wherever it is put.
+    # With its own `$id`, the schema's references resolve inside it wherever it is embedded.
     return {"$id": "create-chat-completion", **_REQUEST_ADAPTER.json_schema()}
 
 
 REQUEST_SCHEMA = _request_schema
-"""() -> the JSON schema of a request, for `/openapi.json`; made when first asked for."""
+"""Returns the JSON schema of a request, for `/openapi.json`. It is built at the first call."""

@@ -1,4 +1,7 @@
-"""Token counts as chat upstreams report them. They differ in where the details are."""
+"""Reads token counts and log probabilities from chat upstreams, which put the details of a count in different fields.
+
+Does not know whether they come from a stream or from a whole reply.
+"""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -11,7 +14,7 @@ from translation.representation.json_types import Json
 
 
 def read_logprobs(choice: Json) -> list[Json] | None:
-    """The tokens of a choice's text in the full Responses form; `None` where none were sent."""
+    """Returns the log probabilities of a choice's text or refusal in the full Responses form, `None` without any."""
     reported = choice.get("logprobs")
     if not isinstance(reported, dict):
         return None
@@ -33,34 +36,35 @@ _COUNT_PATHS: Final = (
     ("reasoning", "completion_tokens_details", "reasoning_tokens"),
     ("reasoning", "reasoning_tokens", None),
 )
-"""Field of Usage; where upstreams put it: a key, and the key in the object there. The first that is a number counts."""
+"""(field of Usage, key in `usage`, key in the object under that key or None). The first number found is used."""
 
 _NO_COUNTS: Final[dict[str, int | None]] = dict.fromkeys(("input", "output", "cache_read", "cache_write", "reasoning"))
 
 _SUBCOUNTS: Final = (("cache_read", "input"), ("cache_write", "input"), ("reasoning", "output"))
-"""Fields of Usage that are part of another."""
+"""(field of Usage, the field whose count includes it)."""
 
 
 def read_usage(reported: Json, before: Usage | None = None) -> Usage:
-    """Make sense of a `usage` object, given what the same stream reported before it.
+    """Returns the counts of a `usage` object. `before` is what the same stream reported earlier.
 
-    Counts never fall and are never negative, and no part is larger than its whole. `raw` is the object as it came.
+    Counts never fall below those in `before`, are never negative, and no part is larger than its whole. `raw` is the
+    upstream's object, unchanged.
     """
     counts: dict[str, int | None] = _NO_COUNTS.copy()
-    places, parts = _paths_in(*reported)
-    for name, key, inner in places:
+    paths, subcounts = _paths_in(*reported)
+    for name, key, inner in paths:
         if counts[name] is not None:
             continue
-        found: Any = reported[key]
+        value: Any = reported[key]
         if inner is not None:
-            found = found.get(inner) if isinstance(found, dict) else None
-        counts[name] = read_count(found)
+            value = value.get(inner) if isinstance(value, dict) else None
+        counts[name] = read_count(value)
     if before is not None:
         for name, count in counts.items():
             earlier = getattr(before, name)
             counts[name] = earlier if count is None else max(count, earlier or 0)
-    for part, whole in parts if before is None else _SUBCOUNTS:
-        counts[part] = clamp_part(counts[part], counts[whole])
+    for name, whole in subcounts if before is None else _SUBCOUNTS:
+        counts[name] = clamp_part(counts[name], counts[whole])
     return Usage(
         counts["input"], counts["output"], counts["cache_read"], counts["cache_write"], counts["reasoning"], reported
     )
@@ -68,8 +72,10 @@ def read_usage(reported: Json, before: Usage | None = None) -> Usage:
 
 @lru_cache(64)
 def _paths_in(*keys: str) -> tuple[Sequence[tuple[str, str, str | None]], Sequence[tuple[str, str]]]:
-    """Those that an object with these keys has, and the parts that are in them. An upstream's objects all have the same
-    keys, or nearly."""
-    places = tuple(place for place in _COUNT_PATHS if place[1] in keys)
-    named = {name for name, _, _ in places}
-    return places, tuple(each for each in _SUBCOUNTS if each[0] in named)
+    """Returns the rows of `_COUNT_PATHS` for an object with these keys, and the rows of `_SUBCOUNTS` they can fill.
+
+    The result is cached, because the usage objects of one upstream nearly always have the same keys.
+    """
+    paths = tuple(path for path in _COUNT_PATHS if path[1] in keys)
+    names = {name for name, _, _ in paths}
+    return paths, tuple(subcount for subcount in _SUBCOUNTS if subcount[0] in names)

@@ -1,4 +1,4 @@
-"""What decoders share whose upstreams say each thing in a JSON object of its own."""
+"""The base class of decoders whose upstream sends a stream of independent JSON objects (chunks)."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -11,18 +11,22 @@ from translation.representation.json_types import Json
 
 
 class ChunkDecoder(ABC):
-    """Looks at every chunk by itself, and at none once it has `ended`."""
+    """Decodes each chunk by itself. Chunks after the end of the turn are ignored."""
 
     ended = False
+    """Whether the turn has ended."""
     delta_run: Final = None
-    """Chunks are not compared with the last one: each read is cut into them, for `read`."""
+    """There is no fast path for runs of similar deltas: every chunk goes through `decode_payloads`."""
 
     @abstractmethod
     def feed(self, chunk: Json) -> list[Event]:
-        """Take one chunk; return what it means, possibly nothing."""
+        """Decodes one parsed chunk. Returns its events, possibly none."""
 
     def decode_payloads(self, payloads: Sequence[bytes]) -> list[Event]:
-        """`feed` for chunks as their bytes came. Raises orjson.JSONDecodeError too, but not after the end."""
+        """Parses and decodes chunks.
+
+        Raises orjson.JSONDecodeError for a chunk that is no JSON, unless the turn has ended.
+        """
         events: list[Event] = []
         for payload in payloads:
             if self.ended:

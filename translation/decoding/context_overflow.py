@@ -1,4 +1,4 @@
-"""Recognises the many ways upstreams say that a prompt does not fit the model's context."""
+"""Recognises error messages of upstreams that mean: the prompt does not fit the model's context."""
 
 import re
 
@@ -17,9 +17,9 @@ _OVERFLOW_PATTERN = re.compile(
     r"|(?:input|prompt)[^.]{0,40}exceed[^.]{0,40}tokens?",
     re.IGNORECASE,
 )
-"""Seen in OpenAI, vLLM, llama.cpp, Anthropic, Gemini, Mistral, Ollama and OpenRouter error texts."""
+"""Matches error messages of OpenAI, vLLM, llama.cpp, Anthropic, Gemini, Mistral, Ollama and OpenRouter."""
 
 
 def is_context_overflow(message: str, code: str | None = None) -> bool:
-    """Whether an upstream's error text or code means: the prompt is longer than the context."""
+    """Whether an upstream's error message or code means that the prompt is longer than the context."""
     return code in _OVERFLOW_CODES or _OVERFLOW_PATTERN.search(message) is not None

@@ -1,4 +1,4 @@
-"""Token probabilities in the full Responses form."""
+"""Log probabilities of tokens in the full Responses form."""
 
 from typing import Any
 
@@ -6,15 +6,15 @@ from translation.representation.json_types import Json
 
 
 def read_logprobs(reported: Any) -> list[Json] | None:
-    """Each token with token, logprob, bytes, top_logprobs; `None` where none were sent.
+    """Returns an entry with token, logprob, bytes and top_logprobs per token; `None` if none were reported.
 
-    `bytes` may be null upstream and may not in Responses: the token's UTF-8 then. Entries without a token or a number
-    are left out.
+    Upstreams may send null for `bytes`, which Responses does not allow: it becomes the token's UTF-8 bytes. Entries
+    without a string `token` or a numeric `logprob` are left out.
     """
     tokens = [
         {
             **_token_entry(entry),
-            "top_logprobs": [_token_entry(rival) for rival in _valid_entries(entry.get("top_logprobs"))],
+            "top_logprobs": [_token_entry(alternative) for alternative in _valid_entries(entry.get("top_logprobs"))],
         }
         for entry in _valid_entries(reported)
     ]
@@ -33,7 +33,7 @@ def _valid_entries(reported: Any) -> list[Json]:
 
 
 def _token_entry(entry: Json) -> Json:
-    in_bytes = entry.get("bytes")
-    if not isinstance(in_bytes, list):
-        in_bytes = list(entry["token"].encode())
-    return {"token": entry["token"], "logprob": entry["logprob"], "bytes": in_bytes}
+    utf8_bytes = entry.get("bytes")
+    if not isinstance(utf8_bytes, list):
+        utf8_bytes = list(entry["token"].encode())
+    return {"token": entry["token"], "logprob": entry["logprob"], "bytes": utf8_bytes}

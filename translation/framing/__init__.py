@@ -1,4 +1,4 @@
-"""Cuts byte streams into payloads, and writes them: server-sent events and newline-delimited JSON.
+"""Splits byte streams into payloads and writes them: server-sent events and newline-delimited JSON.
 
 May import `translation.errors` only.
 """

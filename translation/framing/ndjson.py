@@ -1,4 +1,4 @@
-"""JSON values, one a line: bytes to payloads. https://github.com/ndjson/ndjson-spec"""
+"""Newline-delimited JSON: bytes to payloads. https://github.com/ndjson/ndjson-spec"""
 
 from typing import Final
 
@@ -9,14 +9,14 @@ _BOM: Final = b"\xef\xbb\xbf"
 
 
 class LineDecoder:
-    """Bytes in with `payloads`, whole lines out; `finish` gives what an upstream left without its line end.
+    """Splits the reads of one stream into lines: `parse_payloads` per read, `finish` after the last.
 
-    Blank lines and the spaces around lines are dropped. Raises ProtocolViolation when a line grows over
-    `max_line_bytes`; at most that much is held.
+    Blank lines and the whitespace around lines are dropped. Raises ProtocolViolation when a line is longer than
+    `max_line_bytes`; the decoder buffers no more than that.
     """
 
     at_boundary: Final = False
-    """Nothing is known of what the next read begins with: each is cut into lines."""
+    """There is no fast path for reads that begin at a line: every read is split into lines."""
 
     def __init__(self, max_line_bytes: int = DEFAULT_MAX_FRAME_BYTES) -> None:
         self._max_line_bytes = max_line_bytes
@@ -25,7 +25,7 @@ class LineDecoder:
         self._at_start = True
 
     def parse_payloads(self, read: bytes) -> list[bytes]:
-        """Take one read; return the lines it completed, possibly none."""
+        """Adds one read. Returns the lines that it completed, possibly none."""
         if b"\n" not in read:
             self._buffer_read(read)
             return []
@@ -36,7 +36,10 @@ class LineDecoder:
         return self._split_lines(whole)
 
     def finish(self) -> list[Frame]:
-        """The upstream closed. What it left counts as a line, whole or cut: its payload will tell."""
+        """Returns what the upstream sent after its last line end, as at most one frame.
+
+        The line may be whole or cut; parsing its payload tells which.
+        """
         rest = b"".join(self._buffer)
         self._buffer.clear()
         return [Frame(None, line, line) for line in self._split_lines(rest)]
@@ -45,7 +48,7 @@ class LineDecoder:
         if self._at_start:
             whole = whole.removeprefix(_BOM)
             self._at_start = False
-        return [line for each in whole.split(b"\n") if (line := each.strip())]
+        return [line for raw_line in whole.split(b"\n") if (line := raw_line.strip())]
 
     def _buffer_read(self, read: bytes) -> None:
         self._buffered_bytes += len(read)

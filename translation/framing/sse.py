@@ -1,7 +1,7 @@
 """Server-sent events: bytes to frames and back. https://html.spec.whatwg.org/multipage/server-sent-events.html
 
-Reading accepts what servers really send: LF, CRLF or CR line ends, a byte order mark, comments, several `data:` lines,
-no space after the colon, frames cut anywhere. Writing is always LF.
+The decoder accepts what servers send in practice: LF, CRLF or CR line ends, a byte order mark, comments, several
+`data:` lines, no space after the colon, frames cut anywhere. Frames are written with LF only.
 """
 
 from typing import NamedTuple
@@ -9,7 +9,7 @@ from typing import NamedTuple
 from translation.errors import ProtocolViolation
 
 DONE_FRAME = b"data: [DONE]\n\n"
-"""The last frame of a stream, on both APIs."""
+"""The last frame of a stream in both APIs."""
 
 DONE_PAYLOAD = b"[DONE]"
 
@@ -20,13 +20,13 @@ DEFAULT_MAX_FRAME_BYTES = 16 * 1024 * 1024
 _BOM = b"\xef\xbb\xbf"
 
 _CR, _LF = 0x0D, 0x0A
-"""As numbers: `bytes` are searched for one of those ten times faster than for another `bytes`."""
+"""Integers, because `in` finds an integer in `bytes` ten times faster than it finds another `bytes`."""
 
 _FRAME_OVERHEAD_BYTES = len(b"data: \n\n")
 
 
 class Frame(NamedTuple):
-    """One event: its `event:` name if it had one, its joined `data:` lines, and itself as an LF frame."""
+    """One server-sent event: its `event:` name or None, its joined `data:` lines, and the frame with LF line ends."""
 
     event: str | None
     payload: bytes
@@ -34,20 +34,20 @@ class Frame(NamedTuple):
 
 
 def encode_event(event: str, payload: bytes) -> bytes:
-    """A named frame. `payload` is one line."""
+    """Returns a frame with an `event:` line. `payload` must be one line."""
     return b"event: %s\ndata: %s\n\n" % (event.encode(), payload)
 
 
 def encode_data(payload: bytes) -> bytes:
-    """An unnamed frame. `payload` is one line."""
+    """Returns a frame without an `event:` line. `payload` must be one line."""
     return b"data: %s\n\n" % payload
 
 
 class FrameDecoder:
-    """Bytes in with `feed`, whole frames out; `finish` gives what an upstream left without its blank line.
+    """Splits the reads of one stream into frames: `feed` or `parse_payloads` per read, `finish` after the last.
 
-    Frames without data (comments, `id:`, `retry:`) are dropped. Raises ProtocolViolation when a frame grows over
-    `max_frame_bytes`; at most that much is held.
+    Frames without data (comments, `id:`, `retry:`) are dropped. Raises ProtocolViolation when a frame is longer than
+    `max_frame_bytes`; the decoder buffers no more than that.
     """
 
     def __init__(self, max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES) -> None:
@@ -57,14 +57,17 @@ class FrameDecoder:
         self._at_start = True
         self._skip_lf = False
         self.at_boundary = False
-        """Whether a frame begins with the next read, whatever came before it."""
+        """Whether the next read begins with a new frame: nothing of the last read is pending."""
 
     def feed(self, read: bytes) -> list[Frame]:
-        """Take one read; return the frames it completed, possibly none."""
+        """Adds one read. Returns the frames that it completed, possibly none."""
         return [frame for whole in self._split_frames(read) if (frame := _parse_frame(whole)) is not None]
 
     def single_payload(self, read: bytes) -> bytes | None:
-        """The data of a read that is one frame, which leaves as it came; None for any other, which is for `feed`."""
+        """Returns the data of a read that is exactly one `data: …` frame with LF line ends, and consumes the read.
+
+        Returns None for any other read, which the caller must then give to `feed` or `parse_payloads`.
+        """
         if self.at_boundary or (self._at_start and not self._buffer):
             payload = read.removesuffix(b"\n\n").removeprefix(b"data: ")
             if len(payload) == len(read) - _FRAME_OVERHEAD_BYTES and not (_LF in payload or _CR in payload):
@@ -73,29 +76,29 @@ class FrameDecoder:
         return None
 
     def parse_payloads(self, read: bytes) -> list[bytes]:
-        """`feed` for who needs nothing of the frames but their data."""
+        """Adds one read. Returns the data of the frames that it completed, possibly none."""
         if (payload := self.single_payload(read)) is not None:
             return [payload]
-        begins = self.at_boundary or (self._at_start and not self._buffer)
-        if begins and read.endswith(b"\n\n") and _CR not in read and (payloads := _uniform_payloads(read)):
+        at_frame_start = self.at_boundary or (self._at_start and not self._buffer)
+        if at_frame_start and read.endswith(b"\n\n") and _CR not in read and (payloads := _uniform_payloads(read)):
             self._at_start, self.at_boundary = False, True
             return payloads
         return [frame.payload for whole in self._split_frames(read) if (frame := _parse_frame(whole)) is not None]
 
     def _split_frames(self, read: bytes) -> list[bytes]:
-        """Whole frames without their blank lines."""
+        """Returns the whole frames of the stream so far without their blank lines, and buffers the rest."""
         if self._at_start or self._skip_lf or _CR in read:
             read = self._normalise(read)
-        # A blank line can only begin here or on the join with what is held: a long frame is scanned once.
-        held = self._buffer
-        if read.find(b"\n\n") < 0 and not (held and read[:1] == b"\n" and held[-1][-1:] == b"\n"):
+        # A blank line is in this read or where it joins the buffer, so the buffer is not searched again for each read.
+        buffer = self._buffer
+        if read.find(b"\n\n") < 0 and not (buffer and read[:1] == b"\n" and buffer[-1][-1:] == b"\n"):
             self._buffer_read(read)
             self.at_boundary = self.at_boundary and not read
             return []
-        if held:
-            held.append(read)
-            read = b"".join(held)
-            held.clear()
+        if buffer:
+            buffer.append(read)
+            read = b"".join(buffer)
+            buffer.clear()
             self._buffered_bytes = 0
         *wholes, rest = read.split(b"\n\n")
         if rest:
@@ -104,7 +107,10 @@ class FrameDecoder:
         return wholes
 
     def finish(self) -> list[Frame]:
-        """The upstream closed. What it left counts as a frame, whole or cut: its payload will tell."""
+        """Returns what the upstream sent after its last blank line, as at most one frame.
+
+        The frame may be whole or cut; parsing its payload tells which.
+        """
         rest = b"".join(self._buffer).rstrip(b"\n")
         self._buffer.clear()
         frame = _parse_frame(rest)
@@ -119,7 +125,7 @@ class FrameDecoder:
 
     def _normalise(self, read: bytes) -> bytes:
         if self._at_start:
-            # The mark is three bytes and may be cut; nothing else starts with its first byte.
+            # The byte order mark is three bytes and may be cut; no other valid stream starts with its first byte.
             head = b"".join(self._buffer) + read
             if head and head != _BOM and _BOM.startswith(head):
                 self._buffer = [head]
@@ -138,7 +144,10 @@ class FrameDecoder:
 
 
 def _uniform_payloads(frames: bytes) -> list[bytes] | None:
-    """The data of frames that are all `data:` and nothing else, or all an `event:` and then that; None for others."""
+    """Returns the data of frames that all have one form: a `data:` line, or an `event:` and a `data:` line.
+
+    Returns None for frames of any other or of mixed form.
+    """
     lines = frames.count(b"\n")
     if frames.startswith(b"data: "):
         payloads = frames[6:-2].split(b"\n\ndata: ")
@@ -151,18 +160,18 @@ def _parse_frame(lines: bytes) -> Frame | None:
     if lines.startswith(b"data: ") and b"\n" not in lines:
         return Frame(None, lines[6:], lines + b"\n\n")
     event: str | None = None
-    payload: list[bytes] = []
+    data_lines: list[bytes] = []
     for line in lines.split(b"\n"):
         name, _, value = line.partition(b":")
         value = value.removeprefix(b" ")
         if name == b"data":
-            payload.append(value)
+            data_lines.append(value)
         elif name == b"event":
             event = value.decode("utf-8", "replace")
-    if not payload:
+    if not data_lines:
         return None
-    joined = b"\n".join(payload)
-    if len(payload) == 1 and event is not None:
+    joined = b"\n".join(data_lines)
+    if len(data_lines) == 1 and event is not None:
         return Frame(event, joined, encode_event(event, joined))
-    raw = b"".join(b"data: %s\n" % line for line in payload)
+    raw = b"".join(b"data: %s\n" % line for line in data_lines)
     return Frame(event, joined, (b"event: %s\n" % event.encode() if event else b"") + raw + b"\n")

@@ -1,1 +1,1 @@
-"""Gemini's own API: `generateContent`. https://ai.google.dev/api/generate-content"""
+"""Gemini's own API, `generateContent`, as an upstream dialect. https://ai.google.dev/api/generate-content"""

@@ -1,4 +1,4 @@
-"""Items as Gemini's contents: what Responses keeps apart, one content per voice holds as its parts."""
+"""Lowers items to Gemini's contents. Consecutive items of one role become the parts of one content."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
@@ -18,21 +18,21 @@ from translation.tools.arguments import arguments_object
 from translation.tools.call_pairs import CallOutputPairs
 
 _PLACEHOLDER_SIGNATURE: Final = "skip_thought_signature_validator"
-"""For calls that were not made by this family, or whose signature is lost.
+"""The signature for calls that another family made, or whose signature is lost.
 https://ai.google.dev/gemini-api/docs/thought-signatures#faqs"""
 
 _OPENING_USER_TEXT: Final = "(The conversation begins with the assistant's words.)"
-"""What a user says first where nobody else does."""
+"""The user message before a history that begins with the model."""
 
 
 def lower_items(
     items: Sequence[Item], profile: Profile, family: GeminiFamily, losses: list[Loss]
 ) -> tuple[str, list[Json]]:
-    """What the leading system messages say, and the contents.
+    """Returns the system text and the contents for these items. What is dropped is appended to `losses`.
 
-    Calls, and the thoughts and text before them, are one content of the model; what they returned follows it directly.
-    Raises InvalidRequest naming the id for a call without its output or an output without its call, and Unrepresentable
-    for an item Gemini has no word for.
+    Calls, and the thoughts and text before them, become one content of the model. The results of the calls follow it
+    directly. Raises InvalidRequest, naming the id, for a call without its output or an output without its call, and
+    Unrepresentable for an item type that Gemini does not have.
     """
     writer = _ContentsWriter(items, profile, family, losses)
     for index, item in enumerate(items):
@@ -47,7 +47,7 @@ def lower_items(
 
 
 def ensure_user_first(contents: list[Json], losses: list[Loss]) -> list[Json]:
-    """The contents with a user's before the first, which the API wants in front of calls."""
+    """Returns the contents with a user's content first, which the API requires before calls."""
     if not contents or contents[0]["role"] == "user":
         return contents
     losses.append(Loss("input", "begun with a user message"))
@@ -62,17 +62,18 @@ class _ContentsWriter:
         self._profile = profile
         self._losses = losses
         self._pairs = CallOutputPairs(items)
-        wanted = profile.call_signatures
-        self._requires_signatures = family.requires_signed_calls if wanted == "by_model" else wanted == "placeholder"
+        mode = profile.call_signatures
+        self._requires_signatures = family.requires_signed_calls if mode == "by_model" else mode == "placeholder"
         self._open_calls: list[int] = []
-        """Items that are calls of the open content and wait for their outputs."""
+        """Indexes of the calls in the open content, whose results are not written yet."""
         self._open_parts: list[Json] = []
         """Parts of the model's open content."""
         self._pending_thoughts: list[Json] = []
-        """Thought parts that wait for what they led to."""
+        """Thought parts that go before the next text or call."""
         self._call_signatures: dict[str, str] = {}
+        """Call id -> signature of a call that follows."""
         self._text_signatures: list[Json] = []
-        """Details of texts that are yet to come."""
+        """Details with signatures of texts that follow."""
 
     def add_message(self, index: int, item: Item) -> None:
         role, param, parts = item["role"], f"input[{index}].content", item["content"]
@@ -96,16 +97,18 @@ class _ContentsWriter:
         replay = self._profile.replay_reasoning
         signed = [detail for detail in own_details if detail["type"] == details.THOUGHT_TYPE]
         if signed or (text and replay not in ("none", "think_tags")):
-            # What is signed goes back as it came, whatever the profile says.
+            # A signed thought is always sent back, whatever the profile's `replay_reasoning` is.
             signatures = [_signature_field(detail) for detail in signed] or [{}]
             texts = [text, *("" for _ in signatures[1:])]
             self._pending_thoughts += [
-                {"text": thought, "thought": True} | each for thought, each in zip(texts, signatures, strict=True)
+                {"text": thought, "thought": True} | signature
+                for thought, signature in zip(texts, signatures, strict=True)
             ]
         elif text and replay == "think_tags":
             self._pending_thoughts.append({"text": f"<think>\n{text}\n</think>\n\n"})
         elif not own_details and not is_signature_only(item):
-            # Beside a signature nothing is lost: it holds the thought. Without a word it was for another model to read.
+            # With a signature of Gemini nothing is lost, because it holds the thought. A signature-only item of another
+            # model has no text that could be lost.
             self._losses.append(Loss("input", "reasoning dropped"))
         for detail in own_details:
             if detail["type"] == details.CALL_TYPE:
@@ -130,11 +133,11 @@ class _ContentsWriter:
         self._pairs.check_output(index)
 
     def add_search(self, _index: int, _item: Item) -> None:
-        """Dropped on purpose: the upstream takes no record of its searches; what they found is in the text."""
+        """Reports the loss of a search. The API has no part for past searches, and their results are in the text."""
         self._losses.append(Loss("input", "web_search_call dropped"))
 
     def close_assistant(self) -> None:
-        """The model's turn is over: answer its calls before anything else is said."""
+        """Finishes the model's content and writes the results of its calls, before any other content."""
         for detail in self._text_signatures:
             if self._open_parts:
                 self._open_parts.append({"text": ""} | _signature_field(detail))
@@ -149,8 +152,8 @@ class _ContentsWriter:
         self._open_parts, self._open_calls = [], []
 
     def _add_parts(self, role: str, parts: list[Json]) -> None:
-        """Say parts in a role, in the content before if that has the same: some models go by the number of a content.
-        What a user says beside the results of calls gets no answer, so it is set apart from them."""
+        """Adds parts of a role, to the last content if that has the same role: some models depend on the contents'
+        number. Parts beside results of calls get no reply from the model, so those go into a content of their own."""
         last = self.contents[-1] if self.contents else {}
         if last.get("role") == role and not any("functionResponse" in part for part in last["parts"]):
             last["parts"] += parts
@@ -159,18 +162,18 @@ class _ContentsWriter:
 
     def _build_results(self) -> list[Json]:
         results: list[Json] = []
-        beside: list[Json] = []
-        for answer, call in sorted((self._pairs.claim_output(call), call) for call in self._open_calls):
-            item = self._items[answer]
-            result, media = result_of(item, f"input[{answer}].output", self._losses)
+        media_parts: list[Json] = []
+        for output, call in sorted((self._pairs.claim_output(call), call) for call in self._open_calls):
+            item = self._items[output]
+            result, media = result_of(item, f"input[{output}].output", self._losses)
             response: Json = {"id": item["call_id"], "name": self._items[call]["name"], "response": result}
             if media and self._profile.media_in_tool_messages:
                 response["parts"] = media
             elif media:
-                beside += [{"text": f"Media from the output of {response['name']} ({item['call_id']}):"}, *media]
+                media_parts += [{"text": f"Media from the output of {response['name']} ({item['call_id']}):"}, *media]
                 self._losses.append(Loss("input", "tool media beside the output"))
             results.append({"functionResponse": response})
-        return [*results, *beside]
+        return [*results, *media_parts]
 
     def _append_part(self, part: Json) -> None:
         self._open_parts += [*self._pending_thoughts, part]
@@ -186,7 +189,7 @@ class _ContentsWriter:
             self._sign_text(detail)
 
     def _sign_text(self, detail: Json) -> None:
-        """Sign the text that was said last; without one, the detail waits for it."""
+        """Adds a signature to the last text. If the last part is no text, the signature waits for the next text."""
         last = self._open_parts[-1] if self._open_parts else {}
         if "text" not in last or last.get("thought"):
             self._text_signatures.append(detail)
@@ -223,4 +226,4 @@ _ITEM_WRITERS: Final[Mapping[str, Callable[[_ContentsWriter, int, Item], None]]]
     "function_call_output": _ContentsWriter.check_output,
     "web_search_call": _ContentsWriter.add_search,
 }
-"""Item type -> how it is said. What is not listed is refused by name."""
+"""Item type -> the method that writes it. A type that is not listed is refused by name."""

@@ -1,4 +1,4 @@
-"""What Gemini says, as events: the chunks of a stream, or one whole answer."""
+"""Decodes Gemini's replies to events: the chunks of a stream, or one whole reply."""
 
 from typing import Final
 
@@ -29,42 +29,43 @@ FINISH_REASONS: Final[dict[str, FinishReason]] = {
     "SAFETY": "content_filter",
     "SPII": "content_filter",
 }
-"""Gemini's word -> ours; a word that is neither here nor in `BROKEN` is `other`."""
+"""`finishReason` -> the reason of a Finished event. A value neither here nor in BROKEN_FINISH_REASONS is `other`."""
 
 _REPLY_KEYS: Final = ("candidates", "promptFeedback", "usageMetadata")
-"""An answer has one of these at least."""
+"""A chunk of a reply has at least one of these keys."""
 
 _CITATION_KEYS: Final = ("groundingMetadata", "citationMetadata")
 
 
 class GeminiDecoder(ChunkDecoder):
-    """Feed it every chunk, then `finish`; a whole answer is one chunk. Follows the first candidate.
+    """Decodes one reply: its first candidate. The caller feeds every chunk, then calls `finish`. A whole reply is one
+    chunk.
 
-    Thoughts are summaries, as Gemini calls them. What has to come back signed is in the `details` of a reasoning item:
-    the one that is open, or one of its own before the call that is signed or after the text. Raises ProtocolViolation
-    for what is no answer at all; a reply that broke off ends in Failed. Gemini takes its models' text apart itself, so
-    the profile has no say here.
+    Thoughts become summaries, as Gemini calls them. Signatures are in the `details` of a reasoning item: of the open
+    one, or of a separate one before the signed call or after the signed text. Raises ProtocolViolation for input that
+    is not a reply of this API. A reply that broke off ends with Failed. The profile is not used, because Gemini parses
+    its models' text itself.
     """
 
     def __init__(self, new_id: NewId, _profile: Profile = DEFAULT_PROFILE) -> None:
         self.usage: Usage | None = None
-        """What was reported so far."""
+        """The token counts reported so far."""
         self._new_id = new_id
         self._writer = ItemWriter(new_id)
         self._ids = CallIdAllocator()
         self._started = self._has_calls = False
         self._finish_reason: str | None = None
         self._message_texts: list[str] = []
-        """Of the open message."""
+        """Pieces of the open message's text."""
         self._thought_texts: list[str] = []
-        """Of the open reasoning."""
+        """Pieces of the open reasoning's text."""
         self._details: list[Json] = []
-        """What is to come back of the open item."""
+        """Details with the signatures that belong to the open item."""
         self._citation_metadata: Json = {}
 
     @property
     def is_complete(self) -> bool:
-        """Whether the upstream has said how the answer ended: only the end of its stream says that nothing follows."""
+        """Whether a finish reason has arrived. More chunks may still follow, until the stream ends."""
         return self._finish_reason is not None
 
     def feed(self, chunk: Json) -> list[Event]:
@@ -75,7 +76,7 @@ class GeminiDecoder(ChunkDecoder):
         if chunk.get("error"):
             return self._fail(failure_in(chunk["error"]))
         if not self._started and not any(key in chunk for key in _REPLY_KEYS):
-            raise ProtocolViolation("the upstream sent a JSON object that is no answer")
+            raise ProtocolViolation("the upstream sent a JSON object that is not a reply")
         events = self._start_reply(chunk)
         if isinstance(reported := chunk.get("usageMetadata"), dict):
             self.usage = read_usage(reported, self.usage)
@@ -94,7 +95,7 @@ class GeminiDecoder(ChunkDecoder):
         return events
 
     def finish(self) -> list[Event]:
-        """The upstream closed. Without a finish reason that is a failure, not an answer."""
+        """Ends the reply at the end of the stream. Without a finish reason it ends with Failed."""
         if self.ended:
             return []
         if self._finish_reason is None:
@@ -122,7 +123,7 @@ class GeminiDecoder(ChunkDecoder):
                 raise ProtocolViolation("the upstream sent a part that is not a JSON object")
             events += self._read_part(part, logprobs)
             if "text" in part and not part.get("thought"):
-                logprobs = None  # of all text in the chunk: said once
+                logprobs = None  # they are of all text in the chunk, so only its first text part gets them
             if self.ended:
                 return events
         self._citation_metadata |= {key: candidate[key] for key in _CITATION_KEYS if candidate.get(key)}
@@ -146,7 +147,7 @@ class GeminiDecoder(ChunkDecoder):
             return self._emit_call(call, signature)
         if isinstance(medium := part.get("inlineData"), dict):
             return self._emit_image(medium)
-        # What Gemini's own tools did; they are not asked for here.
+        # A part of Gemini's own tools, which requests do not enable.
         return [Opaque("gemini", part)]
 
     def _emit_thought(self, text: str, signature: str) -> list[Event]:
@@ -179,7 +180,7 @@ class GeminiDecoder(ChunkDecoder):
             self._details.append(details.detail_of_call(signature, call_id))
         events = self._end_block()
         self._has_calls = True
-        # Null is how a message of protobuf says that there are none.
+        # Null means no arguments: protobuf's JSON has it for an unset message.
         arguments = "{}" if args is None else arguments_text(args)
         events += self._writer.open_call(call_id, name=name, call_id=call_id, arguments=arguments)
         return events + self._writer.close_call(call_id)
@@ -187,7 +188,7 @@ class GeminiDecoder(ChunkDecoder):
     def _emit_image(self, medium: Json) -> list[Event]:
         kind, data = str(medium.get("mimeType")), medium.get("data")
         if not kind.startswith("image/") or not isinstance(data, str):
-            return self._fail(Failed("upstream_error", f"the model answered with {kind}, which has no place here"))
+            return self._fail(Failed("upstream_error", f"the model replied with {kind}, which is not supported"))
         image = {
             "id": self._new_id("ig"),
             "type": "image_generation_call",
@@ -198,7 +199,7 @@ class GeminiDecoder(ChunkDecoder):
         return [*self._end_block(), *self._writer.write_item(image)]
 
     def _end_block(self, status: ItemStatus = "completed") -> list[Event]:
-        """End the open message or reasoning. What has to come back goes in the reasoning, or in an item of its own."""
+        """Ends the open message or reasoning. Signatures go into the reasoning item, or into a separate one."""
         text, thought, item_details = "".join(self._message_texts), "".join(self._thought_texts), self._details
         self._message_texts, self._thought_texts, self._details = [], [], []
         if thought and item_details:
@@ -209,8 +210,8 @@ class GeminiDecoder(ChunkDecoder):
         if text:
             events += [
                 event
-                for each in build_url_citations(self._citation_metadata, text)
-                for event in self._writer.annotate(each)
+                for citation in build_url_citations(self._citation_metadata, text)
+                for event in self._writer.annotate(citation)
             ]
             self._citation_metadata = {}
         events += self._writer.close_block(status)

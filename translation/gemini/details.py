@@ -1,10 +1,10 @@
-"""What Gemini wants back word for word, as it travels in the `details` of reasoning items.
+"""Builds and reads Gemini's signatures, which later turns send back verbatim, in the `details` of reasoning items.
 
 `gemini.call`     the signature of the call with this `call_id`
-`gemini.text`     the signature of the text before it, or, `empty`, of a part without text that followed the text
+`gemini.text`     the signature of the text before it, or, if `empty`, of a part without text after that text
 `gemini.thought`  the signature of the thought in the same item
 
-Kinds of other upstreams are not ours to read. https://ai.google.dev/gemini-api/docs/thought-signatures
+Details of other upstreams are ignored. https://ai.google.dev/gemini-api/docs/thought-signatures
 """
 
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ def detail_of_thought(signature: str) -> Json:
 
 
 def gemini_details(item: Item) -> Iterator[Json]:
-    """The details of a reasoning item that are Gemini's and whole: clients may send anything."""
+    """Yields the valid Gemini details of a reasoning item. Details may come from clients, so others are skipped."""
     details = item.get("details")
     for detail in details if isinstance(details, list) else ():
         match detail:

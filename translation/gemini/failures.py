@@ -1,4 +1,4 @@
-"""How Gemini says that it failed, named by meaning."""
+"""Assigns the gateway's error codes to errors, finish reasons and blocked prompts that Gemini reports."""
 
 from typing import Any, Final
 
@@ -11,13 +11,14 @@ _ERROR_CODES: Final = {
     "RESOURCE_EXHAUSTED": "rate_limited",
     "UNAVAILABLE": "upstream_overloaded",
 }
-"""A `google.rpc.Status` -> ours; any other is an `upstream_error`. https://ai.google.dev/gemini-api/docs/troubleshooting"""
+"""A `google.rpc.Status` -> the gateway's code. Any other is an `upstream_error`.
+https://ai.google.dev/gemini-api/docs/troubleshooting"""
 
 _CREDENTIAL_STATUSES: Final = frozenset({"PERMISSION_DENIED", "UNAUTHENTICATED"})
-"""Statuses about the gateway's own key, whose texts may quote it."""
+"""Statuses about the gateway's own API key. Their messages may quote the key and are never shown."""
 
 _API_KEY_REASON_PREFIX: Final = "API_KEY_"
-"""How reasons begin that are about the key: a bad one is an INVALID_ARGUMENT."""
+"""Prefix of error reasons about the API key. A bad key has the status INVALID_ARGUMENT, so the status is not enough."""
 
 _NO_MESSAGE: Final = "the upstream reported an error without saying which"
 
@@ -34,11 +35,11 @@ BROKEN_FINISH_REASONS: Final = frozenset(
         "UNEXPECTED_TOOL_CALL",
     }
 )
-"""Finish reasons that say there is no whole answer. https://ai.google.dev/api/generate-content#FinishReason"""
+"""Finish reasons of an incomplete reply. https://ai.google.dev/api/generate-content#FinishReason"""
 
 
 def failure_in(error: Any) -> Failed:
-    """What the `error` inside a good reply means."""
+    """Returns the failure that the `error` of a reply with status 200 reports."""
     if not isinstance(error, dict):
         return Failed("upstream_error", str(error or _NO_MESSAGE))
     status, text = str(error.get("status")), error.get("message")
@@ -53,7 +54,7 @@ def failure_in(error: Any) -> Failed:
 
 
 def failure_from_finish(reason: str, candidate: Json) -> Failed:
-    """A finish reason of `BROKEN`, with what the upstream says about it."""
+    """Returns the failure for a reason of BROKEN_FINISH_REASONS, with the upstream's own message if it sent one."""
     message = candidate.get("finishMessage")
     return Failed(
         "upstream_error", f"the model stopped with {reason}" + (f": {message}" if isinstance(message, str) else "")
@@ -61,7 +62,7 @@ def failure_from_finish(reason: str, candidate: Json) -> Failed:
 
 
 def failure_from_block(feedback: Json) -> Failed:
-    """A prompt that the upstream does not answer."""
+    """Returns the failure for a `promptFeedback` that says why the prompt was blocked."""
     message = feedback.get("blockReasonMessage")
     suffix = f": {message}" if isinstance(message, str) else ""
     return Failed("invalid_prompt", f"the upstream blocked the prompt ({feedback['blockReason']}){suffix}")
@@ -69,5 +70,5 @@ def failure_from_block(feedback: Json) -> Failed:
 
 def _error_reasons(error: Json) -> list[str]:
     details = error.get("details")
-    listed = [each for each in details if isinstance(each, dict)] if isinstance(details, list) else []
-    return [reason for each in listed if isinstance(reason := each.get("reason"), str)]
+    listed = [detail for detail in details if isinstance(detail, dict)] if isinstance(details, list) else []
+    return [reason for detail in listed if isinstance(reason := detail.get("reason"), str)]

@@ -1,4 +1,4 @@
-"""What Gemini's model families take, told by their names. https://ai.google.dev/gemini-api/docs/thinking"""
+"""Facts about Gemini's model families, found by a model's name. https://ai.google.dev/gemini-api/docs/thinking"""
 
 import re
 from typing import Final, Literal, NamedTuple
@@ -8,21 +8,21 @@ _MAX_BUDGET: Final = 24576
 
 
 class GeminiFamily(NamedTuple):
-    """One generation of models. The defaults are those of a model of which nothing is known."""
+    """One generation of models. The defaults are for an unknown model."""
 
     levels: tuple[str, ...] = ()
-    """Its levels of thinking, from least to most; none where thinking is told in tokens, or there is none."""
+    """Its levels of thinking, from least to most. Empty if thinking is set in tokens, or if there is none."""
     min_budget: int = 0
-    """The smallest budget for thinking, in tokens; with 0 thinking can be turned off."""
+    """The smallest budget for thinking, in tokens. 0 means that thinking can be turned off."""
     max_budget: int = 0
-    """The largest budget; 0 without thinking in tokens."""
+    """The largest budget, in tokens. 0 if thinking is not set in tokens."""
     requires_signed_calls: bool = False
-    """It refuses a step whose first call does not come back with its signature."""
+    """Whether the API refuses a step whose first call is sent back without its signature."""
     allows_schema_with_tools: bool = False
-    """It can be held to a JSON schema while it has tools."""
+    """Whether a request may have both a JSON schema and tools."""
 
     def with_thinking_form(self, form: Literal["adaptive", "budget"]) -> "GeminiFamily":
-        """The family as an operator knows it: `adaptive` takes levels, `budget` a number of tokens."""
+        """Returns the family with the form that a profile sets: `adaptive` uses levels, `budget` a number of tokens."""
         if form == "adaptive":
             return self._replace(levels=self.levels or _DEFAULT_LEVELS)
         return self._replace(levels=(), max_budget=self.max_budget or _MAX_BUDGET)
@@ -46,10 +46,10 @@ _FAMILIES: Final = [
         (r"gemini-", _NEWEST),
     )
 ]
-"""Beginning of a model's name -> its family; the first that fits."""
+"""(pattern of the beginning of a model's name, its family). The first match counts."""
 
 
 def family_of(model: str) -> GeminiFamily:
-    """By the upstream's name of the model, with or without `models/` before it."""
+    """Returns the family of a model by the upstream's name of it, with or without `models/` before it."""
     name = model.rpartition("/")[2]
     return next((family for pattern, family in _FAMILIES if pattern.match(name)), GeminiFamily())

@@ -1,4 +1,7 @@
-"""What an answer rests on, as citations. https://ai.google.dev/gemini-api/docs/google-search#attributing_sources"""
+"""Converts Gemini's grounding and citation metadata to URL citations of the Responses API.
+
+https://ai.google.dev/gemini-api/docs/google-search#attributing_sources
+"""
 
 from collections.abc import Iterator
 from typing import Any
@@ -7,15 +10,15 @@ from translation.representation.json_types import Json
 
 
 def build_url_citations(candidate: Json, text: str) -> list[Json]:
-    """The citations of a candidate on its whole text, each once.
+    """Returns the citations of a candidate, without duplicates. `text` is its whole text.
 
-    Gemini counts in bytes of UTF-8, clients in characters.
+    Gemini's offsets are in bytes of UTF-8, those of the returned citations in characters.
     """
-    found = [
+    citations = [
         *_grounding_citations(_dict_or_empty(candidate.get("groundingMetadata")), text),
         *_source_citations(candidate, text),
     ]
-    return [each for position, each in enumerate(found) if each not in found[:position]]
+    return [citation for position, citation in enumerate(citations) if citation not in citations[:position]]
 
 
 def _grounding_citations(metadata: Json, text: str) -> Iterator[Json]:
@@ -54,28 +57,29 @@ def _build_citation(source: Json, span: tuple[int, int]) -> Json:
 
 
 def _character_span(segment: Json, text: str) -> tuple[int, int]:
-    """In characters. A segment's own words go before its numbers, which count from elsewhere in some streams."""
+    """Returns start and end of a segment in characters. If the segment has a text, its position in `text` is used when
+    it differs from the offsets, because in some streams these count from another position."""
     encoded = text.encode()
     start, end = (_clamp_offset(segment.get(key), len(encoded)) for key in ("startIndex", "endIndex"))
     segment_text = segment.get("text")
-    first, last = (len(encoded[:place].decode(errors="ignore")) for place in (start, max(start, end)))
+    first, last = (len(encoded[:offset].decode(errors="ignore")) for offset in (start, max(start, end)))
     if (
         isinstance(segment_text, str)
         and segment_text
         and text[first:last] != segment_text
-        and (at := text.find(segment_text)) >= 0
+        and (position := text.find(segment_text)) >= 0
     ):
-        return at, at + len(segment_text)
+        return position, position + len(segment_text)
     return first, last
 
 
-def _clamp_offset(value: Any, most: int) -> int:
-    return min(max(value, 0), most) if isinstance(value, int) else 0
+def _clamp_offset(value: Any, maximum: int) -> int:
+    return min(max(value, 0), maximum) if isinstance(value, int) else 0
 
 
-def _dict_or_empty(found: Any) -> Json:
-    return found if isinstance(found, dict) else {}
+def _dict_or_empty(value: Any) -> Json:
+    return value if isinstance(value, dict) else {}
 
 
-def _list_or_empty(found: Any) -> list[Any]:
-    return found if isinstance(found, list) else []
+def _list_or_empty(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []

@@ -1,4 +1,4 @@
-"""Token probabilities from Gemini's form into the full Responses form."""
+"""Converts log probabilities from Gemini's form to the full Responses form."""
 
 from typing import Any
 
@@ -6,8 +6,9 @@ from translation.representation.json_types import Json
 
 
 def read_logprobs(candidate: Json) -> list[Json] | None:
-    """The tokens of a candidate's text; `None` where none were sent. Entries without a token or a number are left out.
+    """Returns the log probabilities of a candidate's text, `None` without any.
 
+    Entries without a token or a number are left out.
     https://ai.google.dev/api/generate-content#LogprobsResult
     """
     reported = candidate.get("logprobsResult")
@@ -19,20 +20,20 @@ def read_logprobs(candidate: Json) -> list[Json] | None:
     )
     entries: list[Json] = []
     for position, token in enumerate(chosen):
-        beside = top_candidates[position] if position < len(top_candidates) else None
-        listed = _list_or_empty(beside.get("candidates")) if isinstance(beside, dict) else []
+        top = top_candidates[position] if position < len(top_candidates) else None
+        listed = _list_or_empty(top.get("candidates")) if isinstance(top, dict) else []
         if _is_token(token):
             entries.append(
                 {
                     **_logprob_entry(token),
-                    "top_logprobs": [_logprob_entry(rival) for rival in listed if _is_token(rival)],
+                    "top_logprobs": [_logprob_entry(alternative) for alternative in listed if _is_token(alternative)],
                 }
             )
     return entries or None
 
 
-def _list_or_empty(found: Any) -> list[Any]:
-    return found if isinstance(found, list) else []
+def _list_or_empty(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
 def _is_token(entry: Any) -> bool:

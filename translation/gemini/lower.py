@@ -1,4 +1,4 @@
-"""A turn as the body of `generateContent`."""
+"""Lowers a turn to the request body of `generateContent`, and builds the paths of Gemini's requests."""
 
 import re
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ _SAMPLING_KEYS: Final = {
     "seed": "seed",
     "stop": "stopSequences",
 }
-"""The clients' word -> Gemini's, in `generationConfig`."""
+"""The turn's sampling parameter -> Gemini's, in `generationConfig`."""
 
 _DROPPED_PARAMS: Final = (
     "service_tier",
@@ -35,7 +35,7 @@ _DROPPED_PARAMS: Final = (
     "prompt_cache_retention",
     "store",
 )
-"""Parameters Gemini has no word for, and an answer survives without."""
+"""Parameters that Gemini does not have. Without them the meaning of the reply is the same."""
 
 _EXTRA_KEYS: Final = {
     "cached_content": "cachedContent",
@@ -43,7 +43,7 @@ _EXTRA_KEYS: Final = {
     "safety_settings": "safetySettings",
     "safetySettings": "safetySettings",
 }
-"""Gemini's own parameters, in either spelling of its SDKs -> their place in the body."""
+"""Gemini's own parameters, in both spellings of its SDKs -> their key in the body."""
 
 _COLLECTION_NAME: Final = re.compile(r"([A-Za-z]+)/([^/]+)")
 
@@ -51,10 +51,10 @@ _COUNTED_KEYS: Final = ("systemInstruction", "contents", "tools", "toolConfig", 
 
 
 def lower(turn: Turn, profile: Profile) -> LoweredRequest:
-    """The body that asks for what the turn asks. It names no model and no stream: `path_of` does.
+    """Returns the request body for a turn. The model and the choice of streaming are in the path, see `path_of`.
 
-    Raises InvalidRequest for a history or a tool that Gemini does not take, Unrepresentable for what it cannot say.
-    `losses` are this step's own: what lifting lost stays in `turn.lost`.
+    Raises InvalidRequest for a history or a tool that Gemini does not accept, and Unrepresentable for what it cannot
+    represent. The returned `losses` are those of this step only: what lifting lost is in `turn.losses`.
     """
     losses: list[Loss] = []
     family = family_of(turn.model)
@@ -81,22 +81,25 @@ def lower(turn: Turn, profile: Profile) -> LoweredRequest:
 
 
 def path_of(turn: Turn) -> str:
-    """Where a turn is asked, below the base URL."""
+    """Returns the path of a turn's request, below the base URL."""
     verb = "streamGenerateContent?alt=sse" if turn.stream else "generateContent"
     return f"{_model_path(turn)}:{verb}"
 
 
 def build_count_request(turn: Turn, profile: Profile) -> tuple[str, Json, str]:
-    """Path, body and the answer's key for the tokens of a turn's input. Raises as `lower` does."""
+    """Returns path and body of the request that counts a turn's input tokens, and the key of the count in its reply.
+
+    Raises what `lower` raises.
+    """
     path = _model_path(turn)
     body = lower(turn, profile).body
-    counted = {key: body[key] for key in _COUNTED_KEYS if key in body}
-    return f"{path}:countTokens", {"generateContentRequest": {"model": path[1:], **counted}}, "totalTokens"
+    fields = {key: body[key] for key in _COUNTED_KEYS if key in body}
+    return f"{path}:countTokens", {"generateContentRequest": {"model": path[1:], **fields}}, "totalTokens"
 
 
-def parse_model_names(answer: Json) -> list[str] | None:
-    """The models in an answer to `GET /models` that generate content; `None` where it is no list."""
-    rows = answer.get("models")
+def parse_model_names(reply: Json) -> list[str] | None:
+    """Returns the names of the models in a reply of `GET /models` that generate content, `None` if it has no list."""
+    rows = reply.get("models")
     if not isinstance(rows, list):
         return None
     models = [row for row in rows if isinstance(row, dict) and isinstance(row.get("name"), str)]
@@ -109,7 +112,10 @@ def _can_generate(row: Json) -> bool:
 
 
 def _model_path(turn: Turn) -> str:
-    """A name may say its own collection: `tunedModels/mine`. Clients write names, so nothing else in one is a path."""
+    """Returns the path of a model. A name may contain its collection: `tunedModels/mine`.
+
+    Everything else is quoted, because the name comes from the client.
+    """
     match = _COLLECTION_NAME.fullmatch(turn.model)
     collection, name = match.groups() if match else ("models", turn.model)
     return f"/{collection}/{quote(name, safe='')}"
@@ -120,7 +126,7 @@ def _lower_sampling(sampling: Mapping[str, Any], losses: list[Loss]) -> Json:
         raise Unrepresentable("this model answers with one choice at a time: leave out 'n'", param="n")
     if sampling.get("logit_bias"):
         raise Unrepresentable("this model's API has no token biases: leave out 'logit_bias'", param="logit_bias")
-    config = {word: sampling[name] for name, word in _SAMPLING_KEYS.items() if sampling.get(name) is not None}
+    config = {key: sampling[name] for name, key in _SAMPLING_KEYS.items() if sampling.get(name) is not None}
     losses += [Loss(name, "dropped") for name in _DROPPED_PARAMS if sampling.get(name)]
     top_logprobs = sampling.get("top_logprobs")
     if sampling.get("logprobs") or top_logprobs:
@@ -135,22 +141,23 @@ def _lower_format(text_format: Json, family: GeminiFamily, body: Json, losses: l
     if kind == "text":
         return {}
     if kind not in ("json_object", "json_schema"):
-        raise Unrepresentable(f"this model cannot be held to the text format {kind!r}", param="text.format.type")
+        raise Unrepresentable(f"this model's API has no text format of type {kind!r}", param="text.format.type")
     if "tools" in body and not family.allows_schema_with_tools:
-        calling = body.get("toolConfig", {}).get("functionCallingConfig", {}).get("mode")
-        if calling == "ANY":
-            losses.append(Loss("text.format", "dropped"))  # the answer is a call
+        mode = body.get("toolConfig", {}).get("functionCallingConfig", {}).get("mode")
+        if mode == "ANY":
+            losses.append(Loss("text.format", "dropped"))  # the reply will be a call
             return {}
-        if calling != "NONE":
+        if mode != "NONE":
             raise Unrepresentable(
-                "this model cannot be held to a format while it has tools: leave out one of them", param="text.format"
+                "this model does not support tools together with text.format: leave out one of them",
+                param="text.format",
             )
         del body["tools"], body["toolConfig"]
         losses.append(Loss("tools", "dropped"))
     config: Json = {"responseMimeType": "application/json"}
     if text_format.get("description"):
         losses.append(Loss("text.format.description", "dropped"))
-    if kind == "json_schema" and (schema := text_format.get("schema")) is not None:  # chat has it optional
+    if kind == "json_schema" and (schema := text_format.get("schema")) is not None:  # chat's schema is optional
         config["responseJsonSchema"] = reduce_schema(schema, "text.format.schema", losses)
     return config
 
@@ -163,7 +170,7 @@ def _add_extra(body: Json, config: Json, extra: Mapping[str, Any], profile: Prof
             losses.append(Loss(key, "dropped"))
         elif key == "top_k":
             config["topK"] = value
-        elif (place := _EXTRA_KEYS.get(key, key)) in body:
+        elif (body_key := _EXTRA_KEYS.get(key, key)) in body:
             losses.append(Loss(key, "dropped"))
         else:
-            body[place] = value
+            body[body_key] = value

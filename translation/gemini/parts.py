@@ -1,4 +1,4 @@
-"""Content as Gemini's parts. Media stay media, text files become text."""
+"""Lowers content parts to Gemini's parts. Media stay media, text files become text."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
@@ -19,14 +19,18 @@ _MEDIA_TYPES: Final = {
     "png": "image/png",
     "webp": "image/webp",
 }
-"""Ending of a file's name -> media type, for what does not say it."""
+"""Extension of a file name -> media type, for files without one."""
 
 _AUDIO_TYPES: Final = {"mp3": "audio/mp3", "wav": "audio/wav"}
-"""The formats of the client's API -> media type."""
+"""`input_audio.format` -> media type. Other formats become `audio/FORMAT`."""
 
 
 def lower_parts(parts: Sequence[Json], param: str, losses: list[Loss]) -> list[Json]:
-    """Raises Unrepresentable for a part Gemini has no word for, naming its place under `param`."""
+    """Returns content as Gemini's parts. What is dropped is appended to `losses`.
+
+    Raises Unrepresentable for a part that Gemini cannot represent, and InvalidRequest for a file of unknown type. The
+    error's `param` is the part's path under `param`.
+    """
     return [_lower_part(part, f"{param}[{index}]", losses) for index, part in enumerate(parts)]
 
 
@@ -64,16 +68,16 @@ def _lower_file(part: Json, param: str, losses: list[Loss]) -> Json:
     name = part.get("filename")
     if url := part.get("file_url"):
         return _file_data(url)
-    source, place = part.get("file_data") or "", f"{param}.file_data"
-    if (text := text_from_data_url(source, place)) is not None:
+    source, data_param = part.get("file_data") or "", f"{param}.file_data"
+    if (text := text_from_data_url(source, data_param)) is not None:
         return {"text": f"{name}:\n{text}" if name else text}
     if name:
         losses.append(Loss(f"{param}.filename", "dropped"))
-    if (medium := _inline_data(source, place)) is not None:
+    if (medium := _inline_data(source, data_param)) is not None:
         return medium
     media_type = _media_type_of(name or "")
     if media_type is None:
-        raise InvalidRequest("Say what this file is: send it as a data URL.", param=place)
+        raise InvalidRequest("The media type of this file is unknown: send it as a data URL.", param=data_param)
     return {"inlineData": {"mimeType": media_type, "data": source}}
 
 
@@ -83,7 +87,7 @@ def _inline_data(source: str, param: str) -> Json | None:
 
 
 def _file_data(url: str) -> Json:
-    """Fetched by the upstream: its own files, and public addresses where the model may."""
+    """Returns a part that the upstream fetches: one of its own files, or a public URL if the model supports that."""
     media_type = _media_type_of(file_name_from_url(url))
     return {"fileData": {"fileUri": url} | ({"mimeType": media_type} if media_type else {})}
 

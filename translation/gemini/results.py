@@ -1,4 +1,4 @@
-"""What functions returned, as Gemini is told: results under `output`, failures under `error`."""
+"""Lowers the outputs of function calls to Gemini's form: results under `output`, failures under `error`."""
 
 from typing import Any
 
@@ -11,9 +11,9 @@ from translation.representation.loss import Loss
 
 
 def result_of(item: Item, param: str, losses: list[Loss]) -> tuple[Json, list[Json]]:
-    """The response object, and the media it cannot hold as parts.
+    """Returns the `response` object for a call output, and its media as parts, which the object cannot hold.
 
-    A failure is an output of an unsuccessful status, or a JSON object with nothing in it but an `error`.
+    An output is a failure if its status is unsuccessful or if it is a JSON object whose only key is `error`.
     """
     output, media = item["output"], list[Json]()
     if not isinstance(output, str):

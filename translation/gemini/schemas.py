@@ -1,4 +1,7 @@
-"""JSON schemas as far as Gemini reads them. https://ai.google.dev/api/generate-content#FIELDS.response_json_schema"""
+"""Reduces JSON schemas to the keywords that Gemini reads.
+
+https://ai.google.dev/api/generate-content#FIELDS.response_json_schema
+"""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -8,7 +11,7 @@ from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 
 _IGNORED_KEYWORDS: Final = frozenset({"$schema", "$comment", "$vocabulary"})
-"""Keywords that say nothing about the values."""
+"""Keywords without a meaning for values. Dropping them is no loss."""
 
 _COPIED_KEYWORDS: Final = frozenset(
     {
@@ -26,13 +29,13 @@ _COPIED_KEYWORDS: Final = frozenset(
 )
 
 _KNOWN_FORMATS: Final = frozenset({"date-time", "date", "time", "enum", "float", "double", "int32", "int64"})
-"""Any other is refused by the API."""
+"""Values of `format` that the API accepts."""
 
 
 def reduce_schema(schema: Json, param: str, losses: list[Loss]) -> Json:
-    """The schema in the keywords that are read; every other one is a loss of `param`. The given one stays as it is.
+    """Returns an equivalent schema with the keywords that Gemini reads. Every other keyword is a loss of `param`.
 
-    Raises InvalidRequest for what is no schema, or nested too deep for one.
+    `schema` is not changed. Raises InvalidRequest for what is not a JSON schema or is nested too deep.
     """
     dropped: dict[str, None] = {}
     try:
@@ -48,7 +51,7 @@ def reduce_schema(schema: Json, param: str, losses: list[Loss]) -> Json:
 class _SchemaReducer:
     def __init__(self, dropped: dict[str, None]) -> None:
         self._dropped = dropped
-        """Keywords without a place, each once, in the order they were met."""
+        """Keywords that were dropped, each once, in order."""
 
     def reduce(self, schema: Any) -> Json:
         if schema is True:
@@ -68,7 +71,7 @@ class _SchemaReducer:
         return _isolate_reference(result)
 
     def _merge_all_of(self, schema: Json) -> Json:
-        """Parts that all hold are one schema; where two speak of the same, the one around them does."""
+        """Merges the schemas in `allOf` into the one around them, which wins where two have the same keyword."""
         parts = schema.get("allOf")
         if parts is None:
             return schema
@@ -89,10 +92,13 @@ class _SchemaReducer:
         return whole
 
     def add_properties(self, value: Json, _: Json, result: Json) -> None:
-        result["properties"] = {name: self.reduce(each) for name, each in value.items()}
+        result["properties"] = {name: self.reduce(subschema) for name, subschema in value.items()}
 
     def add_definitions(self, value: Json, _: Json, result: Json) -> None:
-        result["$defs"] = {**result.get("$defs", {}), **{name: self.reduce(each) for name, each in value.items()}}
+        result["$defs"] = {
+            **result.get("$defs", {}),
+            **{name: self.reduce(subschema) for name, subschema in value.items()},
+        }
 
     def add_reference(self, value: str, _: Json, result: Json) -> None:
         result["$ref"] = value.replace("#/definitions/", "#/$defs/")
@@ -128,7 +134,7 @@ class _SchemaReducer:
             self._drop_keyword("const")
 
     def add_enum(self, value: list[Any], whole: Json, result: Json) -> None:
-        listed = [each for each in value if each is not None]
+        listed = [entry for entry in value if entry is not None]
         if not listed or not all(map(_is_enum_value, listed)):
             return self._drop_keyword("enum")
         result["enum"] = listed
@@ -148,9 +154,11 @@ class _SchemaReducer:
     def add_exclusive_maximum(self, value: Any, whole: Json, result: Json) -> None:
         self._add_bound("exclusiveMaximum", "maximum", value, -1, whole, result)
 
-    def _add_bound(self, keyword: str, instead: str, value: Any, step: int, whole: Json, result: Json) -> None:
-        if whole.get("type") == "integer" and type(value) is int and instead not in whole:
-            result[instead] = value + step
+    def _add_bound(
+        self, keyword: str, inclusive_keyword: str, value: Any, step: int, whole: Json, result: Json
+    ) -> None:
+        if whole.get("type") == "integer" and type(value) is int and inclusive_keyword not in whole:
+            result[inclusive_keyword] = value + step
         else:
             self._drop_keyword(keyword)
 
@@ -163,7 +171,7 @@ def _is_enum_value(value: Any) -> bool:
 
 
 def _isolate_reference(schema: Json) -> Json:
-    """Beside a reference nothing may stand but keywords with a `$`."""
+    """Moves `$ref` into an `anyOf` if needed, because the API allows only keywords with a `$` beside it."""
     if "$ref" not in schema or all(keyword.startswith("$") for keyword in schema):
         return schema
     alone = {keyword: value for keyword, value in schema.items() if keyword.startswith("$")}

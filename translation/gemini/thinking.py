@@ -1,4 +1,4 @@
-"""How much a model is to think: efforts and budgets as Gemini's families take them."""
+"""Lowers the reasoning parameters to Gemini's `thinkingConfig`, by levels or by a number of tokens."""
 
 from typing import Any, Final
 
@@ -12,16 +12,17 @@ from translation.representation.turn import Turn
 _EFFORTS: Final = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 
 _EFFORT_BUDGETS: Final = {"minimal": 1024, "low": 1024, "medium": 8192, "high": 24576}
-"""Effort -> tokens, as Gemini's chat endpoint has it; efforts above are as many as the family takes.
+"""Effort -> tokens, as Gemini's chat endpoint converts them. Higher efforts become the family's largest budget.
 https://ai.google.dev/gemini-api/docs/openai#thinking"""
 
 _DYNAMIC_BUDGET: Final = -1
 
 
 def lower_thinking(turn: Turn, family: GeminiFamily, profile: Profile, losses: list[Loss]) -> Json:
-    """The `thinkingConfig`, empty where there is none. Thoughts are always asked for: they are thought either way.
+    """Returns the `thinkingConfig`, empty if there is none to send. What is changed is appended to `losses`.
 
-    A budget in the request goes before its effort, and `thinking: false` before both.
+    Thoughts are always requested while the model thinks, because it thinks either way. A budget in the request takes
+    precedence over its effort, and `thinking: false` over both. Raises Unrepresentable for an unknown effort.
     """
     if profile.thinking_form != "by_model":
         family = family.with_thinking_form(profile.thinking_form)
@@ -30,7 +31,7 @@ def lower_thinking(turn: Turn, family: GeminiFamily, profile: Profile, losses: l
     if turn.thinking is False:
         effort, budget = "none", None
     if effort is not None and effort not in _EFFORTS and effort not in profile.effort_budgets:
-        raise Unrepresentable(f"this model knows no effort {effort!r}", param="reasoning.effort")
+        raise Unrepresentable(f"this model has no reasoning effort {effort!r}", param="reasoning.effort")
     if family.thinks and reasoning.get("summary") not in (None, "auto"):
         losses.append(Loss("reasoning.summary", "as auto"))
     if not family.thinks:
@@ -58,14 +59,14 @@ def _budget_config(tokens: int) -> Json:
 
 
 def _clamp_budget(budget: Any, family: GeminiFamily, losses: list[Loss]) -> int:
-    # Families that have levels still take a budget, and say nothing of its bounds.
-    fitting = budget if family.levels else min(max(budget, family.min_budget), family.max_budget)
-    if fitting != budget:
-        losses.append(Loss("reasoning.max_tokens", f"as {fitting}"))
-    return int(fitting)
+    # Families with levels accept a budget too, and the API does not document its limits.
+    clamped = budget if family.levels else min(max(budget, family.min_budget), family.max_budget)
+    if clamped != budget:
+        losses.append(Loss("reasoning.max_tokens", f"as {clamped}"))
+    return int(clamped)
 
 
 def _level_for_effort(effort: str, family: GeminiFamily) -> str:
-    """The effort itself, or the next level above it; the highest for efforts above all."""
-    above = [level for level in _EFFORTS[_EFFORTS.index(effort) :] if level in family.levels]
-    return above[0] if above else family.levels[-1]
+    """Returns the effort itself, or the next level above it, or the highest level for an effort above all."""
+    candidates = [level for level in _EFFORTS[_EFFORTS.index(effort) :] if level in family.levels]
+    return candidates[0] if candidates else family.levels[-1]

@@ -1,4 +1,4 @@
-"""Tools and the choice among them in Gemini's form. https://ai.google.dev/gemini-api/docs/function-calling"""
+"""Lowers tools and `tool_choice` to Gemini's form. https://ai.google.dev/gemini-api/docs/function-calling"""
 
 import re
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from translation.tools.choice import matches_choice, select_allowed_tools
 _TOOL_NAME: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}")
 
 _SEARCH_TOOL: Final = "web_search"
-"""Kinds of searches may carry a version: web_search_preview_2025_03_11."""
+"""Types of search tools may have a suffix: web_search_preview_2025_03_11."""
 
 _CALLING_MODES: Final = {"none": "NONE", "required": "ANY"}
 
@@ -21,10 +21,10 @@ _FUNCTION_KEYS: Final = frozenset({"type", "name", "description", "parameters", 
 
 
 def lower_tools(tools: Sequence[Json], choice: str | Json | None, parallel: bool | None, losses: list[Loss]) -> Json:
-    """`tools` and `toolConfig` as far as they are to be sent; nothing without tools.
+    """Returns `tools` and `toolConfig` as keys of a body, an empty object without tools.
 
-    Raises InvalidRequest for a bad name or a choice of a tool that is not there, Unrepresentable for what Gemini does
-    not have: kinds it does not know, a search that has to be made.
+    Raises InvalidRequest for a bad name or a choice of a tool that is not in `tools`, and Unrepresentable for what
+    Gemini does not have: other types of tools, and a search that is required.
     """
     if isinstance(choice, dict) and choice.get("type") == "allowed_tools" and choice.get("mode") != "required":
         tools = select_allowed_tools(tools, choice.get("tools") or ())
@@ -40,12 +40,14 @@ def lower_tools(tools: Sequence[Json], choice: str | Json | None, parallel: bool
     ]
     if not functions:
         return _lower_search(searches, choice, losses)
-    # Beside functions a search is refused by most models, and some clients offer one with every request.
-    losses += [Loss(f"tools[{n}]", f"{tool['type']} left out") for n, tool in enumerate(tools) if tool in searches]
+    # Most models refuse a search beside functions, and some clients send a search tool with every request.
+    losses += [
+        Loss(f"tools[{index}]", f"{tool['type']} left out") for index, tool in enumerate(tools) if tool in searches
+    ]
     if parallel is False:
         losses.append(Loss("parallel_tool_calls", "dropped"))
-    calling = _lower_choice([tool for tool in tools if tool not in searches], choice)
-    config = {"toolConfig": {"functionCallingConfig": calling}} if calling else {}
+    calling_config = _lower_choice([tool for tool in tools if tool not in searches], choice)
+    config = {"toolConfig": {"functionCallingConfig": calling_config}} if calling_config else {}
     return {"tools": [{"functionDeclarations": functions}], **config}
 
 
@@ -63,7 +65,7 @@ def _lower_function(tool: Json, param: str, losses: list[Loss]) -> Json:
     losses += [Loss(f"tools.{key}", "dropped") for key, value in tool.items() if value and key not in _FUNCTION_KEYS]
     declaration: Json = {"name": name} | ({"description": tool["description"]} if tool.get("description") else {})
     parameters = reduce_schema(tool.get("parameters") or {}, f"{param}.parameters", losses)
-    # An object without properties is said by leaving it out.
+    # The API represents an object without properties by leaving the key out.
     return declaration | (
         {"parametersJsonSchema": parameters} if parameters.get("properties") or "$ref" in parameters else {}
     )
@@ -71,7 +73,7 @@ def _lower_function(tool: Json, param: str, losses: list[Loss]) -> Json:
 
 def _lower_choice(tools: Sequence[Json], choice: str | Json | None) -> Json:
     if not isinstance(choice, dict):
-        # Strict arguments are decoded under the schema; so are all others then.
+        # VALIDATED enforces the schemas of all functions, so one strict function makes all of them strict.
         strict = any(tool.get("strict") for tool in tools)
         mode = _CALLING_MODES.get(choice or "auto", "VALIDATED" if strict else None)
         return {"mode": mode} if mode else {}
@@ -79,7 +81,7 @@ def _lower_choice(tools: Sequence[Json], choice: str | Json | None) -> Json:
         allowed = select_allowed_tools(tools, choice.get("tools") or ())
         return {"mode": "ANY", "allowedFunctionNames": [tool["name"] for tool in allowed]}
     if choice["type"] != "function":
-        raise Unrepresentable(f"this model's API cannot be told to use {choice['type']!r}", param="tool_choice")
+        raise Unrepresentable(f"this model's API has no tool_choice of type {choice['type']!r}", param="tool_choice")
     if not any(matches_choice(tool, choice) for tool in tools):
         raise InvalidRequest(f"tool_choice names {choice.get('name')!r}, which is not in tools.", param="tool_choice")
     return {"mode": "ANY", "allowedFunctionNames": [choice["name"]]}
@@ -90,7 +92,7 @@ def _lower_search(searches: Sequence[Json], choice: str | Json | None, losses: l
         losses.append(Loss("tools", "dropped"))
         return {}
     if choice not in (None, "auto"):
-        raise Unrepresentable("this model searches when it sees fit: leave out tool_choice", param="tool_choice")
+        raise Unrepresentable("this model decides itself whether to search: leave out tool_choice", param="tool_choice")
     losses += [
         Loss(f"tools.{key}", "dropped") for tool in searches for key, value in tool.items() if value and key != "type"
     ]

@@ -1,1 +1,1 @@
-"""`POST /generate`, the small contract: asked in chat's words, answered with thinking and answer side by side."""
+"""`POST /generate`, a small API: its request resembles chat, its reply has thinking and answer side by side."""

@@ -1,18 +1,19 @@
-"""A request to `/generate` → the same request in chat."""
+"""Builds the chat request for a request to `/generate`."""
 
 import orjson
 
 from translation.representation.json_types import Json
 
 _PROFILE_PARAMS = frozenset({"two_pass", "think_tag", "tool_parser", "max_thinking_tokens", "max_response_tokens"})
-"""What a model's profile is told, or a limit that depends on it."""
+"""Parameters that override the profile of the model, and limits that depend on it."""
 
 
 def build_chat_body(body: Json, *, model: str, two_pass: bool) -> Json:
-    """A valid body in chat's words; keys that chat knows already stay. `two_pass`: whether thinking has a run of its
-    own, so that a limit on the answer is none on both.
+    """Returns the chat body for a validated `/generate` body. Keys that chat knows are copied.
 
-    A budget for thinking is not in it: chat has no 0, see `with_budget`.
+    `two_pass`: thinking is a run of its own, so `max_response_tokens` limits the answer only and is not sent as
+    `max_completion_tokens`. The budget for thinking is not included, because chat has no budget of 0; see
+    `set_thinking_budget`.
     """
     chat = {name: value for name, value in body.items() if name not in _PROFILE_PARAMS and value is not None}
     chat["model"] = model
@@ -28,7 +29,7 @@ def build_chat_body(body: Json, *, model: str, two_pass: bool) -> Json:
 
 
 def set_thinking_budget(chat: Json, budget: int, *, two_pass: bool) -> Json:
-    """A valid chat body with this many tokens for thinking; none at all forbids it where it has no run of its own."""
+    """Returns a chat body with a budget for thinking in tokens. Without `two_pass` a budget of 0 forbids thinking."""
     if budget == 0 and not two_pass:
         return {**chat, "thinking": False}
     return {**chat, "reasoning": {**(chat.get("reasoning") or {}), "max_tokens": budget}}
@@ -43,5 +44,5 @@ def _build_call(call: Json) -> Json:
     if "function" in call:
         return call
     arguments = call["arguments"]
-    said = arguments if isinstance(arguments, str) else orjson.dumps(arguments).decode()
-    return {"id": call["id"], "type": "function", "function": {"name": call["name"], "arguments": said}}
+    text = arguments if isinstance(arguments, str) else orjson.dumps(arguments).decode()
+    return {"id": call["id"], "type": "function", "function": {"name": call["name"], "arguments": text}}

@@ -21,6 +21,7 @@ class GenerateEncoder:
         """The whole reply, once it is."""
         self._reply = GenerateReply(model)
         self._closing_frame = b""
+        self._is_concluded = False
 
     @property
     def failed(self) -> Failed | None:
@@ -43,8 +44,10 @@ class GenerateEncoder:
 
         Until then a `Failed` may still be fed: it takes the place of the end.
         """
-        frame, self._closing_frame = self._closing_frame, b""
-        return frame
+        if not self.ended or self._is_concluded:
+            return b""
+        self._is_concluded = True
+        return self._closing_frame
 
     def delta_template(self, _run: DeltaRun, _observers: Sequence[TextObserver]) -> None:
         """There is none: frames of this API are not written by template."""

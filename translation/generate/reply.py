@@ -1,4 +1,4 @@
-"""Events → a reply of `/generate`, piece by piece and whole. A stream and an answer are the same reply."""
+"""Builds a reply of `/generate` from events, as pieces of a stream and as a whole object."""
 
 from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias
@@ -29,10 +29,10 @@ _REPLY_KEYS: dict[tuple[str, str | None], _ReplyKey] = {
     ("message", "output_text"): "response",
     ("message", "refusal"): "response",
 }
-"""(item type, part type) -> the key its text is in."""
+"""(item type, part type) -> the key of the reply that its text is added to."""
 
 _FINISH_REASONS = {"length": "length", "content_filter": "content_filter"}
-"""Any other is `stop`, or `tool_calls` where calls were made."""
+"""Finish reason of a turn -> that of the reply. Any other is `stop`, or `tool_calls` if there are calls."""
 
 _PARAGRAPH_GAP = "\n\n"
 
@@ -46,7 +46,10 @@ class _Call:
         self.is_cut = False
 
     def parse_arguments(self) -> Any:
-        """What the text means as JSON, or None if it is none. Models leave it empty for tools without parameters."""
+        """Returns the parsed arguments, or None if they are not JSON.
+
+        Models leave the arguments empty for tools without parameters, so empty text is an empty object.
+        """
         text = "".join(self.pieces).strip()
         try:
             return orjson.loads(text or ("null" if self.is_cut else "{}"))
@@ -55,12 +58,13 @@ class _Call:
 
 
 class GenerateReply:
-    """One reply in the making. Feed it batches that satisfy the event grammar; read it after Finished or Failed."""
+    """Collects one reply. The batches must satisfy the event grammar; the reply is whole after Finished or Failed."""
 
     def __init__(self, model: str) -> None:
         self.failed: Failed | None = None
-        """How it ended badly; then there is no whole reply."""
+        """The failure of the turn, if there is one. There is no whole reply then."""
         self.finished = False
+        """Whether the turn ended without a failure, so that `result` is whole."""
         self._model = model
         self._texts: dict[_ReplyKey, list[str]] = {"thinking": [], "response": []}
         self._pre_tool_text: str | None = None
@@ -74,7 +78,7 @@ class GenerateReply:
         self._finish_reason = "stop"
 
     def feed(self, batch: Sequence[Event]) -> list[Json]:
-        """Take one batch; what it adds, in the pieces that a stream says: `thinking`, `response`, `tool_call`."""
+        """Adds one batch. Returns its pieces for a stream, objects with `thinking`, `response` or `tool_call`."""
         pieces: list[Json] = []
         for event in batch:
             match event:
@@ -97,11 +101,11 @@ class GenerateReply:
                 case Failed():
                     self.failed = event
                 case _:
-                    pass  # nothing of it has a place here
+                    pass  # the reply has no field for the other events
         return pieces
 
     def result(self) -> Json:
-        """The whole reply. Only once `finished`."""
+        """Returns the whole reply. Call it only once `finished` is True."""
         response = "".join(self._texts["response"])
         calls = [
             {"id": call.id, "name": call.name, "arguments": arguments}
@@ -131,15 +135,15 @@ class GenerateReply:
 
     def _start_part(self, event: PartStarted, pieces: list[Json]) -> None:
         part_type = self._part_types[event.index, event.part_index] = event.part.get("type")
-        if (channel := TEXT_FIELDS.get((self._item_types[event.index], part_type))) is not None:
-            self._add_text(event.index, event.part_index, event.part.get(channel.key) or "", pieces)
+        if (text_field := TEXT_FIELDS.get((self._item_types[event.index], part_type))) is not None:
+            self._add_text(event.index, event.part_index, event.part.get(text_field.key) or "", pieces)
 
     def _end_part(self, event: PartEnded, part: Json, pieces: list[Json]) -> None:
-        """What the upstream says of a text at its end, where it has said nothing of it before."""
+        """Adds the text of the upstream's own final part, if there were no deltas for that part."""
         key = (event.index, event.part_index)
-        channel = TEXT_FIELDS.get((self._item_types[event.index], self._part_types.get(key)))
-        if channel is not None and key not in self._written_parts:
-            self._add_text(*key, part.get(channel.key) or "", pieces)
+        text_field = TEXT_FIELDS.get((self._item_types[event.index], self._part_types.get(key)))
+        if text_field is not None and key not in self._written_parts:
+            self._add_text(*key, part.get(text_field.key) or "", pieces)
 
     def _end_item(self, event: ItemEnded, pieces: list[Json]) -> None:
         index, item = event.index, event.item or {}
@@ -150,10 +154,10 @@ class GenerateReply:
         if call is not None:
             self._add_text(index, None, item.get("arguments") or "", pieces)
             return
-        for place, part in enumerate([*(item.get("summary") or ()), *(item.get("content") or ())]):
-            if (channel := TEXT_FIELDS.get((self._item_types[index], part.get("type")))) is not None:
-                self._part_types[index, place] = part["type"]
-                self._add_text(index, place, part.get(channel.key) or "", pieces)
+        for part_index, part in enumerate([*(item.get("summary") or ()), *(item.get("content") or ())]):
+            if (text_field := TEXT_FIELDS.get((self._item_types[index], part.get("type")))) is not None:
+                self._part_types[index, part_index] = part["type"]
+                self._add_text(index, part_index, part.get(text_field.key) or "", pieces)
 
     def _add_text(self, index: int, part_index: int | None, text: str, pieces: list[Json]) -> None:
         key = (index, part_index)
@@ -162,13 +166,18 @@ class GenerateReply:
         if (call := self._calls.get(index)) is not None:
             call.pieces.append(text)
             pieces.append({"tool_call": {"index": call.number, "arguments": text}})
-        elif (noun := _REPLY_KEYS.get((self._item_types[index], self._part_types.get(key)))) is not None:
-            # Summaries are paragraphs; raw thoughts that come between texts are one text, cut anywhere.
-            apart = bool(part_index) or self._part_types[key] == "summary_text"
-            if noun == "thinking" and apart and key not in self._written_parts and self._texts[noun]:
+        elif (reply_key := _REPLY_KEYS.get((self._item_types[index], self._part_types.get(key)))) is not None:
+            # Summaries are paragraphs. Raw reasoning between other items is one text, which may be cut anywhere.
+            starts_paragraph = bool(part_index) or self._part_types[key] == "summary_text"
+            if (
+                reply_key == "thinking"
+                and starts_paragraph
+                and key not in self._written_parts
+                and self._texts[reply_key]
+            ):
                 text = _PARAGRAPH_GAP + text
-            self._texts[noun].append(text)
-            pieces.append({noun: text})
+            self._texts[reply_key].append(text)
+            pieces.append({reply_key: text})
         self._written_parts.add(key)
         self._written_items.add(index)
 
@@ -176,23 +185,23 @@ class GenerateReply:
         self._finish_reason = _FINISH_REASONS.get(event.reason, "stop")
         broken = [call.name for call in self._calls.values() if not isinstance(call.parse_arguments(), dict)]
         if broken and self._finish_reason == "stop":
-            # A call that was cut off is none; one that the model ended like this is a failure.
-            told = f"the model called '{broken[0]}' with arguments that are no JSON object"
-            self.failed = Failed(CALL_PARSE_ERROR, told, usage=self._usage)
+            # A call that was cut off is left out. A complete call with such arguments is a failure.
+            message = f"the model called '{broken[0]}' with arguments that are not a JSON object"
+            self.failed = Failed(CALL_PARSE_ERROR, message, usage=self._usage)
         else:
             self.finished = True
 
 
 def _build_usage(usage: Usage | None) -> Json | None:
-    """Tokens, thinking and answer apart; null is what the upstream did not report."""
+    """Returns the token counts, with thinking and answer apart. Counts that the upstream did not report are null."""
     if usage is None:
         return None
-    thinking, said = usage.reasoning, usage.output
-    counted = usage.input is not None and said is not None
+    thinking, output = usage.reasoning, usage.output
+    counted = usage.input is not None and output is not None
     return {
         "prompt_tokens": usage.input,
         "thinking_tokens": thinking,
-        "response_tokens": None if said is None else said - (thinking or 0),
-        "total_tokens": (usage.input or 0) + (said or 0) if counted else None,
+        "response_tokens": None if output is None else output - (thinking or 0),
+        "total_tokens": (usage.input or 0) + (output or 0) if counted else None,
         "cached_tokens": usage.cache_read,
     }

@@ -1,5 +1,7 @@
-"""What a request to `/generate` looks like. Messages, and keys that are not listed, are held against chat's own schema
-once `as_chat` has said them in chat."""
+"""The schema of requests to `/generate`.
+
+Messages, and keys that are not listed, are validated against the schema of chat after `build_chat_body`.
+"""
 
 from functools import cache
 from typing import Annotated, Any, Literal, Required
@@ -17,7 +19,7 @@ _UNSUPPORTED_PARAMS = (
     *("audio", "extensions", "function_call", "functions", "logprobs", "modalities", "store", "stream_options"),
     *("top_logprobs", "web_search_options"),
 )
-"""Chat's parameters that a reply of this contract has no place for, or that it says in another way."""
+"""Parameters of chat that `/generate` refuses. Its reply has no field for them, or another parameter replaces them."""
 
 
 class _Call(TypedDict, total=False):
@@ -76,11 +78,11 @@ class _Request(TypedDict, total=False):
 
 
 def validate(body: Json) -> None:
-    """Raise InvalidRequest for the first field that is malformed or has no place here; null is as good as not given."""
+    """Raises InvalidRequest for the first field that is malformed or not supported. Null is the same as no value."""
     check_body(_adapter(), body)
     for name in _UNSUPPORTED_PARAMS:
         if body.get(name):
-            raise Unrepresentable(f"/generate has no '{name}': ask /v1/chat/completions instead", param=name)
+            raise Unrepresentable(f"/generate does not support '{name}'; use /v1/chat/completions instead", param=name)
 
 
 @cache
@@ -94,4 +96,4 @@ def _request_schema() -> Json:
 
 
 REQUEST_SCHEMA = _request_schema
-"""() -> the JSON schema of a request, for `/openapi.json`; made when first asked for."""
+"""() -> the JSON schema of a request, for `/openapi.json`. It is built on the first call."""

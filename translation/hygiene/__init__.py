@@ -1,1 +1,1 @@
-"""What goes wrong around tool calls on every upstream, put right in one place: past calls, tools, calls of a reply."""
+"""Corrects what can go wrong around tool calls on any upstream: past calls, tools, and the calls of a reply."""

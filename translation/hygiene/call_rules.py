@@ -1,4 +1,4 @@
-"""What is done about the calls of a reply that is relayed."""
+"""The rules for the calls of a reply that is relayed."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -10,26 +10,28 @@ from translation.tools.call_ids import CallIdAllocator
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallRules:
-    """How one reply's calls are to be."""
+    """The rules for the calls of one reply."""
 
     used_ids: frozenset[str] = frozenset()
-    """Ids of calls before this reply, which none of its own gets."""
+    """The ids of earlier calls. No call of this reply gets one of them."""
     renames_ids: bool = True
-    """False where the upstream keeps the reply itself, and is told later of its calls by the ids it gave them."""
+    """Whether calls get new ids where ids repeat. False if the upstream stores the reply, because later requests must
+    name its calls by the ids that it gave them."""
     max_args_bytes: int = DEFAULT_MAX_ARGS_BYTES
+    """The longest arguments without a warning, in bytes."""
 
     def id_allocator(self) -> "CallIdAllocator | UnchangedCallIds":
-        """What gives the calls of one reply their ids."""
+        """Returns the allocator of ids for the calls of one reply."""
         return CallIdAllocator(self.used_ids) if self.renames_ids else UnchangedCallIds()
 
     def warning_for(self, name: str, arguments: str) -> Json | None:
-        """What is to be told of a call that no client can read; None where one can."""
-        why = arguments_fault(arguments, self.max_args_bytes)
-        return None if why is None else {"name": name, "why": why}
+        """Returns the warning `{name, why}` for a call whose arguments cannot be used; None if they can be."""
+        fault = arguments_fault(arguments, self.max_args_bytes)
+        return None if fault is None else {"name": name, "why": fault}
 
 
 class UnchangedCallIds:
-    """Leaves ids as they are."""
+    """Has the interface of CallIdAllocator, and returns every id unchanged."""
 
     def claim(self, upstream_id: str | None) -> str:
         return upstream_id or ""

@@ -1,4 +1,4 @@
-"""Which items of an input only make sense together, and which of them a conversation can do without."""
+"""Groups the items of an input that belong together, and selects those that can be dropped or summarized."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -19,14 +19,17 @@ _CLIENT_ITEM_TYPES = frozenset(
         "mcp_approval_response",
     }
 )
-"""Types that are no model's, beside messages and outputs."""
+"""Types of items that a model does not write, besides messages and outputs."""
 
 SUMMARY_ID_PREFIX = "cmp"
-"""What ids of compaction items begin with; the message that says one has the same."""
+"""The prefix of the ids of compaction items. The message that stands for a compaction item has the same id."""
 
 
 class CompactionInput(NamedTuple):
-    """An input taken apart for its compaction: what instructs, what can be summed up, what has to stay as it is."""
+    """An input, split for its compaction.
+
+    `instructions` are system and developer messages, `summarizable` can be replaced by a summary, `retained` must stay.
+    """
 
     instructions: list[Item]
     summarizable: list[Item]
@@ -34,80 +37,81 @@ class CompactionInput(NamedTuple):
 
 
 def group_items(items: Sequence[Item]) -> list[list[int]]:
-    """The places of items that belong together, in order of the first of each.
+    """Returns groups of indexes of items that belong together, in order of the first item of each group.
 
-    What a model said at one go (thoughts, text, calls) is one round with the outputs of its calls; any other item is
-    one by itself. Upstreams refuse a call without its output, and some a call without the thought that led to it.
+    Consecutive items of a model (reasoning, text, calls) and the outputs of their calls are one group. Any other item
+    is a group of its own. Upstreams refuse a call without its output, and some refuse a call without its reasoning.
     """
-    found: list[list[int]] = []
+    groups: list[list[int]] = []
     calls: dict[str, list[int]] = {}
-    speaking = False
-    for place, item in enumerate(items):
+    after_model_item = False
+    for index, item in enumerate(items):
         if _is_model_item(item):
-            if not speaking:
-                found.append([])
-            found[-1].append(place)
-            calls |= dict.fromkeys(filter(None, (item.get("call_id"), item.get("id"))), found[-1])
-        elif (asked := calls.get(_answered_call_id(item) or "")) is not None:
-            asked.append(place)
+            if not after_model_item:
+                groups.append([])
+            groups[-1].append(index)
+            calls |= dict.fromkeys(filter(None, (item.get("call_id"), item.get("id"))), groups[-1])
+        elif (group := calls.get(_answered_call_id(item) or "")) is not None:
+            group.append(index)
         else:
-            found.append([place])
-        speaking = _is_model_item(item)
-    return found
+            groups.append([index])
+        after_model_item = _is_model_item(item)
+    return groups
 
 
 def trim_items(items: Sequence[Item], share: float) -> list[Item]:
-    """`items` without their oldest rounds, so that by size at most `share` of what can be left out is still there.
+    """Returns the items without the oldest groups, so that at most `share` of the removable JSON bytes remain.
 
-    Never left out: what instructs, a summary of what came before, the last user message, calls that wait for their
-    outputs, and the end of the input. What stays begins with a user's word where it can: some templates insist on it.
+    Never removed are instructions, summaries, the last user message, calls that wait for their outputs, and the last
+    group. Items of a model at the start of the remaining groups are removed too, because some chat templates require a
+    user message there.
     """
-    chain = group_items(items)
+    groups = group_items(items)
     last = _last_user_message(items)
-    spare = [each for each in chain[:-1] if last not in each and not _must_retain(items, each)]
-    sizes = [_json_size(items, each) for each in spare]
-    allowed, left, gone = sum(sizes) * share, sum(sizes), 0
-    while left > allowed:
-        left -= sizes[gone]
-        gone += 1
-    if gone:
-        while gone < len(spare) and _is_model_item(items[spare[gone][0]]):
-            gone += 1
-    dropped = {place for each in spare[:gone] for place in each}
-    return [item for place, item in enumerate(items) if place not in dropped]
+    removable = [group for group in groups[:-1] if last not in group and not _must_retain(items, group)]
+    sizes = [_json_size(items, group) for group in removable]
+    allowed, remaining, removed_count = sum(sizes) * share, sum(sizes), 0
+    while remaining > allowed:
+        remaining -= sizes[removed_count]
+        removed_count += 1
+    if removed_count:
+        while removed_count < len(removable) and _is_model_item(items[removable[removed_count][0]]):
+            removed_count += 1
+    dropped = {index for group in removable[:removed_count] for index in group}
+    return [item for index, item in enumerate(items) if index not in dropped]
 
 
 def split_for_compaction(items: Sequence[Item], *, awaits_answer: bool) -> CompactionInput:
-    """What of an input a summary can stand for.
+    """Splits an input into instructions, items that a summary can replace, and items that must stay.
 
-    Calls that wait for their outputs stay. `question`: the input is yet to be answered, so its last user message stays
-    too, with what followed it, or as much of its end as is at most half of the whole.
+    Groups with a call that waits for its output stay. `awaits_answer`: the input is yet to be answered, so its last
+    user message stays too, and of the groups after it the last ones, up to half of the size of the whole input.
     """
-    chain = group_items(items)
-    staying = {tuple(each) for each in chain if _is_pending(items, each)}
+    groups = group_items(items)
+    retained_groups = {tuple(group) for group in groups if _is_pending(items, group)}
     if awaits_answer:
         last = _last_user_message(items)
-        staying |= {tuple(each) for each in chain if last in each}
-        budget = sum(_json_size(items, each) for each in chain) / 2
-        for each in reversed(chain):
-            budget -= _json_size(items, each)
-            if each[0] <= last or (budget < 0 and each is not chain[-1]):
+        retained_groups |= {tuple(group) for group in groups if last in group}
+        budget = sum(_json_size(items, group) for group in groups) / 2
+        for group in reversed(groups):
+            budget -= _json_size(items, group)
+            if group[0] <= last or (budget < 0 and group is not groups[-1]):
                 break
-            staying.add(tuple(each))
-    kept = {place for each in staying for place in each}
-    places = range(len(items))
-    lead = [items[place] for place in places if place not in kept and _is_instruction(items[place])]
-    older = [items[place] for place in places if place not in kept and not _is_instruction(items[place])]
-    return CompactionInput(lead, older, [items[place] for place in sorted(kept)])
+            retained_groups.add(tuple(group))
+    retained = {index for group in retained_groups for index in group}
+    indexes = range(len(items))
+    instructions = [items[index] for index in indexes if index not in retained and _is_instruction(items[index])]
+    summarizable = [items[index] for index in indexes if index not in retained and not _is_instruction(items[index])]
+    return CompactionInput(instructions, summarizable, [items[index] for index in sorted(retained)])
 
 
 def is_user_message(item: Item) -> bool:
-    """Whether a user said this, and not a summary in a user's place."""
+    """Whether this is a message of the user, and not a summary with the role of the user."""
     return item["type"] == "message" and item["role"] == "user" and not is_summary_message(item)
 
 
 def is_summary_message(item: Item) -> bool:
-    """Whether this message stands for a compaction item."""
+    """Whether this item is a message that stands for a compaction item."""
     return item["type"] == "message" and str(item.get("id")).startswith(SUMMARY_ID_PREFIX)
 
 
@@ -119,7 +123,7 @@ def _is_model_item(item: Item) -> bool:
 
 
 def _answered_call_id(item: Item) -> str | None:
-    """The id of what this item answers. A local shell's output may have it in its own `id`."""
+    """Returns the id of the call that this item answers. The output of a local shell may have it in its own `id`."""
     if item["type"] == "mcp_approval_response":
         return str(item["approval_request_id"])
     return (item.get("call_id") or item.get("id")) if item["type"].endswith("_output") else None
@@ -129,18 +133,18 @@ def _is_instruction(item: Item) -> bool:
     return item.get("role") in _SYSTEM_ROLES
 
 
-def _must_retain(items: Sequence[Item], places: Sequence[int]) -> bool:
-    first = items[places[0]]
+def _must_retain(items: Sequence[Item], group: Sequence[int]) -> bool:
+    first = items[group[0]]
     if _is_instruction(first) or is_summary_message(first) or first["type"] == "compaction":
         return True
-    return _is_pending(items, places)
+    return _is_pending(items, group)
 
 
-def _is_pending(items: Sequence[Item], places: Sequence[int]) -> bool:
-    """Whether a call of this round waits for its output."""
-    said = [items[place] for place in places]
-    answered = {_answered_call_id(item) for item in said} - {None}
-    calls = (item for item in said if _is_model_item(item))
+def _is_pending(items: Sequence[Item], group: Sequence[int]) -> bool:
+    """Whether a call in this group waits for its output."""
+    members = [items[index] for index in group]
+    answered = {_answered_call_id(item) for item in members} - {None}
+    calls = (item for item in members if _is_model_item(item))
     return any(
         answered.isdisjoint((call.get("call_id"), call.get("id")))
         for call in calls
@@ -149,8 +153,8 @@ def _is_pending(items: Sequence[Item], places: Sequence[int]) -> bool:
 
 
 def _last_user_message(items: Sequence[Item]) -> int:
-    return max((place for place, item in enumerate(items) if is_user_message(item)), default=-1)
+    return max((index for index, item in enumerate(items) if is_user_message(item)), default=-1)
 
 
-def _json_size(items: Sequence[Item], places: Sequence[int]) -> int:
-    return sum(len(orjson.dumps(items[place])) for place in places)
+def _json_size(items: Sequence[Item], group: Sequence[int]) -> int:
+    return sum(len(orjson.dumps(items[index])) for index in group)

@@ -1,4 +1,4 @@
-"""What tools returned, no longer than the upstream is to be told."""
+"""Truncates the outputs of calls to the limit of the profile."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -8,7 +8,7 @@ from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
 
 TRUNCATION_MARK: Final = "[truncated]"
-"""How a text ends that was cut."""
+"""The end of a text that was truncated."""
 
 _TEXT_PART_TYPES: Final = ("text", "input_text", "output_text")
 
@@ -22,20 +22,20 @@ _MEDIA_NAMES: Final = {
 
 
 def truncate_outputs(items: Sequence[Item], limit: int, losses: list[Loss]) -> Sequence[Item]:
-    """The items with no output of a call longer than `limit` bytes; the same object where none is."""
-    cut: dict[int, Item] = {}
-    for place, item in enumerate(items):
+    """Truncates each output of a call to `limit` bytes. Returns `items` itself if no output is longer."""
+    truncated: dict[int, Item] = {}
+    for index, item in enumerate(items):
         if item.get("type") in CALL_OUTPUT_TYPES:
-            output = truncate_output(item["output"], limit, f"input[{place}].output", losses)
+            output = truncate_output(item["output"], limit, f"input[{index}].output", losses)
             if output is not item["output"]:
-                cut[place] = {**item, "output": output}
-    return [cut.get(place, item) for place, item in enumerate(items)] if cut else items
+                truncated[index] = {**item, "output": output}
+    return [truncated.get(index, item) for index, item in enumerate(items)] if truncated else items
 
 
 def truncate_output(output: str | list[Json], limit: int, param: str, losses: list[Loss]) -> str | list[Json]:
-    """One output, as a text or in parts of either API, of at most `limit` bytes; the same object where it is.
+    """Truncates one output, a text or parts of either API, to `limit` bytes. Returns it unchanged if it is not longer.
 
-    Text is cut and says so at its end, media make way for a note: both are losses.
+    Text is cut and ends with `TRUNCATION_MARK`. Media are replaced by a note. Both are losses at `param`.
     """
     if isinstance(output, str):
         return output if _fits(output, limit) else _truncate(output, limit, param, losses)
@@ -62,7 +62,7 @@ def truncate_output(output: str | list[Json], limit: int, param: str, losses: li
 
 
 def _fits(text: str, limit: int) -> bool:
-    # No character is more than four bytes: most are known to fit without being encoded.
+    # A character has at most four bytes, so most texts are known to fit without encoding them.
     return len(text) * 4 <= limit or len(text.encode()) <= limit
 
 
@@ -72,7 +72,7 @@ def _truncate(text: str, limit: int, param: str, losses: list[Loss]) -> str:
 
 
 def _size(value: Any) -> int:
-    """The bytes of what a part holds, wherever in it that is."""
+    """Returns the total length of the strings in a part."""
     if isinstance(value, str):
         return len(value)
     if isinstance(value, dict):
@@ -81,8 +81,8 @@ def _size(value: Any) -> int:
 
 
 def _media_note(part: Json, size: int, limit: int, *, output: Sequence[Json]) -> Json:
-    told = (
+    note = (
         f"[{_MEDIA_NAMES.get(part['type'], 'A part')} of {size} bytes was left out: an output may have {limit} bytes.]"
     )
     in_chat = part["type"] in ("image_url", "file") or any(each["type"] == "text" for each in output)
-    return {"type": "text" if in_chat else "input_text", "text": told}
+    return {"type": "text" if in_chat else "input_text", "text": note}

@@ -1,4 +1,4 @@
-"""Changes to the tools a request declares that some upstreams cannot do without, each by its name."""
+"""Named changes to the tools of a request, for upstreams that refuse the tools without them."""
 
 from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any, Final
@@ -9,44 +9,44 @@ from translation.representation.loss import Loss
 from translation.representation.profile import SchemaShim
 
 _SCHEMA_MAP_KEYWORDS: Final = ("properties", "patternProperties", "dependentSchemas", "$defs", "definitions")
-"""Keywords that hold schemas by names of the client's choice."""
+"""Keywords whose value maps names that the client chooses to schemas."""
 
 _SCHEMA_LIST_KEYWORDS: Final = ("anyOf", "allOf", "oneOf", "prefixItems")
 
 _SCHEMA_KEYWORDS: Final = ("items", "additionalProperties", "contains", "propertyNames", "not", "if", "then", "else")
 
 _SIGNED_FORMATS: Final = {"uint8": "int32", "uint16": "int32", "uint32": "int64", "uint64": "int64", "uint": "int64"}
-"""Format -> the signed one that holds its numbers."""
+"""Unsigned format -> a signed format whose range includes it, as far as there is one."""
 
 
 def apply_schema_shims(tools: Sequence[Json], shims: Set[SchemaShim], losses: list[Loss]) -> Sequence[Json]:
-    """Functions, in either API's form, as these shims have them; nothing of what is given is changed.
+    """Returns the tools with the shims applied to functions, which are in the form of either API.
 
-    Raises Unrepresentable for a schema that is nested too deep to be looked at.
+    The given objects are not changed. Raises Unrepresentable for a schema that is nested too deep.
     """
     if not shims:
         return tools
-    return [_shim_tool(tool, place, shims, losses) for place, tool in enumerate(tools)]
+    return [_shim_tool(tool, index, shims, losses) for index, tool in enumerate(tools)]
 
 
-def _shim_tool(tool: Json, place: int, shims: Set[SchemaShim], losses: list[Loss]) -> Json:
+def _shim_tool(tool: Json, index: int, shims: Set[SchemaShim], losses: list[Loss]) -> Json:
     if tool.get("type") != "function":
         return tool
     if isinstance(tool.get("function"), dict):
-        return {**tool, "function": _shim_function(tool["function"], place, shims, losses)}
-    return _shim_function(tool, place, shims, losses)
+        return {**tool, "function": _shim_function(tool["function"], index, shims, losses)}
+    return _shim_function(tool, index, shims, losses)
 
 
-def _shim_function(function: Json, place: int, shims: Set[SchemaShim], losses: list[Loss]) -> Json:
+def _shim_function(function: Json, index: int, shims: Set[SchemaShim], losses: list[Loss]) -> Json:
     changed = dict(function)
     if "no_descriptions" in shims and changed.pop("description", None):
-        losses.append(Loss(f"tools[{place}].description", "dropped"))
+        losses.append(Loss(f"tools[{index}].description", "dropped"))
     if isinstance(parameters := changed.get("parameters"), dict):
         changes = [change for name, change in _SCHEMA_CHANGES.items() if name in shims]
         try:
             changed["parameters"] = _shim_schema(parameters, changes)
         except RecursionError:
-            param = f"tools[{place}].parameters"
+            param = f"tools[{index}].parameters"
             raise Unrepresentable("this schema is nested too deep", param=param) from None
     return changed
 
@@ -62,9 +62,9 @@ def _shim_schema(schema: Any, changes: Sequence[Callable[[Json], None]]) -> Any:
 
 def _shim_keyword(key: str, value: Any, changes: Sequence[Callable[[Json], None]]) -> Any:
     if key in _SCHEMA_MAP_KEYWORDS and isinstance(value, dict):
-        return {name: _shim_schema(each, changes) for name, each in value.items()}
+        return {name: _shim_schema(schema, changes) for name, schema in value.items()}
     if (key in _SCHEMA_LIST_KEYWORDS or key == "items") and isinstance(value, list):
-        return [_shim_schema(each, changes) for each in value]
+        return [_shim_schema(schema, changes) for schema in value]
     return _shim_schema(value, changes) if key in _SCHEMA_KEYWORDS else value
 
 
@@ -78,8 +78,8 @@ def _omit_schema_key(schema: Json) -> None:
 
 
 def _sign_formats(schema: Json) -> None:
-    if isinstance(said := schema.get("format"), str) and said in _SIGNED_FORMATS:
-        schema["format"] = _SIGNED_FORMATS[said]
+    if isinstance(number_format := schema.get("format"), str) and number_format in _SIGNED_FORMATS:
+        schema["format"] = _SIGNED_FORMATS[number_format]
 
 
 _SCHEMA_CHANGES: Final[Mapping[SchemaShim, Callable[[Json], None]]] = {
@@ -87,4 +87,4 @@ _SCHEMA_CHANGES: Final[Mapping[SchemaShim, Callable[[Json], None]]] = {
     "no_schema_key": _omit_schema_key,
     "signed_formats": _sign_formats,
 }
-"""What each shim does to a schema and to all schemas in it."""
+"""Shim -> the change that it makes to a schema and to all schemas in it."""

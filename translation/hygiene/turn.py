@@ -1,4 +1,4 @@
-"""A turn as every upstream can take it, whatever its dialect: the last step before it is lowered."""
+"""Normalizes a turn for any dialect: the last step before it is lowered."""
 
 from dataclasses import replace
 
@@ -11,9 +11,11 @@ from translation.representation.turn import Turn
 
 
 def normalize_turn(turn: Turn, profile: Profile, losses: list[Loss]) -> Turn:
-    """Past calls in pairs, each under an id of its own; outputs and tools as the profile wants them.
+    """Returns the turn with unique ids of past calls, and with outputs, tools and `parallel_tool_calls` per the
+    profile.
 
-    Raises InvalidRequest naming the id of a call without its output or an output without its call.
+    Returns `turn` itself if nothing changes. Raises InvalidRequest, which names the id, for a call without an output or
+    an output without a call.
     """
     items = truncate_outputs(with_unique_call_ids(turn.items), profile.max_tool_output_bytes, losses)
     tools = apply_schema_shims(turn.tools, profile.schema_shims, losses)

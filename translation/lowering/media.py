@@ -1,4 +1,4 @@
-"""Media inside a request: data URLs, and the text some of them hold."""
+"""Reads media in a request: data URLs, the text in them, and file names in URLs."""
 
 import re
 from base64 import b64decode, b64encode
@@ -9,10 +9,13 @@ from translation.errors import InvalidRequest
 
 
 def file_name_from_url(url: str) -> str:
-    """The end of its path, which is what the file is called; nothing where it ends in none, or is no URL."""
+    """Returns the last segment of the URL's path, unquoted.
+
+    It is empty if the path ends with a slash or the URL is invalid.
+    """
     try:
         return unquote(urlsplit(url).path).rpartition("/")[2]
-    except ValueError:  # `https://[`: the upstream says what is wrong with it
+    except ValueError:  # An invalid URL such as `https://[`. The upstream reports what is wrong with it.
         return ""
 
 
@@ -27,31 +30,39 @@ _TEXT_MEDIA_TYPES: Final = frozenset(
         "application/yaml",
     }
 )
-"""Media types that are text and do not say so; `text/*` and `…+json`, `…+xml` do."""
+"""Media types of text, besides `text/*`, `…+json` and `…+xml`."""
 
 _MEDIA_TYPE_PATTERN: Final = re.compile(r"[a-z0-9.+-]+/[a-z0-9.+-]+")
 
 
 class Base64Media(NamedTuple):
-    """Bytes that are said in base64."""
+    """The media type of a file and its bytes in base64."""
 
     media_type: str
     base64: str
 
 
 def media_from_data_url(source: str, param: str) -> Base64Media | None:
-    """What a data URL holds; `None` for any other text. Raises InvalidRequest for one without a media type."""
+    """Returns the content of a data URL, or None for any other text.
+
+    Raises InvalidRequest, with `param`, for a data URL without a valid media type.
+    """
     header, comma, payload = source.partition(",")
     if not comma or header[:5].lower() != "data:":
         return None
     media_type, *options = (part.strip() for part in header[5:].lower().split(";"))
     if not _MEDIA_TYPE_PATTERN.fullmatch(media_type):
-        raise InvalidRequest("This data URL does not say its media type.", param=param)
+        raise InvalidRequest(
+            "This data URL has no valid media type; write it as `data:TYPE/SUBTYPE;base64,...`.", param=param
+        )
     return Base64Media(media_type, payload if "base64" in options else b64encode(unquote_to_bytes(payload)).decode())
 
 
 def text_from_data_url(source: str, param: str) -> str | None:
-    """The text in a data URL that holds text; `None` for any other. Raises InvalidRequest where it is not UTF-8."""
+    """Returns the text in a data URL with a media type of text, or None for any other URL or type.
+
+    Raises InvalidRequest, with `param`, if the content is not UTF-8 or its base64 is invalid.
+    """
     header, comma, payload = source.partition(",")
     if not comma or not header.startswith("data:"):
         return None
@@ -64,4 +75,6 @@ def text_from_data_url(source: str, param: str) -> str | None:
         content = b64decode(payload, validate=True) if "base64" in options else unquote_to_bytes(payload)
         return content.decode("utf-8-sig")
     except ValueError:
-        raise InvalidRequest("This is not UTF-8 text as its data URL says.", param=param) from None
+        raise InvalidRequest(
+            "The content of this data URL is not UTF-8 text, but its media type is one of text.", param=param
+        ) from None

@@ -1,4 +1,4 @@
-"""Parts that are text, in all the types that have it."""
+"""Text parts of messages: their types, their text, and messages that are built from text in pieces."""
 
 from collections import defaultdict, deque
 from collections.abc import Sequence
@@ -9,14 +9,14 @@ from translation.representation.json_types import Json
 
 
 class MessageBuilder:
-    """What is added is in the message after `settle`, and not before it."""
+    """Collects text for the fields of a message in linear time. `build` writes the text into the message."""
 
     def __init__(self, message: Json) -> None:
         self.message = message
         self._pieces: dict[str, deque[str]] = defaultdict(deque)
 
     def add_paragraph(self, field: str, text: str) -> None:
-        """Text after what the field holds, a paragraph of its own where it holds anything."""
+        """Adds text to the end of the field, after a blank line if the field is not empty."""
         pieces = self._pieces[field]
         if pieces:
             pieces.append(f"\n\n{text}")
@@ -24,32 +24,34 @@ class MessageBuilder:
             pieces.append(text)
 
     def prepend(self, field: str, text: str) -> None:
-        """Text right before what the field holds."""
+        """Adds text to the start of the field, without a separator."""
         self._pieces[field].appendleft(text)
 
     def build(self) -> Json:
-        """The message with all that was added; to be asked once."""
+        """Writes the collected text into the message and returns it. Call it once."""
         for field, pieces in self._pieces.items():
             self.message[field] = "".join(pieces)
         return self.message
 
 
 TEXT_KEYS: Final = {"input_text": "text", "output_text": "text", "text": "text", "refusal": "refusal"}
-"""Type of a part -> the key its text is under."""
+"""Type of a part -> the key of its text."""
 
 
 def text_of_part(part: Json) -> str:
-    """The text of a part that is one."""
+    """Returns the text of a part whose type is in `TEXT_KEYS`."""
     return part.get(TEXT_KEYS[part["type"]]) or ""
 
 
 def texts_of_parts(parts: Sequence[Json], param: str) -> list[str]:
-    """Content of a role that can only hold text. Raises Unrepresentable for anything else, naming its place under
-    `param`."""
+    """Returns the texts of content that may hold text only, because of the role of its message.
+
+    Raises Unrepresentable for any other part, with its position below `param`.
+    """
     texts: list[str] = []
-    for place, part in enumerate(parts):
+    for index, part in enumerate(parts):
         kind = part.get("type", "")
         if kind not in TEXT_KEYS:
-            raise Unrepresentable(f"a message of this role can only hold text, not {kind!r}", param=f"{param}[{place}]")
+            raise Unrepresentable(f"a message of this role can only hold text, not {kind!r}", param=f"{param}[{index}]")
         texts.append(part.get(TEXT_KEYS[kind]) or "")
     return texts

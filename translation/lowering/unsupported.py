@@ -1,4 +1,4 @@
-"""What items of the Responses API say and no other API has a word for."""
+"""Losses of items: facts that the Responses API has a field for and no other API has."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -8,34 +8,37 @@ from translation.representation.json_types import Item
 from translation.representation.loss import Loss
 
 UNSUCCESSFUL_STATUSES: Final = ("incomplete", "failed")
-"""Statuses of outputs that were no success. The API's own is the first; the second is that of an output whose text says
-so as well."""
+"""Statuses of outputs of calls that did not succeed. The Responses API defines `incomplete`. `failed` is the status of
+an output whose text reports the failure too."""
 
 
 def history_losses(items: Sequence[Item]) -> list[Loss]:
-    """Of what the assistant said before: whether it was meant as the answer, and what it cited. Of what others said
-    while a call had no output: that it was then, as the output has to be what follows the call."""
-    unsaid: list[Loss] = []
+    """Returns the losses of past messages.
+
+    For assistant messages these are their `phase` and their annotations. For other messages between a call and its
+    output it is their position, because the output must follow the call directly.
+    """
+    losses: list[Loss] = []
     unanswered: set[str] = set()
     for item in items:
         kind = item.get("type")
         if kind == "message":
             if unanswered and item["role"] != "assistant":
-                unsaid.append(Loss("input", "message not between call and output"))
+                losses.append(Loss("input", "message not between call and output"))
             if item.get("phase"):
-                unsaid.append(Loss("input", "phase dropped"))
+                losses.append(Loss("input", "phase dropped"))
             for part in item["content"]:
                 if part.get("annotations"):
-                    unsaid.append(Loss("input", "annotations dropped"))
+                    losses.append(Loss("input", "annotations dropped"))
                     break
         elif kind in CALL_TYPES:
             unanswered.add(item["call_id"])
         elif kind in CALL_OUTPUT_TYPES:
             unanswered.discard(item["call_id"])
-    return unsaid
+    return losses
 
 
 def output_losses(item: Item, param: str) -> Iterator[Loss]:
-    """That it was no success, where a text is all that can be said of it."""
+    """Yields the loss of the status `incomplete`, for upstreams that take an output as text only."""
     if item.get("status") == "incomplete":
         yield Loss(f"{param}.status", "dropped")

@@ -1,1 +1,1 @@
-"""Ollama's own API: turns in its words, and its replies as events."""
+"""Ollama's own API as an upstream dialect: lowers turns to its requests and decodes its replies to events."""

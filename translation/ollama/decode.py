@@ -1,4 +1,4 @@
-"""What Ollama's chat says, as events: the chunks of a stream, or one whole answer, which is a chunk that says all."""
+"""Decodes replies of Ollama's chat API to events: the chunks of a stream, or one whole reply, which is one chunk."""
 
 from typing import Any, Final
 
@@ -18,7 +18,8 @@ from translation.tools.arguments import arguments_text
 from translation.tools.call_ids import CallIdAllocator
 
 FINISH_REASONS: Final[dict[str, FinishReason]] = {"stop": "stop", "length": "length"}
-"""`done_reason` -> ours; a word that is not listed (`load`, `unload`) is `other`. Old servers give none: `stop`."""
+"""`done_reason` -> the reason of a Finished event. A value that is not listed (`load`, `unload`) is `other`. Old
+servers send none, which means `stop`."""
 
 _USAGE_KEYS: Final = (
     "prompt_eval_count",
@@ -31,15 +32,15 @@ _USAGE_KEYS: Final = (
 
 
 class OllamaDecoder(ChunkDecoder):
-    """Feed it every chunk, then `finish`. No I/O, no clock, no ids of its own.
+    """Decodes one reply. The caller feeds every chunk, then calls `finish`. No I/O, no clock, no ids of its own.
 
-    What comes after the end is ignored. Raises ProtocolViolation for what is no chat reply at all; a reply that broke
-    off ends in Failed.
+    Chunks after the end are ignored. Raises ProtocolViolation for input that is not a chat reply. A reply that broke
+    off ends with Failed.
     """
 
     def __init__(self, new_id: NewId, profile: Profile = DEFAULT_PROFILE) -> None:
         self.usage: Usage | None = None
-        """What was reported so far: all of it comes with the end."""
+        """The token counts. The last chunk reports them."""
         self._reasoning_kind = "summary" if profile.reasoning_part == "summary_text" else "reasoning"
         self._writer = ItemWriter(new_id)
         self._ids = CallIdAllocator()
@@ -71,7 +72,7 @@ class OllamaDecoder(ChunkDecoder):
         return events
 
     def finish(self) -> list[Event]:
-        """The upstream closed. Where it did not say that it is done, that is a failure, not an answer."""
+        """Ends the reply at the end of the stream. Without a chunk with `done` it ends with Failed."""
         if self.ended:
             return []
         return self._fail(Failed("upstream_truncated", "the upstream's reply broke off before it was finished"))
@@ -79,7 +80,7 @@ class OllamaDecoder(ChunkDecoder):
     def _read_message(self, message: Json, logprobs: list[Json] | None) -> list[Event]:
         events: list[Event] = []
         if isinstance(thinking := message.get("thinking"), str) and thinking:
-            self._think_open = False  # who takes reasoning out has taken the template's tag out with it
+            self._think_open = False  # a server that separates reasoning has removed the template's tag too
             events += self._emit_delta("reasoning", thinking)
         if isinstance(content := message.get("content"), str) and content:
             events += self._read_text(content, logprobs)
@@ -106,7 +107,7 @@ class OllamaDecoder(ChunkDecoder):
         return self._writer.write_block(kind, text, logprobs)
 
     def _read_call(self, call: Any) -> list[Event]:
-        """Calls come whole, and most without an id."""
+        """Decodes a call. Ollama sends each call in one piece, and most without an id."""
         function = call.get("function") if isinstance(call, dict) else None
         name = function.get("name") if isinstance(function, dict) else None
         if not isinstance(name, str) or not name:
@@ -117,10 +118,10 @@ class OllamaDecoder(ChunkDecoder):
         upstream_id = call.get("id")
         call_id = self._ids.claim(upstream_id if isinstance(upstream_id, str) else None)
         value = function.get("arguments")
-        # Older servers say null where there are none.
+        # Older servers send null for no arguments.
         arguments = "{}" if value is None else arguments_text(value)
-        opened = self._writer.open_call(self._call_count, name=name, call_id=call_id, arguments=arguments)
-        return [*opened, *self._writer.close_call(self._call_count)]
+        events = self._writer.open_call(self._call_count, name=name, call_id=call_id, arguments=arguments)
+        return [*events, *self._writer.close_call(self._call_count)]
 
     def _end_reply(self, chunk: Json) -> list[Event]:
         events: list[Event] = []
@@ -143,8 +144,8 @@ class OllamaDecoder(ChunkDecoder):
 
 
 def _read_usage(chunk: Json) -> Usage | None:
-    """Ollama tells neither what it had cached nor what of the answer was thought."""
-    counted = {"input": read_count(chunk.get("prompt_eval_count")), "output": read_count(chunk.get("eval_count"))}
-    if all(count is None for count in counted.values()):
+    """Returns the token counts. Ollama reports neither cached tokens nor tokens of reasoning."""
+    counts = {"input": read_count(chunk.get("prompt_eval_count")), "output": read_count(chunk.get("eval_count"))}
+    if all(count is None for count in counts.values()):
         return None
-    return Usage(**counted, raw={key: chunk[key] for key in _USAGE_KEYS if key in chunk})
+    return Usage(**counts, raw={key: chunk[key] for key in _USAGE_KEYS if key in chunk})

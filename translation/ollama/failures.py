@@ -1,4 +1,4 @@
-"""Errors that Ollama puts inside a good reply, named by meaning. They are texts, without a code."""
+"""Assigns the gateway's error codes to the error texts that Ollama reports inside a reply with status 200."""
 
 import re
 from typing import Any, Final
@@ -13,11 +13,11 @@ _ERROR_CODES: Final = (
     (re.compile(r"too many requests|rate limit|usage limit", re.IGNORECASE), "rate_limited"),
     (re.compile(r"timed out|timeout", re.IGNORECASE), "upstream_timeout"),
 )
-"""What a text says -> our code. Any other is an `upstream_error`."""
+"""(pattern in the error's text, the gateway's code). Any other error is an `upstream_error`."""
 
 
 def failure_in(error: Any) -> Failed:
-    """The failure that the `error` of a chunk or an answer tells of."""
+    """Returns the failure that the `error` of a chunk or of a whole reply reports."""
     text = error.get("message") if isinstance(error, dict) else error
     message = text if isinstance(text, str) and text else "the upstream reported an error without saying which"
     if is_context_overflow(message):

@@ -1,4 +1,4 @@
-"""A turn as a request of Ollama's chat. https://github.com/ollama/ollama/blob/main/docs/api.md"""
+"""Lowers a turn to a request body of Ollama's chat API. https://github.com/ollama/ollama/blob/main/docs/api.md"""
 
 from typing import Final
 
@@ -13,16 +13,16 @@ from translation.representation.profile import Profile
 from translation.representation.turn import LoweredRequest, Turn
 
 _NO_TRUNCATION: Final[Json] = {"truncate": False, "shift": False}
-"""Left to itself, Ollama forgets the beginning of what does not fit and says nothing. Told so, it refuses a prompt that
-is too long, and ends an answer that is. Old servers do not know the two, and go on forgetting."""
+"""By default Ollama silently removes the beginning of a prompt that does not fit its context. With these it refuses a
+prompt that is too long, and ends a reply that becomes too long. Old servers ignore both keys."""
 
 
 def lower(turn: Turn, profile: Profile) -> LoweredRequest:
-    """The body for `POST /api/chat`.
+    """Returns the body for `POST /api/chat`.
 
-    Raises InvalidRequest for a history or a tool that the API does not take (a call without its output, a name with a
-    space), Unrepresentable for what it cannot say. Nulls and empty `tools` are never sent. `losses` are this step's
-    own: what lifting lost stays in `turn.lost`.
+    Raises InvalidRequest for a history or a tool that the API does not accept (a call without its output, a name with a
+    space), and Unrepresentable for what it cannot represent. Nulls and empty `tools` are never sent. The returned
+    `losses` are those of this step only: what lifting lost is in `turn.losses`.
     """
     losses: list[Loss] = []
     messages = lower_items(turn.instructions, turn.items, profile, losses)
@@ -46,16 +46,16 @@ def _lower_format(text_format: Json, losses: list[Loss], *, beside_tools: bool) 
     if kind == "text":
         return {}
     if kind not in ("json_object", "json_schema"):
-        raise Unrepresentable(f"this model cannot be held to the text format {kind!r}", param="text.format.type")
+        raise Unrepresentable(f"this model's API has no text format of type {kind!r}", param="text.format.type")
     if beside_tools:
-        # All that the model says is held to the schema, its calls too: it could make none.
+        # Ollama applies the schema to all of the output, so the model could make no call.
         message = (
-            "this model can be held to a format or given tools, not both: leave out one, or set tool_choice to none"
+            "this model does not support tools together with text.format: leave out one, or set tool_choice to none"
         )
         raise Unrepresentable(message, param="text.format")
     schema = text_format.get("schema")
     if kind == "json_object" or schema is None:
-        return {"format": "json"}  # chat may leave the schema out
+        return {"format": "json"}  # chat's schema is optional
     if text_format.get("description"):
         losses.append(Loss("text.format.description", "dropped"))
     return {"format": schema}

@@ -1,4 +1,4 @@
-"""Items as messages: what Responses keeps apart, Ollama folds into one message per voice."""
+"""Lowers items to messages: consecutive items of the assistant become one message."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
@@ -16,21 +16,21 @@ from translation.tools.call_pairs import CallOutputPairs
 
 
 def lower_items(instructions: str | None, items: Sequence[Item], profile: Profile, losses: list[Loss]) -> list[Json]:
-    """The messages that say these items.
+    """Returns the messages for a turn's instructions and items. What is dropped is appended to `losses`.
 
-    Calls, and the reasoning and text before them, become one assistant message; its tool messages follow it directly,
-    wherever the outputs stand. Raises InvalidRequest naming the id for a call without its output or an output without
-    its call, and Unrepresentable for an item Ollama has no word for.
+    Calls, and the reasoning and text before them, become one assistant message. Its tool messages follow it directly,
+    wherever the outputs are among the items. Raises InvalidRequest, naming the id, for a call without its output or an
+    output without its call, and Unrepresentable for an item type that Ollama does not have.
     """
     writer = _MessageWriter(items, profile, losses)
     if instructions:
         writer.add_system("system", instructions)
-    for place, item in enumerate(items):
+    for index, item in enumerate(items):
         kind = item.get("type", "")
         write = _ITEM_WRITERS.get(kind)
         if write is None:
-            raise Unrepresentable(f"this model's API has no items of type {kind!r}", param=f"input[{place}]")
-        write(writer, place, item)
+            raise Unrepresentable(f"this model's API has no items of type {kind!r}", param=f"input[{index}]")
+        write(writer, index, item)
     losses += history_losses(items)
     return writer.finish()
 
@@ -39,20 +39,20 @@ class _MessageWriter:
     def __init__(self, items: Sequence[Item], profile: Profile, losses: list[Loss]) -> None:
         self._messages: list[Json] = []
         self._system_texts: list[str] = []
-        """The texts of the first message, while system messages may be merged into it."""
+        """The texts of the first message, as long as system messages may be merged into it."""
         self._items = items
         self._profile = profile
         self._losses = losses
         self._pairs = CallOutputPairs(items)
         self._open_calls: list[int] = []
-        """Items that are calls of the last message and wait for their outputs."""
+        """Indexes of the calls in the last message, whose tool messages are not written yet."""
         self._assistant: MessageBuilder | None = None
-        """The last message, while calls may still join it."""
+        """The last message, as long as calls may be added to it."""
         self._pending_reasoning: list[Item] = []
-        """Reasoning that waits for the message it led to."""
+        """Reasoning items whose assistant message does not exist yet."""
 
-    def add_message(self, place: int, item: Item) -> None:
-        role, param, parts = item["role"], f"input[{place}].content", item["content"]
+    def add_message(self, index: int, item: Item) -> None:
+        role, param, parts = item["role"], f"input[{index}].content", item["content"]
         if role == "assistant":
             if any(part["type"] == "refusal" for part in parts):
                 self._losses.append(Loss("input", "refusal as text"))
@@ -66,43 +66,43 @@ class _MessageWriter:
             self.add_system(role, "\n".join(texts_of_parts(parts, param)))
         return None
 
-    def add_reasoning(self, _place: int, item: Item) -> None:
+    def add_reasoning(self, _index: int, item: Item) -> None:
         if not is_signature_only(item):
             self._pending_reasoning.append(item)
 
-    def add_call(self, place: int, item: Item) -> None:
+    def add_call(self, index: int, item: Item) -> None:
         assistant = self._assistant or self._open_assistant()
         self._attach_reasoning(assistant)
         arguments = arguments_object(
-            item["arguments"], f"input[{place}].arguments", self._losses, max_bytes=self._profile.max_tool_args_bytes
+            item["arguments"], f"input[{index}].arguments", self._losses, max_bytes=self._profile.max_tool_args_bytes
         )
         call = {"id": item["call_id"], "function": {"name": item["name"], "arguments": arguments}}
         assistant.message.setdefault("tool_calls", []).append(call)
-        self._open_calls.append(place)
+        self._open_calls.append(index)
 
-    def check_output(self, place: int, _item: Item) -> None:
+    def check_output(self, index: int, _item: Item) -> None:
         self.close_assistant()
-        self._pairs.check_output(place)
+        self._pairs.check_output(index)
 
     def close_assistant(self) -> None:
-        """The assistant's turn is over: answer its calls before anything else is said."""
+        """Finishes the assistant message and writes the tool messages of its calls, before any other message."""
         if self._assistant is not None:
             self._attach_reasoning(self._assistant)
         elif self._pending_reasoning:
             self._losses.append(Loss("input", "reasoning dropped"))
             self._pending_reasoning = []
         self._finish_assistant()
-        answered = [(self._pairs.claim_output(call), self._items[call]["name"]) for call in self._open_calls]
+        outputs = [(self._pairs.claim_output(call), self._items[call]["name"]) for call in self._open_calls]
         self._open_calls = []
-        moved: list[MessageContent] = []
-        for place, name in sorted(answered):
-            self._add_output(place, name, moved)
-        if moved:
-            images = [image for content in moved for image in content.images]
-            self._append_message("user", MessageContent("\n".join(content.text for content in moved), images))
+        moved_media: list[MessageContent] = []
+        for index, name in sorted(outputs):
+            self._add_output(index, name, moved_media)
+        if moved_media:
+            images = [image for content in moved_media for image in content.images]
+            self._append_message("user", MessageContent("\n".join(content.text for content in moved_media), images))
 
     def finish(self) -> list[Json]:
-        """All of the messages."""
+        """Closes the last message and returns all of them."""
         self.close_assistant()
         if len(self._system_texts) > 1:
             self._messages[0]["content"] = "\n\n".join(self._system_texts)
@@ -126,14 +126,14 @@ class _MessageWriter:
         else:
             self._append_message(role, MessageContent(text, []))
 
-    def _append_message(self, role: str, content: MessageContent, **more: str) -> None:
-        message: Json = {"role": role, "content": content.text, **more}
+    def _append_message(self, role: str, content: MessageContent, **fields: str) -> None:
+        message: Json = {"role": role, "content": content.text, **fields}
         if content.images:
             message["images"] = content.images
         self._messages.append(message)
 
     def _append_assistant_text(self, text: str) -> None:
-        # Between a call and its output there is no room for a message.
+        # No message may come between a call and its output, so the text joins the message with the calls.
         assistant = (self._assistant if self._open_calls else None) or self._open_assistant()
         assistant.add_paragraph("content", text)
         self._attach_reasoning(assistant)
@@ -149,29 +149,29 @@ class _MessageWriter:
             self._assistant.build()
         self._assistant = None
 
-    def _add_output(self, place: int, name: str, moved: list[MessageContent]) -> None:
-        """A tool message; `moved` collects images that it cannot hold."""
-        item = self._items[place]
+    def _add_output(self, index: int, name: str, moved_media: list[MessageContent]) -> None:
+        """Writes a tool message. Images that the upstream does not accept in one are appended to `moved_media`."""
+        item = self._items[index]
         output, call_id = item["output"], item["call_id"]
-        self._losses += output_losses(item, f"input[{place}]")
-        content = MessageContent(output, []) if isinstance(output, str) else self._lower_output(output, place)
+        self._losses += output_losses(item, f"input[{index}]")
+        content = MessageContent(output, []) if isinstance(output, str) else self._lower_output(output, index)
         if content.images and not self._profile.media_in_tool_messages:
-            moved.append(MessageContent(f"Media from the output of tool call {call_id}:", content.images))
+            moved_media.append(MessageContent(f"Media from the output of tool call {call_id}:", content.images))
             self._losses.append(Loss("input", "tool media moved to a user message"))
             notice = "(The media of this output are in the next user message.)"
             content = MessageContent("\n".join(filter(None, (content.text, notice))), [])
         self._append_message("tool", content, tool_name=name, tool_call_id=call_id)
 
-    def _lower_output(self, output: Sequence[Json], place: int) -> MessageContent:
-        return lower_parts(output, f"input[{place}].output", self._losses)
+    def _lower_output(self, output: Sequence[Json], index: int) -> MessageContent:
+        return lower_parts(output, f"input[{index}].output", self._losses)
 
     def _attach_reasoning(self, assistant: MessageBuilder) -> None:
-        """Give the assistant message the reasoning that led to it."""
-        thoughts, self._pending_reasoning = self._pending_reasoning, []
-        if not thoughts:
+        """Adds the pending reasoning to the assistant message."""
+        reasoning_items, self._pending_reasoning = self._pending_reasoning, []
+        if not reasoning_items:
             return
         field = self._profile.replay_reasoning
-        texts = list(map(past_reasoning_text, thoughts))
+        texts = list(map(past_reasoning_text, reasoning_items))
         text = "\n\n".join(filter(None, texts))
         if field == "none" or not all(texts):
             self._losses.append(Loss("input", "reasoning dropped"))
@@ -189,4 +189,4 @@ _ITEM_WRITERS: Final[Mapping[str, Callable[[_MessageWriter, int, Item], None]]] 
     "function_call": _MessageWriter.add_call,
     "function_call_output": _MessageWriter.check_output,
 }
-"""Item type -> how it is said. What is not listed is refused by name."""
+"""Item type -> the method that writes it. A type that is not listed is refused by name."""

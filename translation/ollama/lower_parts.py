@@ -1,4 +1,4 @@
-"""Content parts as a text and images beside it."""
+"""Lowers content parts to one text and a list of images."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -11,27 +11,31 @@ from translation.representation.loss import Loss
 
 
 class MessageContent(NamedTuple):
-    """`images` are in base64."""
+    """The content of one message."""
 
     text: str
     images: list[str]
+    """Images in base64."""
 
 
 def lower_parts(parts: Sequence[Json], param: str, losses: list[Loss]) -> MessageContent:
-    """User content or a tool's output. Raises Unrepresentable for a part Ollama has no word for, naming its place under
-    `param`."""
+    """Returns user content or a tool's output as a message's content. What is dropped is appended to `losses`.
+
+    Raises Unrepresentable for a part that Ollama cannot represent. The error's `param` is the part's path under
+    `param`.
+    """
     texts: list[str] = []
     images: list[str] = []
-    for place, part in enumerate(parts):
-        kind, at = part.get("type", ""), f"{param}[{place}]"
+    for index, part in enumerate(parts):
+        kind, part_param = part.get("type", ""), f"{param}[{index}]"
         if kind in TEXT_KEYS:
             texts.append(text_of_part(part))
         elif kind == "input_image":
-            images.append(_lower_image(part, at, losses))
+            images.append(_lower_image(part, part_param, losses))
         elif kind == "input_file":
-            texts.append(_lower_file(part, at, losses))
+            texts.append(_lower_file(part, part_param, losses))
         else:
-            raise Unrepresentable(f"this model's API has no content of type {kind!r}", param=at)
+            raise Unrepresentable(f"this model's API has no content of type {kind!r}", param=part_param)
     return MessageContent("\n".join(texts), images)
 
 
@@ -56,7 +60,7 @@ def _lower_file(part: Json, param: str, losses: list[Loss]) -> str:
             raise Unrepresentable(message, param=f"{param}.{key}")
     text = text_from_data_url(part.get("file_data") or "", f"{param}.file_data")
     if text is None:
-        raise Unrepresentable("this model reads files of text only", param=f"{param}.file_data")
+        raise Unrepresentable("this model reads only text files", param=f"{param}.file_data")
     if part.get("detail") not in (None, "auto"):
         losses.append(Loss(f"{param}.detail", "dropped"))
     return f"{part['filename']}:\n{text}" if part.get("filename") else text

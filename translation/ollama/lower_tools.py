@@ -1,4 +1,4 @@
-"""Tools, and those of the choices among them that Ollama can be told."""
+"""Lowers tools, and the values of `tool_choice` that Ollama supports."""
 
 from typing import Final
 
@@ -18,10 +18,11 @@ _EMPTY_PARAMETERS: Final[Json] = {"type": "object", "properties": {}}
 
 
 def lower_tools(turn: Turn, profile: Profile, losses: list[Loss]) -> list[Json]:
-    """The tools to be sent. `tool_choice: none` sends none, and `allowed_tools` no others.
+    """Returns the tools to send: none for `tool_choice: none`, and only the allowed ones for `allowed_tools`.
 
-    Raises InvalidRequest for a bad name or a choice of a tool that is not there, Unrepresentable for other kinds and
-    for a call that has to be made: Ollama leaves it to the model.
+    Raises InvalidRequest for a bad name or a choice of a tool that is not in `tools`. Raises Unrepresentable for other
+    types of tools, for a `tool_choice` that requires a call, because Ollama leaves that to the model, and for a profile
+    with a tool parser.
     """
     tools, choice = turn.tools, turn.tool_choice
     if isinstance(choice, dict) and choice.get("type") == "allowed_tools":
@@ -35,20 +36,18 @@ def lower_tools(turn: Turn, profile: Profile, losses: list[Loss]) -> list[Json]:
     if choice == "none":
         return []
     if choice not in (None, "auto"):
-        raise Unrepresentable("this model cannot be made to call a tool: leave out tool_choice", param="tool_choice")
+        raise Unrepresentable("this model's API cannot require a tool call: leave out tool_choice", param="tool_choice")
     if profile.tool_parser != "openai" or profile.text_tool_calls != "none":
-        message = "this model's calls are read by its own server: leave tool_parser and text_tool_calls out for it"
+        message = "this model's server parses tool calls itself: remove tool_parser and text_tool_calls from its config"
         raise Unrepresentable(message, param="tools")
     if turn.parallel_tool_calls is False:
         losses.append(Loss("parallel_tool_calls", "dropped"))
-    return [_lower_tool(tool, f"tools[{place}]", losses) for place, tool in enumerate(tools)]
+    return [_lower_tool(tool, f"tools[{index}]", losses) for index, tool in enumerate(tools)]
 
 
 def _lower_tool(tool: Json, param: str, losses: list[Loss]) -> Json:
     name = require_function_name(tool, param, max_chars=_MAX_NAME_LENGTH)
-    losses += [
-        Loss(f"tools.{key}", "dropped") for key, function in tool.items() if function and key not in _FUNCTION_KEYS
-    ]
+    losses += [Loss(f"tools.{key}", "dropped") for key, value in tool.items() if value and key not in _FUNCTION_KEYS]
     function: Json = {"name": name}
     if tool.get("description"):
         function["description"] = tool["description"]

@@ -1,4 +1,4 @@
-"""What Ollama shows of a model, as far as it decides how a request is answered."""
+"""Parses what Ollama reports about a model: context window and capabilities."""
 
 import re
 from typing import Any, Final, NamedTuple
@@ -12,43 +12,43 @@ _NUM_CTX: Final = re.compile(r"^num_ctx\s+([1-9][0-9]{0,8})\s*$", re.MULTILINE)
 
 
 class ModelFacts(NamedTuple):
-    """Facts about one model; `None` where a server does not tell them."""
+    """Facts about one model. `None` means that the server does not report it."""
 
     context_window: int | None
-    """How long its context is where a request does not say: its own option `num_ctx`, and all of it in the cloud. Any
-    other has as much as its server gives to every model, which nothing tells."""
+    """The context window in tokens if the request sets none: the model's own option `num_ctx`, or `max_context` for a
+    cloud model. `None` for any other model: it gets the server's default, which no endpoint reports."""
     max_context: int | None
-    """The longest context that it was made for; asked for more, it has this much."""
+    """The longest context that the model supports, in tokens. A longer one in a request is reduced to it."""
     capabilities: frozenset[str] | None
     """`completion`, `tools`, `thinking`, `vision`, `embedding`, …"""
 
-    def has_capability(self, ability: str) -> bool | None:
-        """`None` where nothing is known."""
-        return None if self.capabilities is None else ability in self.capabilities
+    def has_capability(self, name: str) -> bool | None:
+        """Whether the model has a capability, `None` if the server reports none for it."""
+        return None if self.capabilities is None else name in self.capabilities
 
     def context_window_for(self, num_ctx: object) -> int | None:
-        """How long its context is for a request with this option."""
+        """Returns the context window in tokens for a request with this option `num_ctx`, `None` if it is unknown."""
         requested = read_count(num_ctx) or self.context_window
         return requested if requested is None or self.max_context is None else min(requested, self.max_context)
 
 
-def parse_model_facts(answer: Json) -> ModelFacts:
-    """The facts in an answer of `POST /api/show`."""
-    reported = answer.get("capabilities")
-    abilities = frozenset(each for each in reported if isinstance(each, str)) if isinstance(reported, list) else None
-    longest = _max_context_length(answer.get("model_info"))
-    window = longest if answer.get("remote_host") else _parse_num_ctx(answer.get("parameters"))
-    return ModelFacts(window, longest, abilities)
+def parse_model_facts(reply: Json) -> ModelFacts:
+    """Returns the facts in a reply of `POST /api/show`."""
+    listed = reply.get("capabilities")
+    capabilities = frozenset(name for name in listed if isinstance(name, str)) if isinstance(listed, list) else None
+    max_context = _max_context_length(reply.get("model_info"))
+    window = max_context if reply.get("remote_host") else _parse_num_ctx(reply.get("parameters"))
+    return ModelFacts(window, max_context, capabilities)
 
 
 def _parse_num_ctx(parameters: Any) -> int | None:
-    """The parameters of a model are a text: a name and a value on each line."""
-    found = _NUM_CTX.search(parameters) if isinstance(parameters, str) else None
-    return int(found[1]) if found else None
+    """Returns `num_ctx` from a model's parameters, a text with a name and a value on each line."""
+    match = _NUM_CTX.search(parameters) if isinstance(parameters, str) else None
+    return int(match[1]) if match else None
 
 
 def _max_context_length(facts: Any) -> int | None:
-    """The key begins with the architecture, which is the first of the facts."""
+    """Returns the context length from `model_info`. Its key begins with the model's architecture."""
     if not isinstance(facts, dict):
         return None
     architecture = facts.get("general.architecture")

@@ -1,4 +1,4 @@
-"""Parameters of sampling, most of which are the runner's options, and what else a request may say."""
+"""Lowers sampling parameters, most of which are options of Ollama's runner, and the extra parameters of a profile."""
 
 from typing import Final
 
@@ -9,7 +9,7 @@ from translation.representation.profile import Profile
 from translation.representation.turn import Turn
 
 _OPTION_PARAMS: Final = ("temperature", "top_p", "presence_penalty", "frequency_penalty", "seed", "stop")
-"""Parameters whose options are called the same."""
+"""Parameters that have an option of the same name."""
 
 _DROPPED_PARAMS: Final = (
     "service_tier",
@@ -20,17 +20,21 @@ _DROPPED_PARAMS: Final = (
     "prompt_cache_retention",
     "store",
 )
-"""Parameters that Ollama has no word for, and an answer survives without."""
+"""Parameters that Ollama does not have. Without them the meaning of the reply is the same."""
 
 _TOP_LEVEL_PARAMS: Final = frozenset({"keep_alive", "truncate", "shift"})
-"""Fields of the request itself; anything else that a profile passes on is an option."""
+"""Extra parameters that are keys of the request itself. All others are options."""
 
 _OPTION_ALIASES: Final = {"repetition_penalty": "repeat_penalty"}
-"""The name that other open servers have for an option -> Ollama's."""
+"""The name of an option at other open-source servers -> Ollama's."""
 
 
 def lower_options(turn: Turn, profile: Profile, losses: list[Loss]) -> Json:
-    """`options`, `logprobs`, and what the profile passes on. Raises Unrepresentable for what the answer depends on."""
+    """Returns `options`, `logprobs`, `top_logprobs` and the extra parameters of the profile as keys of a body.
+
+    What is dropped is appended to `losses`. Raises Unrepresentable for `n` and `logit_bias`, because dropping them
+    would change the reply.
+    """
     sampling = turn.sampling
     if (sampling.get("n") or 1) != 1:
         raise Unrepresentable("this model answers with one choice at a time: leave out 'n'", param="n")

@@ -1,4 +1,4 @@
-"""How much to think: on or off for most models, and one of three levels for gpt-oss."""
+"""Lowers the reasoning parameters to `think`: on or off for most models, and one of three levels for gpt-oss."""
 
 from typing import Final
 
@@ -8,7 +8,7 @@ from translation.representation.profile import Profile
 from translation.representation.turn import Turn
 
 _LEVELS_MODEL: Final = "gpt-oss"
-"""In the name of a model: it takes levels. Ollama refuses them for all others."""
+"""A model with this in its name accepts levels. Ollama refuses them for all others."""
 
 _LEVEL_OF_EFFORT: Final = {
     "minimal": "low",
@@ -18,14 +18,15 @@ _LEVEL_OF_EFFORT: Final = {
     "xhigh": "high",
     "max": "high",
 }
-"""`reasoning.effort` -> the level for `think`."""
+"""`reasoning.effort` -> the level in `think`."""
 
 
 def lower_thinking(turn: Turn, profile: Profile, losses: list[Loss]) -> Json:
-    """`think`, where anything is said of thinking; without it a model does what it always does.
+    """Returns `think` as a key of a body, an empty object if the request leaves thinking to the model's default.
 
-    An effort is a level where the model has levels (`thinking_form: adaptive`, or by its name). Anywhere else it
-    switches thinking on, and `none` off. A model with levels does not stop thinking: off is its lowest.
+    For a model with levels (`thinking_form: adaptive`, or by its name) the effort becomes a level. For any other an
+    effort turns thinking on, and `none` turns it off. Thinking of a model with levels cannot be turned off, so it gets
+    the lowest level. What is changed is appended to `losses`.
     """
     reasoning = {key: value for key, value in (turn.reasoning or {}).items() if value is not None}
     effort = reasoning.pop("effort", None)

@@ -1,1 +1,1 @@
-"""Structure out of plain model text, incrementally, however the text is cut."""
+"""Parse model text into reasoning, answer and tool calls, incrementally: text may be cut at any character."""

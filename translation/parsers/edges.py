@@ -1,16 +1,16 @@
-"""Line breaks around reasoning: they belong to the chat template's layout, not to what the model says."""
+"""Strips line breaks around reasoning, because they are layout of the chat template."""
 
 
 class EdgeTrimmer:
     """Strips line breaks at both ends of reasoning, and at the start of the text that follows it.
 
     vLLM sends `"\\n…\\n"` as reasoning and `"\\n\\n…"` as the text after it; models that write think tags do the same.
-    Text with no reasoning before it is left alone, and so is every other space.
+    Text without reasoning before it is not changed, and neither is any other whitespace.
     """
 
     def __init__(self) -> None:
         self.is_idle = True
-        """Whether text, for as long as nothing else comes, is left alone."""
+        """Whether text passes unchanged: until reasoning comes, and again after the first text that follows it."""
         self._in_reasoning = False
         self._pending = ""
 
@@ -20,7 +20,10 @@ class EdgeTrimmer:
         return self._in_reasoning and not self._pending
 
     def feed(self, kind: str, text: str) -> str:
-        """What of the next piece of `noun` can be said now, possibly nothing."""
+        """Adds text of one kind of block. Returns what can be sent now, possibly nothing.
+
+        Any kind but `reasoning` and `summary` counts as text.
+        """
         if kind in ("reasoning", "summary"):
             return self._trim_reasoning(text)
         if self._in_reasoning:
@@ -31,7 +34,7 @@ class EdgeTrimmer:
         return text
 
     def end_reasoning(self) -> None:
-        """Something other than reasoning follows: the line breaks before it are dropped."""
+        """Ends the reasoning, and drops the line breaks at its end."""
         self._in_reasoning = False
         self._pending = ""
 

@@ -1,4 +1,4 @@
-"""What an engine generates, as events. It is text and nothing else: thoughts, answers and calls are told apart here."""
+"""Decodes the text that an engine generates into events: it separates reasoning, answer and tool calls."""
 
 from collections.abc import Sequence
 
@@ -14,11 +14,12 @@ from translation.representation.profile import Profile
 
 
 class GeneratedTextDecoder:
-    """Text in, events out, but for `Started`. Nothing may follow `finish`, nor an event that is Failed.
+    """Decodes the text of one turn into every event but `Started`.
 
-    `tags`: text is taken apart at think tags, and begins inside one if `think_open`; otherwise thoughts are what
-    `think` is called with. `parser`: how calls are read out of the answer; None: it has none. `held`: a call is judged
-    before it is said, for answers that are not streamed.
+    No method may be called after `finish`, or after one has returned Failed. With `parse_think_tags` reasoning is the
+    text between think tags, and the text begins inside them if `think_open`; without, it is the text that is given to
+    `feed_reasoning`. `parser` reads the calls of the answer; None: an answer has no calls. With `buffered`, for answers
+    that are not streamed, a call is validated before its events are returned.
     """
 
     def __init__(
@@ -52,31 +53,35 @@ class GeneratedTextDecoder:
 
     @property
     def parses_think_tags(self) -> bool:
-        """Whether thoughts are what stands between tags."""
+        """Whether reasoning is the text between think tags."""
         return self._think_parser is not None
 
     @property
     def in_reasoning(self) -> bool:
-        """Whether text would go on with a thought between tags."""
+        """Whether the next text continues reasoning between think tags."""
         return self._think_parser is not None and self._think_parser.in_reasoning
 
     def feed_reasoning(self, text: str) -> list[Event]:
-        """More of the thought."""
+        """Adds reasoning. Returns its events."""
         text = self._edges.feed("reasoning", text)
         return self._writer.write_block(self._reasoning_kind, text) if text else []
 
     def begin_answer(self) -> None:
-        """The thought is over, also where there was none: line breaks at the start of the answer are layout."""
+        """Ends the reasoning, even if there was none, so that line breaks at the start of the answer are stripped."""
         self._edges.feed("reasoning", "")
 
     def feed_text(self, text: str, logprobs: list[Json] | None = None) -> list[Event]:
-        """More of the answer, or of what think tags take apart."""
+        """Adds text of the answer, or with `parse_think_tags` of reasoning and answer. Returns its events."""
         if self._think_parser is None:
             return self._write_answer(text, logprobs)
         return self._feed_runs(self._think_parser.feed(text), logprobs)
 
     def finish(self, reason: FinishReason, usage: Usage) -> list[Event]:
-        """No more is coming. `length`: the last item was cut."""
+        """Ends the turn. Returns the last events.
+
+        With the reason `length` the last item ends as `incomplete`. The reason `stop` becomes `tool_calls` if there are
+        calls. The last event is Finished, or Failed for a call that was sent and turned out to be invalid.
+        """
         events = self._feed_runs(self._think_parser.finish(), None) if self._think_parser is not None else []
         cut = reason == "length"
         if self._calls is not None:
@@ -91,8 +96,8 @@ class GeneratedTextDecoder:
 
     def _feed_runs(self, runs: Sequence[tuple[str, str]], logprobs: list[Json] | None) -> list[Event]:
         events: list[Event] = []
-        for noun, text in runs:
-            events += self.feed_reasoning(text) if noun == "reasoning" else self._write_answer(text, logprobs)
+        for kind, text in runs:
+            events += self.feed_reasoning(text) if kind == "reasoning" else self._write_answer(text, logprobs)
         return events
 
     def _write_answer(self, text: str, logprobs: list[Json] | None) -> list[Event]:

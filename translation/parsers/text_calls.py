@@ -1,4 +1,4 @@
-"""Tool calls out of the text of an answer, as items."""
+"""Decodes the text of an answer into items: messages and tool calls."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -21,17 +21,20 @@ from translation.representation.json_types import Json
 from translation.tools.call_validator import CallValidator
 
 CALL_PARSE_ERROR: Final = "tool_call_parse_error"
-"""The code of the failure that ends a turn whose call turned out to be none after its beginning had been said."""
+"""The code of the failure of a turn with a call that turned out to be invalid after its beginning was sent."""
 
 TOOL_WARNINGS: Final = "tool_warnings"
-"""The fact that is noted of calls that do not fit: a list of `{name, why}`."""
+"""The fact in `Noted` that lists invalid calls, each as `{name, why}`."""
 
 _UNFINISHED_CALL_TEXT: Final = "The model began a tool call and did not finish it."
 _UNUSABLE_CALL_TEXT: Final = "The model made a tool call that cannot be run."
 
 
 class RejectedCall(NamedTuple):
-    """A call that does not fit: left out, or with `report` said all the same. `name` is empty where it has none."""
+    """An invalid call. It is left out, or with the validation `report` sent.
+
+    `name` is empty if the call has none. `why` is for people. Both are keys of the wire format.
+    """
 
     name: str
     why: str
@@ -47,11 +50,12 @@ class _Call:
 
 
 class TextCallDecoder:
-    """Text in, events out, written through an ItemWriter; text before, between and after calls is messages.
+    """Decodes the text of one answer into events, through an ItemWriter. Text around calls becomes messages.
 
-    With `held` (a reply that is not streamed) a call is judged before it is said. Otherwise its arguments go out as
-    they are written, and a call that turns out not to fit ends the turn: then the last event is Failed, and no more
-    come. `tools` are the turn's, in chat's form or Responses'.
+    With `buffered`, for a reply that is not streamed, a call is validated before its events are returned. Without, its
+    arguments are sent as they arrive, and a call that turns out to be invalid ends the turn: the last event is Failed,
+    and no events follow. `tools` are those of the turn, in the form of chat or of Responses. `validation`: `drop`
+    leaves invalid calls out, `report` sends those that can be parsed.
     """
 
     def __init__(
@@ -66,15 +70,15 @@ class TextCallDecoder:
         max_args_bytes: int = 200_000,
     ) -> None:
         self.has_calls = False
-        """Whether any call was said."""
+        """Whether any call was started in the events."""
         self.has_text = False
-        """Whether any text was said."""
+        """Whether any text outside calls is in the events."""
         self.rejected: list[RejectedCall] = []
-        """The calls that do not fit, in order."""
+        """The invalid calls, in order."""
         self._writer = writer
         self._new_id = new_id
         self._parser = parser
-        self._judge = CallValidator(tools, max_args_bytes)
+        self._validator = CallValidator(tools, max_args_bytes)
         self._buffered = buffered
         self._reports = validation == "report"
         self._blanks = BlankFilter()
@@ -85,16 +89,17 @@ class TextCallDecoder:
         self._failed = False
 
     def feed(self, text: str, logprobs: list[Json] | None = None) -> list[Event]:
-        """Take a piece of text. `logprobs` go out with the next text that is said."""
+        """Adds text. `logprobs` are sent with the next text outside calls."""
         if logprobs:
             self._logprobs += logprobs
         return self._write_all(self._parser.feed(text))
 
     def finish(self, *, truncated: bool) -> list[Event]:
-        """The text is complete, or with `truncated` was cut at the limit of tokens.
+        """Ends the text. `truncated`: it was cut at the limit of tokens.
 
-        A call that was cut there ends `incomplete`, any other that is broken off fails. An answer of nothing but calls
-        that cannot be said gets a message that says so. What was dropped is noted, unless the turn fails.
+        A call that was sent and cut by that limit ends as `incomplete`. Without `truncated`, and without the validation
+        `report`, such a call fails the turn. An answer of nothing but rejected calls gets a message that tells so. The
+        rejected calls are in a last `Noted`, unless the turn fails.
         """
         self._truncated = truncated
         events = self._write_all(self._parser.finish())
@@ -102,18 +107,18 @@ class TextCallDecoder:
             return events
         if not self.has_calls and not self.has_text:
             events += self._write_text(_UNFINISHED_CALL_TEXT if self._unfinished else _UNUSABLE_CALL_TEXT)
-        return [*events, Noted(facts={TOOL_WARNINGS: [each._asdict() for each in self.rejected]})]
+        return [*events, Noted(facts={TOOL_WARNINGS: [call._asdict() for call in self.rejected]})]
 
-    def _write_all(self, said: Sequence[ParserOutput]) -> list[Event]:
+    def _write_all(self, outputs: Sequence[ParserOutput]) -> list[Event]:
         events: list[Event] = []
-        for each in self._blanks.filter_blanks(said):
+        for output in self._blanks.filter_blanks(outputs):
             if self._failed:
                 break
-            events += self._write(each)
+            events += self._write(output)
         return events
 
-    def _write(self, said: ParserOutput) -> list[Event]:
-        match said:
+    def _write(self, output: ParserOutput) -> list[Event]:
+        match output:
             case PlainText(text):
                 return self._write_text(text)
             case CallStarted(name):
@@ -123,9 +128,9 @@ class TextCallDecoder:
             case CallEnded():
                 return self._end_call()
             case MalformedCall():
-                return self._abandon_call(said)
+                return self._abandon_call(output)
             case _:
-                assert_never(said)
+                assert_never(output)
 
     def _write_text(self, text: str) -> list[Event]:
         self.has_text = True
@@ -135,7 +140,7 @@ class TextCallDecoder:
     def _start_call(self, name: str) -> list[Event]:
         self._logprobs = []
         call = self._call = _Call(name)
-        if not self._reports and not self._judge.has_tool(name):
+        if not self._reports and not self._validator.has_tool(name):
             call.rejection = "there is no such tool"
         return [] if self._buffered or call.rejection else self._open_call(call)
 
@@ -145,12 +150,12 @@ class TextCallDecoder:
 
     def _write_arguments(self, text: str) -> list[Event]:
         call = self._call
-        assert call is not None  # parsers start a call before they say its arguments
+        assert call is not None  # parsers start a call before its arguments
         if call.rejection:
             return []
         call.bytes += len(text.encode())
-        if call.bytes > self._judge.max_args_bytes:
-            call.rejection = self._judge.too_long_reason
+        if call.bytes > self._validator.max_args_bytes:
+            call.rejection = self._validator.too_long_reason
             call.texts.clear()
             return self._fail(call.name, call.rejection) if call.open else []
         call.texts.append(text)
@@ -159,14 +164,14 @@ class TextCallDecoder:
     def _end_call(self) -> list[Event]:
         call, self._call = self._call, None
         assert call is not None  # parsers end what they started
-        why = call.rejection or self._judge.fault_of(call.name, "".join(call.texts))
-        if why and (call.rejection or not self._reports):
+        fault = call.rejection or self._validator.fault_of(call.name, "".join(call.texts))
+        if fault and (call.rejection or not self._reports):
             if call.open:
-                return self._fail(call.name, why)
-            self.rejected.append(RejectedCall(call.name, why))
+                return self._fail(call.name, fault)
+            self.rejected.append(RejectedCall(call.name, fault))
             return []
-        if why:
-            self.rejected.append(RejectedCall(call.name, why))
+        if fault:
+            self.rejected.append(RejectedCall(call.name, fault))
         events = [] if call.open else self._open_call(call)
         return events + self._writer.close_call(call)
 
@@ -184,7 +189,7 @@ class TextCallDecoder:
         self.rejected.append(RejectedCall(name, broken.reason))
         return self._write_text(broken.raw) if self._reports else []
 
-    def _fail(self, name: str, why: str) -> list[Event]:
+    def _fail(self, name: str, fault: str) -> list[Event]:
         self._failed = True
-        self.rejected.append(RejectedCall(name, why))
-        return [Failed(CALL_PARSE_ERROR, f"the model's call of {name!r} cannot be used: {why}")]
+        self.rejected.append(RejectedCall(name, fault))
+        return [Failed(CALL_PARSE_ERROR, f"the model's call of {name!r} cannot be used: {fault}")]

@@ -1,22 +1,22 @@
-"""Reasoning that comes as text between think tags."""
+"""Separates reasoning between think tags from the text around it."""
 
 import re
 from typing import Final
 
 _TAG_NAMES: Final = ("think", "thinking", "reasoning", "thought")
 _CLOSING_TAG_OF: Final = {f"<{name}>": f"</{name}>" for name in _TAG_NAMES}
-"""Opening tag -> the one that closes it."""
+"""Opening tag -> its closing tag."""
 
 _ALL_TAGS: Final = (*_CLOSING_TAG_OF, *_CLOSING_TAG_OF.values())
 
 
 class ThinkParser:
-    """Text in, `(noun, text)` runs out, the noun being `text` or `reasoning`; tags are taken out.
+    """Splits text into runs `(kind, text)`; the kind is `text` or `reasoning`. Tags are removed.
 
-    A tag may be cut anywhere: what could still become one is held back, and nothing more. Any closing tag ends
-    reasoning that the chat template opened (`open_at_start`); otherwise it is the one that belongs to the opening tag.
-    An opening tag inside reasoning opens nothing, because models repeat the template's tag and close it once. A closing
-    tag outside reasoning is taken out. Reasoning that is never closed goes on to the end.
+    A tag may be cut anywhere: only text that could still become a tag is held back. Any closing tag ends reasoning that
+    the chat template opened (`open_at_start`); other reasoning ends with the closing tag of its opening tag. An opening
+    tag inside reasoning opens nothing, because models repeat the template's tag and close it once. A closing tag
+    outside reasoning is removed. Reasoning without a closing tag goes on to the end of the text.
     """
 
     def __init__(self, *, open_at_start: bool = False) -> None:
@@ -26,7 +26,7 @@ class ThinkParser:
         self._pattern = _compile_tags(_ALL_TAGS)
 
     def feed(self, text: str) -> list[tuple[str, str]]:
-        """Take a piece of text, return the runs it completes."""
+        """Adds text. Returns the runs that it completes."""
         text = self._pending + text
         if "<" not in text:
             return [(self._text_kind, text)] if text else []
@@ -43,13 +43,13 @@ class ThinkParser:
         return runs
 
     def finish(self) -> list[tuple[str, str]]:
-        """The text is complete: what was held back is no tag."""
-        held, self._pending = self._pending, ""
-        return [(self._text_kind, held)] if held else []
+        """Ends the text. Returns the text that was held back, because it is no tag."""
+        pending, self._pending = self._pending, ""
+        return [(self._text_kind, pending)] if pending else []
 
     @property
     def in_reasoning(self) -> bool:
-        """Whether text would be reasoning now."""
+        """Whether the next text is reasoning."""
         return self._in_reasoning
 
     @property
@@ -71,11 +71,11 @@ class ThinkParser:
 
 
 def _compile_tags(tags: tuple[str, ...]) -> re.Pattern[str]:
-    return re.compile("|".join(map(re.escape, tags)))  # `re` keeps the few there are compiled
+    return re.compile("|".join(map(re.escape, tags)))  # cached by `re`, as there are only a few patterns
 
 
 def _partial_tag_length(text: str, tags: tuple[str, ...]) -> int:
-    """How many characters at the end could be the beginning of a tag."""
+    """Returns how many characters at the end of the text could be the beginning of a tag."""
     start = text.rfind("<")
     if start == -1 or not any(tag.startswith(text[start:]) for tag in tags):
         return 0

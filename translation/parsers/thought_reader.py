@@ -1,10 +1,10 @@
-"""One thought whose opening tag is in the prompt, up to the tag that closes it."""
+"""Reads reasoning whose opening tag is in the prompt, up to its closing tag."""
 
 import re
 from typing import Final
 
 CLOSING_TAGS: Final = ("</think>", "</thinking>")
-"""Either ends a thought, whichever opened it: models mix them up."""
+"""Either one ends the reasoning, whichever tag opened it, because models confuse them."""
 
 _TAG_PATTERN: Final = re.compile(r"</?think(?:ing)?>")
 _TAGS: Final = ("<think>", "<thinking>", *CLOSING_TAGS)
@@ -12,19 +12,21 @@ _OPEN_TAG_AT_END: Final = re.compile(r"<(think|thinking)>\s*\Z")
 
 
 class ThoughtReader:
-    """Text in, the thought out. A tag may be cut anywhere: what could still become one is held back.
+    """Reads the reasoning at the start of a text.
 
-    An opening tag inside is taken out, because models repeat the one in the prompt.
+    A tag may be cut anywhere: only text that could still become a tag is held back. An opening tag inside the reasoning
+    is removed, because models repeat the one in the prompt.
     """
 
     def __init__(self) -> None:
         self.closed = False
+        """Whether the closing tag was read."""
         self.remainder = ""
-        """What followed the closing tag, once `closed`."""
+        """The text after the closing tag, once `closed`."""
         self._pending = ""
 
     def feed(self, text: str) -> str:
-        """What of the thought can be said now. Nothing is read after the closing tag."""
+        """Adds text. Returns the reasoning that it completes; text after the closing tag goes to `remainder`."""
         if self.closed:
             self.remainder += text
             return ""
@@ -43,24 +45,29 @@ class ThoughtReader:
         return "".join(texts)
 
     def end_unclosed(self, tag: str) -> tuple[str, str]:
-        """The text ends here without its closing tag: (what more of the thought there is to say, what the closing tag
-        `tag` still lacks). More than `</` that was held back is the beginning of a closing tag, and no thought."""
-        held, self._pending = self._pending, ""
-        begun = [each for each in (tag, *CLOSING_TAGS) if each.startswith(held)] if held.startswith("</") else []
-        return ("", begun[0][len(held) :]) if begun else (held, tag)
+        """Ends a text without a closing tag. Returns the last reasoning, and the text that closes it.
+
+        If the text that was held back begins a closing tag (`</`), it is no reasoning, and the second value is only the
+        rest of that tag. Else the second value is the whole `tag`.
+        """
+        pending, self._pending = self._pending, ""
+        begun_tags = (
+            [name for name in (tag, *CLOSING_TAGS) if name.startswith(pending)] if pending.startswith("</") else []
+        )
+        return ("", begun_tags[0][len(pending) :]) if begun_tags else (pending, tag)
 
 
 def unclosed_tag_name(tail: str) -> str | None:
-    """The name of the tag that the end of a prompt leaves open: `think`, `thinking` or none."""
-    found = _OPEN_TAG_AT_END.search(tail)
-    return found[1] if found else None
+    """Returns the name of the tag that is open at the end of a prompt: `think`, `thinking` or None."""
+    match = _OPEN_TAG_AT_END.search(tail)
+    return match[1] if match else None
 
 
 def text_after_first_tag(text: str) -> str:
-    """What follows the first closing tag of a text; all of it where there is none."""
+    """Returns the text after its first closing tag, or the whole text if it has none."""
     return text[min((text.find(tag) + len(tag) for tag in CLOSING_TAGS if tag in text), default=0) :]
 
 
 def text_after_last_tag(text: str) -> str:
-    """What follows the last closing tag of a text; all of it where there is none."""
+    """Returns the text after its last closing tag, or the whole text if it has none."""
     return text[max((text.rfind(tag) + len(tag) for tag in CLOSING_TAGS if tag in text), default=0) :]

@@ -1,4 +1,4 @@
-"""Adds up the events of one turn: deltas become parts, parts become items."""
+"""Collects the events of one turn: deltas add up to parts, parts to items."""
 
 from collections.abc import Iterable, Sequence
 from typing import assert_never
@@ -24,11 +24,14 @@ from translation.representation.json_types import Item, Json
 from translation.representation.text_fields import text_field_of
 
 _PART_LIST_KEYS = {"summary_text": "summary"}
-"""Part type -> the item's key for the list such parts are in; every other type is in `content`."""
+"""Part type -> the key of the item's list that holds such parts. Parts of any other type are in `content`."""
 
 
 class PartState:
-    """One growing text: a part, or the item itself (arguments, input, code)."""
+    """The state of one growing text: of a part, or of the item itself (arguments, input, code).
+
+    `start` is the object as it was opened. `key` is the key that accumulates the text; None if the object has no text.
+    """
 
     __slots__ = ("_final", "_key", "_logprobs", "_texts", "annotations", "append", "start")
 
@@ -36,18 +39,18 @@ class PartState:
         self.start = start
         self._key = key
         self._texts = texts = [start.get(key) or "" if key else ""]
-        self._logprobs: list[Json] = [*given] if (given := start.get("logprobs")) else []
-        self.annotations: list[Json] = [*given] if (given := start.get("annotations")) else []
+        self._logprobs: list[Json] = [*initial] if (initial := start.get("logprobs")) else []
+        self.annotations: list[Json] = [*initial] if (initial := start.get("annotations")) else []
         self._final: Json | None = None
         self.append = texts.append
-        """Takes more text. The list's own method, because it is called for every delta."""
+        """Appends text. This is the bound method of the list itself, because it is called for every delta."""
 
     def add_logprobs(self, logprobs: Iterable[Json]) -> None:
         self._logprobs += logprobs
 
     @property
     def text(self) -> str:
-        """Everything so far."""
+        """The text so far."""
         texts = self._texts
         if len(texts) > 1:
             texts[:] = ["".join(texts)]
@@ -55,16 +58,16 @@ class PartState:
 
     @property
     def logprobs(self) -> list[Json]:
-        """Of every token so far, where the upstream sent them."""
+        """The log probabilities of the tokens so far; empty if the upstream sends none."""
         return self._logprobs
 
     def end(self, final: Json | None) -> Json:
-        """The text is complete. `final` is the upstream's own object, if it sent one. Gives the `snapshot`."""
+        """Marks the text as complete and returns the final object: the upstream's own `final`, or else the snapshot."""
         self._final = self.snapshot() if final is None else final
         return self._final
 
     def snapshot(self) -> Json:
-        """The whole object as it is now; once ended, as it was then, or the upstream's own object if it sent one."""
+        """Returns the whole object as it is now. After `end` it returns the final object."""
         if self._final is not None:
             return self._final
         whole = dict(self.start)
@@ -78,7 +81,7 @@ class PartState:
 
 
 class ItemState:
-    """One item from `ItemStarted` to `ItemEnded`. Never changes the objects the events carry."""
+    """The state of one item from `ItemStarted` to `ItemEnded`. It never changes the objects that the events carry."""
 
     __slots__ = ("_final", "_own_text", "parts", "start", "type")
 
@@ -86,59 +89,62 @@ class ItemState:
         self.start = start
         self.type: str = start["type"]
         self.parts: list[PartState] = []
-        channel = text_field_of((self.type, None))
-        self._own_text = None if channel is None else PartState(start, channel.key)
+        text_field = text_field_of((self.type, None))
+        self._own_text = None if text_field is None else PartState(start, text_field.key)
         self._final: Item | None = None
 
     @property
     def own_text(self) -> PartState:
-        """The item's own text. Few types have one; what is said of it in others leads nowhere."""
+        """The item's own text, for types with a row of part type None in `TEXT_FIELDS`.
+
+        For any other type the deltas are collected too, but the text is in no snapshot.
+        """
         if self._own_text is None:
             self._own_text = PartState(self.start, None)
         return self._own_text
 
     def start_part(self, part: Json) -> PartState:
-        channel = text_field_of((self.type, part.get("type")))
-        state = PartState(part, channel and channel.key)
+        text_field = text_field_of((self.type, part.get("type")))
+        state = PartState(part, text_field and text_field.key)
         self.parts.append(state)
         return state
 
     def end_part(self, part_index: int | None, final: Json | None) -> Json:
-        """A text is complete. `final` is the upstream's own part, or for the item itself the keys it settles.
+        """Marks one text as complete and returns the final part, or with `part_index=None` the item as it is then.
 
-        Gives the part, or the item, as it is then.
+        `final` is the upstream's own part, or for the item itself the keys that replace collected ones.
         """
         if part_index is not None:
             return self.parts[part_index].end(final)
         return self.own_text.end(None if final is None else {**self.own_text.snapshot(), **final})
 
     def add_delta(self, delta: Delta) -> None:
-        """Text for a part, or for the item itself."""
+        """Appends the delta's text and log probabilities to its part, or to the item itself."""
         part = self.own_text if delta.part_index is None else self.parts[delta.part_index]
         part.append(delta.text)
         if delta.logprobs:
             part.add_logprobs(delta.logprobs)
 
     def part_at(self, part_index: int | None) -> PartState:
-        """The state of a part, or with None of the item's own text."""
+        """Returns the state of a part, or with None that of the item's own text."""
         return self.own_text if part_index is None else self.parts[part_index]
 
     def end(self, final: Item | None, status: ItemStatus) -> Item:
-        """The finished item: the upstream's own, if it sent one, else what the deltas add up to, with this status."""
+        """Ends the item and returns it: the upstream's own `final`, or else the collected item with this status."""
         if final is None:
             final = self.snapshot()
-            # OpenAI's reasoning items carry no status, so it is said only where it tells something.
+            # Reasoning items of OpenAI have no status, so only a status other than `completed` is added.
             if "status" in final or status != "completed":
                 final["status"] = status
         self._final = final
         return final
 
     def mark_incomplete(self) -> Item:
-        """The turn broke off: an item that has not ended ends here, incomplete."""
+        """Ends an item that is still open as `incomplete`, because the turn was cut off. Returns the item."""
         return self._final or self.end(None, "incomplete")
 
     def snapshot(self) -> Item:
-        """The item as it is now."""
+        """Returns the item as it is now. After `end` it returns the final item."""
         if self._final is not None:
             return self._final
         whole = self.start.copy() if self._own_text is None else {**self._own_text.snapshot()}
@@ -152,25 +158,28 @@ class ItemState:
 
 
 class TurnCollector:
-    """The outcome of one turn. Feed it batches that satisfy the event grammar; read it after Finished or Failed."""
+    """Collects the outcome of one turn.
+
+    The batches must satisfy the event grammar. The attributes are complete after Finished or Failed.
+    """
 
     def __init__(self) -> None:
         self.started: Started | None = None
         self.finished: Finished | None = None
         self.failed: Failed | None = None
         self.usage: Usage | None = None
-        """The latest counts the upstream reported."""
+        """The last token counts that the upstream reported."""
         self.facts: Json = {}
-        """Everything `Noted`, the latest word winning."""
+        """The facts of all `Noted` events merged; a later value replaces an earlier one."""
         self._states: list[ItemState] = []
 
     @property
     def items(self) -> list[Item]:
-        """In order of appearance. Items that were still open when the turn failed are `incomplete`."""
+        """The items in order of appearance. Items that were still open when the turn failed are `incomplete`."""
         return [state.snapshot() for state in self._states]
 
     def feed(self, batch: Sequence[Event]) -> None:
-        """Take one batch."""
+        """Adds one batch of events."""
         for event in batch:
             match event:
                 case Delta():
@@ -199,6 +208,6 @@ class TurnCollector:
                     for state in self._states:
                         state.mark_incomplete()
                 case Progressed() | Opaque():
-                    pass  # they leave nothing in an item: where they matter, ItemEnded carries the upstream's own
+                    pass  # they change no item: where they matter, ItemEnded carries the upstream's own object
                 case _:
                     assert_never(event)

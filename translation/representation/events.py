@@ -1,12 +1,12 @@
-"""The twelve events every upstream becomes and every endpoint consumes.
+"""The twelve events that every decoder emits and every encoder consumes.
 
-Verbs are closed (these classes); nouns are open (the Responses API's own strings inside `item` and `part`). The order
-they may come in is `translation/representation/grammar.py`:
+The set of classes is closed. The types inside `item` and `part` are open: they are the Responses API's own strings.
+`translation/representation/grammar.py` checks the order of events:
 
     Started ( ItemStarted ( PartStarted Delta* PartEnded )* ItemEnded )* ( Finished | Failed )
 
-Items are addressed by `index`, never by id. Treat events as values: they are not frozen only because frozen dataclasses
-cost four times as much to make.
+Items are addressed by `index`, never by id. Treat events as immutable values. They are not frozen only because a frozen
+dataclass takes four times as long to create.
 """
 
 from dataclasses import dataclass
@@ -20,9 +20,9 @@ ItemStatus: TypeAlias = Literal["completed", "incomplete"]
 
 @dataclass(slots=True)
 class Usage:
-    """Token counts. `None` means the upstream did not report it, never zero.
+    """Token counts of one turn. `None` means that the upstream did not report the count; it never means zero.
 
-    `reasoning` is counted inside `output`; `cache_read` and `cache_write` inside `input`.
+    `output` includes `reasoning`; `input` includes `cache_read` and `cache_write`. `raw` is the upstream's own object.
     """
 
     input: int | None = None
@@ -35,7 +35,10 @@ class Usage:
 
 @dataclass(slots=True)
 class Started:
-    """The upstream accepted the turn. First, once. `response` is its own opening snapshot, if it sent one."""
+    """The upstream accepted the turn. It comes once, before any item.
+
+    `response` is the upstream's own opening snapshot, if it sent one.
+    """
 
     model: str
     upstream_id: str | None = None
@@ -44,7 +47,7 @@ class Started:
 
 @dataclass(slots=True)
 class ItemStarted:
-    """A new item. `index` counts items from 0; `item` has `type` and a non-empty `id`."""
+    """A new item was opened. `index` counts items from 0; `item` has a non-empty `type` and `id`."""
 
     index: int
     item: Item
@@ -52,7 +55,7 @@ class ItemStarted:
 
 @dataclass(slots=True)
 class PartStarted:
-    """A new part of an open item; `part_index` counts that item's parts from 0 in order of appearance."""
+    """A new part of an open item was opened. `part_index` counts the item's parts from 0 in order of appearance."""
 
     index: int
     part_index: int
@@ -61,7 +64,7 @@ class PartStarted:
 
 @dataclass(slots=True)
 class Delta:
-    """Text for a part, or with `part_index=None` for the item itself (arguments, input, code).
+    """Text was appended to a part, or with `part_index=None` to the item itself (arguments, input, code).
 
     `logprobs` are in the full Responses form: token, logprob, bytes, top_logprobs.
     """
@@ -75,7 +78,7 @@ class Delta:
 
 @dataclass(slots=True)
 class PartEnded:
-    """The text of a part (or of the item itself) is complete. `part` is the upstream's own final object, if any."""
+    """The text of a part, or of the item itself, is complete. `part` is the upstream's own final object, if any."""
 
     index: int
     part_index: int | None
@@ -84,7 +87,7 @@ class PartEnded:
 
 @dataclass(slots=True)
 class ItemEnded:
-    """The item is complete. `item` is the upstream's own final object; `None` means: add it up from the deltas."""
+    """The item is complete. `item` is the upstream's own final object; `None`: the deltas add up to the final item."""
 
     index: int
     item: Item | None = None
@@ -93,7 +96,7 @@ class ItemEnded:
 
 @dataclass(slots=True)
 class Annotated:
-    """A citation on a part."""
+    """A citation was added to a part."""
 
     index: int
     part_index: int
@@ -102,7 +105,11 @@ class Annotated:
 
 @dataclass(slots=True)
 class Progressed:
-    """A hosted tool moved: `in_progress`, `searching`, `interpreting`, `partial_image`, `completed`, `failed`."""
+    """A hosted tool entered a new phase.
+
+    `phase` is the last part of the Responses event type: `in_progress`, `searching`, `interpreting`, `partial_image`,
+    `completed`, `failed`, …
+    """
 
     index: int
     phase: str
@@ -111,7 +118,7 @@ class Progressed:
 
 @dataclass(slots=True)
 class Noted:
-    """Metadata learnt mid-stream: usage, or facts such as `service_tier` and `system_fingerprint` in `facts`."""
+    """The upstream reported metadata: `usage`, or `facts` such as `service_tier` and `system_fingerprint`."""
 
     usage: Usage | None = None
     facts: Json | None = None
@@ -119,7 +126,7 @@ class Noted:
 
 @dataclass(slots=True)
 class Opaque:
-    """An upstream event without a meaning here. Encoders of the same `dialect` forward `payload`, others drop it."""
+    """An upstream event that no other class covers. Encoders of its `dialect` forward `payload`, others drop it."""
 
     dialect: str
     payload: Json
@@ -128,7 +135,10 @@ class Opaque:
 
 @dataclass(slots=True)
 class Finished:
-    """The turn ended well. `raw_reason` is the upstream's word; `response` its own closing snapshot, if it sent one."""
+    """The turn ended without a failure.
+
+    `raw_reason` is the finish reason as the upstream wrote it. `response` is its own closing snapshot, if it sent one.
+    """
 
     reason: FinishReason
     raw_reason: str | None = None
@@ -138,7 +148,7 @@ class Finished:
 
 @dataclass(slots=True)
 class Failed:
-    """The turn ended badly. `code` is from the gateway's error table; `message` may be shown to the client."""
+    """The turn failed. `code` is from the gateway's error table; `message` may be shown to the client."""
 
     code: str
     message: str

@@ -1,4 +1,4 @@
-"""The automaton every event stream satisfies. Tests run each stream through it; so may an operator, with debug on."""
+"""The grammar of event streams, as an automaton. Tests check every stream with it."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -27,7 +27,7 @@ class _OpenItem:
 
 
 class EventGrammar:
-    """Feed it events in order; it raises ProtocolViolation at the first one with no right to be there."""
+    """Checks the events of one turn in order. It raises ProtocolViolation at the first event out of order."""
 
     def __init__(self) -> None:
         self._started = False
@@ -36,6 +36,7 @@ class EventGrammar:
         self._open: dict[int, _OpenItem] = {}
 
     def check(self, events: Iterable[Event]) -> None:
+        """Checks the next events. Raises ProtocolViolation at the first one that the grammar does not allow here."""
         for event in events:
             self._check(event)
 

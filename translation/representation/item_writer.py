@@ -1,4 +1,4 @@
-"""Opens and closes items for upstreams whose wire has no structure of its own: text, reasoning, calls."""
+"""Opens and closes items for upstreams whose wire format has no items: only text, reasoning and calls."""
 
 from collections.abc import Hashable
 from typing import Final
@@ -27,24 +27,25 @@ _BLOCK_KINDS = {
     "reasoning": ("reasoning", items.new_reasoning, items.new_reasoning_text),
     "summary": ("reasoning", items.new_reasoning, items.new_summary_text),
 }
-"""Noun -> (item type, item constructor, part constructor)."""
+"""Kind of block -> (item type, item constructor, part constructor)."""
 
 _CALL_CONSTRUCTORS = {"function_call": items.new_function_call, "custom_tool_call": items.new_custom_tool_call}
-"""Kind of call -> item constructor."""
+"""Item type of a call -> item constructor."""
 
 _MAX_REASON_CHARS: Final = 100
-"""Characters of an upstream's own word for its end that are told on."""
+"""The longest finish reason of an upstream that is quoted in an error message, in characters."""
 
 
 class ItemWriter:
-    """Numbers items from 0 as they appear. One block (message or reasoning) is open at a time; calls interleave.
+    """Builds the item and part events of one turn.
 
-    Every method returns the events it caused, in order.
+    Items are numbered from 0 in order of appearance. One block (message or reasoning) is open at a time; calls may
+    interleave. Every method but `terminal_event` returns the events it caused, in order.
     """
 
     def __init__(self, new_id: NewId) -> None:
         self.item_count = 0
-        """How many items were started so far."""
+        """The number of items started so far."""
         self._new_id = new_id
         self._block_kind: str | None = None
         self._block_item_type = ""
@@ -55,13 +56,13 @@ class ItemWriter:
 
     @property
     def current_block(self) -> Item | None:
-        """The open message or reasoning item, as it was started."""
+        """The open message or reasoning item as it was started; None if no block is open."""
         return None if self._block_kind is None else self._block_start
 
     def write_block(self, kind: str, text: str, logprobs: list[Json] | None = None) -> list[Event]:
-        """Text of a noun (`text`, `refusal`, `reasoning`, `summary`), opening and closing blocks as needed.
+        """Writes text of one kind (`text`, `refusal`, `reasoning`, `summary`); opens and closes blocks as needed.
 
-        A refusal after text (or the other way round) is a further part of the same message.
+        A refusal after text, or text after a refusal, becomes a further part of the same message.
         """
         if kind == self._block_kind:
             return [Delta(self._block_index, self._part_index, text, logprobs)]
@@ -82,13 +83,14 @@ class ItemWriter:
         return events
 
     def annotate(self, annotation: Json) -> list[Event]:
-        """A citation on the open text; nothing where no text is open."""
+        """Adds a citation to the open text part. Returns no event if no text part is open."""
         return [Annotated(self._block_index, self._part_index, annotation)] if self._block_kind == "text" else []
 
     def open_call(
         self, key: Hashable, *, name: str, call_id: str, arguments: str = "", kind: str = "function_call"
     ) -> list[Event]:
-        """Open a call under `key` (any hashable the decoder tells calls apart by), closing an open block.
+        """Opens a call under `key`, and closes an open block. `key` is any hashable by which the decoder knows the
+        call.
 
         `kind` is the item type: `function_call` or `custom_tool_call`, whose input is written like arguments.
         """
@@ -100,36 +102,39 @@ class ItemWriter:
         return events
 
     def write_arguments(self, key: Hashable, text: str) -> list[Event]:
-        """More arguments for an open call; nothing for empty text."""
+        """Appends to the arguments of an open call. Returns no event for empty text."""
         return [Delta(self._calls[key], None, text)] if text else []
 
     def write_item(self, whole: Item) -> list[Event]:
-        """One item that is complete as it stands."""
+        """Starts and ends an item that is already complete, and closes an open block."""
         events = self.close_block()
         index = self._start_item(whole, events)
         events.append(ItemEnded(index, whole))
         return events
 
     def open_item(self, start: Item) -> list[Event]:
-        """Open an item that its caller ends, closing an open block. Its index is `started`, less one."""
+        """Opens an item that the caller ends, and closes an open block. The index of the item is `item_count - 1`."""
         events = self.close_block()
         self._start_item(start, events)
         return events
 
     def close_block(self, status: ItemStatus = "completed", final: Item | None = None) -> list[Event]:
-        """End the open message or reasoning item, if any. `final` is its last form, if the deltas do not say it all."""
+        """Ends the open message or reasoning item, if any.
+
+        `final` is the complete item, for an item that holds more than its deltas add up to.
+        """
         if self._block_kind is None:
             return []
         self._block_kind, self._block_item_type = None, ""
         return [PartEnded(self._block_index, self._part_index), ItemEnded(self._block_index, final, status)]
 
     def close_call(self, key: Hashable, status: ItemStatus = "completed") -> list[Event]:
-        """End one open call."""
+        """Ends one open call."""
         index = self._calls.pop(key)
         return [PartEnded(index, None), ItemEnded(index, status=status)]
 
     def close(self, status: ItemStatus = "completed") -> list[Event]:
-        """End everything that is open. `status` is the last open item's; the ones before it are complete."""
+        """Ends all open items. The last of them gets `status`; the others end as `completed`."""
         events: list[Event] = []
         if self._block_kind is None:
             keys = list(self._calls)
@@ -143,13 +148,16 @@ class ItemWriter:
         return events + self.close_block(status)
 
     def terminal_event(self, reason: FinishReason, raw_reason: str | None, usage: Usage | None) -> Finished | Failed:
-        """What a turn ends in once all is closed. An end nobody here knows, with nothing said before it, is a failure:
-        as an answer it would be an empty one that looks meant."""
+        """Returns the terminal event of the turn, to be sent once all items are closed.
+
+        An unknown finish reason (`other`) without any item is a failure: the client could not tell it from an
+        intended empty answer.
+        """
         if reason != "other" or self.item_count:
             return Finished(reason, raw_reason, usage)
-        word = str(raw_reason)[:_MAX_REASON_CHARS]
-        told = f"the upstream ended without an answer, for a reason of its own: {word}"
-        return Failed("upstream_error", told, usage=usage)
+        reason_text = str(raw_reason)[:_MAX_REASON_CHARS]
+        message = f"the upstream sent no output and ended with an unknown finish reason: {reason_text}"
+        return Failed("upstream_error", message, usage=usage)
 
     def _start_item(self, item: Item, events: list[Event]) -> int:
         index = self.item_count

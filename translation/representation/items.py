@@ -1,4 +1,4 @@
-"""Constructors for the items and parts the gateway makes itself, as plain JSON in the Responses API's shape."""
+"""Constructors for the items and parts that the gateway creates itself, as JSON in the shape of the Responses API."""
 
 from typing import Final, Protocol
 
@@ -7,7 +7,7 @@ from translation.representation.json_types import Item, Json
 
 class NewId(Protocol):
     def __call__(self, prefix: str, /) -> str:
-        """A new id that starts with `prefix` and an underscore: `msg_…`, `rs_…`, `fc_…`, `call_…`, `resp_…`."""
+        """Returns a new id that starts with `prefix` and an underscore: `msg_…`, `rs_…`, `fc_…`, `call_…`, `resp_…`."""
         ...
 
 
@@ -22,13 +22,13 @@ ID_PREFIXES = {
     "tool_search_call": "tsc",
     "computer_call": "cu",
 }
-"""Item type -> prefix of its id, as OpenAI writes them."""
+"""Item type -> prefix of its id, as in the ids of OpenAI."""
 
 CALL_TYPES: Final = frozenset({"function_call", "custom_tool_call"})
-"""Items that are calls of tools the client runs."""
+"""Types of items that are calls of tools which the client runs."""
 
 CALL_OUTPUT_TYPES: Final = frozenset({"function_call_output", "custom_tool_call_output"})
-"""Items that are the outputs of such calls."""
+"""Types of items that are the outputs of such calls."""
 
 
 def new_message(item_id: str) -> Item:

@@ -1,12 +1,12 @@
-"""What a request lost on its way to an upstream that cannot say it."""
+"""Losses: parts of a request that an upstream cannot honour and that are reported, not refused."""
 
 from typing import NamedTuple
 
 
 class Loss(NamedTuple):
-    """One drop or conversion that does not change what the answer means.
+    """One drop or conversion that does not change the meaning of the answer.
 
-    `param` is the dotted path in the client's request, `what` one word or short phrase: `dropped`, `merged`, ….
+    `param` is the dotted path in the client's request. `effect` is one word or a short phrase: `dropped`, `merged`, ….
     """
 
     param: str

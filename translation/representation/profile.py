@@ -1,4 +1,4 @@
-"""Facts about a model family that shape how a turn is said to it and how its text is read."""
+"""Profiles: facts about a model family that decide how its requests are written and how its text is parsed."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -16,7 +16,7 @@ SchemaShim: TypeAlias = Literal["no_empty_required", "no_schema_key", "signed_fo
 TwoPass: TypeAlias = Literal["off", "on", "engine"]
 ThinkTag: TypeAlias = Literal["think", "thinking"]
 TOOL_PARSERS: Final = ("hermes", "llama", "llama3_json", "mistral", "json", "pythonic")
-"""Formats that calls are written in where they come as text."""
+"""The formats of tool calls in text that a parser exists for."""
 
 ToolValidation: TypeAlias = Literal["drop", "report"]
 ThinkingSwitch: TypeAlias = Literal["chat_template_kwargs", "reasoning_enabled", "none"]
@@ -25,90 +25,98 @@ ThinkingForm: TypeAlias = Literal["by_model", "adaptive", "budget"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """One model family's habits. Every field can be overridden per model in the config under the same name."""
+    """The facts about one model family. The configuration of a model can override every field by its name."""
 
     parsing_format: ParsingFormat = "direct_response"
-    """`think_tags`: text between think tags is reasoning. `direct_response`: text is left alone."""
+    """`think_tags`: text between think tags is reasoning. `direct_response`: text is not changed."""
     think_open: bool = False
-    """The chat template writes the opening tag, so a reply starts inside it."""
+    """The chat template writes the opening think tag, so a reply starts inside it."""
     system_messages: SystemMessages = "merge_leading"
-    """`merge_leading`: leading system/developer messages become one, later ones stay where they are;
-    `merge_all`: later ones are hoisted into the first (a recorded loss); `keep`: as they came."""
+    """`merge_leading`: leading system and developer messages become one, later ones stay where they are. `merge_all`:
+    later ones are moved into the first, which is a loss. `keep`: nothing is changed."""
     developer_role: Literal["developer", "system", "user"] = "system"
-    """The role a developer message is sent with."""
+    """The role that a developer message is sent with."""
     reasoning_part: Literal["reasoning_text", "summary_text"] = "reasoning_text"
-    """The part of a Responses reasoning item that thoughts come in. They are no summary; `summary_text` is for clients
-    that show nothing else."""
+    """The type of part that holds reasoning in a Responses reasoning item. Raw reasoning is no summary; `summary_text`
+    is for clients that show summaries only."""
     replay_reasoning: ReplayReasoning = "reasoning_content"
-    """The assistant message field past reasoning goes back in; `none` drops it with a loss note."""
+    """The field of an assistant message that past reasoning is sent back in. `none` drops it, which is a loss."""
     max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     thinking_switch: ThinkingSwitch = "none"
-    """How `thinking: true|false` is said: vLLM's and llama.cpp's `chat_template_kwargs.enable_thinking`, OpenRouter's
-    `reasoning.enabled`, or not at all (a loss)."""
+    """How `thinking: true|false` is sent: as `chat_template_kwargs.enable_thinking` of vLLM and llama.cpp, as
+    `reasoning.enabled` of OpenRouter, or not at all, which is a loss."""
     thinking_form: ThinkingForm = "by_model"
-    """How the Messages API, Gemini and Ollama are asked to think. `adaptive`: by an effort; `budget`: by a number of
-    tokens, or for Ollama by a mere switch; `by_model`: as the name of the model tells. For a name that is not known
-    that is `adaptive` in the Messages API, the switch for Ollama, nothing for Gemini."""
+    """How the Messages API, Gemini and Ollama are asked to think. `adaptive`: by an effort. `budget`: by a number of
+    tokens, or for Ollama by an on/off switch. `by_model`: the name of the model decides. For an unknown name that is
+    `adaptive` in the Messages API, the switch for Ollama, and nothing for Gemini."""
     effort_field: Literal["reasoning_effort", "reasoning", "none"] = "reasoning_effort"
-    """Chat field for `reasoning.effort`: flat `reasoning_effort`, or OpenRouter's `reasoning: {effort, max_tokens}`."""
+    """The chat field for `reasoning.effort`: `reasoning_effort`, or OpenRouter's `reasoning: {effort, max_tokens}`."""
     forced_tool: ForcedTool = "named"
-    """How a choice of one tool is said. `named`: by its name. `alone`: it is the only one sent, and `required`, for
-    llama.cpp's server, which takes any object for `auto` and says so in its own log only."""
+    """How a `tool_choice` of one tool is sent. `named`: by its name. `alone`: no other tool is sent, and the choice is
+    `required`. llama.cpp's server needs that: it treats any object as `auto` and reports it in its own log only."""
     media_in_tool_messages: bool = False
-    """The upstream reads images in tool messages; otherwise they move to a user message after the tool messages."""
+    """Whether the upstream reads images in tool messages. If not, they follow in a user message after those."""
     extra_params: frozenset[str] = frozenset()
-    """Top-level keys outside the API that the upstream understands and that are passed on as they are."""
+    """Top-level keys outside the API that the upstream understands. They are sent unchanged."""
     two_pass: TwoPass = "off"
-    """Thinking and answer as two runs of the engine, so that a budget for thinking holds. `engine`: as one run that
-    keeps the budget itself."""
+    """`on`: thinking and answer are two runs of the engine, so that the budget for thinking is enforced. `engine`: they
+    are one run, in which the engine enforces the budget itself."""
     think_tag: ThinkTag = "think"
-    """The tag that two passes open and close around the thinking."""
+    """The name of the tag around the thinking with `two_pass`."""
     max_thinking_tokens: int = 2048
-    """Tokens for thinking, where the request sets no budget."""
+    """The budget for thinking in tokens, if the request sets none."""
     max_response_tokens: int | None = None
-    """Tokens for the answer after the thinking; None: as many as there is room for."""
+    """The limit of the answer after the thinking, in tokens. None: the rest of the context."""
     bridge: str | None = "I have thought long enough. I answer now."
-    """What ends a thought that is cut off at its budget, before the closing tag."""
+    """The text that is inserted before the closing tag where thinking is cut off at its budget. None: no text."""
     effort_budgets: Mapping[str, int] = field(default_factory=dict)
-    """`reasoning.effort` -> tokens for thinking; an effort that is not in it is a share of `max_thinking_tokens`."""
+    """`reasoning.effort` -> tokens for thinking. Any other effort stands for a share of `max_thinking_tokens`."""
     tool_parser: str = "openai"
-    """How calls are read: as the upstream reports them (`openai`), or out of its text, by the parser of this name."""
+    """How calls are read. `openai`: the upstream reports them. Any other name: that parser reads them from the text."""
     text_tool_calls: str = "none"
-    """Not `none`: the upstream knows no tools, so they are said in its prompt and read by the parser of this name."""
+    """For upstreams without tools: the tools are described in the prompt, and the parser of this name reads the calls
+    from the text. `none` does neither."""
     single_tool_block: bool = False
-    """The answer ends with its first block of calls."""
+    """Whether the answer ends with its first block of calls."""
     tool_validation: ToolValidation = "drop"
-    """A call read out of text that does not fit its tool's schema is left out, or said all the same and reported."""
+    """What happens to a call in text that does not fit its tool's schema. `drop` leaves it out, `report` sends it. Both
+    add a warning."""
     max_tool_args_bytes: int = 200_000
-    """The longest arguments of a call that are read, out of text or as an object; longer ones are marked."""
+    """The longest arguments of a call that are parsed, in bytes: from text, or as an object. Longer ones stay text and
+    get a warning."""
     empty_reasoning: bool = False
-    """In chat a message with calls has a reasoning field, though an empty one: DeepSeek and Kimi refuse it without."""
+    """Whether a chat message with calls gets an empty reasoning field if it has none. DeepSeek and Kimi refuse a
+    message without one."""
     replay_ids: ReplayIds = "reasoning"
-    """The ids of past items that a Responses upstream is sent: those of `reasoning`, which OpenAI requires, or all that
-    are known (`keep`), or none (`drop`), for servers that know no item by its id and refuse it."""
+    """Which ids of past items are sent to a Responses upstream. `reasoning`: those of reasoning items, which OpenAI
+    requires. `keep`: all. `drop`: none, for servers that store no items and refuse an unknown id."""
     call_signatures: CallSignatures = "by_model"
-    """Where past calls have no signature, Gemini gets the `placeholder` that its documentation names, `by_model` only
-    those models that want one. In chat, for which `by_model` is none, it goes into `extra_content`."""
+    """What Gemini is sent for a past call without a signature. `placeholder`: the placeholder that Gemini's
+    documentation names. `by_model`: the placeholder, if the model requires a signature. `none`: nothing. In chat, the
+    placeholder goes into `extra_content`, and `by_model` sends nothing."""
     schema_shims: frozenset[SchemaShim] = frozenset()
-    """What is changed of tools: an empty `required` or a `$schema` left out, unsigned formats of numbers said as signed
-    ones, functions without their descriptions (a loss)."""
+    """Changes to tools: `no_empty_required` removes an empty `required`, `no_schema_key` removes `$schema`,
+    `signed_formats` replaces unsigned number formats by signed ones, `no_descriptions` removes the descriptions of
+    functions, which is a loss."""
     parallel_tool_calls: bool | None = None
-    """What is said of parallel calls where the request has tools and says nothing."""
+    """The `parallel_tool_calls` of requests that have tools and do not set it."""
     max_tool_output_bytes: int = 5_000_000
-    """The longest output of a call; of a longer one text is cut, and media are replaced by a note: losses."""
+    """The longest output of a call, in bytes. In a longer one text is truncated and media are replaced by a note. Both
+    are losses."""
     max_tool_calls_per_turn: int | None = None
-    """Calls of one reply after this many are left out, and noted."""
+    """The number of calls in one reply. Further calls are left out with a warning. None sets no limit."""
     cite_documents: bool = False
-    """The Messages API is asked to cite the files of a request, which it does nowhere by itself. It cannot where an
-    answer is held to a schema: there it is not asked."""
+    """Whether the Messages API is asked to cite the files of a request, which it does not do by default. It cannot cite
+    in an answer that must match a schema, so it is not asked there."""
     fix_empty_final: bool = False
-    """A reply that ends well with neither text nor a call gets a message, of the reasoning where there is any."""
+    """Whether a completed reply without text and calls gets a message. Its text is the reasoning, or a note that there
+    is no answer."""
 
 
 DEFAULT_PROFILE = Profile()
 
 
 def two_pass_profile(profile: Profile) -> Profile:
-    """The profile for thinking and answer as two runs: their text is all there is, so calls are read out of it."""
+    """Returns the profile with `two_pass` on. The engine returns text only, so a parser reads the calls from it."""
     parser = "hermes" if profile.tool_parser == "openai" else profile.tool_parser
     return replace(profile, two_pass="on", tool_parser=parser)

@@ -1,10 +1,10 @@
-"""Which key accumulates the text of which noun. Encoders, decoders and collectors share this one table."""
+"""The key that accumulates the text of each item or part type. Encoders, decoders and collectors share this table."""
 
 from typing import Final, NamedTuple
 
 
 class TextField(NamedTuple):
-    """`<name>.delta` and `<name>.done` are the Responses event types; `key` is the key the text adds up in."""
+    """`<event_prefix>.delta` and `.done` are Responses event types; `key` is the key that accumulates the text."""
 
     event_prefix: str
     key: str
@@ -20,6 +20,6 @@ TEXT_FIELDS: dict[tuple[str, str | None], TextField] = {
     ("mcp_call", None): TextField("response.mcp_call_arguments", "arguments"),
     ("code_interpreter_call", None): TextField("response.code_interpreter_call_code", "code"),
 }
-"""(item type, part type or None for the item itself) -> where its text goes. Source: the official SDK's event types."""
+"""(item type, part type or None for the item itself) -> its text field. Source: the event types of the official SDK."""
 
 text_field_of: Final = TEXT_FIELDS.get

@@ -1,4 +1,4 @@
-"""One request to one model, in the Responses API's own words."""
+"""A turn: one request to one model, in the terms of the Responses API."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,7 +9,10 @@ from translation.representation.loss import Loss
 
 
 class LoweredRequest(NamedTuple):
-    """`body` is ready to send. `losses` are only drops that do not change what the answer means; others are raised."""
+    """An upstream request. `body` is ready to send.
+
+    `losses` are only drops that do not change the meaning of the answer; any other drop is raised as an error.
+    """
 
     body: Json
     losses: Sequence[Loss]
@@ -32,20 +35,20 @@ SHARED_PARAMS: Final = frozenset(
         "store",
     }
 )
-"""Parameters that both APIs call the same and that go into `Turn.sampling` as they are."""
+"""Parameters that have the same name in both APIs. They are copied to `Turn.sampling` unchanged."""
 
 
 @dataclass(slots=True)
 class Turn:
-    """What a model is asked, whichever endpoint the request came in by. A value: whoever has one does not change it.
+    """One request to one model, the same for every endpoint. Treat it as an immutable value.
 
     `items` are Responses input items in full form: every item has `type`; every message has a list of parts.
     `tools` are Responses tool objects (flat functions, custom, namespace, hosted, ...) and `tool_choice` has the
-    Responses shape. `sampling` holds the scalar parameters both APIs share, under these names and only when given
-    (never null): temperature, top_p, presence_penalty, frequency_penalty, seed, stop (list), logit_bias,
-    logprobs (bool), top_logprobs, n, service_tier, metadata, user, safety_identifier, prompt_cache_key,
-    prompt_cache_retention, store. `extra` holds every top-level key the endpoint does not know, as the client wrote
-    it. `lost` is what lifting dropped.
+    Responses shape. `sampling` holds the scalar parameters that both APIs share, under these names and only if
+    the request sets them (never null): temperature, top_p, presence_penalty, frequency_penalty, seed, stop (list),
+    logit_bias, logprobs (bool), top_logprobs, n, service_tier, metadata, user, safety_identifier, prompt_cache_key,
+    prompt_cache_retention, store. `extra` holds every top-level key that the endpoint does not know, as the client
+    wrote it. `losses` are what lifting dropped.
     """
 
     model: str
@@ -62,10 +65,10 @@ class Turn:
     reasoning: Json | None = None
     """Responses `reasoning`: effort, summary, max_tokens (extension)."""
     thinking: bool | None = None
-    """The `thinking` extension: ask for, or forbid, reasoning."""
+    """The `thinking` extension: True asks for reasoning, False forbids it, None leaves it to the model."""
     sealed_reasoning: bool = False
-    """Reasoning is wanted back sealed, so that a later turn can hand it on."""
+    """Whether the reply is to include `reasoning.encrypted_content`, which the client can send back on a later turn."""
     stream: bool = True
-    """How the upstream is asked: as a stream of chunks, or for one whole answer."""
+    """Whether the upstream is asked for a stream of chunks, or for one whole response."""
     extra: Mapping[str, Any] = field(default_factory=dict)
     losses: Sequence[Loss] = ()

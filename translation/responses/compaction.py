@@ -1,4 +1,7 @@
-"""Compaction items: what they hold, and what a model reads in their place."""
+"""Builds and reads compaction items, and replaces them by what a model reads in their place.
+
+Does not know when an input is compacted, or how the summary is made.
+"""
 
 import base64
 import zlib
@@ -20,15 +23,15 @@ from translation.responses.schema.items import Item as ItemSchema
 from translation.validation import check_body
 
 _SEAL_PREFIX = "rgc"
-"""What content sealed here begins with. The version follows, then a dot."""
+"""The first characters of content that this gateway sealed. The version follows, then a dot."""
 
 _VERSION_PREFIX = f"{_SEAL_PREFIX}1."
 
 _UNSEALABLE = frozenset({"compaction", "compaction_trigger", "item_reference"})
-"""Items that would have to be looked up or opened themselves."""
+"""Types of items that sealed content may not hold, because they would have to be resolved themselves."""
 
 _COMPACTION_TYPES = frozenset({"compaction", "compaction_trigger"})
-"""Items that say what is read of the others."""
+"""Types of items that change which other items a model reads."""
 
 _SUMMARY_INTRODUCTION = "What was said before this message was replaced by this summary of it:\n\n"
 
@@ -39,13 +42,15 @@ SUMMARY_PROMPT = (
     "tools returned that still matters; and what is yet to be done. Write only the summary, call no tools, and do not "
     "go on with the conversation."
 )
-"""What a model is told last to have it write a summary."""
+"""The last message of a request for a summary."""
 
 
 class CompactionContent(NamedTuple):
-    """`lead` still instructs, `summary` stands for what was left out, `rest` stays as it was.
+    """The content of a compaction item.
 
-    `after_users`: the user messages right before the item were not left out: they are read before the summary.
+    `summary` replaces the summarized items. `lead` are instructions to read before it, `rest` are items to read after
+    it. `after_users` says that the user messages directly before the item are not summarized: they are read before the
+    summary.
     """
 
     summary: str
@@ -61,46 +66,52 @@ class _CompactionSchema(TypedDict):
     after_users: bool
 
 
-def compaction_item(item_id: str, sealed: CompactionContent) -> Item:
-    """The item that carries it."""
-    return {"id": item_id, "type": "compaction", "encrypted_content": seal_compaction(sealed)}
+def compaction_item(item_id: str, content: CompactionContent) -> Item:
+    """Returns a compaction item that holds `content`."""
+    return {"id": item_id, "type": "compaction", "encrypted_content": seal_compaction(content)}
 
 
-def seal_compaction(sealed: CompactionContent) -> str:
-    """Text that `unseal` takes. It is not secret: it holds only what its reader said or was told before."""
-    held = orjson.dumps(sealed._asdict(), default=list)
-    return f"{_VERSION_PREFIX}{zlib.crc32(held):08x}.{base64.urlsafe_b64encode(held).decode()}"
+def seal_compaction(content: CompactionContent) -> str:
+    """Returns text that `unseal_compaction` reads. It is not encrypted: it holds only what the client sent or received.
+
+    Its form is the version, the CRC-32 of the JSON, and the JSON in base64, separated by dots.
+    """
+    json_bytes = orjson.dumps(content._asdict(), default=list)
+    return f"{_VERSION_PREFIX}{zlib.crc32(json_bytes):08x}.{base64.urlsafe_b64encode(json_bytes).decode()}"
 
 
 def unseal_compaction(content: str, param: str) -> CompactionContent | None:
-    """What was sealed; None for content of another server. Raises InvalidRequest for content that was damaged."""
+    """Returns the content of a compaction item, `None` if another server made it.
+
+    Raises InvalidRequest for `param` if the content is damaged or has an unknown version.
+    """
     if not content.startswith(_SEAL_PREFIX):
         return None
     try:
-        held = _decode_content(content)
-        check_body(_adapter(), held)
-        orjson.dumps(held)  # what is nested too deep could not be sent on
+        fields = _decode_content(content)
+        check_body(_adapter(), fields)
+        orjson.dumps(fields)  # fails for JSON that is nested too deep to be sent upstream
     except (ValueError, TypeError, InvalidRequest):
         raise _unreadable_error(param, "it is damaged, or of a later version") from None
-    lead, rest = ([expand_item(item) for item in held[name]] for name in ("lead", "rest"))
+    lead, rest = ([expand_item(item) for item in fields[name]] for name in ("lead", "rest"))
     if any(item["type"] in _UNSEALABLE for item in (*lead, *rest)):
         raise _unreadable_error(param, "it is damaged")
-    return CompactionContent(held["summary"], lead, rest, held["after_users"])
+    return CompactionContent(fields["summary"], lead, rest, fields["after_users"])
 
 
-def has_compaction_trigger(given: str | Sequence[Json] | None) -> bool:
-    """Whether an input ends in the item that asks for a compaction instead of an answer."""
-    return isinstance(given, list) and bool(given) and given[-1].get("type") == "compaction_trigger"
+def has_compaction_trigger(input_value: str | Sequence[Json] | None) -> bool:
+    """Whether an input ends with the item that requests a compaction instead of a reply."""
+    return isinstance(input_value, list) and bool(input_value) and input_value[-1].get("type") == "compaction_trigger"
 
 
 def lowest_threshold_entry(management: Iterable[Json] | None) -> Json | None:
-    """The entry of `context_management` that comes into force first; None where nothing is asked for."""
+    """Returns the entry of `context_management` with the lowest threshold, `None` without entries."""
     entries = sorted(management or (), key=lambda entry: entry.get("compact_threshold") or float("inf"))
     return entries[0] if entries else None
 
 
 def was_just_compacted(history: Sequence[Item]) -> bool:
-    """Whether the last turn of a history began with a compaction, so that its usage counts what is gone."""
+    """Whether the last turn of a history began with a compaction. Then its usage counts items that were replaced."""
     for item in reversed(history):
         if item["type"] == "compaction":
             return True
@@ -110,26 +121,27 @@ def was_just_compacted(history: Sequence[Item]) -> bool:
 
 
 def apply_compaction(items: Sequence[Item], *, native: bool = False) -> list[Item]:
-    """What a model is to read of an input in full form: the last compaction item stands for what came before it.
+    """Returns what a model reads of an input in full form: the last compaction item replaces the items before it.
 
-    Of that only what instructs stays, and user messages right before it that it does not stand for. A trigger at the
-    end is left out. `native`: the upstream has compaction items of its own, which stay as they are; elsewhere
-    InvalidRequest is raised for them.
+    Only instructions stay of these, and the user messages directly before it that it does not summarize. A trigger at
+    the end is removed. `native` says that the upstream has compaction items of its own: its items stay. Without it,
+    raises InvalidRequest for items of another server. Also raises InvalidRequest for a damaged item and for a trigger
+    that is not the last item.
     """
-    for place in reversed(range(len(items))):
-        kind = items[place]["type"]
-        if kind == "compaction_trigger" and not native and place < len(items) - 1:
-            raise InvalidRequest("A compaction_trigger must be the last item of the input.", param=f"input[{place}]")
+    for index in reversed(range(len(items))):
+        kind = items[index]["type"]
+        if kind == "compaction_trigger" and not native and index < len(items) - 1:
+            raise InvalidRequest("A compaction_trigger must be the last item of the input.", param=f"input[{index}]")
         if kind != "compaction":
             continue
-        param = f"input[{place}].encrypted_content"
-        sealed = unseal_compaction(items[place]["encrypted_content"], param)
-        if sealed is not None:
+        param = f"input[{index}].encrypted_content"
+        content = unseal_compaction(items[index]["encrypted_content"], param)
+        if content is not None:
             return [
-                *_retained_items(items[:place], sealed),
-                summary_message(items[place], sealed.summary),
-                *sealed.rest,
-                *_items_after(items, place, native),
+                *_retained_items(items[:index], content),
+                summary_message(items[index], content.summary),
+                *content.rest,
+                *_items_after(items, index, native),
             ]
         if not native:
             raise _unreadable_error(param, "another server made it")
@@ -137,7 +149,7 @@ def apply_compaction(items: Sequence[Item], *, native: bool = False) -> list[Ite
 
 
 def summary_message(item: Item, summary: str) -> Item:
-    """What a model reads in a compaction item's place."""
+    """Returns the user message that a model reads in place of the compaction item `item`."""
     content = [{"type": "input_text", "text": _SUMMARY_INTRODUCTION + summary}]
     item_id = str(item.get("id"))
     return {
@@ -149,22 +161,30 @@ def summary_message(item: Item, summary: str) -> Item:
 
 
 def apply_compaction_to_turn(turn: Turn, *, native: bool = False) -> Turn:
-    """A turn with what a model is to read of its items. Raises what `window` does."""
+    """Returns the turn with its compaction items replaced, the same object if it has none.
+
+    Raises what `apply_compaction` raises.
+    """
     if _COMPACTION_TYPES.isdisjoint([item["type"] for item in turn.items]):
         return turn
     items = apply_compaction(turn.items, native=native)
-    if len(items) == len(turn.items) and all(one is other for one, other in zip(items, turn.items, strict=True)):
+    if len(items) == len(turn.items) and all(
+        new_item is item for new_item, item in zip(items, turn.items, strict=True)
+    ):
         return turn
     read_items, tools = expand_input(items, turn.tools)
     return replace(turn, items=read_items, tools=tools)
 
 
 def apply_compaction_to_body(body: Json) -> Json:
-    """A body whose upstream speaks Responses, its input with nothing in it that only this server can read."""
-    given = body.get("input")
-    if not isinstance(given, list) or not any(_is_own_compaction(item) for item in given):
+    """Returns a body for a Responses upstream, with the compaction items that this gateway made replaced.
+
+    Returns the same object if it has none. Raises what `apply_compaction` raises.
+    """
+    input_value = body.get("input")
+    if not isinstance(input_value, list) or not any(_is_own_compaction(item) for item in input_value):
         return body
-    items = apply_compaction([expand_item(item) for item in given], native=True)
+    items = apply_compaction([expand_item(item) for item in input_value], native=True)
     return {**body, "input": [_without_summary_id(item) for item in items]}
 
 
@@ -173,26 +193,28 @@ def _is_own_compaction(item: Json) -> bool:
 
 
 def _without_summary_id(item: Item) -> Item:
-    # Upstreams that know ids refuse a message with a compaction item's.
+    # Upstreams that check ids refuse a message with the id of a compaction item.
     return {key: value for key, value in item.items() if key != "id"} if is_summary_message(item) else item
 
 
-def _items_after(items: Sequence[Item], place: int, native: bool) -> list[Item]:
-    after = list(items[place + 1 :])
+def _items_after(items: Sequence[Item], index: int, native: bool) -> list[Item]:
+    after = list(items[index + 1 :])
     if after and after[-1]["type"] == "compaction_trigger" and not native:
         after.pop()
     return after
 
 
-def _retained_items(before: Sequence[Item], sealed: CompactionContent) -> list[Item]:
+def _retained_items(before: Sequence[Item], content: CompactionContent) -> list[Item]:
     first_user = len(before)
-    while sealed.after_users and first_user and is_user_message(before[first_user - 1]):
+    while content.after_users and first_user and is_user_message(before[first_user - 1]):
         first_user -= 1
-    known = [_role_and_content(item) for item in sealed.lead]
-    instructing = [
-        item for item in before if item.get("role") in ("system", "developer") and _role_and_content(item) not in known
+    lead_keys = [_role_and_content(item) for item in content.lead]
+    instructions = [
+        item
+        for item in before
+        if item.get("role") in ("system", "developer") and _role_and_content(item) not in lead_keys
     ]
-    return [*instructing, *sealed.lead, *before[first_user:]]
+    return [*instructions, *content.lead, *before[first_user:]]
 
 
 def _role_and_content(item: Item) -> tuple[Any, Any]:
@@ -201,17 +223,17 @@ def _role_and_content(item: Item) -> tuple[Any, Any]:
 
 def _unreadable_error(param: str, why: str) -> InvalidRequest:
     return InvalidRequest(
-        f"The compaction item cannot be read: {why}. Send what it stands for, or leave it out.", param=param
+        f"The compaction item cannot be read: {why}. Send the items it replaces, or leave it out.", param=param
     )
 
 
 def _decode_content(content: str) -> Any:
-    """Raises ValueError for what was damaged on its way."""
+    """Returns the parsed JSON of sealed content. Raises ValueError if it is damaged or has another version."""
     version, checksum, text = content.split(".")
-    held = base64.urlsafe_b64decode(text)
-    if f"{version}." != _VERSION_PREFIX or checksum != f"{zlib.crc32(held):08x}":
+    json_bytes = base64.urlsafe_b64decode(text)
+    if f"{version}." != _VERSION_PREFIX or checksum != f"{zlib.crc32(json_bytes):08x}":
         raise ValueError(version)
-    return orjson.loads(held)
+    return orjson.loads(json_bytes)
 
 
 @cache

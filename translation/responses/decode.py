@@ -1,4 +1,7 @@
-"""A Responses upstream's stream, or its whole response object, to events."""
+"""Decodes a Responses upstream's stream, or its whole response object, to events.
+
+Does not know frames: it gets parsed event objects.
+"""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -32,18 +35,18 @@ _FINISH_REASONS: dict[str, FinishReason] = {"max_output_tokens": "length", "cont
 """`incomplete_details.reason` -> finish reason."""
 
 _ADDRESS_KEYS = frozenset({"type", "sequence_number", "item_id", "output_index"})
-"""Keys that say which event this is, not what it says."""
+"""Keys that identify an event. They are not part of its content."""
 
 
 class ResponsesDecoder:
-    """Feed it event objects, or one response object, then `finish`. Never raises for odd input.
+    """Decodes one reply. The caller feeds event objects, or one response object, and then calls `finish`.
 
-    Only an object that is neither raises ProtocolViolation. `usage` is known after the terminal event. A Responses
-    upstream reads its model's text itself, so the profile has no say here.
+    Raises ProtocolViolation only for an object that is neither. `usage` is set by the terminal event. The profile is
+    not used, because a Responses upstream parses its model's text itself.
     """
 
     delta_run: Final = None
-    """Events differ from each other in their numbers at least, so each is read."""
+    """No fast path: every event has a sequence number of its own, so each has to be parsed."""
 
     def __init__(self, new_id: NewId, _profile: Profile = DEFAULT_PROFILE) -> None:
         self.usage: Usage | None = None
@@ -66,7 +69,7 @@ class ResponsesDecoder:
             "response.output_item.done": output.end_item,
             "response.content_part.added": partial(output.start_part, "content"),
             "response.content_part.done": partial(output.end_part, "content"),
-            # Some versions of vLLM call the parts of a reasoning item so.
+            # Some versions of vLLM use these types for the parts of a reasoning item.
             "response.reasoning_part.added": partial(output.start_part, "content"),
             "response.reasoning_part.done": partial(output.end_part, "content"),
             "response.reasoning_summary_part.added": partial(output.start_part, "summary"),
@@ -75,19 +78,22 @@ class ResponsesDecoder:
         }
 
     def decode_payloads(self, payloads: Sequence[bytes]) -> list[Event]:
-        """`feed` for events as their bytes came. Raises orjson.JSONDecodeError too."""
+        """Feeds event objects given as JSON bytes. Raises what `feed` raises, and orjson.JSONDecodeError."""
         events: list[Event] = []
         for payload in payloads:
             events += self.feed(orjson.loads(payload))
         return events
 
     def feed(self, chunk: Json) -> list[Event]:
-        """Take one event object, or a whole response; return what it means, possibly nothing."""
+        """Takes one event object, or a whole response, and returns its events, possibly none.
+
+        Raises ProtocolViolation for an object that is neither.
+        """
         if self._ended:
             return []
         try:
             kind = chunk.get("type")
-            place = _DELTA_PLACES.get(kind)  # type: ignore[arg-type]  # what is no text is in no table
+            place = _DELTA_PLACES.get(kind)  # type: ignore[arg-type]  # a type that is not a string is in no table
             if place is not None and self._started:
                 return self._output.read_delta(place, chunk)
             return self._decode_response(chunk) if kind is None else self._decode_event(str(kind), chunk)
@@ -95,7 +101,7 @@ class ResponsesDecoder:
             raise ProtocolViolation("the upstream sent an event that the Responses API does not know") from error
 
     def finish(self) -> list[Event]:
-        """The upstream closed. Without a terminal event its answer is not one."""
+        """Ends the input. Returns Failed if there was no terminal event, because the reply is not complete."""
         if self._ended:
             return []
         return self._fail(
@@ -118,25 +124,27 @@ class ResponsesDecoder:
             return self._output.read_delta(_DELTA_PLACES[kind], chunk)
         if kind in _DONE_PLACES:
             return self._output.end_text(_DONE_PLACES[kind], chunk)
-        item = self._output.started_item(chunk)
+        item = self._output.find_item(chunk)
         if item is None:
             return [Opaque("responses", chunk)]
-        noun, _, phase = kind.rpartition(".")
-        if item.is_open and noun == f"response.{item.type}":
-            extra = {key: said for key, said in chunk.items() if key not in _ADDRESS_KEYS}
+        event_prefix, _, phase = kind.rpartition(".")
+        if item.is_open and event_prefix == f"response.{item.type}":
+            extra = {key: value for key, value in chunk.items() if key not in _ADDRESS_KEYS}
             return [Progressed(item.index, phase, extra or None)]
         return [Opaque("responses", chunk, item.index)]
 
     def _decode_response(self, response: Json) -> list[Event]:
-        """An answer that is no stream."""
+        """Decodes a reply that is not a stream."""
         if "output" in response or response.get("object") == "response":
             status = response.get("status")
             if status in ("queued", "in_progress"):
-                return self._fail(Failed("upstream_truncated", f"the upstream answered with a response still {status}"))
+                return self._fail(
+                    Failed("upstream_truncated", f"the upstream's reply is a response with the status {status}")
+                )
             return self._decode_terminal({"type": f"response.{status}", "response": response})
         if response.get("error"):
             return self._decode_error(response)
-        raise ProtocolViolation("the upstream answered with something that is no response")
+        raise ProtocolViolation("the upstream's reply is not a Responses API response")
 
     def _start(self, chunk: Json) -> list[Event]:
         return self._ensure_started(chunk.get("response") or {})
@@ -149,7 +157,7 @@ class ResponsesDecoder:
 
     def _decode_terminal(self, chunk: Json) -> list[Event]:
         response = chunk.get("response") or {}
-        # vLLM 0.32 says `response.completed` of a response whose status is incomplete.
+        # vLLM 0.32 sends `response.completed` for a response whose status is incomplete.
         statuses = {chunk["type"].removeprefix("response."), response.get("status")}
         if not statuses.isdisjoint(("failed", "cancelled")):
             error = response.get("error") or (
@@ -172,7 +180,7 @@ class ResponsesDecoder:
         return [*events, Finished(reason, raw_reason, self.usage, response or None)]
 
     def _decode_error(self, chunk: Json) -> list[Event]:
-        # OpenAI's live stream nests the error, its documentation has it flat.
+        # OpenAI's servers send the error under `error`. Its documentation puts the fields on the event itself.
         return self._fail(failure_in(chunk.get("error") or chunk))
 
     def _fail(self, failed: Failed) -> list[Event]:

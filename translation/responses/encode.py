@@ -193,7 +193,7 @@ class ResponsesEncoder:
 
         Until then a `Failed` may still be fed: it takes the place of the end.
         """
-        if self._is_concluded:
+        if not self.ended or self._is_concluded:
             return b""
         self._is_concluded = True
         self.sequence += 1

@@ -1,4 +1,4 @@
-"""How a Responses upstream says that it failed, named by meaning."""
+"""Assigns the gateway's error codes to errors that a Responses upstream reports."""
 
 from typing import Any
 
@@ -17,29 +17,32 @@ _CODE_MEANINGS = {
     "server_is_overloaded": "upstream_overloaded",
     "slow_down": "upstream_overloaded",
 }
-"""An upstream's own code or type -> ours. Codes that are not listed stay: the API has a closed list of them."""
+"""An upstream's code or type -> the gateway's code. Other codes stay, because the API has a closed list of them."""
 
 _CREDENTIAL_CODES = frozenset({"authentication_error", "invalid_api_key", "permission_denied"})
-"""Codes about the gateway's own key, whose texts may quote it."""
+"""Codes about the gateway's own API key. Their messages may quote the key and are never shown."""
 
 _UNKNOWN_ERROR = "the upstream reported an error without saying which"
 
 
 def failure_in(error: Any, response: Json | None = None) -> Failed:
-    """What an `error` object means. `response` is the failed response it was in, which may have counted tokens."""
-    counted = usage.read_usage((response or {}).get("usage"))
+    """Returns the failure that an `error` object reports. An error may also be a plain text or missing.
+
+    `response` is the failed response that contains it. Its token counts go into the failure.
+    """
+    counts = usage.read_usage((response or {}).get("usage"))
     if not isinstance(error, dict):
-        return Failed("upstream_error", str(error or _UNKNOWN_ERROR), usage=counted)
-    words = [word for word in (error.get("code"), error.get("type")) if isinstance(word, str) and word != "error"]
-    if not _CREDENTIAL_CODES.isdisjoint(words):
-        return Failed("upstream_unauthorized", "the upstream refused the gateway's own credentials", usage=counted)
+        return Failed("upstream_error", str(error or _UNKNOWN_ERROR), usage=counts)
+    codes = [code for code in (error.get("code"), error.get("type")) if isinstance(code, str) and code != "error"]
+    if not _CREDENTIAL_CODES.isdisjoint(codes):
+        return Failed("upstream_unauthorized", "the upstream refused the gateway's own credentials", usage=counts)
     message = str(error.get("message") or _UNKNOWN_ERROR)
     param = error.get("param")
-    return Failed(_code(message, words), message, param if isinstance(param, str) else None, counted)
+    return Failed(_code(message, codes), message, param if isinstance(param, str) else None, counts)
 
 
-def _code(message: str, words: list[str]) -> str:
-    if is_context_overflow(message, words[0] if words else None):
+def _code(message: str, codes: list[str]) -> str:
+    if is_context_overflow(message, codes[0] if codes else None):
         return "context_length_exceeded"
-    known = next((_CODE_MEANINGS[word] for word in words if word in _CODE_MEANINGS), None)
-    return known or (words[0] if words else "upstream_error")
+    known = next((_CODE_MEANINGS[code] for code in codes if code in _CODE_MEANINGS), None)
+    return known or (codes[0] if codes else "upstream_error")

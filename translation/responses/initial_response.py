@@ -1,4 +1,4 @@
-"""The response object a request starts with: what the client asked for, read back, and nothing done yet."""
+"""Builds the response object that a run starts with: the client's parameters echoed, and no output yet."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ _ECHOED_DEFAULTS: dict[str, Any] = {
     "top_p": 1.0,
     "user": None,
 }
-"""Parameters that are read back as given, and what they read when they were not."""
+"""Parameters that a response echoes unchanged -> their value if the request has none."""
 
 _INITIAL_RESPONSE: dict[str, Any] = {
     "id": "",
@@ -44,24 +44,25 @@ _INITIAL_RESPONSE: dict[str, Any] = {
     "usage": None,
     **_ECHOED_DEFAULTS,
 }
-"""A response in the order of its keys. Copied and filled in: with that many keys, building one takes three times as
-long. What is None here and an object there is made for each."""
+"""A response with its keys in order. It is copied and filled in, because building so many keys takes three times as
+long. Keys whose value is an object are None here and get a new object in each copy."""
 
 _ECHOED_PARAMS = frozenset({*_ECHOED_DEFAULTS, "truncation", "conversation"})
-"""Parameters that are read back where they were given."""
+"""Parameters that a response echoes if the request has them."""
 
 _FUNCTION_DEFAULTS = {"description": None, "parameters": None, "strict": None}
-"""Keys a function tool is read back with, given or not. Source: Open Responses."""
+"""Keys that an echoed function tool always has. Source: Open Responses."""
 
 _SECRET_KEYS = frozenset({"authorization", "headers"})
-"""Keys of an `mcp` tool that are credentials: taken, never read back."""
+"""Keys of an `mcp` tool that hold credentials. They are accepted and never echoed."""
 
 
 def new_response(body: Json, *, response_id: str, created_at: int, model: str) -> Json:
-    """A response in progress for a validated request `body`.
+    """Returns a response with the status `in_progress` for a validated request `body`.
 
-    It has every key OpenAI sends and every key Open Responses requires, so it satisfies strict readers of both. What
-    the server decides reads as `body` has it: whoever calls says there what is really stored or in the background.
+    It has every key that OpenAI sends and every key that Open Responses requires, so strict readers accept it.
+    `created_at` is in seconds since 1970. `store` and `background` are taken from `body`: the caller sets them there to
+    what the gateway really does.
     """
     response = _INITIAL_RESPONSE.copy()
     response["id"] = response_id
@@ -85,8 +86,8 @@ def new_response(body: Json, *, response_id: str, created_at: int, model: str) -
     return response
 
 
-def _without_nulls(given: Json) -> Json:
-    return {key: value for key, value in given.items() if value is not None}
+def _without_nulls(values: Json) -> Json:
+    return {key: value for key, value in values.items() if value is not None}
 
 
 def _echo_tool(tool: Json) -> Json:

@@ -1,4 +1,4 @@
-"""The input of a request as items in full form, with the tools found in it."""
+"""Expands the `input` of a request to items in full form, and collects the tools that items bring."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -7,36 +7,39 @@ from translation.errors import Unrepresentable
 from translation.representation.json_types import Item, Json
 
 _TOOL_HOLDERS = frozenset({"additional_tools", "tool_search_output"})
-"""Items that bring tools, callable from then on. Source: Codex sends all its tools this way to some models."""
+"""Types of items that bring tools, which the model may call from then on. Codex sends all its tools this way to some
+models."""
 
 
 def expand_input(
-    given: str | Sequence[Json], tools: Sequence[Json], *, allow_references: bool = False
+    input_value: str | Sequence[Json], tools: Sequence[Json], *, allow_references: bool = False
 ) -> tuple[Sequence[Item], Sequence[Json]]:
-    """A validated request's `input` in full form, and its `tools`, then those the items brought. Raises Unrepresentable
-    for a reference to an item, unless whoever gets the request knows what `references` mean."""
-    if isinstance(given, str):
-        said = [{"type": "input_text", "text": given}]
-        return [{"type": "message", "role": "user", "content": said}], tools
+    """Returns a validated request's `input` as items in full form, and `tools` with the tools that items bring.
+
+    Raises Unrepresentable for a reference to an item, unless `allow_references` says that the upstream resolves it.
+    """
+    if isinstance(input_value, str):
+        parts = [{"type": "input_text", "text": input_value}]
+        return [{"type": "message", "role": "user", "content": parts}], tools
     items: list[Item] = []
-    found: list[Json] = []
-    for position, item in enumerate(given):
+    added_tools: list[Json] = []
+    for position, item in enumerate(input_value):
         kind = _kind_of(item)
         if kind == "item_reference" and not allow_references:
             raise Unrepresentable(
-                f"Item '{item['id']:.80}' is only referred to, and no items are stored here: send the item itself.",
+                f"Item '{item['id']:.80}' is a reference, and items are not stored here: send the item itself.",
                 param=f"input[{position}]",
             )
         if kind in _TOOL_HOLDERS:
-            found += item["tools"]
+            added_tools += item["tools"]
         if kind == "additional_tools":
             continue
         items.append(_expand(item, kind))
-    return items, _merge_tools([*tools], found) if found else tools
+    return items, _merge_tools([*tools], added_tools) if added_tools else tools
 
 
 def expand_item(item: Json) -> Item:
-    """One item with its type, and a message's content as parts."""
+    """Returns an item in full form: with its `type`, and with the content of a message as a list of parts."""
     return _expand(item, _kind_of(item))
 
 
@@ -52,29 +55,30 @@ def _expand(item: Json, kind: str) -> Item:
 
 def _content_parts(role: str, content: str | list[Json]) -> list[Json]:
     if role == "assistant":
-        given = [{"type": "output_text", "text": content}] if isinstance(content, str) else content
-        return [_assistant_part(part) for part in given]
+        parts = [{"type": "output_text", "text": content}] if isinstance(content, str) else content
+        return [_assistant_part(part) for part in parts]
     return [{"type": "input_text", "text": content}] if isinstance(content, str) else content
 
 
 def _assistant_part(part: Json) -> Json:
-    """A part of an assistant's message. Clients write `input_text` there too, and leave out empty annotations."""
+    """Returns a part of an assistant message in full form. Clients also send `input_text` there, and omit empty
+    annotations."""
     if part["type"] == "refusal":
         return part
     return {**part, "type": "output_text", "annotations": part.get("annotations") or []}
 
 
-def _merge_tools(tools: list[Json], found: Iterable[Json]) -> list[Json]:
-    """Add the tools found: one found again replaces its earlier self, a namespace gains what is new in it."""
-    places: dict[tuple[Any, Any], int] = {_tool_identity(tool): place for place, tool in enumerate(tools)}
-    for tool in found:
-        place = places.setdefault(_tool_identity(tool), len(tools))
-        if place == len(tools):
+def _merge_tools(tools: list[Json], added_tools: Iterable[Json]) -> list[Json]:
+    """Adds `added_tools` to `tools`, in place. A tool with the same identity is replaced, a namespace is merged."""
+    positions: dict[tuple[Any, Any], int] = {_tool_identity(tool): position for position, tool in enumerate(tools)}
+    for tool in added_tools:
+        position = positions.setdefault(_tool_identity(tool), len(tools))
+        if position == len(tools):
             tools.append(tool)
         elif tool.get("type") == "namespace":
-            tools[place] = {**tool, "tools": _merge_tools([*tools[place]["tools"]], tool["tools"])}
+            tools[position] = {**tool, "tools": _merge_tools([*tools[position]["tools"]], tool["tools"])}
         else:
-            tools[place] = tool
+            tools[position] = tool
     return tools
 
 

@@ -1,4 +1,4 @@
-"""Items as lists show them: with what requests may leave out and the API's own types require."""
+"""Completes stored items for the endpoints that list them: adds keys that requests may omit and the API requires."""
 
 from typing import Any
 
@@ -21,12 +21,14 @@ _STATUS_TYPES = frozenset(
 _EXECUTION_TYPES = frozenset({"tool_search_call", "tool_search_output"})
 
 _PART_KEYS = ("content", "output")
-"""Where an item has its parts."""
+"""Keys of an item that may hold a list of parts."""
 
 
 def to_listed_item(item: Item) -> Item:
-    """The same item. What a request said was done by then, by the client where that is asked, and its images are seen
-    as the model chooses."""
+    """Returns a copy of an item with the keys that a list requires.
+
+    A missing `status` is `completed`, a missing `execution` is `client`, and a missing `detail` of an image is `auto`.
+    """
     result = {**item}
     for key in _PART_KEYS:
         if isinstance(result.get(key), list):

@@ -1,4 +1,4 @@
-"""A Responses request body to a Turn."""
+"""Lifts a Responses request to a `Turn`. Expects a body that `schema.request.validate` accepted."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -19,38 +19,39 @@ _STATE_REFUSALS = {
     "prompt": "Prompt templates are not stored here: send their text in 'instructions' or 'input'.",
     "background": "Responses are not stored here, so none can be fetched later: leave out 'background'.",
     "resumable": "Streams are not stored here, so none can be resumed: leave out 'resumable'.",
-    "moderation": "Nothing here moderates: leave out 'moderation'.",
+    "moderation": "Moderation is not available here: leave out 'moderation'.",
 }
-"""Parameters only a server with state or a service of its own can honour -> what to tell who asks for them."""
+"""Parameters that need stored state or a further service -> the error message for a request that has them."""
 
 _STATE_PARAMS = frozenset({"previous_response_id", *_STATE_REFUSALS})
-"""Where there can be something to refuse."""
+"""Parameters that `_refuse_state` examines."""
 
 _COPIED_PARAMS = frozenset({"instructions", "tool_choice", "parallel_tool_calls", "max_output_tokens", "thinking"})
-"""Parameters that a turn has as they are."""
+"""Parameters that are copied to the turn's field of the same name."""
 
 _DROPPED_PARAMS = ("image", "access_programs", "prompt_cache_options", "max_tool_calls")
-"""Parameters that tune how an answer is made, never what it means, and that no upstream is told."""
+"""Parameters that tune how a reply is made and do not change its meaning. They are sent to no upstream."""
 
 _IGNORED_REASONING = {"context": "auto", "mode": "standard"}
-"""Keys of `reasoning` no upstream is told, and the value that asks for nothing special."""
+"""Keys of `reasoning` that are sent to no upstream -> the value that is the default, so that dropping it is no loss."""
 
 _LOSSY_PARAMS = frozenset({*_DROPPED_PARAMS, "include", "reasoning", "top_logprobs", "stream_options"})
-"""Where a loss can be."""
+"""Parameters that `_losses` examines."""
 
 _SEALED_REASONING = "reasoning.encrypted_content"
 
 _LOSSLESS_INCLUDES = frozenset({_SEALED_REASONING, _LOGPROBS})
-"""Values of `include` without a loss: Codex always asks for the first, which is only kept for the next turn."""
+"""Values of `include` whose absence is no loss or that the turn represents. Codex always sends the first, and only
+returns the encrypted content in its next turn."""
 
 
 def lift(body: Json, *, relayed: bool = False, model: str | None = None) -> Turn:
-    """What a body that passed `schema.validate` asks for, of `model` if that is not the one the body names.
+    """Returns the turn for a body that passed `validate`. What a turn cannot represent is in its `losses`.
 
-    Raises InvalidRequest for what needs stored state: `previous_response_id`, `conversation`, `prompt`, `background`,
-    references to items; not when the body is `relayed` as it is and the turn only serves to check it, except for a
-    background response that would have to be fetched from here. What has no meaning here but does not change the answer
-    is in `Turn.lost`.
+    `model` replaces the model that the body names. Raises InvalidRequest for what needs stored state or a further
+    service: `previous_response_id`, `conversation`, `prompt`, `background`, `resumable`, `moderation` and references to
+    items. `relayed` says that the body itself is forwarded and the turn only serves to check it. Then only a background
+    response without `stream` is refused, because the client would fetch it from the gateway.
     """
     if not relayed:
         if not _STATE_PARAMS.isdisjoint(body):
@@ -58,7 +59,7 @@ def lift(body: Json, *, relayed: bool = False, model: str | None = None) -> Turn
     elif body.get("background") and not body.get("stream"):
         raise Unrepresentable(_STATE_REFUSALS["background"], param="background")
     items, tools = input_items.expand_input(body.get("input") or [], body.get("tools") or (), allow_references=relayed)
-    # Sixteen keywords would take a third of lifting a plain request.
+    # A call with sixteen keywords would take a third of the time to lift a plain request.
     turn = Turn(body["model"] if model is None else model, items)
     turn.tools = tools
     turn.sampling = _sampling(body)
@@ -106,9 +107,9 @@ def _sampling(body: Json) -> dict[str, Any]:
     return sampling
 
 
-def _reasoning(given: Json) -> Json | None:
-    reasoning = {key: given[key] for key in _REASONING_KEYS if given.get(key) is not None}
-    if "summary" not in reasoning and (older := given.get("generate_summary")) is not None:
+def _reasoning(options: Json) -> Json | None:
+    reasoning = {key: options[key] for key in _REASONING_KEYS if options.get(key) is not None}
+    if "summary" not in reasoning and (older := options.get("generate_summary")) is not None:
         reasoning["summary"] = older
     return reasoning or None
 

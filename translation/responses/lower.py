@@ -1,4 +1,4 @@
-"""A Turn to the request body of a Responses upstream."""
+"""Lowers a turn to the request body of a Responses upstream. Does not know the endpoint the request came from."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
@@ -21,23 +21,24 @@ _COPIED_PARAMS = (
     "prompt_cache_key",
     "prompt_cache_retention",
 )
-"""Parameters that go out as they are."""
+"""Parameters that are sent unchanged."""
 
 _DROPPED_PARAMS = ("presence_penalty", "frequency_penalty", "seed")
-"""Parameters of chat the Responses API has no word for, and an answer survives without."""
+"""Chat parameters that the Responses API does not have. Without them the meaning of the reply is the same."""
 
 _REFUSED_PARAMS = {
     "stop": "stop sequences",
     "logit_bias": "token biases",
 }
-"""Parameters of chat the Responses API has no word for, and whose loss would change the answer."""
+"""Chat parameters that the Responses API does not have. Dropping them would change the reply. Parameter -> its name in
+the error message."""
 
 _LOGPROBS = "message.output_text.logprobs"
 
 _SEALED_REASONING = "reasoning.encrypted_content"
 
 _MIN_OUTPUT_TOKENS = 16
-"""OpenAI refuses less."""
+"""The smallest `max_output_tokens` that OpenAI accepts."""
 
 _REPLAYED_KEYS: dict[str, tuple[str, ...]] = {
     "message": ("type", "role", "content", "phase"),
@@ -46,22 +47,23 @@ _REPLAYED_KEYS: dict[str, tuple[str, ...]] = {
     "custom_tool_call": ("type", "call_id", "name", "input", "namespace"),
     "custom_tool_call_output": ("type", "call_id", "output"),
 }
-"""Item type -> the keys that go back. Ids do not: with `store: false` the upstream knows none, and refuses them.
-Types that are not listed, and are no reasoning, go as they are.
+"""Item type -> the keys that are sent back. Ids are not: with `store: false` the upstream knows none and refuses them.
+Items of other types, except reasoning, are sent unchanged.
 """
 
 OPTIONAL_ID_TYPES: Final = frozenset({*_REPLAYED_KEYS, "reasoning"})
-"""Types of items whose ids are no more than their names."""
+"""Types of items that are complete without their ids: an id only names the item."""
 
 _SEALED_REASONING_KEYS = ("type", "id", "summary", "encrypted_content")
 _OPEN_REASONING_KEYS = ("type", "id", "summary", "content")
-"""The keys of reasoning that goes back. It keeps its id, which the API requires."""
+"""The keys of reasoning items that are sent back. The id is among them, because the API requires it."""
 
 
 def lower(turn: Turn, profile: Profile) -> LoweredRequest:
-    """The body for `POST /responses`. Raises Unrepresentable, naming the parameter, for what it has no word for.
+    """Returns the body for `POST /responses`, with what it drops.
 
-    Nothing is stored upstream: `store` is false whatever the client asked of the gateway.
+    `store` is always false, whatever the client sent, because only the gateway stores responses. Raises
+    Unrepresentable, naming the parameter, for what the API cannot represent.
     """
     losses: list[Loss] = []
     body: Json = {
@@ -81,21 +83,21 @@ def lower(turn: Turn, profile: Profile) -> LoweredRequest:
     if text := _without_nulls(format=turn.text_format, verbosity=turn.verbosity):
         body["text"] = text
     body |= _reasoning_params(turn, profile, losses)
-    for key, said in turn.extra.items():
+    for key, value in turn.extra.items():
         if key in profile.extra_params:
-            body[key] = said
+            body[key] = value
         else:
             losses.append(Loss(key, "dropped"))
     return LoweredRequest(body, losses)
 
 
 def _lowered_items(items: Sequence[Item], profile: Profile, losses: list[Loss]) -> Iterator[Item]:
-    for i, item in enumerate(items):
+    for index, item in enumerate(items):
         kind = item["type"]
         keys = _reasoning_keys(item, profile) if kind == "reasoning" else _REPLAYED_KEYS.get(kind)
         if keys == ():
             if not is_signature_only(item):
-                losses.append(Loss(f"input[{i}]", "reasoning dropped"))
+                losses.append(Loss(f"input[{index}]", "reasoning dropped"))
             continue
         lowered = item if keys is None else {key: item[key] for key in keys if item.get(key) is not None}
         if kind in OPTIONAL_ID_TYPES:
@@ -103,14 +105,17 @@ def _lowered_items(items: Sequence[Item], profile: Profile, losses: list[Loss]) 
         if item.get("status") in UNSUCCESSFUL_STATUSES and kind == "function_call_output":
             lowered = {**lowered, "status": "incomplete"}
         elif kind == "custom_tool_call_output":
-            losses += output_losses(item, f"input[{i}]")
+            losses += output_losses(item, f"input[{index}]")
         if kind == "message":
             lowered["content"] = [_lower_part(part) for part in item["content"]]
         yield lowered
 
 
 def _reasoning_keys(item: Item, profile: Profile) -> tuple[str, ...]:
-    """No keys for what the upstream would not read: one that seals its reasoning accepts no other."""
+    """Returns the keys to send back, none if the upstream would not read the item.
+
+    An upstream that encrypts its reasoning accepts no other.
+    """
     if item.get("encrypted_content"):
         return _SEALED_REASONING_KEYS
     is_open = item.get("content") and item.get("id") and profile.replay_reasoning != "none"
@@ -119,12 +124,12 @@ def _reasoning_keys(item: Item, profile: Profile) -> tuple[str, ...]:
 
 def _with_replayed_id(lowered: Item, item: Item, profile: Profile) -> Item:
     if profile.replay_ids == "drop":
-        return {key: said for key, said in lowered.items() if key != "id"}
+        return {key: value for key, value in lowered.items() if key != "id"}
     return {**lowered, "id": item["id"]} if profile.replay_ids == "keep" and item.get("id") else lowered
 
 
 def lower_items(items: Sequence[Item], profile: Profile) -> tuple[list[Item], list[Loss]]:
-    """Items of earlier turns for an upstream that keeps nothing; and what it will not be told."""
+    """Returns items of earlier turns in the form that an upstream without a store accepts, and what that drops."""
     losses: list[Loss] = []
     return list(_lowered_items(items, profile, losses)), losses
 
@@ -132,9 +137,11 @@ def lower_items(items: Sequence[Item], profile: Profile) -> tuple[list[Item], li
 def _lower_part(part: Json) -> Json:
     match part["type"]:
         case "output_text":
-            # An API that knows files by their ids cannot know one that has none, because it went as it is.
-            cited = [each for each in part.get("annotations") or () if each.get("file_id") != ""]
-            return {"type": "output_text", "text": part["text"], "annotations": cited}
+            # The API looks files up by their ids. An empty id is of a file that was sent inline, so it knows none.
+            annotations = [
+                annotation for annotation in part.get("annotations") or () if annotation.get("file_id") != ""
+            ]
+            return {"type": "output_text", "text": part["text"], "annotations": annotations}
         case _:
             return part
 
@@ -147,7 +154,7 @@ def _tool_params(turn: Turn) -> Json:
 
 
 def _lower_function(tool: Json) -> Json:
-    # Chat may leave the parameters out, which means there are none; the Responses API requires the key.
+    # Chat tools without parameters may omit the key. The Responses API requires it.
     return tool if tool.get("parameters") is not None else {**tool, "parameters": {"type": "object", "properties": {}}}
 
 
@@ -169,8 +176,8 @@ def _sampling_params(turn: Turn, profile: Profile, losses: list[Loss]) -> Json:
         losses.append(Loss("store", "dropped"))
     if sampling.get("logprobs"):
         body |= _without_nulls(top_logprobs=sampling.get("top_logprobs"))
-    wanted = [(_LOGPROBS, sampling.get("logprobs")), (_SEALED_REASONING, turn.sealed_reasoning)]
-    return body | _without_nulls(include=[name for name, is_wanted in wanted if is_wanted] or None)
+    includes = [(_LOGPROBS, sampling.get("logprobs")), (_SEALED_REASONING, turn.sealed_reasoning)]
+    return body | _without_nulls(include=[name for name, is_included in includes if is_included] or None)
 
 
 def _reasoning_params(turn: Turn, profile: Profile, losses: list[Loss]) -> Json:

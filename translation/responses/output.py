@@ -1,4 +1,7 @@
-"""Items and parts of a Responses upstream's output: where each stands, and what was not said of it yet."""
+"""Tracks the items and parts of a Responses upstream's output, and turns its stream events into ours.
+
+Does not know lifecycle events, usage or errors.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,15 +24,18 @@ from translation.representation.json_types import Item, Json
 from translation.representation.text_fields import TEXT_FIELDS
 
 _OMIT_IF_NULL = ("content", "encrypted_content", "logprobs", "phase")
-"""Keys that strict readers want absent rather than null. vLLM sends them null."""
+"""Keys that are removed if they are null, because strict readers refuse null. vLLM sends them so."""
 
 _OPTIONAL_LIST: Final = (list, NoneType)
 _OPTIONAL_TEXT: Final = (str, NoneType)
-"""Made once: `list | None` where it is asked makes a type each time."""
+"""Built once, because an inline `list | None` builds a new type object at each check."""
 
 
 class TextPlace(NamedTuple):
-    """Where a text event belongs: an item's list and the key of its position there, or with no list the item itself."""
+    """Where the text of an event belongs: to a part in an item's list, or without `list_key` to the item itself.
+
+    `text_key` is the key of the whole text, `position_key` the event's key for the index in the list.
+    """
 
     item_type: str
     part_type: str | None
@@ -47,9 +53,9 @@ def _text_place(item_type: str, part_type: str | None, key: str) -> TextPlace:
 
 
 TEXT_PLACES: dict[str, TextPlace] = {
-    channel.event_prefix: _text_place(*noun, channel.key) for noun, channel in TEXT_FIELDS.items()
+    text_field.event_prefix: _text_place(*types, text_field.key) for types, text_field in TEXT_FIELDS.items()
 }
-"""Event type without its verb -> place."""
+"""Event type without `.delta` or `.done` -> where its text belongs."""
 
 _CALL_TYPES = frozenset({"function_call", "custom_tool_call"})
 
@@ -75,7 +81,7 @@ class _TextState:
 
 @dataclass(slots=True)
 class OutputItem:
-    """One item the upstream started. `index` is ours, whatever number the upstream gave it."""
+    """One item that was started. `index` is the gateway's number of the item, not the upstream's `output_index`."""
 
     index: int
     start: Item
@@ -89,10 +95,12 @@ class OutputItem:
 
 
 class OutputReader:
-    """Events of one output. Items are found by the upstream's `output_index` and numbered anew, without gaps.
+    """Returns our events for the upstream's events about one output.
 
-    Upstreams leave out any of the events around a text, or all of them, and some change an item's id from event to
-    event: what is missing is made up, what comes twice is dropped.
+    Items are identified by the upstream's `output_index` and numbered from 0 without gaps. Upstreams omit some or all
+    of the events around a text, and some change an item's id between events. Missing events are added and repeated ones
+    are dropped. Every method takes one upstream event as `chunk`, and raises AttributeError, KeyError, TypeError or
+    ValueError if it is malformed.
     """
 
     def __init__(self, new_id: NewId) -> None:
@@ -103,12 +111,12 @@ class OutputReader:
         self._last_index = 0
         self._count = 0
 
-    def started_item(self, chunk: Json) -> OutputItem | None:
-        """The item an event is about, if it was started."""
+    def find_item(self, chunk: Json) -> OutputItem | None:
+        """Returns the item that an event is about, `None` if it was not started."""
         return self._items.get(self._output_index(chunk))
 
     def read_delta(self, place: TextPlace, chunk: Json) -> list[Event]:
-        """A piece of text."""
+        """Reads an event with a piece of text."""
         item = self._items.get(self._output_index(chunk))
         if item is not None:
             text = (
@@ -119,12 +127,12 @@ class OutputReader:
             if text is not None:
                 return _delta_events(text, chunk.get("delta"), chunk.get("logprobs"))
         if place.part_type is None:
-            return []  # a call nobody announced has no name yet: its final item will tell all
+            return []  # a call that was not started has no name yet: the event that ends it has everything
         events, text = self._ensure_text(place, chunk)
         return events + _delta_events(text, chunk.get("delta"), chunk.get("logprobs"))
 
     def end_text(self, place: TextPlace, chunk: Json) -> list[Event]:
-        """The whole text, once more."""
+        """Reads an event that ends a text and repeats the whole of it."""
         item = self._items.get(self._output_index(chunk))
         if place.part_type is None:
             if item is None or not item.own_text.is_open:
@@ -141,44 +149,44 @@ class OutputReader:
         return events + _missing_text(text, chunk)
 
     def start_item(self, chunk: Json) -> list[Event]:
-        """An item was added."""
-        at, item = self._output_index(chunk), chunk["item"]
-        known = self._items.get(at)
+        """Reads an event that adds an item."""
+        output_index, item = self._output_index(chunk), chunk["item"]
+        known = self._items.get(output_index)
         if known is None:
-            return self._start_item(at, item)
+            return self._start_item(output_index, item)
         if known.is_open and (known.type, known.start.get("call_id")) == (item["type"], item.get("call_id")):
             return []
         if not known.is_open and known.start["id"] == item.get("id"):
             return []
-        return self._end_item(known, None, "completed") + self._start_item(at, item)
+        return self._end_item(known, None, "completed") + self._start_item(output_index, item)
 
     def end_item(self, chunk: Json) -> list[Event]:
-        """An item is done; the event has it whole."""
-        at, item = self._output_index(chunk), chunk["item"]
-        known = self._items.get(at)
+        """Reads an event that ends an item and has the whole of it."""
+        output_index, item = self._output_index(chunk), chunk["item"]
+        known = self._items.get(output_index)
         if known is None or known.type != item["type"] or not (known.is_open or known.start["id"] == item.get("id")):
-            return self.add_item(item, at)
+            return self.add_item(item, output_index)
         return self._end_item(known, item, "completed")
 
-    def add_item(self, item: Item, at: int) -> list[Event]:
-        """An item that is complete as it stands."""
+    def add_item(self, item: Item, output_index: int) -> list[Event]:
+        """Starts and ends an item that is complete and had no events before."""
         start = {**item, "status": "in_progress"} if "status" in item else item
-        events = self.start_item({"output_index": at, "item": start})
-        return events + self._end_item(self._items[at], item, "completed")
+        events = self.start_item({"output_index": output_index, "item": start})
+        return events + self._end_item(self._items[output_index], item, "completed")
 
-    def start_part(self, within: str, chunk: Json) -> list[Event]:
-        """A part was added."""
+    def start_part(self, list_key: str, chunk: Json) -> list[Event]:
+        """Reads an event that adds a part to the item's list under `list_key`."""
         part = chunk["part"]
-        return self._ensure_part(within, _position(chunk), part, chunk)[0]
+        return self._ensure_part(list_key, _position(chunk), part, chunk)[0]
 
-    def end_part(self, within: str, chunk: Json) -> list[Event]:
-        """A part is done; the event has it whole."""
+    def end_part(self, list_key: str, chunk: Json) -> list[Event]:
+        """Reads an event that ends a part in the item's list under `list_key`, and has the whole of it."""
         part = chunk["part"]
-        events, text = self._ensure_part(within, _position(chunk), part, chunk)
+        events, text = self._ensure_part(list_key, _position(chunk), part, chunk)
         return events + _end_part(text, part)
 
     def annotate(self, chunk: Json) -> list[Event]:
-        """A citation on a text."""
+        """Reads an event that adds a citation to a text."""
         events, text = self._ensure_text(TEXT_PLACES["response.output_text"], chunk)
         annotation = chunk.get("annotation")
         if not text.is_open or text.part_index is None or not isinstance(annotation, dict):
@@ -187,76 +195,79 @@ class OutputReader:
         return [*events, Annotated(text.index, text.part_index, annotation)]
 
     def finish(self, output: Sequence[Item], status: ItemStatus) -> list[Event]:
-        """The turn is over and this is what it gave: end what is open, add what was never announced."""
+        """Ends the turn, whose whole output is `output`: ends every open item, and adds those without any event.
+
+        `status` is that of items which are not in `output`.
+        """
         events: list[Event] = []
         finals = dict(enumerate(output))
-        for at, item in self._items.items():
-            final = finals.get(at)
+        for output_index, item in self._items.items():
+            final = finals.get(output_index)
             same = final is not None and final.get("id") == item.start["id"]
             events += self._end_item(item, final if same else None, status)
         if len(output) > self._count:
-            for at, final in finals.items():
-                if at not in self._items:
-                    events += self.add_item(final, at)
+            for output_index, final in finals.items():
+                if output_index not in self._items:
+                    events += self.add_item(final, output_index)
         return events
 
     def _output_index(self, chunk: Json) -> int:
-        at = chunk.get("output_index")
-        self._last_index = self._last_index if at is None else at
+        output_index = chunk.get("output_index")
+        self._last_index = self._last_index if output_index is None else output_index
         return self._last_index
 
-    def _start_item(self, at: int, item: Item) -> list[Event]:
+    def _start_item(self, output_index: int, item: Item) -> list[Event]:
         index = self._count
         self._count += 1
         if item["type"] in _CALL_TYPES and not (isinstance(item["call_id"], str) and isinstance(item["name"], str)):
-            raise TypeError("a call without an id or a name is none")
+            raise TypeError("a call has no call_id or no name")
         self.has_calls = self.has_calls or item["type"] in _CALL_TYPES
         start = _without_nulls(item)
         if not start.get("id"):
             start["id"] = self._new_id(items.ID_PREFIXES.get(item["type"], "item"))
-        channel = TEXT_FIELDS.get((item["type"], None))
-        if channel is not None and start.setdefault(channel.key, ""):
-            start[channel.key] = ""
-        for within in ("content", "summary"):
-            if start.get(within):
-                start[within] = []
-        self._items[at] = OutputItem(index, start, _TextState(index, None, channel and channel.key))
+        text_field = TEXT_FIELDS.get((item["type"], None))
+        if text_field is not None and start.setdefault(text_field.key, ""):
+            start[text_field.key] = ""
+        for list_key in ("content", "summary"):
+            if start.get(list_key):
+                start[list_key] = []
+        self._items[output_index] = OutputItem(index, start, _TextState(index, None, text_field and text_field.key))
         return [ItemStarted(index, start)]
 
     def _ensure_text(self, place: TextPlace, chunk: Json) -> tuple[list[Event], _TextState]:
-        """The text a part event is about, and the events that should have announced it."""
+        """Returns the text that an event is about, and the events that start it if the upstream sent none."""
         assert place.list_key is not None
         assert place.part_type is not None
         part = _PART_FACTORIES[place.part_type]()
         return self._ensure_part(place.list_key, chunk.get(place.position_key, 0), part, chunk)
 
-    def _ensure_part(self, within: str, position: int, part: Json, chunk: Json) -> tuple[list[Event], _TextState]:
+    def _ensure_part(self, list_key: str, position: int, part: Json, chunk: Json) -> tuple[list[Event], _TextState]:
         events: list[Event] = []
         item = self._items.get(self._output_index(chunk))
         if item is None:
             item_type = "reasoning" if part.get("type") in ("reasoning_text", "summary_text") else "message"
-            given = chunk.get("item_id") or self._new_id(items.ID_PREFIXES[item_type])
-            events += self._start_item(self._last_index, _ITEM_FACTORIES[item_type](given))
+            item_id = chunk.get("item_id") or self._new_id(items.ID_PREFIXES[item_type])
+            events += self._start_item(self._last_index, _ITEM_FACTORIES[item_type](item_id))
             item = self._items[self._last_index]
         elif not item.is_open:
             return [], _TextState(item.index, None, None, is_open=False)
-        text = item.texts.get((within, position))
+        text = item.texts.get((list_key, position))
         if text is None:
-            started, text = _start_part(item, within, position, part)
+            started, text = _start_part(item, list_key, position, part)
             events += started
         return events, text
 
     def _end_item(self, item: OutputItem, final: Item | None, status: ItemStatus) -> list[Event]:
-        """End an item with all its texts; nothing if it has ended."""
+        """Ends an item and all its texts. Returns no event if it has ended."""
         if not item.is_open:
             return []
         item.is_open = False
         events: list[Event] = []
-        for within in ("summary", "content"):
-            for position, part in enumerate((final or {}).get(within) or ()):
-                text = item.texts.get((within, position))
+        for list_key in ("summary", "content"):
+            for position, part in enumerate((final or {}).get(list_key) or ()):
+                text = item.texts.get((list_key, position))
                 if text is None:
-                    started, text = _start_part(item, within, position, part)
+                    started, text = _start_part(item, list_key, position, part)
                     events += started
                 events += _end_part(text, part)
         for text in item.texts.values():
@@ -271,13 +282,13 @@ class OutputReader:
         return events
 
 
-def _start_part(item: OutputItem, within: str, position: int, part: Json) -> tuple[list[Event], _TextState]:
+def _start_part(item: OutputItem, list_key: str, position: int, part: Json) -> tuple[list[Event], _TextState]:
     start = _without_nulls(part)
-    channel = TEXT_FIELDS.get((item.type, part.get("type")))
+    text_field = TEXT_FIELDS.get((item.type, part.get("type")))
     emptied: dict[str, Any] = {key: [] for key in ("annotations", "logprobs") if start.get(key)}
-    if channel is not None:
-        emptied[channel.key] = ""
-    text = item.texts[within, position] = _TextState(item.index, len(item.texts), channel and channel.key)
+    if text_field is not None:
+        emptied[text_field.key] = ""
+    text = item.texts[list_key, position] = _TextState(item.index, len(item.texts), text_field and text_field.key)
     assert text.part_index is not None
     return [PartStarted(item.index, text.part_index, {**start, **emptied})], text
 
@@ -290,21 +301,21 @@ def _delta_events(text: _TextState, piece: Any, logprobs: Any) -> list[Event]:
 
 
 def _missing_text(text: _TextState, whole: Mapping[str, Any]) -> list[Event]:
-    """The text of a whole object, if no delta has said it."""
+    """Returns the text of a whole object as a delta, if there was no delta before."""
     if text.text_key is None:
         return []
-    if not isinstance(said := whole.get(text.text_key), _OPTIONAL_TEXT):
-        raise TypeError("a text that is no string")
-    return [] if text.has_text else _delta_events(text, said, whole.get("logprobs"))
+    if not isinstance(full_text := whole.get(text.text_key), _OPTIONAL_TEXT):
+        raise TypeError("a text is not a string")
+    return [] if text.has_text else _delta_events(text, full_text, whole.get("logprobs"))
 
 
 def _end_part(text: _TextState, part: Json | None) -> list[Event]:
-    """End a part, after what no event has said of it; nothing if it has ended."""
+    """Ends a part, after the text and the citations that had no event. Returns no event if it has ended."""
     if not text.is_open or text.part_index is None:
         return []
     events = _missing_text(text, part or {})
-    annotations = [each for each in (part or {}).get("annotations") or () if isinstance(each, dict)]
-    events += [Annotated(text.index, text.part_index, each) for each in annotations[text.annotations :]]
+    annotations = [annotation for annotation in (part or {}).get("annotations") or () if isinstance(annotation, dict)]
+    events += [Annotated(text.index, text.part_index, annotation) for annotation in annotations[text.annotations :]]
     text.is_open = False
     return [*events, PartEnded(text.index, text.part_index, None if part is None else _without_nulls(part))]
 
@@ -318,7 +329,7 @@ def _without_nulls(whole: Json) -> Json:
     trimmed = {key: value for key, value in whole.items() if value is not None or key not in _OMIT_IF_NULL}
     for key in ("annotations", "logprobs"):
         if not isinstance(trimmed.get(key), _OPTIONAL_LIST):
-            raise TypeError("a list that is none")
+            raise TypeError("annotations or logprobs are not a list")
     if trimmed.get("content"):
         trimmed["content"] = [_without_nulls(part) for part in trimmed["content"]]
     return trimmed

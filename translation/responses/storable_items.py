@@ -1,4 +1,4 @@
-"""What a request said, as items that can be kept: each in full form, each with an id."""
+"""Converts the input of a request to items that can be stored: each in full form and with an id."""
 
 from collections.abc import Sequence
 
@@ -35,41 +35,45 @@ _ID_PREFIXES = {
     "mcp_approval_response": "mcpa",
     "compaction": "cmp",
 }
-"""Item type -> how its ids begin. Source: ids seen in OpenAI's traffic; outputs of calls follow their naming habit."""
+"""Item type -> prefix of its ids. Source: ids seen in OpenAI's traffic. Those of call outputs follow their pattern."""
 
 _STATUS_TYPES = frozenset({"message", "function_call", "function_call_output", "custom_tool_call_output"})
-"""Items that lists show with a status, which requests leave out."""
+"""Types of items that have a status in lists. Requests may omit it."""
 
 
-def to_storable_items(given: str | Sequence[Json] | None, new_id: NewId) -> list[Item]:
-    """A validated request's `input` as items; one whose id can be used keeps it, others get one.
+def to_storable_items(input_value: str | Sequence[Json] | None, new_id: NewId) -> list[Item]:
+    """Returns a validated request's `input` as items with ids.
 
-    An id of another type than text, empty, longer than 128 characters or with characters that do not print is replaced.
+    An item keeps a usable id. It gets a new one if it has none or if its id is not a string, is empty, is longer than
+    128 characters or has characters that are not printable.
     """
-    if given is None:
+    if input_value is None:
         return []
-    if isinstance(given, str):
-        given = [{"role": "user", "content": given}]
-    return [_to_storable_item(expand_item(item), new_id) for item in given]
+    if isinstance(input_value, str):
+        input_value = [{"role": "user", "content": input_value}]
+    return [_to_storable_item(expand_item(item), new_id) for item in input_value]
 
 
 def with_distinct_ids(items: Sequence[Item], new_id: NewId) -> list[Item]:
-    """The same items, each with an id that none before it has: whoever pages through them goes on from an id."""
-    taken: set[str] = set()
-    each: list[Item] = []
+    """Returns the items with unique ids, because clients page through a list by item id.
+
+    An item gets a new id if it has none or if an earlier item has the same.
+    """
+    used_ids: set[str] = set()
+    distinct: list[Item] = []
     for item in items:
-        if not item.get("id") or item["id"] in taken:
+        if not item.get("id") or item["id"] in used_ids:
             item = {**item, "id": new_id(_ID_PREFIXES.get(item["type"], "item"))}
-        taken.add(item["id"])
-        each.append(item)
-    return each
+        used_ids.add(item["id"])
+        distinct.append(item)
+    return distinct
 
 
 def _to_storable_item(item: Item, new_id: NewId) -> Item:
     kind = item["type"]
-    given = item.get("id")
-    usable = isinstance(given, str) and 0 < len(given) <= _MAX_ID_CHARS and given.isprintable()
-    stored: Item = {"type": kind, "id": given if usable else new_id(_ID_PREFIXES.get(kind, "item"))}
+    item_id = item.get("id")
+    usable = isinstance(item_id, str) and 0 < len(item_id) <= _MAX_ID_CHARS and item_id.isprintable()
+    stored: Item = {"type": kind, "id": item_id if usable else new_id(_ID_PREFIXES.get(kind, "item"))}
     if kind in _STATUS_TYPES:
         stored["status"] = item.get("status") or "completed"
     return stored | {key: value for key, value in item.items() if key not in stored}

@@ -1,1 +1,1 @@
-"""Kinds of tools a chat upstream has no word for, carried on function tools and mapped back."""
+"""Maps tools of every kind to function tools, for upstreams that know no other kind, and their calls back."""

@@ -1,4 +1,4 @@
-"""The arguments of a call as an object, and what is done where they are none."""
+"""Parses the arguments of calls, and reports or wraps arguments that are not a JSON object."""
 
 from string import ascii_letters
 from typing import Any, Final
@@ -9,45 +9,46 @@ from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 
 RAW_ARGUMENTS_KEY = "raw_arguments"
-"""The key for what is no object: it is kept as it is, never made into one that says something else."""
+"""The key that wraps arguments which are not an object. The text is kept unchanged; it is never repaired."""
 
 DEFAULT_MAX_ARGS_BYTES: Final = 200_000
-"""The longest arguments that are read, where nothing else is said."""
+"""The default for the longest arguments that are parsed."""
 
 _FENCE: Final = "```"
-"""What models write around JSON for people, the first with a word for what it is."""
+"""The code fence that some models write around JSON. The name of a language may follow the first one."""
 
 
-def arguments_text(given: object) -> str:
-    """Arguments that a model's API gives as a value, as the text that clients get.
+def arguments_text(value: object) -> str:
+    """Returns arguments that an upstream's API reports as a JSON value as the text that clients get.
 
-    A text is the model's own, and a blank one is no arguments: an empty object. All else is JSON, also what is no
-    object: `fault_in` marks it.
+    A string is returned unchanged, or as `{}` if it is blank. Any other value is returned as JSON, even if it is not an
+    object: `arguments_fault` reports that.
     """
-    if isinstance(given, str):
-        return given if given.strip() else "{}"
-    return orjson.dumps(given).decode()
+    if isinstance(value, str):
+        return value if value.strip() else "{}"
+    return orjson.dumps(value).decode()
 
 
 def arguments_object(
     arguments: str, param: str, losses: list[Loss], *, max_bytes: int = DEFAULT_MAX_ARGS_BYTES
 ) -> Json:
-    """The object that these arguments are. None at all is an empty one; what cannot be read is wrapped, with a loss.
+    """Returns past arguments as an object, for upstreams that take them as an object and not as text.
 
-    For upstreams that want past arguments as an object and not as text.
+    Blank arguments become an empty object. Arguments over `max_bytes`, and arguments that are not a JSON object, are
+    wrapped under `RAW_ARGUMENTS_KEY`, which adds a loss at `param`.
     """
     if not arguments.strip():
         return {}
     if not is_too_long(arguments, max_bytes):
-        given = _parse_object(strip_code_fence(arguments))
-        if isinstance(given, dict):
-            return given
+        value = _parse_object(strip_code_fence(arguments))
+        if isinstance(value, dict):
+            return value
     losses.append(Loss(param, "wrapped"))
     return {RAW_ARGUMENTS_KEY: arguments}
 
 
 def strip_code_fence(arguments: str) -> str:
-    """The JSON object between the fences, where that is all there is; anything else as it is."""
+    """Returns the JSON object inside a code fence, if the text is nothing but that; any other text unchanged."""
     text = arguments.strip()
     if not (text.startswith(_FENCE) and text.endswith(_FENCE) and len(text) > len(_FENCE)):
         return arguments
@@ -56,20 +57,20 @@ def strip_code_fence(arguments: str) -> str:
 
 
 def arguments_fault(arguments: str, max_bytes: int) -> str | None:
-    """Why these arguments cannot be read, in a few words; None where they can, or there are none."""
+    """Returns why these arguments cannot be used, in a few words. None if they are an object, or blank."""
     if is_too_long(arguments, max_bytes):
         return f"the arguments are longer than {max_bytes} bytes"
     if not arguments.strip():
         return None
-    given = _parse_object(arguments)
-    if isinstance(given, dict):
+    value = _parse_object(arguments)
+    if isinstance(value, dict):
         return None
-    return "the arguments are not valid JSON" if given is _UNREADABLE else "the arguments are not an object"
+    return "the arguments are not valid JSON" if value is _UNREADABLE else "the arguments are not an object"
 
 
 def is_too_long(arguments: str, max_bytes: int) -> bool:
-    """Whether arguments are longer than `max_bytes`."""
-    # No character is more than four bytes: most are known to be short without being encoded.
+    """Whether the arguments are longer than `max_bytes` as UTF-8."""
+    # A character has at most four bytes, so most texts are known to be short without encoding them.
     return len(arguments) * 4 > max_bytes and len(arguments.encode()) > max_bytes
 
 
@@ -78,8 +79,8 @@ _UNREADABLE: Final = object()
 
 def _parse_object(arguments: str) -> Any:
     try:
-        given = orjson.loads(arguments)
-        orjson.dumps(given)  # which can nest less deep than what is read
+        value = orjson.loads(arguments)
+        orjson.dumps(value)  # orjson encodes less depth than it parses
     except (orjson.JSONDecodeError, orjson.JSONEncodeError):
         return _UNREADABLE
-    return given
+    return value

@@ -1,4 +1,4 @@
-"""Tools of every kind onto functions, for upstreams that know nothing else, and their calls back onto the kinds."""
+"""Rewrites tools of every kind as function tools, for upstreams that know no other kind."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -18,7 +18,10 @@ from translation.tools.schemas import FREEFORM_PARAMETERS
 
 
 class BridgedTurn(NamedTuple):
-    """`turn` uses only what the upstream knows. `calls` maps its events back; `None` when there is nothing to map."""
+    """A turn that uses only kinds of tools which the upstream knows.
+
+    `call_mapper` maps its events back; `None` if there is nothing to map.
+    """
 
     turn: Turn
     call_mapper: ToolCallMapper | None
@@ -36,7 +39,7 @@ class _ToolEntry(NamedTuple):
 
 
 def is_tool_free(turn: Turn) -> bool:
-    """Whether a turn has nothing to do with tools: every upstream can be told it as it is."""
+    """Whether a turn has no tools, no tool choice and no past calls, so that every upstream takes it unchanged."""
     return (
         not turn.tools
         and turn.tool_choice is None
@@ -45,11 +48,12 @@ def is_tool_free(turn: Turn) -> bool:
 
 
 def bridge_tools(turn: Turn, *, kinds: frozenset[str], hosted: frozenset[str]) -> BridgedTurn:
-    """Rewrite tools, tool choice and past calls for an upstream that says `kinds` itself and runs `hosted` itself.
+    """Rewrites tools, tool choice and past calls for one upstream. The turn itself is returned if nothing changes.
 
-    Custom tools, namespaces and the kinds a client runs ride on functions. Tools nobody behind the upstream can run are
-    left out, and so are past calls of them: losses. Raises InvalidRequest for two tools of one name, and for a tool
-    choice that forces what is not there.
+    `kinds` are the kinds of tools that the upstream's API knows. `hosted` are the hosted tools that it runs. Custom
+    tools, namespaces and the kinds that a client runs become functions. Hosted tools that the upstream does not run are
+    left out, and so are past calls of them; both are losses. Raises InvalidRequest for two tools of the same name, and
+    for a tool choice that forces a tool which is not there.
     """
     native = kinds | hosted | {"function"}
     names = ToolNames()
@@ -62,14 +66,16 @@ def bridge_tools(turn: Turn, *, kinds: frozenset[str], hosted: frozenset[str]) -
         else:
             losses.append(Loss(tool.param, f"{kind} left out"))
     for tool in carried:
-        # What the upstream knows comes first: it keeps its name, and others make way.
+        # Tools that the upstream knows keep their names, so these are reserved before any other name is chosen.
         if tool.namespace is None and tool.tool["type"] in native and tool.tool["type"] in ("function", "custom"):
             names.reserve(tool.callee)
     tools = [_lower_tool(tool, native, names, losses) for tool in carried]
     items = bridge_items(turn.items, native, names, losses)
     tool_choice = bridge_tool_choice(turn.tool_choice, native, names, losses)
     if tool_choice == "required" and not tools:
-        raise InvalidRequest("tool_choice requires a call, but no tool is left to call", param="tool_choice")
+        raise InvalidRequest(
+            "tool_choice requires a call, but this model supports none of the tools", param="tool_choice"
+        )
     if tool_choice is turn.tool_choice and items is turn.items and _is_unchanged(tools, turn.tools):
         return BridgedTurn(turn, None, ())
     bridged = replace(turn, tools=tools, items=items, tool_choice=tool_choice)
@@ -81,32 +87,32 @@ def _is_unchanged(new: Sequence[Json], old: Sequence[Json]) -> bool:
 
 
 def _flatten_namespaces(tools: Sequence[Json], native: frozenset[str]) -> list[_ToolEntry]:
-    """Every tool on its own: a namespace the upstream does not know gives way to the tools in it."""
+    """Returns the tools as a flat list. A namespace that the upstream does not know is replaced by its tools."""
     entries: list[_ToolEntry] = []
     for i, tool in enumerate(tools):
         if tool["type"] != "namespace" or "namespace" in native:
             entries.append(_ToolEntry(f"tools[{i}]", tool))
             continue
         for j, inner in enumerate(tool["tools"]):
-            described = "\n\n".join(filter(None, (inner.get("description"), tool.get("description"))))
-            described_tool = {**inner, "description": described} if described else inner
+            description = "\n\n".join(filter(None, (inner.get("description"), tool.get("description"))))
+            described_tool = {**inner, "description": description} if description else inner
             entries.append(_ToolEntry(f"tools[{i}].tools[{j}]", described_tool, tool["name"]))
     return entries
 
 
 def _deduplicate(tools: list[_ToolEntry]) -> list[_ToolEntry]:
-    """Tools found by tool search come again and again; two different tools of one name are a mistake."""
+    """Removes repeated tools, which tool search produces. Raises InvalidRequest for two different tools of one name."""
     seen: dict[tuple[str, str], _ToolEntry] = {}
     unique: list[_ToolEntry] = []
     for tool in tools:
-        named = tool.tool.get("name")
-        key = (tool.namespace or "", named or f"{tool.tool['type']} {tool.tool.get('server_label', '')}")
+        name = tool.tool.get("name")
+        key = (tool.namespace or "", name or f"{tool.tool['type']} {tool.tool.get('server_label', '')}")
         first = seen.setdefault((key[0].casefold(), key[1].casefold()), tool)
         if first is tool:
             unique.append(tool)
         elif _definition(first.tool) != _definition(tool.tool) or first.namespace != tool.namespace:
             raise InvalidRequest(
-                f"two tools are called {named or tool.tool['type']!r} ({first.param} is the other); "
+                f"two tools have the name {name or tool.tool['type']!r}, here and at {first.param}; "
                 "names must differ by more than upper and lower case",
                 param=f"{tool.param}.name",
             )
@@ -114,11 +120,11 @@ def _deduplicate(tools: list[_ToolEntry]) -> list[_ToolEntry]:
 
 
 def _definition(tool: Json) -> Json:
-    return {key: said for key, said in tool.items() if key != "defer_loading"}
+    return {key: value for key, value in tool.items() if key != "defer_loading"}
 
 
 def _lower_tool(entry: _ToolEntry, native: frozenset[str], names: ToolNames, losses: list[Loss]) -> Json:
-    """One tool as the upstream is told of it."""
+    """Returns the tool as it is sent to the upstream."""
     tool, callee = entry.tool, entry.callee
     if callee.kind in native:
         return tool if entry.namespace is None else {**tool, "name": names.claim(callee, tool)}

@@ -1,17 +1,17 @@
-"""Ids of tool calls, one for each: outputs are matched by them."""
+"""Makes the ids of tool calls unique, because outputs are matched to calls by id."""
 
 import re
 from collections.abc import Iterable
 from typing import Final
 
 _GENERATED_ID: Final = re.compile(r"tc_[0-9]+")
-"""What ids look like that are made here."""
+"""The form of ids that `CallIdAllocator` generates."""
 
 
 class CallIdAllocator:
-    """The ids of the calls of one reply or one history, beside those that are `taken` already.
+    """Gives the calls of one reply or one history unique ids, different from those in `taken`.
 
-    A second call by the same id is given `ID__2`, a third `ID__3`; one without an id is given `tc_N`.
+    A second call with the same id gets `ID__2`, a third `ID__3`. A call without an id gets `tc_N`.
     """
 
     def __init__(self, taken: Iterable[str] = ()) -> None:
@@ -20,10 +20,10 @@ class CallIdAllocator:
         self._generated = 0
 
     def claim(self, upstream_id: str | None) -> str:
-        """The id for the call that the upstream gave this one."""
+        """Returns a unique id for a call to which the upstream gave `upstream_id`."""
         call_id = upstream_id if upstream_id and upstream_id.strip() else self._generate()
         if call_id in self._taken:
-            # Ids made for another reply say nothing that would have to be kept.
+            # An id that was generated for an earlier reply has no meaning, so it gets a new one without a suffix.
             call_id = self._generate() if _GENERATED_ID.fullmatch(call_id) else self._with_suffix(call_id)
         self._taken.add(call_id)
         return call_id

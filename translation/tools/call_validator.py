@@ -1,4 +1,4 @@
-"""Whether a call that a model wrote is one that the client can run."""
+"""Validates calls that a model wrote against the tools of the turn."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -11,16 +11,19 @@ from translation.tools.declared_functions import functions_of
 from translation.tools.schema_cost import SchemaTooLarge, count_subschemas
 
 _MAX_STEPS: Final = 2_000_000
-"""Places of a schema times values of the arguments: what is over it would take longer than a tenth of a second."""
+"""The limit of subschemas times values in the arguments. Above it validation would take over a tenth of a second."""
 
 _PATTERN_OPTIONS: Final = jsonschema_rs.RegexOptions(size_limit=1 << 17)
-"""Patterns that take time in proportion to the text, and none that are too large for that to be little."""
+"""The regular expression engine with linear time, and a limit on the size of patterns."""
 
 _MAX_REASON_CHARS: Final = 300
 
 
 class CallValidator:
-    """Judges calls of these tools, in chat's form or Responses'. A schema that cannot be used is not."""
+    """Validates calls of these tools, which are in the form of chat or of Responses.
+
+    A schema that is invalid or too expensive is not checked.
+    """
 
     def __init__(self, tools: Sequence[Json], max_args_bytes: int) -> None:
         self.max_args_bytes = max_args_bytes
@@ -28,11 +31,11 @@ class CallValidator:
         self._checks: dict[str, _SchemaCheck | None] = {}
 
     def has_tool(self, name: str) -> bool:
-        """Whether there is such a tool."""
+        """Whether there is a function of this name."""
         return name in self._schemas
 
     def fault_of(self, name: str, arguments: str) -> str | None:
-        """Why this call cannot be run, in a few words; None if it can."""
+        """Returns why this call is invalid, in a few words; None if it is valid."""
         if not self.has_tool(name):
             return "there is no such tool"
         if len(arguments) > self.max_args_bytes or len(arguments.encode()) > self.max_args_bytes:
@@ -50,7 +53,7 @@ class CallValidator:
 
     @property
     def too_long_reason(self) -> str:
-        """What is wrong with arguments that are longer than allowed."""
+        """The fault of arguments that are longer than `max_args_bytes`."""
         return f"the arguments are longer than {self.max_args_bytes} bytes"
 
 
@@ -70,7 +73,7 @@ class _SchemaCheck:
         except jsonschema_rs.ValidationError as error:
             place = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in error.instance_path)
             return f"arguments{place}: {error.message}"[:_MAX_REASON_CHARS]
-        except ValueError:  # what does not fit is too deep to be told
+        except ValueError:  # the invalid value is nested too deep to be put into the error
             return "the arguments are too deep"
         return None
 

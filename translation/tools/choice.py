@@ -1,4 +1,4 @@
-"""`tool_choice` in the names the upstream is given."""
+"""Rewrites `tool_choice` for an upstream, with the names of tools that it is sent."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,12 +10,12 @@ from translation.tools.names import Callee, ToolNames
 
 
 def matches_choice(tool: Json, choice: Json) -> bool:
-    """Whether a choice, or one entry of `allowed_tools`, is of this tool."""
+    """Whether a choice, or one entry of `allowed_tools`, names this tool."""
     return (tool.get("type"), tool.get("name")) == (choice.get("type"), choice.get("name"))
 
 
 def select_allowed_tools(tools: Sequence[Json], allowed: Sequence[Any]) -> list[Json]:
-    """The tools that `allowed_tools` lists. Raises InvalidRequest where it lists one that is not there."""
+    """Returns the tools that `allowed_tools` lists. Raises InvalidRequest if it lists one that is not in `tools`."""
     for choice in allowed:
         if not any(matches_choice(tool, choice) for tool in tools):
             raise InvalidRequest(
@@ -25,12 +25,16 @@ def select_allowed_tools(tools: Sequence[Json], allowed: Sequence[Any]) -> list[
 
 
 _ALIASES = {"computer_use": "computer"}
+"""Type of a tool choice -> the type of its tool, where the two differ."""
 
 
 def bridge_tool_choice(
     choice: str | Json | None, native: frozenset[str], names: ToolNames, losses: list[Loss]
 ) -> str | Json | None:
-    """The choice for the upstream. Raises InvalidRequest when it forces a tool that is not there or nobody can run."""
+    """Returns the choice for the upstream. Entries of `allowed_tools` that are left out are losses.
+
+    Raises InvalidRequest if the choice forces a tool that is not there or that the upstream does not support.
+    """
     if not isinstance(choice, dict):
         return choice
     if choice["type"] == "allowed_tools":
@@ -39,7 +43,11 @@ def bridge_tool_choice(
     if len(chosen) == 1:
         return choice if chosen[0] == choice else chosen[0]
     name = choice.get("name") or choice["type"]
-    why = "names several tools; add `namespace`" if chosen else "forces a tool this model cannot be given"
+    why = (
+        "names several tools; add `namespace`"
+        if chosen
+        else "forces a tool that is not in tools or not supported by this model"
+    )
     raise InvalidRequest(f"tool_choice {why}: {name!r}", param="tool_choice")
 
 
@@ -55,12 +63,14 @@ def _bridge_allowed_tools(choice: Json, native: frozenset[str], names: ToolNames
     if allowed:
         return {**choice, "tools": allowed}
     if choice["mode"] == "required":
-        raise InvalidRequest("tool_choice allows only tools this model cannot be given", param="tool_choice.tools")
+        raise InvalidRequest(
+            "tool_choice allows only tools that this model does not support", param="tool_choice.tools"
+        )
     return "none"
 
 
 def _resolve_choice(choice: Json, native: frozenset[str], names: ToolNames) -> list[Json]:
-    """Which of the upstream's tools a choice means: none, one, or all of a namespace."""
+    """Returns the tools of the upstream that a choice stands for: none, one, or all of a namespace."""
     choice_type: str = choice["type"]
     kind = _ALIASES.get(choice_type, choice_type)
     if kind == "namespace" and kind not in native:
@@ -75,7 +85,7 @@ def _resolve_choice(choice: Json, native: frozenset[str], names: ToolNames) -> l
     namespace = choice.get("namespace")
     callees = names.callees_named(kind, name)
     exact = [callee for callee in callees if callee.namespace == namespace]
-    # Without a namespace the name of the only tool called so is clear enough.
+    # A choice may leave the namespace out if only one tool has the name.
     matching = exact if exact or namespace else callees
     return [_tool_reference(callee, native, names) for callee in matching]
 

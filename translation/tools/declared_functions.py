@@ -1,4 +1,4 @@
-"""The function tools of a request, in whichever API's form they are written."""
+"""Reads the function tools of a request, in the form of chat or of Responses."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -7,7 +7,7 @@ from translation.representation.json_types import Json
 
 
 class DeclaredFunction(NamedTuple):
-    """A function a model may call."""
+    """A function that a model may call."""
 
     name: str
     description: str | None
@@ -15,7 +15,10 @@ class DeclaredFunction(NamedTuple):
 
 
 def functions_of(tools: Sequence[Json]) -> Iterator[DeclaredFunction]:
-    """The functions among these tools, nested as chat has them or flat as Responses has them; others are left out."""
+    """Yields the functions among these tools, nested as in chat or flat as in Responses. Other tools are left out.
+
+    A function without parameters gets the schema of an object without properties.
+    """
     for tool in tools:
         function = tool.get("function", tool)
         if tool.get("type") == "function" and isinstance(function, dict) and isinstance(function.get("name"), str):

@@ -1,4 +1,4 @@
-"""Freeform input out of the function arguments it rides in: `{"input": "…"}`, cut anywhere, well formed or not."""
+"""Reads freeform input from function arguments, `{"input": "…"}`, incrementally, even if they are malformed."""
 
 import re
 from enum import Enum, auto
@@ -13,32 +13,33 @@ _HIGH_SURROGATE = r"\\u[dD][89abAB][0-9a-fA-F]{2}"
 _LOW_SURROGATE = r"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
 _STRING_PIECE = re.compile(rf'[^"\\]+|{_HIGH_SURROGATE}{_LOW_SURROGATE}|\\u[0-9a-fA-F]{{4}}|\\u|\\[^u]', re.DOTALL)
 _INCOMPLETE_ESCAPE = re.compile(rf"(?:{_HIGH_SURROGATE})?\\(?:u[0-9a-fA-F]{{0,3}})?|{_HIGH_SURROGATE}")
-"""What may become a longer escape with the next fragment."""
+"""An escape that may go on in the next fragment."""
 
 _ESCAPES = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 
 
 class _Mode(Enum):
-    OPENING = auto()  # what came so far is a beginning of the wrapping
+    OPENING = auto()  # the text so far may be the beginning of `{"input": "`
     STRING = auto()  # inside the string
-    TAIL = auto()  # after a quote that should be the closing one
-    OBJECT = auto()  # some other JSON object, perhaps with `input` further on
-    RAW = auto()  # no wrapping at all
+    TAIL = auto()  # after a quote that may be the closing one
+    OBJECT = auto()  # another JSON object, which may have `input` further on
+    RAW = auto()  # input without the JSON around it
 
 
 class FreeformUnwrapper:
-    """Fragments of the arguments in with `feed`, the input they hold out; `finish` gives what was held back.
+    """Reads the input from fragments of the arguments: `feed` per fragment, `finish` after the last.
 
-    A model that writes its input raw, without the wrapping, gets it back as it wrote it. One that forgets to escape a
-    quote keeps everything up to the closing of the object: a program must never run cut short at its first string.
+    Input that the model writes without the JSON around it is returned unchanged. After a quote that the model did not
+    escape the input goes on to the end of the object, because a program must not be cut off at its first string.
     """
 
     def __init__(self) -> None:
         self._mode = _Mode.OPENING
-        self._held: list[str] = []
+        self._pending: list[str] = []
         self._compact = ""
 
     def feed(self, fragment: str) -> str:
+        """Adds a fragment. Returns the input that it completes, possibly nothing."""
         match self._mode:
             case _Mode.STRING:
                 return self._read_string(fragment)
@@ -47,54 +48,57 @@ class FreeformUnwrapper:
             case _Mode.OPENING:
                 return self._detect_wrapping(fragment)
             case _:
-                self._held.append(fragment)
+                self._pending.append(fragment)
                 return ""
 
     def finish(self) -> str:
-        """The arguments are complete. A cut escape at the very end is dropped: it names no character."""
-        held = "".join(self._held)
-        self._held.clear()
+        """Ends the arguments. Returns the input that was held back.
+
+        An incomplete escape at the end is dropped, because it stands for no character.
+        """
+        pending = "".join(self._pending)
+        self._pending.clear()
         match self._mode:
-            case _Mode.TAIL if _is_json('{"input":"' + held):
+            case _Mode.TAIL if _is_json('{"input":"' + pending):
                 return ""
             case _Mode.TAIL:
-                return _unescape(_without_closing(held))
+                return _unescape(_without_closing(pending))
             case _Mode.OBJECT:
-                return _input_of(held)
+                return _input_of(pending)
             case _Mode.OPENING:
-                return held
+                return pending
             case _:
                 return ""
 
     def _detect_wrapping(self, fragment: str) -> str:
-        self._held.append(fragment)
+        self._pending.append(fragment)
         self._compact += _SPACE.sub("", fragment)
         if len(self._compact) < len(_COMPACT_HEAD) and _COMPACT_HEAD.startswith(self._compact):
             return ""
-        text = "".join(self._held)
-        self._held.clear()
+        text = "".join(self._pending)
+        self._pending.clear()
         if opening := _HEAD_PATTERN.match(text):
             self._mode = _Mode.STRING
             return self._read_string(text[opening.end() :])
         if self._compact.startswith("{"):
             self._mode = _Mode.OBJECT
-            self._held.append(text)
+            self._pending.append(text)
             return ""
         self._mode = _Mode.RAW
         return text
 
     def _read_string(self, fragment: str) -> str:
-        text = "".join(self._held) + fragment
-        self._held.clear()
+        text = "".join(self._pending) + fragment
+        self._pending.clear()
         pieces: list[str] = []
         at = 0
         while at < len(text):
             if text[at] == '"':
                 self._mode = _Mode.TAIL
-                self._held.append(text[at:])
+                self._pending.append(text[at:])
                 break
             if text[at] == "\\" and _INCOMPLETE_ESCAPE.fullmatch(text, at):
-                self._held.append(text[at:])
+                self._pending.append(text[at:])
                 break
             piece = _STRING_PIECE.match(text, at)
             assert piece is not None  # the pattern covers every character but the quote
@@ -104,13 +108,13 @@ class FreeformUnwrapper:
 
 
 def unwrap_input(arguments: str) -> str:
-    """The input inside complete arguments."""
+    """Returns the input in complete arguments."""
     unwrapper = FreeformUnwrapper()
     return unwrapper.feed(arguments) + unwrapper.finish()
 
 
 def wrap_input(text: str) -> str:
-    """Arguments that hold this input."""
+    """Returns the arguments that hold this input."""
     return orjson.dumps({"input": text}).decode()
 
 
@@ -123,7 +127,7 @@ def _decode_character(piece: str) -> str:
     if len(piece) == 6:
         code = int(piece[2:], 16)
         return "\ufffd" if 0xD800 <= code < 0xE000 else chr(code)
-    # An escape JSON does not know is a backslash somebody forgot to double: keep both characters.
+    # An escape that JSON does not know is a backslash that the model forgot to double: keep both characters.
     return _ESCAPES.get(piece[1], piece)
 
 
@@ -149,5 +153,5 @@ def _input_of(text: str) -> str:
         arguments = orjson.loads(text)
     except orjson.JSONDecodeError:
         return text
-    found = arguments.get("input")
-    return found if isinstance(found, str) else text
+    value = arguments.get("input")
+    return value if isinstance(value, str) else text

@@ -1,4 +1,4 @@
-"""Past calls and their outputs in the shape the upstream is given them."""
+"""Rewrites past calls and their outputs as function calls, for upstreams that know no other kind."""
 
 from collections.abc import Sequence
 from operator import is_
@@ -14,7 +14,7 @@ from translation.tools.kinds import CLIENT_TOOL_KINDS, OUTPUT_CONVERSIONS
 from translation.tools.names import Callee, ToolNames
 
 TOOL_FREE_TYPES: Final = frozenset({"message", "reasoning"})
-"""Kinds of items that no tool has to do with."""
+"""Types of items that belong to no tool."""
 
 _HOSTED_KINDS = {
     "web_search_call": "web_search",
@@ -28,15 +28,16 @@ _HOSTED_KINDS = {
     "program": "programmatic_tool_calling",
     "program_output": "programmatic_tool_calling",
 }
-"""Item type -> the hosted kind it comes from. Kinds may carry a version: web_search_preview_2025_03_11."""
+"""Item type -> kind of hosted tool. The type of a tool may have a version: web_search_preview_2025_03_11."""
 
 _KIND_OF_CALL = {kind.call_type: name for name, kind in reversed(CLIENT_TOOL_KINDS.items())}
 
 
 def bridge_items(items: Sequence[Item], native: frozenset[str], names: ToolNames, losses: list[Loss]) -> Sequence[Item]:
-    """Items with calls as function calls and outputs as function call outputs; the same object when nothing changes.
+    """Rewrites calls as function calls and outputs as function call outputs. Returns `items` itself if nothing changes.
 
-    Names of tools that are no longer declared are claimed here, so that a model that repeats a call is understood.
+    Names of tools that are no longer declared are claimed here, so that a repeated call of them can be mapped back.
+    Items of hosted tools that the upstream does not run are left out, which is a loss.
     """
     rewritten = [
         item if item["type"] in TOOL_FREE_TYPES else _bridge_item(item, i, native, names, losses)
@@ -54,7 +55,7 @@ def _bridge_item(item: Item, i: int, native: frozenset[str], names: ToolNames, l
     if kind in _KIND_OF_CALL or kind in OUTPUT_CONVERSIONS or kind == "tool_search_output":
         return _bridge_client_run(item, i, native, names, losses)
     hosted = _HOSTED_KINDS.get(kind)
-    if hosted is None or any(each.startswith(hosted) for each in native):
+    if hosted is None or any(kind_name.startswith(hosted) for kind_name in native):
         return item
     losses.append(Loss(f"input[{i}]", f"{kind} left out"))
     return None
@@ -99,18 +100,21 @@ def _function_call(item: Item, wire: str, arguments: str) -> Item:
 
 
 def _function_call_output(item: Item, output: object) -> Item:
-    # A local_shell_call_output has no call_id: its id is the call's.
+    # A local_shell_call_output has no call_id: its `id` is the id of the call.
     call_output: Item = {"type": "function_call_output", "call_id": item.get("call_id") or item["id"], "output": output}
     return {**call_output, "status": item["status"]} if item.get("status") in UNSUCCESSFUL_STATUSES else call_output
 
 
 def _search_result(item: Item, names: ToolNames) -> str:
-    """The tools a search found, under the names they are called by; their schemas are among the turn's tools."""
-    found = []
+    """Returns the tools that a search found as JSON, with their names on the wire.
+
+    Their schemas are not included, because they are in the tools of the turn.
+    """
+    results = []
     for tool in item["tools"]:
         namespace, tools = (tool["name"], tool["tools"]) if tool["type"] == "namespace" else (None, [tool])
-        for each in tools:
-            own = each.get("name") or each["type"]
-            name = names.wire_name(Callee(each["type"], own, namespace)) or own
-            found.append({"name": name, "description": each.get("description") or ""})
-    return orjson.dumps(found).decode()
+        for found_tool in tools:
+            own_name = found_tool.get("name") or found_tool["type"]
+            name = names.wire_name(Callee(found_tool["type"], own_name, namespace)) or own_name
+            results.append({"name": name, "description": found_tool.get("description") or ""})
+    return orjson.dumps(results).decode()

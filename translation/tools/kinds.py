@@ -1,4 +1,4 @@
-"""The kinds of tools a client runs itself, one row each: how they ride on functions and how their calls come back."""
+"""The kinds of tools that a client runs, one row each: their form as a function, and how calls are mapped back."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -10,10 +10,11 @@ from translation.tools import schemas
 
 
 class ClientToolKind(NamedTuple):
-    """One client-run kind.
+    """One kind of tool that the client runs.
 
-    `describe` says the tool as a function (description, parameters); `arguments` says a past call as the function's
-    arguments; `read` makes the call item's own keys out of (arguments, tool), or `None` when they are no such call.
+    `describe` returns the description and parameters of a tool as a function. `build_arguments` returns the arguments
+    of a past call. `parse_arguments` returns the keys of the call item from (arguments, tool), or `None` if the
+    arguments are no such call.
     """
 
     call_type: str
@@ -27,14 +28,14 @@ def _fixed_description(description: str, parameters: Json) -> Callable[[Json], J
 
 
 def _typed_keys(source: Json, **keys: type[Any]) -> Json:
-    """Those keys that are there with the right type: a wrong optional value is no reason to lose the call."""
+    """Returns the keys whose values have the right type. A call is not refused for an invalid optional value."""
     return {key: source[key] for key, kind in keys.items() if isinstance(source.get(key), kind)}
 
 
-def _string_list(found: Any) -> list[str] | None:
-    if isinstance(found, str):
-        return [found]
-    return found if isinstance(found, list) and found and all(isinstance(each, str) for each in found) else None
+def _string_list(value: Any) -> list[str] | None:
+    if isinstance(value, str):
+        return [value]
+    return value if isinstance(value, list) and value and all(isinstance(text, str) for text in value) else None
 
 
 def _parse_shell(arguments: Json, tool: Json) -> Json | None:
@@ -78,19 +79,19 @@ def _describe_tool_search(tool: Json) -> Json:
     }
 
 
-def _parse_action(found: Any) -> Json | None:
-    if not isinstance(found, dict):
+def _parse_action(value: Any) -> Json | None:
+    if not isinstance(value, dict):
         return None
-    action = {"button": "left", **found} if found.get("type") == "click" else found
-    needs = schemas.COMPUTER_ACTIONS.get(str(action.get("type")))
-    if needs is None or not all(isinstance(action.get(key), kind) for key, kind in needs.items()):
+    action = {"button": "left", **value} if value.get("type") == "click" else value
+    required = schemas.COMPUTER_ACTIONS.get(str(action.get("type")))
+    if required is None or not all(isinstance(action.get(key), kind) for key, kind in required.items()):
         return None
     return action
 
 
 def _parse_computer(arguments: Json, _tool: Json) -> Json | None:
-    found = arguments.get("actions")
-    actions = [_parse_action(each) for each in found] if isinstance(found, list) else []
+    values = arguments.get("actions")
+    actions = [_parse_action(value) for value in values] if isinstance(values, list) else []
     return {"actions": actions, "pending_safety_checks": []} if actions and None not in actions else None
 
 
@@ -121,7 +122,7 @@ CLIENT_TOOL_KINDS: dict[str, ClientToolKind] = {
     "local_shell": ClientToolKind(
         "local_shell_call",
         _fixed_description(schemas.LOCAL_SHELL_DESCRIPTION, schemas.LOCAL_SHELL_PARAMETERS),
-        lambda item: {key: said for key, said in item["action"].items() if key != "type" and said},
+        lambda item: {key: value for key, value in item["action"].items() if key != "type" and value},
         _parse_local_shell,
     ),
     "apply_patch": ClientToolKind(
@@ -143,7 +144,7 @@ CLIENT_TOOL_KINDS: dict[str, ClientToolKind] = {
         "computer_call", _describe_computer_preview, _action_arguments, _parse_computer_preview
     ),
 }
-"""Tool type -> kind. Source of the items' keys: the official SDK's types."""
+"""Tool type -> kind. Source of the keys of items: the types of the official SDK."""
 
 OUTPUT_CONVERSIONS: dict[str, tuple[str, Callable[[Item], Any]]] = {
     "shell_call_output": ("shell", lambda item: orjson.dumps(item["output"]).decode()),
@@ -158,11 +159,11 @@ OUTPUT_CONVERSIONS: dict[str, tuple[str, Callable[[Item], Any]]] = {
     ),
     "custom_tool_call_output": ("custom", lambda item: item["output"]),
 }
-"""Output item type -> (kind, what the function returned)."""
+"""Type of an output item -> (kind, function that returns the output of the function call)."""
 
 
 def is_client_run(tool: Json) -> bool:
-    """Whether the client is the one to run it: tool search and shell exist as hosted tools under the same type."""
+    """Whether the client runs this tool. Tool search and shell exist as hosted tools of the same type, too."""
     match tool:
         case {"type": "tool_search"}:
             return tool.get("execution") == "client"

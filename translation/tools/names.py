@@ -1,4 +1,4 @@
-"""The names tools have on the wire, where only flat functions exist, and what each stands for."""
+"""The names of tools on the wire, where only flat functions exist, and the tools that they stand for."""
 
 import re
 from hashlib import blake2s
@@ -11,16 +11,20 @@ _NAME: Final = re.compile(r"[a-zA-Z0-9_-]+")
 
 
 def require_function_name(tool: Json, param: str, *, max_chars: int) -> str:
-    """The name of a function tool, as `tool_name` gives it. Raises Unrepresentable for a tool that is no function."""
+    """Returns the name of a function tool; see `require_tool_name`.
+
+    Raises Unrepresentable for any other kind of tool.
+    """
     if tool.get("type") != "function":
         raise Unrepresentable(f"this model's API has no tools of type {tool.get('type')!r}", param=param)
     return require_tool_name(tool, param, max_chars=max_chars)
 
 
 def require_tool_name(tool: Json, param: str, *, max_chars: int) -> str:
-    """The name of a tool, in the letters that every upstream takes; `param` is the tool's place.
+    """Returns the name of a tool if it has only characters that every upstream accepts. `param` is the path of the
+    tool.
 
-    Raises InvalidRequest for a name that is none.
+    Raises InvalidRequest for a name that is missing, too long, or has other characters.
     """
     name = tool.get("name")
     if not isinstance(name, str) or not _NAME.fullmatch(name) or len(name) > max_chars:
@@ -36,7 +40,7 @@ _ILLEGAL = re.compile(r"[^a-zA-Z0-9_-]")
 
 
 class Callee(NamedTuple):
-    """A tool as the client knows it. Kinds without names (shell, computer, …) are named after themselves."""
+    """A tool as the client knows it. The name of kinds without names (shell, computer, …) is the kind."""
 
     kind: str
     name: str
@@ -44,9 +48,10 @@ class Callee(NamedTuple):
 
 
 class ToolNames:
-    """Wire name <-> callee.
+    """The mapping between wire names and callees of one turn.
 
-    A wire name depends on its callee and on the names claimed before it, so it stays the same from turn to turn.
+    A wire name depends only on its callee and on the names that were claimed before it, so it stays the same from turn
+    to turn.
     """
 
     def __init__(self) -> None:
@@ -56,12 +61,12 @@ class ToolNames:
         self._used_names: set[str] = set()
 
     def reserve(self, callee: Callee) -> None:
-        """Let a plain function have its own name, whatever it looks like."""
+        """Keeps the name of a tool that the upstream knows, without any check of its form."""
         self._wire_names[callee] = callee.name
         self._used_names.add(callee.name.casefold())
 
     def claim(self, callee: Callee, tool: Json | None = None) -> str:
-        """The wire name of a callee, made up on the first call: `name`, `namespace__name`, or a hashed form of it."""
+        """Returns the wire name of a callee. The first call chooses it: `name`, `namespace__name`, or a hashed form."""
         wire = self._wire_names.get(callee)
         if wire is None:
             wire = f"{callee.namespace}__{callee.name}" if callee.namespace else callee.name
@@ -74,27 +79,27 @@ class ToolNames:
         return wire
 
     def wire_name(self, callee: Callee) -> str | None:
-        """The wire name of a callee that has one."""
+        """Returns the wire name of a callee, or None if it has none."""
         return self._wire_names.get(callee)
 
     def callee(self, wire: str) -> Callee | None:
-        """What a wire name stands for; `None` for a function under its own name."""
+        """Returns the callee of a wire name; `None` for a tool that keeps its name."""
         return self._callees.get(wire)
 
     def tool(self, callee: Callee) -> Json:
-        """The tool object a callee was claimed with."""
+        """Returns the tool object that a callee was claimed with."""
         return self._tools[callee]
 
     def callees_named(self, kind: str, name: str) -> list[Callee]:
-        """Every callee of that kind and name, in whichever namespace."""
+        """Returns all callees of a kind and name, in any namespace."""
         return [callee for callee in self._wire_names if callee.kind == kind and callee.name == name]
 
     def callees_in(self, namespace: str) -> list[Callee]:
-        """Every callee in a namespace."""
+        """Returns all callees in a namespace."""
         return [callee for callee in self._wire_names if callee.namespace == namespace]
 
     def __bool__(self) -> bool:
-        """Whether any name stands for something else."""
+        """Whether any wire name was claimed, so that calls must be mapped back."""
         return bool(self._callees)
 
 

@@ -1,4 +1,4 @@
-"""How much work a JSON schema is, before anything is held against it."""
+"""Estimates the cost of validating against a JSON schema."""
 
 from typing import Any, Final
 
@@ -10,13 +10,14 @@ _UNSUPPORTED_KEYWORDS: Final = ("$dynamicRef", "$recursiveRef", "$id")
 
 
 class SchemaTooLarge(Exception):
-    """The schema is too large, or refers in ways that hide how large it is."""
+    """The schema is too large, or has references whose size cannot be counted."""
 
 
 def count_subschemas(schema: Json) -> int:
-    """How many places of a schema one value can be held against, each reference counted as what it stands for.
+    """Returns the number of subschemas, with each reference counted as the schema that it refers to.
 
-    A few definitions that each refer twice to the next are as much work as a million. Raises Endless.
+    References must be counted so, because a few definitions that each refer twice to the next one stand for a million
+    subschemas. Raises SchemaTooLarge.
     """
     return _SchemaWalk(schema).count()
 
@@ -38,8 +39,8 @@ class _SchemaWalk:
         if self._subschemas > _MAX_SUBSCHEMAS or depth > _MAX_DEPTH:
             raise SchemaTooLarge
         if isinstance(node, list):
-            for each in node:
-                self._enter(each, depth + 1)
+            for entry in node:
+                self._enter(entry, depth + 1)
             return
         for key, value in node.items():
             if key == "$ref" and isinstance(value, str):
@@ -51,7 +52,7 @@ class _SchemaWalk:
 
     def _follow(self, target: str, depth: int) -> None:
         if target in self._following:
-            return  # it ends where the value ends
+            return  # a recursive reference: the depth of the value limits it
         self._following.append(target)
         self._enter(self._resolve_reference(target), depth + 1)
         self._following.pop()

@@ -1,4 +1,4 @@
-"""What a model is told of the tools a client runs: descriptions and JSON schemas of the functions they ride on."""
+"""Descriptions and JSON schemas of the functions that stand for tools which a client runs. Models read them."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ INPUT_DESCRIPTION = "The whole input, as one string."
 
 
 def closed_object_schema(properties: Json, *required: str) -> Json:
-    """The schema of an object that has these keys and no others."""
+    """Returns the schema of an object that has these keys and no others."""
     return {"type": "object", "properties": properties, "required": list(required), "additionalProperties": False}
 
 
@@ -64,7 +64,7 @@ COMPUTER_ACTIONS: dict[str, dict[str, type[Any]]] = {
     "type": {"text": str},
     "wait": {},
 }
-"""Computer action -> the keys it cannot do without. Source: the official SDK's ComputerAction types."""
+"""Computer action -> its required keys and their types. Source: the ComputerAction types of the official SDK."""
 
 _ACTION_SCHEMA = closed_object_schema(
     {

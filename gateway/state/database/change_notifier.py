@@ -1,6 +1,6 @@
-"""Who waits for a change, and who hears of one: in this process at once, elsewhere through PostgreSQL's NOTIFY.
+"""Signals changes of stored objects to watches: in this process directly, in others through PostgreSQL's NOTIFY.
 
-A signal is a hint and may be lost; everyone who waits looks again after a while anyway.
+A signal is a hint and may be lost. A watch therefore also returns after a polling interval.
 """
 
 import asyncio
@@ -20,14 +20,14 @@ from gateway.state.database.database import Database
 _log = structlog.get_logger(__name__)
 
 JOBS_KEY: Final = "jobs"
-"""The key of whoever looks for work. Every other key is a response's id."""
+"""The key of changes to the job queue. Every other key is the id of a response."""
 
 _NOTIFY_CHANNEL: Final = "responses_gateway"
 _MAX_PAYLOAD_BYTES: Final = 7_000
-"""PostgreSQL takes less than 8,000 bytes."""
+"""PostgreSQL accepts payloads of less than 8,000 bytes."""
 
 _LISTENING_POLL_FACTOR: Final = 10
-"""While signals arrive, looking without one only guards against those that got lost: every so many intervals."""
+"""The polling interval is this many times longer while signals are received: polling then only covers lost signals."""
 
 _PING_INTERVAL_S: Final = 5.0
 _SERVER_TIMEOUT_S: Final = 5.0
@@ -35,7 +35,10 @@ _RETRY_DELAYS_S: Final = (0.2, 5.0)
 
 
 class ChangeNotifier:
-    """`tell` never waits. What changed must be committed before it is told."""
+    """Sends signals to watches and to other replicas. Holds the one connection that listens for their signals.
+
+    `poll_s` is the polling interval of watches in seconds. On SQLite there are no other replicas and no connection.
+    """
 
     def __init__(self, database: Database, *, poll_s: float) -> None:
         self._url = None if database.is_sqlite else database.url
@@ -49,11 +52,14 @@ class ChangeNotifier:
 
     @property
     def wait_timeout_s(self) -> float:
-        """How long to wait for a signal before looking without one."""
+        """How long a watch waits for a signal before it returns without one."""
         return self._poll_s * _LISTENING_POLL_FACTOR if self._is_listening else self._poll_s
 
     def notify_changed(self, *keys: str, is_cached: bool = False) -> None:
-        """These changed. `at_hand`: whoever waits in this process has all there is to read."""
+        """Signal that these keys changed. Never waits. The changes must be committed before.
+
+        `is_cached` says that watches in this process can read the change from memory.
+        """
         self._wake_watches(keys, is_cached=is_cached)
         if self._url is not None:
             self._outgoing_keys.update(dict.fromkeys(keys))
@@ -62,7 +68,7 @@ class ChangeNotifier:
 
     @asynccontextmanager
     async def watch(self, key: str) -> AsyncGenerator["KeyWatch", None]:
-        """Hear of this one from here on."""
+        """Yield a watch that receives the signals of `key` until the block ends."""
         self._start_listener()
         watch = KeyWatch(self)
         self._watches[key].add(watch)
@@ -74,7 +80,7 @@ class ChangeNotifier:
                 del self._watches[key]
 
     async def aclose(self) -> None:
-        """Stop listening. What is told later is heard in this process only."""
+        """Stop listening. Later signals reach only watches in this process."""
         listener, self._listener, self._url = self._listener, None, None
         if listener is not None:
             listener.cancel()
@@ -97,7 +103,7 @@ class ChangeNotifier:
             try:
                 async with self._connect_listener() as connection:
                     self._is_listening, delay_s = True, shortest
-                    self._wake_watches(list(self._watches))  # what was told in between was not heard
+                    self._wake_watches(list(self._watches))  # signals sent while disconnected were not received
                     await self._send_notifications(connection)
             except _connection_errors() as error:
                 _log.warning("signals_interrupted", why=type(error).__name__)
@@ -108,9 +114,9 @@ class ChangeNotifier:
 
     @asynccontextmanager
     async def _connect_listener(self) -> AsyncGenerator[Any, None]:
-        """The driver's own connection: SQLAlchemy knows nothing of notifications."""
+        """Yield the driver's own connection, because SQLAlchemy has no API for notifications."""
         assert self._url is not None
-        # The driver's own deadline: interrupted from outside while it connects, it would leave a socket behind.
+        # The driver's own timeout: a driver that is cancelled while it connects leaves a socket behind.
         engine = create_async_engine(self._url, poolclass=NullPool, connect_args={"timeout": _SERVER_TIMEOUT_S})
         try:
             pooled = await engine.connect()
@@ -129,7 +135,7 @@ class ChangeNotifier:
             await engine.dispose()
 
     async def _send_notifications(self, connection: Any) -> None:
-        """Send what is told here, until the connection is lost."""
+        """Send this process's signals to the other replicas, until the connection is lost."""
         while not connection.is_closed():
             with suppress(TimeoutError):
                 async with asyncio.timeout(_PING_INTERVAL_S):
@@ -137,7 +143,7 @@ class ChangeNotifier:
             self._has_outgoing.clear()
             payload = self._next_payload()
             async with asyncio.timeout(_SERVER_TIMEOUT_S):
-                # With nothing to say this asks whether the server is still there.
+                # Without anything to send, this pings the server.
                 await (
                     connection.fetchval("SELECT pg_notify($1, $2)", _NOTIFY_CHANNEL, payload)
                     if payload
@@ -145,16 +151,16 @@ class ChangeNotifier:
                 )
 
     def _next_payload(self) -> str:
-        words: list[str] = []
+        keys: list[str] = []
         size = len(self._sender_id)
         while self._outgoing_keys and size < _MAX_PAYLOAD_BYTES - 256:
             key = next(iter(self._outgoing_keys))
             del self._outgoing_keys[key]
-            words.append(key)
+            keys.append(key)
             size += len(key.encode()) + 1
         if self._outgoing_keys:
             self._has_outgoing.set()
-        return " ".join([self._sender_id, *words]) if words else ""
+        return " ".join([self._sender_id, *keys]) if keys else ""
 
     def _on_notification(self, _connection: Any, _pid: int, _channel: str, payload: str) -> None:
         sender, *keys = payload.split(" ")
@@ -163,27 +169,31 @@ class ChangeNotifier:
 
 
 def _connection_errors() -> tuple[type[Exception], ...]:
-    """What a lost connection raises, the driver's own among it, which SQLite needs not be loaded for."""
+    """Return the exceptions that a lost connection raises.
+
+    Some are asyncpg's own. It is imported here, so that a gateway with SQLite does not load it.
+    """
     from asyncpg.exceptions import InterfaceError, PostgresError  # type: ignore[import-untyped]
 
     return SQLAlchemyError, PostgresError, InterfaceError, OSError, TimeoutError
 
 
 class KeyWatch:
-    """One who waits. Signals that come while nobody waits are kept: `changed` then returns at once."""
+    """A watch of one key. A signal that arrives while nobody waits makes the next `wait_for_change` return at once."""
 
     def __init__(self, notifier: ChangeNotifier) -> None:
         self._notifier = notifier
         self._woken = asyncio.Event()
         self.has_uncached_change = False
-        """Something changed that is not at hand: one waking may tell of several changes, and this must not get lost."""
+        """Whether a change happened that this process cannot read from memory. It stays True, because one wake-up may
+        stand for several changes."""
 
     def wake(self, *, is_cached: bool = False) -> None:
         self.has_uncached_change = self.has_uncached_change or not is_cached
         self._woken.set()
 
     async def wait_for_change(self) -> None:
-        """Returns when something may have happened since the last time, or after the polling interval."""
+        """Wait until something may have changed since the last call, or until `wait_timeout_s` has passed."""
         with suppress(TimeoutError):
             async with asyncio.timeout(self._notifier.wait_timeout_s):
                 await self._woken.wait()

@@ -1,6 +1,6 @@
-"""One database, SQLite or PostgreSQL: connections, transactions with a deadline, and what is wrong with it.
+"""One database, SQLite or PostgreSQL: its connections, its transactions with a deadline, and its health.
 
-Nobody else writes SQL as text: what is in this file is settings and the opening of transactions.
+Knows no table except `workers`, which it writes to probe whether the database has recovered.
 """
 
 import asyncio
@@ -27,21 +27,22 @@ _log = structlog.get_logger(__name__)
 _UNIX_EPOCH_JULIAN_DAY: Final = 2_440_587.5
 
 _CLOSE_TIMEOUT_S: Final = 1.0
-"""How long a transaction waits for its connection to be free again, which takes none unless something is wrong."""
+"""How long a transaction waits for its connection to close. This takes no time unless something is wrong."""
 
 _PROBE_INTERVAL_S: Final = 1.0
-"""Seconds between two looks whether a database that failed is well again."""
+"""Seconds between two probes of a database that has failed."""
 
 _Result = TypeVar("_Result")
 PrepareHook = Callable[[AsyncConnection], Awaitable[None]]
 
 
 class Database:
-    """`async with write() as connection:` is one transaction; so is `read()`, which sees one moment and writes nothing.
+    """Runs transactions: `async with database.write_transaction() as connection:` is one, committed at its end.
 
-    Both raise StoreUnavailable when the database does not answer within `deadline_s`, and the two seconds its driver
-    has to hang up, or fails. A transaction that is left by an exception, cancellation included, has done nothing.
-    `prepare` runs once, in the first transaction that succeeds, before any other.
+    `read_transaction()` is one that sees one snapshot and writes nothing. Both raise StoreUnavailable if the database
+    fails, or does not respond within `deadline_s` plus the two seconds that its driver has to disconnect. A transaction
+    that is left by an exception, cancellation included, has no effect. `prepare` runs once, in the first transaction
+    that succeeds, before any other.
     """
 
     def __init__(self, url: str, *, deadline_s: float, prepare: PrepareHook | None = None) -> None:
@@ -51,7 +52,7 @@ class Database:
         self._engines = make_engines(self.url, deadline_s=deadline_s)
         self._prepare_hook = prepare
         self._prepare_lock = asyncio.Lock()
-        # SQLite has one writer at a time: waiting here is fair and cheap, waiting in the file's lock is neither.
+        # SQLite has one writer at a time. Waiting for this lock is fair and cheap; waiting for the file's lock is not.
         self._write_lock = asyncio.Lock()
         self._writer: AsyncConnection | None = None
         self._closed = False
@@ -61,18 +62,22 @@ class Database:
 
     @property
     def degraded_reason(self) -> str | None:
-        """What is wrong, in words; None when the last write and the last read went well."""
+        """What is wrong with the database, as text. None if the last write and the last read succeeded."""
         return self._failures.get("write") or self._failures.get("read")
 
     @asynccontextmanager
     async def write_transaction(self) -> AsyncGenerator[AsyncConnection, None]:
+        """Run the block in one transaction, which is committed at the block's end. Raises StoreUnavailable."""
         async with self._guard_transaction("write"):
             await self._ensure_prepared()
             async with self._open_write_transaction() as connection:
                 yield connection
 
     async def run_transaction(self, work: Callable[[sqlite3.Connection], _Result]) -> _Result:
-        """A transaction of SQLite's that nothing is waited for within: `work` runs in the connection's thread."""
+        """Run `work` as one transaction in the thread of the SQLite connection. Raises StoreUnavailable.
+
+        `work` is synchronous, so the event loop is not involved until the transaction has ended.
+        """
         async with self._guard_transaction("write"):
             await self._ensure_prepared()
             async with self._acquire_sqlite_writer() as connection:
@@ -80,18 +85,19 @@ class Database:
 
     @asynccontextmanager
     async def read_transaction(self) -> AsyncGenerator[AsyncConnection, None]:
+        """Run the block in one transaction that sees one snapshot and writes nothing. Raises StoreUnavailable."""
         async with self._guard_transaction("read"):
             await self._ensure_prepared()
             async with self._open_transaction("read") as connection:
                 yield connection
 
     async def prepare(self) -> None:
-        """Connect, and prepare now. Raises SchemaMismatch and StoreUnavailable."""
+        """Connect and run the `prepare` hook now. Raises SchemaMismatch and StoreUnavailable."""
         async with self._guard_transaction("write"):
             await self._prepare_once()
 
     async def aclose(self) -> None:
-        """Close every connection. Transactions under way are left to end, for as long as any transaction may take."""
+        """Close every connection. Running transactions may end first, within the deadline of a transaction."""
         async with self._write_lock:
             self._closed = True
             if self._writer is not None:
@@ -105,14 +111,20 @@ class Database:
         await self._engines["write"].dispose()
 
     def now_us(self) -> ColumnElement[int]:
-        """The database's clock, so that replicas whose clocks differ agree on leases."""
+        """Return an expression for the database's time in epoch microseconds.
+
+        Leases use it, so that replicas whose clocks differ agree on them.
+        """
         if self.is_sqlite:
-            # `unixepoch('subsec')` would be SQLite 3.42; this is exact to the millisecond.
+            # `unixepoch('subsec')` needs SQLite 3.42. This is exact to the millisecond.
             return cast((func.julianday("now") - _UNIX_EPOCH_JULIAN_DAY) * 86_400_000_000, BigInteger)
         return cast(func.extract("epoch", func.clock_timestamp()) * 1_000_000, BigInteger)
 
     async def acquire_advisory_lock(self, connection: AsyncConnection, lock_name: str) -> None:
-        """Wait until no other transaction is under way that asked for the same."""
+        """Wait until no other transaction has the lock `lock_name`, and hold it until this transaction ends.
+
+        Does nothing on SQLite, which has one writer at a time.
+        """
         if not self.is_sqlite:
             await connection.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(lock_name, 0))))
 
@@ -122,7 +134,7 @@ class Database:
         try:
             await self._prepare_once()
         except SchemaMismatch as error:
-            # It was down when the server started, which would have refused to.
+            # The database was down when the server started; otherwise the server would have refused to start.
             raise self._report_failure("write", str(error)) from error
 
     async def _prepare_once(self) -> None:
@@ -143,13 +155,15 @@ class Database:
             await begin_sqlite(connection, "write")
             yield connection
             await connection.commit()
-            if may_be_in_transaction(connection):  # nothing was executed, so nothing was committed either
+            if may_be_in_transaction(connection):  # no statement was executed, so `commit` did not end the transaction
                 await driver_of(connection).rollback()
 
     @asynccontextmanager
     async def _acquire_sqlite_writer(self) -> AsyncGenerator[AsyncConnection, None]:
-        """The one connection that writes to SQLite. It is kept until something goes wrong: taking one from the pool and
-        giving it back costs as much as a statement."""
+        """Yield the only connection that writes to SQLite.
+
+        It stays open until an error: taking a connection from the pool and returning it costs as much as a statement.
+        """
         async with self._write_lock:
             if self._closed:
                 raise StoreUnavailable("the server is shutting down")
@@ -165,7 +179,7 @@ class Database:
 
     @asynccontextmanager
     async def _open_transaction(self, mode: TransactionMode) -> AsyncGenerator[AsyncConnection, None]:
-        """A connection with a transaction, which is rolled back unless it was committed."""
+        """Yield a connection with an open transaction, which is rolled back unless the block commits it."""
         connection = await self._connect(mode)
         try:
             if self.is_sqlite:
@@ -175,7 +189,10 @@ class Database:
             await self._release_connection(connection)
 
     async def _connect(self, mode: TransactionMode) -> AsyncConnection:
-        """Drivers are not interrupted while they connect or let go: they would leave a thread or a socket behind."""
+        """Connect in a task that cancellation does not interrupt.
+
+        A driver that is interrupted while it connects or closes leaves a thread or a socket behind.
+        """
         connecting = asyncio.get_running_loop().create_task(_start_connection(self._engines[mode]))
         try:
             return await asyncio.shield(connecting)
@@ -186,7 +203,7 @@ class Database:
     async def _release_connection(self, connection: AsyncConnection) -> None:
         is_uncommitted = connection.in_transaction() or (self.is_sqlite and may_be_in_transaction(connection))
         closing = self._run_in_background(connection.close())
-        # What was to be written is committed or not by now: how the letting go ends says nothing about it.
+        # The outcome of the transaction is decided by now, so errors of closing the connection do not matter to it.
         if is_uncommitted:
             await asyncio.wait({closing}, timeout=_CLOSE_TIMEOUT_S)
 
@@ -196,9 +213,9 @@ class Database:
         task.add_done_callback(self._on_background_done)
         return task
 
-    def _on_background_done(self, done: asyncio.Task[None]) -> None:
-        self._background_tasks.discard(done)
-        if not done.cancelled() and (error := done.exception()) is not None:
+    def _on_background_done(self, task: asyncio.Task[None]) -> None:
+        self._background_tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
             _log.info("store_connection_lost", why=describe_error(error))
 
     @asynccontextmanager
@@ -224,7 +241,8 @@ class Database:
         return StoreUnavailable()
 
     async def _probe_until_healthy(self) -> None:
-        """Look again and again: where requests stay away from what is degraded, nobody else would find out."""
+        """Use the database until it succeeds. If requests avoid a degraded gateway, nothing else would notice that the
+        database has recovered."""
         upsert = sqlite.insert if self.is_sqlite else postgresql.insert
         insert_probe_row = upsert(workers).values(id="", alive_until_us=0)
         upsert_probe_row = insert_probe_row.on_conflict_do_update(

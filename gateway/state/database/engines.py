@@ -1,4 +1,4 @@
-"""SQLAlchemy engines as the store needs them: the settings of each database, and how its transactions begin."""
+"""Creates SQLAlchemy engines with the settings that each database needs, and begins SQLite transactions."""
 
 import asyncio
 import sqlite3
@@ -17,21 +17,23 @@ from sqlalchemy.util.concurrency import in_greenlet
 from gateway.state.database.sqlite_driver import BEGIN_IMMEDIATE, OneTripConnection
 
 TransactionMode: TypeAlias = Literal["write", "read"]
-"""What a transaction is for. One that reads sees one moment and writes nothing."""
+"""The kind of a transaction. A "read" transaction sees one snapshot of the database and writes nothing."""
 
 _BEGIN_STATEMENTS: Final[dict[TransactionMode, str]] = {"write": BEGIN_IMMEDIATE, "read": "BEGIN"}
 
 _WAL_RETRY_S: Final = 0.02
 _PRIMARY_CODE_MASK: Final = 0xFF
-"""Of SQLite's error codes, the part that says what went wrong; the rest says where."""
+"""The bits of an extended SQLite error code that are the primary code: https://www.sqlite.org/rescode.html"""
 
 _PING_AFTER_IDLE_S: Final = 1.0
-"""A connection unused for longer is asked whether it is still there: the server may have been restarted."""
+"""A connection that was idle for longer is pinged before use: the server may have been restarted."""
 
 
 def make_engines(url: URL, *, deadline_s: float) -> dict[TransactionMode, AsyncEngine]:
-    """Engines over the same connections, none of them made yet. Their errors never hold the values of a statement,
-    which are what users said."""
+    """Create an engine for each mode. They share one pool, which has no connection yet.
+
+    Their errors never include the values of a statement, because those are users' content.
+    """
     if url.get_backend_name() == "sqlite":
         engine = _make_sqlite_engine(url, deadline_s)
         return {"write": engine, "read": engine}
@@ -40,18 +42,22 @@ def make_engines(url: URL, *, deadline_s: float) -> dict[TransactionMode, AsyncE
 
 
 async def begin_sqlite(connection: AsyncConnection, mode: TransactionMode) -> None:
-    """Begin its transaction. Not in SQLAlchemy's event for it: an engine with one asks each of its connections for all
-    its events; and not with the first statement, where leaving would wait for the lock as the statement does."""
+    """Begin a transaction on a SQLite connection.
+
+    It does not begin in SQLAlchemy's `begin` event, because an engine with a listener looks up all events on each of
+    its connections. It does not begin with the first statement either, because a caller that leaves then would wait for
+    the lock as the statement does.
+    """
     await driver_of(connection).begin(_BEGIN_STATEMENTS[mode])
 
 
 def may_be_in_transaction(connection: AsyncConnection) -> bool:
-    """Whether SQLite may still hold something for it."""
+    """Return whether SQLite may still have an open transaction on the connection."""
     return not connection.invalidated and driver_of(connection).may_be_in_transaction
 
 
 def driver_of(connection: AsyncConnection) -> OneTripConnection:
-    """What is below a connection to SQLite."""
+    """Return the driver's connection below a connection to SQLite."""
     pooled = connection.sync_connection
     assert pooled is not None
     driver = pooled.connection.driver_connection
@@ -62,15 +68,15 @@ def driver_of(connection: AsyncConnection) -> OneTripConnection:
 def _make_sqlite_engine(url: URL, deadline_s: float) -> AsyncEngine:
     timeout_s = deadline_s * 0.9
     settings = (
-        # What was acknowledged outlives a loss of power. NORMAL saves less than a millisecond of each commit.
+        # Commits survive a loss of power. NORMAL would save less than a millisecond per commit.
         "PRAGMA synchronous=FULL",
-        # Another process has the lock: an error a little before the deadline tells more than the deadline.
+        # If another process has the lock, SQLite's error comes just before the deadline and says more than a timeout.
         f"PRAGMA busy_timeout={int(timeout_s * 1000)}",
     )
 
     def open_connection() -> sqlite3.Connection:
         arguments, options = engine.sync_engine.dialect.create_connect_args(url)
-        # The driver's own way of opening transactions leaves reads outside of them; ours is "begin" below.
+        # The driver's implicit transactions leave reads outside of them. `begin_sqlite` begins them instead.
         connect: Callable[..., sqlite3.Connection] = sqlite3.connect
         connection = connect(*arguments, **options, isolation_level=None)
         try:
@@ -94,15 +100,15 @@ def _make_sqlite_engine(url: URL, deadline_s: float) -> AsyncEngine:
 
     @event.listens_for(engine.sync_engine, "reset")
     def reset(connection: Any, _entry: ConnectionPoolEntry, state: PoolResetState) -> None:
-        # The pool's own way asks the thread each time. Where this does, it waits until the thread has done with whoever
-        # left, so that nobody is given a connection that is busy.
+        # The pool's own reset makes a trip to the thread each time. This one does so only for an open transaction, and
+        # then waits until the thread has finished the work of the previous user: no busy connection is handed out.
         if state.asyncio_safe and connection.driver_connection.may_be_in_transaction:
             connection.rollback()
 
     @event.listens_for(engine.sync_engine, "invalidate")
     def roll_back(connection: Any, _entry: ConnectionPoolEntry, _error: BaseException | None) -> None:
-        # Closing does not end a transaction as long as anybody refers to a cursor of it, such as a traceback; and the
-        # lock of the file is held until it ends.
+        # Closing does not end a transaction while something, such as a traceback, refers to a cursor of it. The lock on
+        # the file is held until the transaction ends.
         if in_greenlet():
             connection.run_async(lambda driver: asyncio.shield(_roll_back_quietly(driver)))
 
@@ -110,8 +116,11 @@ def _make_sqlite_engine(url: URL, deadline_s: float) -> AsyncEngine:
 
 
 def _enable_wal(connection: sqlite3.Connection, deadline: float) -> None:
-    """Have the file written ahead of. That changes a new one, and where another process is changing it, SQLite does not
-    wait as it does for other locks: it is asked again until then, on the monotonic clock."""
+    """Set the file to write-ahead logging. Raises sqlite3.OperationalError if that fails until `deadline`.
+
+    On a new file this is a write. If another process does the same, SQLite does not wait as it does for other locks, so
+    this retries until `deadline`, a time of the monotonic clock.
+    """
     while True:
         try:
             connection.execute("PRAGMA journal_mode=WAL").close()
@@ -123,7 +132,7 @@ def _enable_wal(connection: sqlite3.Connection, deadline: float) -> None:
 
 
 async def _roll_back_quietly(driver: aiosqlite.Connection) -> None:
-    with suppress(sqlite3.Error, ValueError):  # it is lost, or closed
+    with suppress(sqlite3.Error, ValueError):  # the connection is lost or closed
         await driver.rollback()
 
 
@@ -139,23 +148,23 @@ def _make_postgresql_engine(url: URL, deadline_s: float) -> AsyncEngine:
             "timeout": deadline_s,
             "server_settings": {
                 "application_name": "responses-gateway",
-                # The server gives up what the gateway has given up, or a gateway that hangs would hold its locks.
+                # The server aborts what the gateway has abandoned. Otherwise a gateway that hangs would keep its locks.
                 "statement_timeout": milliseconds,
                 "idle_in_transaction_session_timeout": milliseconds,
-                # Compiling a query to machine code takes longer than any of ours.
+                # Compiling a query to machine code takes longer than executing any query of the gateway.
                 "jit": "off",
-                # A plan kept from when a table was small may go through all of it once it is large.
+                # A plan cached while a table was small may scan the whole table once it is large.
                 "plan_cache_mode": "force_custom_plan",
             },
         },
     )
 
     @event.listens_for(engine.sync_engine, "checkin")
-    def note(_connection: Any, entry: ConnectionPoolEntry) -> None:
+    def record_checkin(_connection: Any, entry: ConnectionPoolEntry) -> None:
         entry.info["used"] = time.monotonic()
 
     @event.listens_for(engine.sync_engine, "checkout")
-    def still_there(connection: Any, entry: ConnectionPoolEntry, _proxy: object) -> None:
+    def ping_if_idle(connection: Any, entry: ConnectionPoolEntry, _proxy: object) -> None:
         if time.monotonic() - entry.info.get("used", time.monotonic()) < _PING_AFTER_IDLE_S:
             return
         dialect = engine.sync_engine.dialect

@@ -1,4 +1,4 @@
-"""What a database's failure means, in words for operators. Never the statement or its values."""
+"""Describes database errors for operators. The text never includes the statement or its values."""
 
 import sqlite3
 from typing import Final
@@ -20,13 +20,13 @@ _SQLSTATE_MESSAGES: Final = {
     "57P01": "it was shut down",
     "57P03": "it is starting or stopping",
 }
-"""PostgreSQL's SQLSTATE."""
+"""Keyed by PostgreSQL's SQLSTATE. Every message is a claim whose subject, "it", is the database."""
 
 _SQLSTATE_CLASS_MESSAGES: Final = {
     "08": "it cannot be reached",
     "28": "it refuses the gateway's user",
 }
-"""How a SQLSTATE begins."""
+"""Keyed by the class of a SQLSTATE, which is its first two characters."""
 
 _SQLITE_MESSAGES: Final = (
     ("is full", "its disk is full"),
@@ -41,12 +41,14 @@ _SQLITE_MESSAGES: Final = (
     ("no such column", "its tables are not those of this version: run `responses-gateway migrate`"),
     ("closed", "it was shut down"),
 )
-"""Part of SQLite's message, which has no code in all its failures."""
+"""Pairs of a part of SQLite's own message and the message to report. Not every error of SQLite has a code."""
 
 
 def is_data_error(error: BaseException) -> bool:
-    """Whether the database is well, and what it was asked is wrong. Of PostgreSQL's data errors (SQLSTATE class 22)
-    the library knows some as no more than errors of the driver."""
+    """Return whether the statement's data is at fault and the database is healthy.
+
+    SQLAlchemy reports some of PostgreSQL's data errors (SQLSTATE class 22) only as generic driver errors.
+    """
     if isinstance(error, DataError | IntegrityError | sqlite3.DataError | sqlite3.IntegrityError):
         return True
     state = getattr(error.orig, "sqlstate", None) if isinstance(error, DBAPIError) else None
@@ -54,7 +56,7 @@ def is_data_error(error: BaseException) -> bool:
 
 
 def describe_error(error: BaseException) -> str:
-    """A short claim about the database: what to look at."""
+    """Return a short claim about the database that says what to look at, such as "its disk is full"."""
     if isinstance(error, PoolTimeout):
         return "all connections to it are in use"
     if isinstance(error, OSError):
@@ -68,4 +70,4 @@ def describe_error(error: BaseException) -> str:
             or f"it fails with SQLSTATE {state}"
         )
     message = str(cause).lower()
-    return next((claim for part, claim in _SQLITE_MESSAGES if part in message), f"it fails with {type(cause).__name__}")
+    return next((text for part, text in _SQLITE_MESSAGES if part in message), f"it fails with {type(cause).__name__}")

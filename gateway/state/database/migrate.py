@@ -1,6 +1,6 @@
-"""Brings a database's tables to this version, or says which version they are of.
+"""Migrates the schema of a database to this version of the gateway, or checks it.
 
-Alembic is imported where there is something to bring: a server whose tables are right does without it.
+Alembic is imported only if there is something to migrate: a server whose schema is current starts without it.
 """
 
 from contextlib import suppress
@@ -19,25 +19,27 @@ if TYPE_CHECKING:
     from alembic.config import Config
 
 _DEADLINE_S: Final = 3600.0
-"""For everything there is to change: an index over many rows takes long."""
+"""The deadline of a whole migration: building an index over many rows takes long."""
 
 _MIGRATION_LOCK: Final = "responses-gateway migrate"
 
 _MIGRATIONS_DIR: Final = Path(__file__).parents[1] / "migrations"
 
 _VERSION_TABLE: Final = Table("alembic_version", MetaData(), Column("version_num", String(32), primary_key=True))
-"""Where Alembic keeps the version."""
+"""The table in which Alembic stores the schema version."""
 
 
 async def migrate_database(url: str) -> str:
-    """Bring the tables to this version, in one transaction; which one that is. Raises SchemaMismatch when they are of a
-    newer one, and StoreUnavailable."""
+    """Migrate the schema to the latest version, in one transaction. Returns that version.
+
+    Raises SchemaMismatch if the schema is newer than this gateway, and StoreUnavailable.
+    """
     if (file := sqlite_path_of(url)) is not None:
         create_database_file(file)
     database = Database(url, deadline_s=_DEADLINE_S)
     try:
         async with database.write_transaction() as connection:
-            # Of several that migrate at once, one does, and the others then find nothing to do.
+            # If several processes migrate at once, one does it, and the others then have nothing to do.
             await database.acquire_advisory_lock(connection, _MIGRATION_LOCK)
             await migrate_in_transaction(connection)
     finally:
@@ -46,7 +48,11 @@ async def migrate_database(url: str) -> str:
 
 
 async def validate_database_schema(url: str, *, deadline_s: float) -> None:
-    """Raises SchemaMismatch when a server could not use the tables. One that is down may be well later: no failure."""
+    """Check that a server could use the database. Raises SchemaMismatch if it could not.
+
+    An unreachable database is no error, because it may be reachable later. A missing SQLite file is none either: the
+    server creates it. On SQLite an older schema is accepted too: the server migrates it.
+    """
     if (file := sqlite_path_of(url)) is not None and not file.exists():
         return
     database = Database(url, deadline_s=deadline_s)
@@ -59,31 +65,37 @@ async def validate_database_schema(url: str, *, deadline_s: float) -> None:
 
 
 async def migrate_in_transaction(connection: AsyncConnection) -> None:
-    """`migrate`, in the transaction of a connection that nobody else migrates in."""
+    """Migrate the schema in the connection's transaction. Raises SchemaMismatch if it is newer than this gateway.
+
+    The caller makes sure that no other process migrates at the same time.
+    """
     if await connection.run_sync(_read_schema_version) != latest_schema_version():
         await _refuse_newer_schema(connection)
         await connection.run_sync(_upgrade_schema)
 
 
 async def require_current_schema(connection: AsyncConnection) -> None:
-    """Raises SchemaMismatch unless the tables are of this version."""
+    """Raises SchemaMismatch unless the schema has the latest version."""
     version = await connection.run_sync(_read_schema_version)
     if version == latest_schema_version():
         return
     await _refuse_newer_schema(connection)
-    what = (
+    reason = (
         "has no tables of the gateway" if version is None else f"is of version {version}, not {latest_schema_version()}"
     )
-    raise SchemaMismatch(f"the database is unmigrated: it {what}; run `responses-gateway migrate`")
+    raise SchemaMismatch(f"the database is unmigrated: it {reason}; run `responses-gateway migrate`")
 
 
 def latest_schema_version() -> str:
-    """The version of the tables that this version of the gateway works with."""
+    """Return the schema version that this version of the gateway works with: the highest one in `versions/`."""
     return max(file.name.partition("_")[0] for file in (_MIGRATIONS_DIR / "versions").glob("[0-9]*_*.py"))
 
 
 def make_alembic_config() -> "Config":
-    """Where Alembic finds the migrations. No file: an installed gateway has none."""
+    """Build Alembic's configuration, which names the folder of the migrations.
+
+    It is built in code, because an installed gateway has no configuration file for Alembic.
+    """
     from alembic.config import Config
 
     alembic = Config()
@@ -98,8 +110,8 @@ async def _refuse_newer_schema(connection: AsyncConnection) -> None:
         return
     from alembic.script import ScriptDirectory
 
-    known = {script.revision for script in ScriptDirectory.from_config(make_alembic_config()).walk_revisions()}
-    if version not in known:
+    known_versions = {script.revision for script in ScriptDirectory.from_config(make_alembic_config()).walk_revisions()}
+    if version not in known_versions:
         raise SchemaMismatch(
             f"the database is newer than this version: its tables are of version {version}, which this version of the "
             f"gateway, of {latest_schema_version()}, does not know; run the newer gateway"

@@ -1,7 +1,7 @@
-"""aiosqlite with one trip to its thread per statement, or per transaction.
+"""aiosqlite connections that make one trip to their thread per statement, or per transaction.
 
-SQLAlchemy asks aiosqlite for a cursor, has it execute, fetches and closes: four trips, each two switches between
-threads. A transaction's time was mostly that.
+With plain aiosqlite, SQLAlchemy creates a cursor, executes, fetches and closes: four trips, each with two switches
+between threads. Most of a transaction's time was spent on that.
 """
 
 import asyncio
@@ -15,25 +15,28 @@ import aiosqlite
 from aiosqlite.core import _STOP_RUNNING_SENTINEL
 
 BEGIN_IMMEDIATE: Final = "BEGIN IMMEDIATE"
-"""A transaction that reads first and then writes fails when another one wrote meanwhile; this one waits instead."""
+"""Takes the write lock at the start of the transaction.
+
+A transaction that reads first and then writes fails if another one has written meanwhile. This one waits instead.
+"""
 
 _ITERATION_ROWS: Final = 64
-"""What aiosqlite fetches at once when it is iterated over, which nobody does."""
+"""Rows that aiosqlite fetches at once when a cursor is iterated over. SQLAlchemy does not do that."""
 
 _Result = TypeVar("_Result")
 
 
 class OneTripConnection(aiosqlite.Connection):
-    """Not connected yet: awaiting it connects. `connector` runs in the connection's thread."""
+    """A connection that is opened by awaiting it. `connector` runs in the connection's thread."""
 
     def __init__(self, connector: Callable[[], sqlite3.Connection]) -> None:
         super().__init__(connector, _ITERATION_ROWS)
         self._thread.daemon = True  # a process that ends without closing it must not wait for it
         self.may_be_in_transaction = False
-        """A transaction was begun, and has not been seen to end: only its thread knows how far it is."""
+        """Whether a transaction was begun and is not known to have ended. Only its thread knows its actual state."""
 
     def run_in_thread(self, work: Callable[..., _Result], *arguments: Any) -> Awaitable[_Result]:
-        """One trip."""
+        """Return an awaitable that runs `work` in the connection's thread, in one trip."""
         execute: Callable[..., Awaitable[_Result]] = self._execute
         return execute(work, *arguments)
 
@@ -50,8 +53,10 @@ class OneTripConnection(aiosqlite.Connection):
         self.may_be_in_transaction = False
 
     async def run_transaction(self, work: Callable[[sqlite3.Connection], _Result]) -> _Result:
-        """A transaction in one trip: `work` runs in the thread, and what it raises rolls back. So does leaving before
-        it is committed."""
+        """Run `work` as one transaction in one trip to the thread.
+
+        An exception from `work`, or cancellation before the commit, rolls back.
+        """
         cancelled = threading.Event()
         self.may_be_in_transaction = True
         try:
@@ -79,7 +84,10 @@ class OneTripConnection(aiosqlite.Connection):
         self._conn.execute(statement).close()
 
     def stop(self) -> None:
-        """Ends the thread and does not hear of it: when connecting failed nobody waits, and the loop may be gone."""
+        """End the thread without waiting for it.
+
+        After a failed connect nobody waits for it, and the event loop may be closed.
+        """
         self._running = False
         self._tx.put_nowait((None, self._close_and_stop))
 
@@ -90,7 +98,7 @@ class OneTripConnection(aiosqlite.Connection):
         return _STOP_RUNNING_SENTINEL
 
     def cursor(self) -> "OneTripCursor":  # type: ignore[override]  # the part of a cursor that SQLAlchemy uses
-        """Has nothing to be awaited for."""
+        """Return a cursor at once; nothing needs to be awaited for it."""
         return OneTripCursor(self)
 
 
@@ -104,7 +112,7 @@ class _CursorExecute(Protocol):
 
 
 class OneTripCursor:
-    """What a statement came to, all of it."""
+    """The complete result of one statement: all rows are fetched in the trip that executes it."""
 
     def __init__(self, connection: OneTripConnection) -> None:
         self._connection = connection
@@ -127,7 +135,7 @@ class OneTripCursor:
         return self._rows
 
     async def close(self) -> None:
-        """It is closed: the thread did it."""
+        """Do nothing. The SQLite cursor was closed in the trip that executed the statement."""
 
     async def _run_statement(self, execute: _CursorExecute, statement: str, parameters: Any) -> "OneTripCursor":
         await self._connection.run_in_thread(self._execute_in_thread, execute, statement, parameters)

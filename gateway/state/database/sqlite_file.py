@@ -1,4 +1,4 @@
-"""The file of an embedded database: where it is, who may read it, and whether another process uses it."""
+"""The file of a SQLite database: its path, its permissions, and whether another process uses it."""
 
 import asyncio
 import os
@@ -19,7 +19,7 @@ _LOCK_POLL_S: Final = 0.02
 
 
 def sqlite_path_of(url: str) -> Path | None:
-    """The file an embedded database is in; None for other databases."""
+    """Return the file of a SQLite database. Returns None for other databases, and for one without a plain file path."""
     parsed = make_url(url)
     if parsed.get_backend_name() != "sqlite" or not parsed.database or parsed.database.startswith((":", "file:")):
         return None
@@ -27,16 +27,21 @@ def sqlite_path_of(url: str) -> Path | None:
 
 
 def create_database_file(path: Path) -> None:
-    """Make the folder and the file where there are none, for nobody else to read: it will hold conversations. What
-    cannot be made is the database's to report."""
+    """Create the folder and the file if they do not exist.
+
+    Only the owner can read the file, because it will contain conversations. Errors are suppressed: opening the database
+    reports them.
+    """
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
         os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, _OWNER_ONLY_MODE))
 
 
 class ProcessLock:
-    """The processes that use a database. Each holds a lock file beside it: the database's own locks come and go with
-    its transactions."""
+    """Shows whether other processes use a database.
+
+    Each process locks a file beside the database. The database's own locks last only as long as its transactions.
+    """
 
     def __init__(self, path: Path, *, deadline_s: float) -> None:
         self._path = path
@@ -45,23 +50,25 @@ class ProcessLock:
 
     @asynccontextmanager
     async def acquire(self) -> AsyncGenerator[bool, None]:
-        """Use the database from here on, until `leave`. Whether no other process does; if so, others that join wait
-        until the block ends."""
+        """Register this process as a user of the database, until `release`. Yields whether it is the only one.
+
+        If it is, other processes that call `acquire` wait until the block ends, at most `deadline_s`.
+        """
         if self._lock_fd is None:
             with suppress(OSError):
                 lock_path = self._path.with_name(f"{self._path.name}.lock")
                 self._lock_fd = os.open(lock_path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, _OWNER_ONLY_MODE)
-        alone = self._try_lock(shared=False)
+        is_alone = self._try_lock(shared=False)
         try:
-            if not alone:
+            if not is_alone:
                 await self._acquire_shared()
-            yield alone
+            yield is_alone
         finally:
-            if alone:
+            if is_alone:
                 await self._acquire_shared()
 
     def release(self) -> None:
-        """This process no longer uses the database."""
+        """Record that this process no longer uses the database."""
         if self._lock_fd is not None:
             os.close(self._lock_fd)
             self._lock_fd = None
@@ -69,11 +76,14 @@ class ProcessLock:
     async def _acquire_shared(self) -> None:
         with suppress(TimeoutError):
             async with asyncio.timeout(self._deadline_s):
-                while self._lock_fd is not None and not self._try_lock(shared=True):  # noqa: ASYNC110  # no event tells of it
+                while self._lock_fd is not None and not self._try_lock(shared=True):  # noqa: ASYNC110  # no event signals it
                     await asyncio.sleep(_LOCK_POLL_S)
 
     def _try_lock(self, *, shared: bool) -> bool:
-        """Whether the lock could be taken. Where files cannot be locked nobody is ever alone."""
+        """Try to lock the file. Returns whether that succeeded.
+
+        If files cannot be locked, shared locks always succeed and exclusive ones always fail.
+        """
         if sys.platform == "win32" or self._lock_fd is None:
             return shared
         try:

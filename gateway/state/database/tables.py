@@ -1,6 +1,7 @@
-"""The tables. Every key of what is kept for clients starts with the owner, so that no row can be found without one.
+"""The tables of the database.
 
-JSON is kept as text, exactly as it was written. Times are epoch microseconds of the gateway's clock.
+Every primary key of clients' objects starts with the owner, so that no row can be found without one. JSON is stored as
+text, exactly as it was written. Times are epoch microseconds of the gateway's clock.
 """
 
 from typing import Final
@@ -24,7 +25,7 @@ _ID_TYPE = String(255)
 
 INPUT_PLACE: Final = 0
 OUTPUT_PLACE: Final = 1
-"""`items.place`: what the request said, and what the model answered."""
+"""Values of `items.place`: an item of the request's input, or of the response's output."""
 
 metadata = MetaData(
     naming_convention={"ix": "ix_%(table_name)s_%(column_0_N_name)s", "pk": "pk_%(table_name)s"},
@@ -60,7 +61,8 @@ items = Table(
     Column("position", Integer, primary_key=True),
     Column("id", _ID_TYPE, nullable=False),
     Column("body", Text, nullable=False),
-    # By an owner alone PostgreSQL would look a link up among all that is theirs, until it has counted the table.
+    # No index starts with (owner, id): until PostgreSQL has analyzed the table, it would use that index by its owner
+    # alone and scan all rows of the owner.
     Index("ix_items_id_owner", "id", "owner"),
 )
 

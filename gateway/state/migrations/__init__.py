@@ -1,1 +1,1 @@
-"""The database's history: one file per change, in `versions/`. Changes only add: docs/adr/0014."""
+"""The migrations of the database: one file per schema change, in `versions/`. Changes only add: docs/adr/0014."""

@@ -1,4 +1,4 @@
-"""What Alembic runs: the migrations, on the connection and in the transaction it is given."""
+"""The script that Alembic runs. It migrates on the connection and in the transaction that the caller provides."""
 
 from alembic import context
 

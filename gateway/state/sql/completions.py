@@ -1,4 +1,4 @@
-"""Stored chat completions in SQL."""
+"""Stores chat completions in SQL."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ from translation.representation.json_types import Json
 
 
 class SqlCompletionStore:
-    """The `Completions` of a store."""
+    """Implements `CompletionStore` over one database."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -45,7 +45,7 @@ class SqlCompletionStore:
     async def list_completions(
         self, owner: str, page: PageRequest, *, model: str | None = None, metadata: Mapping[str, str] | None = None
     ) -> Page:
-        place = tuple_(completions.c.created_us, completions.c.id)
+        sort_key = tuple_(completions.c.created_us, completions.c.id)
         query = select(completions.c.body).where(completions.c.owner == owner)
         if model is not None:
             query = query.where(completions.c.model == _encode_model_column(model))
@@ -60,7 +60,7 @@ class SqlCompletionStore:
                 if cursor is None:
                     raise UnknownCursor
                 last = tuple_(cursor, page.after)
-                query = query.where(place > last if page.order == "asc" else place < last)
+                query = query.where(sort_key > last if page.order == "asc" else sort_key < last)
             if page.order == "asc":
                 query = query.order_by(completions.c.created_us, completions.c.id)
             else:
@@ -74,13 +74,13 @@ class SqlCompletionStore:
             if before is None:
                 return None
             after = before.completion | {"metadata": metadata}
-            # Its row is locked first, so that of two updates at once one is whole before the other begins.
-            written = await connection.execute(
+            # The row is locked first, so that of two concurrent updates one is complete before the other begins.
+            result = await connection.execute(
                 update(completions)
                 .where(completions.c.owner == owner, completions.c.id == completion_id)
                 .values(body=dump_json(after))
             )
-            if not written.rowcount:
+            if not result.rowcount:
                 return None
             await connection.execute(
                 delete(completion_metadata).where(
@@ -109,18 +109,19 @@ class SqlCompletionStore:
         if page.order == "desc":
             messages.reverse()
         if page.after is not None:
-            places = [place for place, message in enumerate(messages) if message["id"] == page.after]
-            if not places:
+            positions = [position for position, message in enumerate(messages) if message["id"] == page.after]
+            if not positions:
                 raise UnknownCursor
-            messages = messages[places[0] + 1 :]
+            messages = messages[positions[0] + 1 :]
         return Page(messages[: page.limit], has_more=len(messages) > page.limit)
 
 
 async def delete_completions(connection: AsyncConnection, keys: Sequence[tuple[str, str]]) -> int:
-    """Forget completions of (owner, id), within a transaction; how many there were."""
-    gone = 0
+    """Delete the completions with these keys (owner, id) and their metadata, within a transaction. Returns how many
+    existed."""
+    deleted_count = 0
     for owner, completion_id in keys:
-        found = await connection.execute(
+        result = await connection.execute(
             delete(completions).where(completions.c.owner == owner, completions.c.id == completion_id)
         )
         await connection.execute(
@@ -128,13 +129,13 @@ async def delete_completions(connection: AsyncConnection, keys: Sequence[tuple[s
                 completion_metadata.c.owner == owner, completion_metadata.c.completion_id == completion_id
             )
         )
-        gone += found.rowcount
-    return gone
+        deleted_count += result.rowcount
+    return deleted_count
 
 
 async def _insert_metadata(connection: AsyncConnection, owner: str, completion_id: str, metadata: Json | None) -> None:
-    place = {"owner": owner, "completion_id": completion_id}
-    rows = [place | {"entry": _hash_metadata_entry(key, value)} for key, value in (metadata or {}).items()]
+    keys = {"owner": owner, "completion_id": completion_id}
+    rows = [keys | {"entry": _hash_metadata_entry(key, value)} for key, value in (metadata or {}).items()]
     if rows:
         await connection.execute(insert(completion_metadata), rows)
 
@@ -142,12 +143,12 @@ async def _insert_metadata(connection: AsyncConnection, owner: str, completion_i
 async def _load_completion(connection: AsyncConnection, owner: str, completion_id: str) -> StoredCompletion | None:
     if not is_valid_id(completion_id):
         return None
-    found = await connection.execute(
+    result = await connection.execute(
         select(completions.c.body, completions.c.losses).where(
             completions.c.owner == owner, completions.c.id == completion_id
         )
     )
-    row = found.one_or_none()
+    row = result.one_or_none()
     return None if row is None else StoredCompletion(completion=parse_json(row.body), losses=row.losses)
 
 
@@ -160,10 +161,10 @@ async def _load_created_us(connection: AsyncConnection, owner: str, completion_i
 
 
 def _hash_metadata_entry(key: str, value: object) -> str:
-    """Of one length, because an index takes no long text, and without what a column cannot hold."""
+    """Return a hash of fixed length: an index takes no long text, and a column cannot hold every character."""
     return sha256(orjson.dumps([key, value])).hexdigest()
 
 
 def _encode_model_column(model: str) -> str:
-    """Without NUL, which a column cannot hold; in JSON it is written with other characters."""
+    """Return the name as JSON text without quotes. JSON escapes NUL, which a column cannot hold."""
     return orjson.dumps(model).decode()[1:-1]

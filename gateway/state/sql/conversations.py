@@ -1,4 +1,4 @@
-"""Conversations and their items in SQL."""
+"""Stores conversations and their items in SQL."""
 
 import time
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ _MAX_PREFIX_CHARS: Final = 16
 
 
 class SqlConversationStore:
-    """The `Conversations` of a store."""
+    """Implements `ConversationStore` over one database."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -41,12 +41,12 @@ class SqlConversationStore:
             if before is None:
                 return None
             after = before | {"metadata": metadata}
-            written = await connection.execute(
+            result = await connection.execute(
                 update(conversations)
                 .where(conversations.c.owner == owner, conversations.c.id == conversation_id)
                 .values(body=dump_json(after))
             )
-            return after if written.rowcount else None
+            return after if result.rowcount else None
 
     async def delete_conversation(self, owner: str, conversation_id: str) -> bool:
         if not is_valid_id(conversation_id):
@@ -84,7 +84,7 @@ class SqlConversationStore:
         )
         async with self._database.read_transaction() as connection:
             bodies = (await connection.scalars(query)).all()
-        # One without items is one row of nothing.
+        # Because of the outer join, a conversation without items is one row with a null body.
         return [parse_json(body) for body in bodies if body is not None] if bodies else None
 
     async def load_conversation_item(self, owner: str, conversation_id: str, item_id: str) -> Item | None:
@@ -97,21 +97,24 @@ class SqlConversationStore:
             row = await _load_item_row(connection, owner, conversation_id, item_id)
             if row is None:
                 return False
-            gone = await connection.execute(
+            result = await connection.execute(
                 delete(conversation_items).where(
                     conversation_items.c.owner == owner,
                     conversation_items.c.conversation_id == conversation_id,
                     conversation_items.c.position == row.position,
                 )
             )
-            return bool(gone.rowcount)
+            return bool(result.rowcount)
 
 
 async def append_item_rows(
     connection: AsyncConnection, owner: str, conversation_id: str, items: Sequence[Item]
 ) -> bool:
-    """Add items at the end, within a transaction; whether there is such a conversation. They stay together: the row is
-    locked until the transaction ends. An item whose id the conversation has already gets another: ids are cursors."""
+    """Append items to a conversation, within a transaction. Returns whether the conversation exists.
+
+    The items get consecutive positions, because the conversation's row is locked until the transaction ends. An item
+    whose id the conversation already has gets a new one: ids are cursors.
+    """
     next_position = await connection.scalar(
         update(conversations)
         .where(conversations.c.owner == owner, conversations.c.id == conversation_id)
@@ -136,18 +139,19 @@ async def append_item_rows(
             key = new_id(key.partition("_")[0][:_MAX_PREFIX_CHARS] or "item")
             item = {**item, "id": key}
         existing_ids.add(key)
-        place = {"owner": owner, "conversation_id": conversation_id, "position": position}
-        rows.append(place | {"id": key, "body": dump_json(item)})
+        keys = {"owner": owner, "conversation_id": conversation_id, "position": position}
+        rows.append(keys | {"id": key, "body": dump_json(item)})
     await connection.execute(insert(conversation_items), rows)
     return True
 
 
 async def delete_conversations(connection: AsyncConnection, keys: Sequence[tuple[str, str]]) -> int:
-    """Forget conversations of (owner, id) with their items, within a transaction; how many there were."""
-    gone = 0
+    """Delete the conversations with these keys (owner, id) and their items, within a transaction. Returns how many
+    existed."""
+    deleted_count = 0
     for owner, conversation_id in keys:
-        # The conversation first: whoever appends to it waits for its row, and then finds none.
-        found = await connection.execute(
+        # The conversation first: a transaction that appends to it waits for this row and then finds none.
+        result = await connection.execute(
             delete(conversations).where(conversations.c.owner == owner, conversations.c.id == conversation_id)
         )
         await connection.execute(
@@ -155,8 +159,8 @@ async def delete_conversations(connection: AsyncConnection, keys: Sequence[tuple
                 conversation_items.c.owner == owner, conversation_items.c.conversation_id == conversation_id
             )
         )
-        gone += found.rowcount
-    return gone
+        deleted_count += result.rowcount
+    return deleted_count
 
 
 async def _load_conversation(connection: AsyncConnection, owner: str, conversation_id: str) -> Json | None:
@@ -173,7 +177,7 @@ async def _load_item_row(
 ) -> Row[int, str] | None:
     if not (is_valid_id(conversation_id) and is_valid_id(item_id)):
         return None
-    found = await connection.execute(
+    result = await connection.execute(
         select(conversation_items.c.position, conversation_items.c.body)
         .where(
             conversation_items.c.owner == owner,
@@ -182,7 +186,7 @@ async def _load_item_row(
         )
         .limit(1)
     )
-    return found.one_or_none()
+    return result.one_or_none()
 
 
 async def _load_item_page(connection: AsyncConnection, owner: str, conversation_id: str, page: PageRequest) -> Page:

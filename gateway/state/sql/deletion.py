@@ -1,4 +1,4 @@
-"""How responses go: at once to their owner, and from the tables when nothing needs them as history any more."""
+"""Deletes responses in SQL: for their owner at once, from the tables once no other response needs them as history."""
 
 from sqlalchemy import delete, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -10,8 +10,10 @@ from gateway.state.store import ACTIVE_STATUSES
 
 
 async def delete_response_rows(connection: AsyncConnection, database: Database, owner: str, response_id: str) -> bool:
-    """Delete a response within a transaction; whether there was one. What a later response builds on stays unreadable,
-    with its items only, and goes with the last of those."""
+    """Delete a response within a transaction. Returns whether it existed.
+
+    If later responses build on it, its row and its items remain, unreadable, until the last of those is deleted.
+    """
     await database.acquire_advisory_lock(connection, owner)
     marked = await connection.execute(
         update(responses)
@@ -36,9 +38,9 @@ async def delete_response_rows(connection: AsyncConnection, database: Database, 
             (await connection.execute(select(select_unreferenced(owner, response_id).c.id))).scalars().all()
         )
         for start in range(0, len(unreferenced_ids), _IDS_PER_STATEMENT):
-            part = unreferenced_ids[start : start + _IDS_PER_STATEMENT]
-            await connection.execute(delete(items).where(items.c.owner == owner, items.c.response_id.in_(part)))
-            await connection.execute(delete(responses).where(responses.c.owner == owner, responses.c.id.in_(part)))
+            id_batch = unreferenced_ids[start : start + _IDS_PER_STATEMENT]
+            await connection.execute(delete(items).where(items.c.owner == owner, items.c.response_id.in_(id_batch)))
+            await connection.execute(delete(responses).where(responses.c.owner == owner, responses.c.id.in_(id_batch)))
     return True
 
 

@@ -1,4 +1,7 @@
-"""The event log: an append-only table of frames. What many streams append meanwhile is committed together."""
+"""Stores event logs in an append-only table of frames.
+
+Appends that arrive while a transaction runs are committed together in the next one.
+"""
 
 import asyncio
 from collections import deque
@@ -18,18 +21,18 @@ from gateway.state.ids import is_valid_id
 from gateway.state.store import ACTIVE_STATUSES, ChangeWatch, LeaseLost, LogEntry, LogPage
 
 _MAX_BATCH: Final = 256
-"""Appends in one transaction."""
+"""The most appends in one transaction."""
 
 _MAX_PAGE_ENTRIES: Final = 256
-"""Entries read at once: a replay of hours must not be in memory whole."""
-
+"""The most entries of one read: a replay of hours must not be in memory as a whole."""
 
 _MAX_TAIL_ENTRIES: Final = 64
-"""Entries kept at hand for followers in the same process."""
+"""The most entries of one log that stay in memory for watchers in the same process."""
 
-# Statements are made once: making them costs more than running them.
+# Statements are built once: building one costs more than executing it.
 
-# Locked until the commit, in one order for everyone: nobody ends or takes over a response in between.
+# The rows stay locked until the commit, so that no other replica ends or claims a response in between. Everyone locks
+# in the same order, so that no two transactions wait for each other.
 _LOCK_ACTIVE_RESPONSES: Final = (
     select(responses.c.owner, responses.c.id, responses.c.worker)
     .where(
@@ -44,9 +47,9 @@ _INSERT_NEW_ENTRIES: Final = {
     True: sqlite.insert(events).on_conflict_do_nothing(),
     False: postgresql.insert(events).on_conflict_do_nothing(),
 }
-"""For SQLite, and for PostgreSQL."""
+"""Keyed by whether the database is SQLite."""
 
-# One statement, so that status and entries are of one moment: an end comes with its last entry.
+# One statement, so that status and entries are of one moment: a response ends together with its last entry.
 _SELECT_LOG_PAGE: Final = (
     select(responses.c.status, events.c.first, events.c.last, events.c.frames)
     .select_from(
@@ -66,7 +69,7 @@ _SELECT_LOG_PAGE: Final = (
 
 
 class _LogTail:
-    """The last entries this process wrote of a log that somebody follows here, so that nobody reads them back."""
+    """The last entries of one log that this process wrote. With them, watchers here need not read the database."""
 
     def __init__(self) -> None:
         self.watches: set[KeyWatch] = set()
@@ -78,7 +81,8 @@ class _LogTail:
         self._entries.append(entry)
 
     def entries_after(self, after: int) -> list[LogEntry]:
-        """All it has above `after`; nothing where it does not reach back that far, or the log has more than it."""
+        """Return the entries above `after`. Returns none if the tail does not reach back to `after`, or if the log has
+        entries from elsewhere that the tail lacks."""
         if (
             not self._entries
             or self._entries[0].first > after + 1
@@ -106,7 +110,7 @@ class _PendingAppend:
 
 
 class SqlEventLog:
-    """`EventLog` of the store's protocol, over one database."""
+    """Implements `EventLog` over one database."""
 
     def __init__(self, database: Database, notifier: ChangeNotifier) -> None:
         self._database = database
@@ -116,11 +120,10 @@ class SqlEventLog:
         self._tails: dict[tuple[str, str], _LogTail] = {}
 
     async def append_log_entry(self, owner: str, response_id: str, entry: LogEntry, *, worker: str) -> None:
-        """Appending the same entry again changes nothing, so whoever was not answered may ask again."""
         done = asyncio.get_running_loop().create_future()
         self._pending_appends.append(_PendingAppend(owner, response_id, entry, worker, done))
         if self._append_task is None or self._append_task.done():
-            # A task of its own: whoever appends may be cancelled, with others in the same transaction.
+            # A task of its own: a caller may be cancelled while appends of others are in the same transaction.
             self._append_task = asyncio.get_running_loop().create_task(self._write_pending())
         await done
 
@@ -128,19 +131,19 @@ class SqlEventLog:
         if not is_valid_id(response_id):
             return LogPage((), has_more=False, ended=True)
         tail = self._tails.get((owner, response_id))
-        if tail is not None and (fresh := tail.entries_after(after)):
-            return LogPage(fresh, has_more=False, ended=False)
+        if tail is not None and (tail_entries := tail.entries_after(after)):
+            return LogPage(tail_entries, has_more=False, ended=False)
         async with self._database.read_transaction() as connection:
-            found = await connection.execute(_SELECT_LOG_PAGE, {"owner": owner, "id": response_id, "after": after})
-            rows = found.all()
+            result = await connection.execute(_SELECT_LOG_PAGE, {"owner": owner, "id": response_id, "after": after})
+            rows = result.all()
         entries = [LogEntry(first, last, frames) for _, first, last, frames in rows if first is not None]
         ended = not rows or rows[0].status not in ACTIVE_STATUSES
-        more = len(entries) == _MAX_PAGE_ENTRIES
-        return LogPage(entries, has_more=more, ended=ended and not more)
+        has_more = len(entries) == _MAX_PAGE_ENTRIES
+        return LogPage(entries, has_more=has_more, ended=ended and not has_more)
 
     @asynccontextmanager
     async def watch_response(self, owner: str, response_id: str) -> AsyncGenerator[ChangeWatch, None]:
-        """Ids are random: one is enough to be told apart by."""
+        # The key needs no owner: response ids are random.
         async with self._notifier.watch(response_id) as watch:
             tail = self._tails.setdefault((owner, response_id), _LogTail())
             tail.watches.add(watch)
@@ -152,7 +155,7 @@ class SqlEventLog:
                     del self._tails[owner, response_id]
 
     async def stop_appending(self) -> None:
-        """Nothing is appended any more; what waits fails."""
+        """Stop writing. Pending appends raise StoreUnavailable."""
         if self._append_task is not None:
             self._append_task.cancel()
             await asyncio.wait([self._append_task])
@@ -169,7 +172,7 @@ class SqlEventLog:
             except asyncio.CancelledError:
                 self._pending_appends = [*batch, *self._pending_appends]
                 raise
-            except Exception as error:  # whatever it is, it is theirs who wait, and the next batch may be written
+            except Exception as error:  # raised in the callers of this batch; the next batch may succeed
                 for append in batch:
                     append.fail(StoreUnavailable(error.message) if isinstance(error, StoreUnavailable) else error)
                 continue
@@ -184,15 +187,15 @@ class SqlEventLog:
             self._notifier.notify_changed(*{append.response_id for append in committed}, is_cached=True)
 
     async def _commit_batch(self, batch: Sequence[_PendingAppend]) -> frozenset[_PendingAppend]:
-        """Those whose response was still their worker's, and so are written."""
+        """Write a batch. Returns the appends whose worker still held the response; only those are written."""
         async with self._database.write_transaction() as connection:
-            found = await connection.execute(_LOCK_ACTIVE_RESPONSES, {"keys": sorted({append.key for append in batch})})
-            workers = {(row.owner, row.id): row.worker for row in found}
+            rows = await connection.execute(_LOCK_ACTIVE_RESPONSES, {"keys": sorted({append.key for append in batch})})
+            workers = {(row.owner, row.id): row.worker for row in rows}
             committed = frozenset(append for append in batch if workers.get(append.key) == append.worker)
             if committed:
-                rows = [
+                values = [
                     {"owner": append.owner, "response_id": append.response_id, **append.entry._asdict()}
                     for append in committed
                 ]
-                await connection.execute(_INSERT_NEW_ENTRIES[self._database.is_sqlite], rows)
+                await connection.execute(_INSERT_NEW_ENTRIES[self._database.is_sqlite], values)
         return committed

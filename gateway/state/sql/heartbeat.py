@@ -1,4 +1,4 @@
-"""A replica's word that it lives."""
+"""Writes the lease by which a replica shows that it is alive."""
 
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -8,7 +8,7 @@ from gateway.state.database.tables import workers
 
 
 async def upsert_lease(connection: AsyncConnection, database: Database, worker: str, *, lease_s: float) -> None:
-    """The worker lives for another `lease_s` by the database's clock."""
+    """Set the worker's lease to expire `lease_s` seconds from now, by the database's clock."""
     insert = sqlite.insert if database.is_sqlite else postgresql.insert
     alive_until = {"alive_until_us": database.now_us() + int(lease_s * 1_000_000)}
     await connection.execute(

@@ -1,6 +1,6 @@
-"""Background work, leased to one replica at a time. Leases go by the database's clock.
+"""Stores background jobs in SQL and leases each to one replica at a time. Leases use the database's clock.
 
-Whoever changes a response and its job locks the response first, so that no two wait for each other.
+A transaction that changes a response and its job locks the response first, so that no two wait for each other.
 """
 
 from collections.abc import Collection, Sequence
@@ -19,7 +19,7 @@ from gateway.state.store import ACTIVE_STATUSES, ChangeWatch, Job, LeaseLost
 
 
 class SqlJobQueue:
-    """`Jobs` of the store's protocol, over one database."""
+    """Implements `JobQueue` over one database."""
 
     def __init__(self, database: Database, notifier: ChangeNotifier, *, lease_s: float) -> None:
         self._database = database
@@ -27,7 +27,7 @@ class SqlJobQueue:
         self._lease_s = lease_s
 
     async def claim_jobs(self, worker: str, limit: int) -> Sequence[Job]:
-        """The oldest first. Looking for work that is not there writes nothing."""
+        """Lease the oldest jobs first. Without jobs to lease, nothing is written."""
         unleased = (
             select(jobs, responses.c.logged)
             .join(responses, (responses.c.owner == jobs.c.owner) & (responses.c.id == jobs.c.response_id))
@@ -40,21 +40,22 @@ class SqlJobQueue:
             .limit(limit)
         )
         async with self._database.read_transaction() as connection:
-            found = (await connection.execute(unleased)).all()
-        if not found:
+            rows_to_claim = (await connection.execute(unleased)).all()
+        if not rows_to_claim:
             return ()
         async with self._database.write_transaction() as connection:
             await upsert_lease(connection, self._database, worker, lease_s=self._lease_s)
-            # Locked in the order everyone has, then run in the order they came.
-            claimed = {row: await self._claim_job(connection, row, worker) for row in sorted(found, key=_job_key)}
-        return [job for row in found if (job := claimed[row]) is not None]
+            # Rows are locked in the order that all replicas use. The jobs are returned in the order of their creation.
+            claimed = {
+                row: await self._claim_job(connection, row, worker) for row in sorted(rows_to_claim, key=_job_key)
+            }
+        return [job for row in rows_to_claim if (job := claimed[row]) is not None]
 
     async def mark_in_progress(self, owner: str, response_id: str, *, worker: str) -> None:
-        """A queued response is in progress from now on. Raises NotHeld."""
         async with self._database.write_transaction() as connection:
             if not await self._lease_response(connection, owner, response_id, worker, worker):
                 raise LeaseLost(response_id)
-        self._notifier.notify_changed(response_id, is_cached=True)  # its log says so itself
+        self._notifier.notify_changed(response_id, is_cached=True)  # the worker appends this to the log itself
 
     async def renew_lease(self, worker: str) -> None:
         async with self._database.write_transaction() as connection:
@@ -68,7 +69,10 @@ class SqlJobQueue:
             return frozenset((row.owner, row.id) for row in await connection.execute(query))
 
     async def release_jobs(self, worker: str, only: Collection[tuple[str, str]] | None = None) -> None:
-        """What this worker did not begin, or began and leaves in order, does not count as an attempt."""
+        """Release the worker's jobs.
+
+        A job that the worker has not started, or gives up because it stops, does not count as an attempt.
+        """
         query = (
             select(jobs.c.owner, jobs.c.response_id, responses.c.status)
             .join(responses, (responses.c.owner == jobs.c.owner) & (responses.c.id == jobs.c.response_id))
@@ -101,7 +105,7 @@ class SqlJobQueue:
         return self._notifier.watch(JOBS_KEY)
 
     async def _claim_job(self, connection: AsyncConnection, job: Row[Any], worker: str) -> Job | None:
-        """None when somebody was faster, or the response has ended."""
+        """Claim a job within a transaction. Returns None if another worker was faster, or the response has ended."""
         if not await self._lease_response(connection, job.owner, job.response_id, job.worker, worker):
             return None
         attempt = await connection.execute(

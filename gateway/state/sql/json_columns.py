@@ -1,4 +1,4 @@
-"""JSON objects as text in a column."""
+"""Converts JSON objects to and from the text of a column."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ from translation.representation.json_types import Item, Json
 
 
 def dump_json(value: Json) -> str:
-    """As it is written: what `unpack` gives back has its keys in the same order."""
+    """Return the JSON text of an object. `parse_json` restores it with its keys in the same order."""
     return orjson.dumps(value).decode()
 
 
@@ -19,16 +19,22 @@ def parse_json(text: str) -> Json:
 
 
 def dump_without_output(response: Json) -> str:
-    """A response's own column. Its output is kept once, as items; the key keeps its place."""
+    """Return the text of a response's `body` column.
+
+    `output` is empty there, because the output is stored once, as items. The key remains, to keep its position.
+    """
     return dump_json({**response, "output": []})
 
 
 def parse_with_output(text: str, output: Sequence[str]) -> Json:
-    """The response again, from its column and those of its items."""
+    """Return a response from the text of its `body` column and the texts of its output items."""
     return {**parse_json(text), "output": [parse_json(item) for item in output]}
 
 
 def lookup_id_of(item: Item) -> str:
-    """What the item is found by. An upstream's id that no row can have is kept in the item, and unknown."""
+    """Return the id for the item's `id` column, by which it can be looked up, or "" if it has none that a row can have.
+
+    An upstream's id that no row can have remains in the item, but cannot be looked up.
+    """
     key = item.get("id")
     return key if isinstance(key, str) and is_valid_id(key) else ""

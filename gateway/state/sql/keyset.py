@@ -1,4 +1,4 @@
-"""Parts of lists in SQL: by the columns they are ordered by, from the row that the last part ended with."""
+"""Keyset pagination in SQL: a page continues after a row, result by the values of the columns that order the list."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -11,24 +11,25 @@ from gateway.state.store import PageRequest, UnknownCursor
 
 
 def order_columns(page: PageRequest, order: Iterable[ColumnElement[Any]]) -> list[ColumnElement[Any]]:
-    """The columns, as the page wants them ordered."""
+    """Return the columns with the direction of the page."""
     return [column.desc() if page.order == "desc" else column.asc() for column in order]
 
 
 def build_cursor_condition(
     page: PageRequest, order: Sequence[ColumnElement[Any]], cursor: Sequence[Any]
 ) -> ColumnElement[bool]:
-    """What comes after a row with these values."""
-    place = tuple_(*order)
-    return place < tuple_(*cursor) if page.order == "desc" else place > tuple_(*cursor)
+    """Return the condition for rows after the row whose ordering columns have the values `cursor`."""
+    sort_key = tuple_(*order)
+    return sort_key < tuple_(*cursor) if page.order == "desc" else sort_key > tuple_(*cursor)
 
 
 async def load_cursor(connection: AsyncConnection, query: Any, after: str) -> Sequence[Any]:
-    """The values of the row that a page begins after, which `query` finds. Raises UnknownCursor."""
+    """Return the values of the row that a page starts after. `query` selects them; `after` is the row's id. Raises
+    UnknownCursor if there is no such row."""
     if not is_valid_id(after):
         raise UnknownCursor(after)
-    found = await connection.execute(query)
-    row: Sequence[Any] | None = found.one_or_none()
+    result = await connection.execute(query)
+    row: Sequence[Any] | None = result.one_or_none()
     if row is None:
         raise UnknownCursor(after)
     return row

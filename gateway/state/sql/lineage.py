@@ -1,6 +1,6 @@
-"""The chain of parents a response builds on, as queries.
+"""Queries over the chain of parents that a response builds on.
 
-What belongs to a link is looked up as a value, not joined: PostgreSQL may join everything its owner has, at every link.
+Columns of a link are scalar subqueries, not joins: PostgreSQL may join all rows of the owner at every link.
 """
 
 from typing import Any
@@ -11,8 +11,10 @@ from gateway.state.database.tables import items, responses
 
 
 def select_ancestors(owner: str, response_id: str) -> CTE:
-    """(id, parent_id, depth) of a response, depth 0, and of everything it builds on, deleted or not. A parent that is
-    in no table any more is the last one."""
+    """Build a query for (id, parent_id, depth) of a response and of all its ancestors, deleted or not.
+
+    The response itself has depth 0. The chain ends with a parent whose row no longer exists.
+    """
     start = select(responses.c.id, responses.c.parent_id, literal(0).label("depth")).where(
         responses.c.owner == owner, responses.c.id == response_id, ~responses.c.deleted
     )
@@ -27,32 +29,41 @@ def select_ancestors(owner: str, response_id: str) -> CTE:
 
 
 def select_items(chain: CTE, owner: str, *, is_sqlite: bool) -> Select[Any]:
-    """(depth, place, position, body) of every item of a chain's responses; `body` is null for one without any.
+    """Build a query for (depth, place, position, body) of every item of a chain's responses.
 
-    By looking up each response's: left to themselves, both databases may go through all items the owner has.
+    `body` is null for a response without items. The query looks items up per response: with a plain join, both
+    databases may scan all items of the owner.
     """
     columns = (items.c.place, items.c.position, items.c.body)
-    mine = and_(items.c.owner == owner, items.c.response_id == chain.c.id)
-    if is_sqlite:  # it has no LATERAL, and keeps the order of an outer join
-        return select(chain.c.depth, *columns).outerjoin_from(chain, items, mine)
-    # What has an offset, be it none, is not taken apart by the planner.
-    each = select(*columns).where(mine).offset(0).lateral()
-    return select(chain.c.depth, each.c.place, each.c.position, each.c.body).join_from(chain, each, true())
+    of_response = and_(items.c.owner == owner, items.c.response_id == chain.c.id)
+    if is_sqlite:  # it has no LATERAL, and executes an outer join in the written order
+        return select(chain.c.depth, *columns).outerjoin_from(chain, items, of_response)
+    # The planner does not flatten a subquery with an OFFSET, not even with OFFSET 0.
+    per_response = select(*columns).where(of_response).offset(0).lateral()
+    return select(chain.c.depth, per_response.c.place, per_response.c.position, per_response.c.body).join_from(
+        chain, per_response, true()
+    )
 
 
 def select_unreferenced(owner: str, response_id: str) -> CTE:
-    """The id of a deleted response that nothing builds on, and of every deleted response that only it builds on."""
+    """Build a query for ids that history no longer needs.
+
+    They are that of a deleted response without children, and of every deleted ancestor whose only child is in the
+    result.
+    """
     start = select(responses.c.id, responses.c.parent_id).where(
         responses.c.owner == owner, responses.c.id == response_id
     )
-    gone = start.cte("unneeded", recursive=True)
+    unreferenced = start.cte("unneeded", recursive=True)
     parent, sibling = responses.alias("parent"), responses.alias("sibling")
-    is_parent = and_(parent.c.owner == owner, parent.c.id == gone.c.parent_id)
+    is_parent = and_(parent.c.owner == owner, parent.c.id == unreferenced.c.parent_id)
     deleted = select(parent.c.deleted).where(is_parent).scalar_subquery()
     grandparent = select(parent.c.parent_id).where(is_parent).scalar_subquery()
     other = select(sibling.c.id).where(
-        sibling.c.owner == owner, sibling.c.parent_id == gone.c.parent_id, sibling.c.id != gone.c.id
+        sibling.c.owner == owner, sibling.c.parent_id == unreferenced.c.parent_id, sibling.c.id != unreferenced.c.id
     )
-    return gone.union_all(
-        select(gone.c.parent_id, grandparent).where(deleted.is_(true()), other.limit(1).scalar_subquery().is_(None))
+    return unreferenced.union_all(
+        select(unreferenced.c.parent_id, grandparent).where(
+            deleted.is_(true()), other.limit(1).scalar_subquery().is_(None)
+        )
     )

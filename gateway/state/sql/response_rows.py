@@ -1,4 +1,4 @@
-"""Rows of responses as transactions write them: items, the ends of responses, log entries."""
+"""Reads and writes rows of responses within transactions: items, ends of responses, log entries."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -19,28 +19,28 @@ from translation.representation.json_types import Item, Json
 async def load_item_bodies(
     connection: AsyncConnection, owner: str, response_ids: Sequence[str], place: int
 ) -> Mapping[str, list[str]]:
-    """Response id -> its items in one place, as text."""
-    found = await connection.execute(
+    """Return response id -> JSON texts of its items in `place`, which is INPUT_PLACE or OUTPUT_PLACE, in order."""
+    result = await connection.execute(
         select(items.c.response_id, items.c.body)
         .where(items.c.owner == owner, items.c.response_id.in_(response_ids), items.c.place == place)
         .order_by(items.c.response_id, items.c.position)
     )
     bodies: dict[str, list[str]] = {}
-    for row in found:
+    for row in result:
         bodies.setdefault(row.response_id, []).append(row.body)
     return bodies
 
 
 async def insert_items(
-    connection: AsyncConnection, owner: str, response_id: str, place: int, added: Sequence[Item]
+    connection: AsyncConnection, owner: str, response_id: str, place: int, new_items: Sequence[Item]
 ) -> None:
-    """The items of one place, in order, from the first."""
-    if added:
-        await connection.execute(INSERT_ITEMS, build_item_rows(owner, response_id, place, added))
+    """Insert the items of one place, in order. The place has none yet."""
+    if new_items:
+        await connection.execute(INSERT_ITEMS, build_item_rows(owner, response_id, place, new_items))
 
 
-def build_item_rows(owner: str, response_id: str, place: int, added: Sequence[Item]) -> list[dict[str, Any]]:
-    """What `add_items` adds."""
+def build_item_rows(owner: str, response_id: str, place: int, new_items: Sequence[Item]) -> list[dict[str, Any]]:
+    """Return the rows that `insert_items` inserts."""
     return [
         {
             "owner": owner,
@@ -50,17 +50,18 @@ def build_item_rows(owner: str, response_id: str, place: int, added: Sequence[It
             "id": lookup_id_of(item),
             "body": dump_json(item),
         }
-        for position, item in enumerate(added)
+        for position, item in enumerate(new_items)
     ]
 
 
 async def insert_log_entry(connection: AsyncConnection, owner: str, response_id: str, entry: LogEntry) -> None:
-    """One entry of the log, whoever holds the response."""
+    """Insert one entry of the event log. Does not check which worker holds the response."""
     await connection.execute(INSERT_LOG_ENTRY, {"owner": owner, "response_id": response_id, **entry._asdict()})
 
 
 async def append_turn(connection: AsyncConnection, owner: str, conversation_id: str, response: Json) -> None:
-    """What was said and answered, after what the conversation has; nothing where it was deleted meanwhile."""
+    """Append the input and output items of a response to its conversation. Appends nothing if the conversation has been
+    deleted meanwhile."""
     input_bodies = await load_item_bodies(connection, owner, [response["id"]], INPUT_PLACE)
     turn_items = [*map(parse_json, input_bodies.get(response["id"], ())), *response["output"]]
     turn = [item if lookup_id_of(item) else {**item, "id": new_id(item["type"])} for item in turn_items]
@@ -68,7 +69,7 @@ async def append_turn(connection: AsyncConnection, owner: str, conversation_id: 
 
 
 async def end_locked_response(connection: AsyncConnection, row: Any, ended: Json) -> None:
-    """An end that is not the worker's own, of a response whose row is locked."""
+    """Store the end of a response that its worker did not end itself. Its row is locked."""
     await connection.execute(
         update(responses)
         .where(responses.c.owner == row.owner, responses.c.id == row.id)
@@ -79,23 +80,23 @@ async def end_locked_response(connection: AsyncConnection, row: Any, ended: Json
 
 
 async def cancel_locked_response(connection: AsyncConnection, row: Any) -> None:
-    """Cancel a response whose row is locked; what its log had told is its output, and the log ends."""
+    """Cancel a response whose row is locked. Its output is what its event log had, and the log gets its last event."""
     response = parse_json(row.body)
     output: list[Item] = []
     last_number = -1
     if row.logged:
-        found = await connection.execute(
+        result = await connection.execute(
             select(events.c.last, events.c.frames)
             .where(events.c.owner == row.owner, events.c.response_id == row.id)
             .order_by(events.c.first)
         )
-        log = found.all()
+        log = result.all()
         output = endings.output_from_log(response, [entry.frames for entry in log])
         last_number = log[-1].last if log else -1
     ended = endings.build_cancelled_response(response, output)
     await end_locked_response(connection, row, ended)
     if row.logged:
         number = last_number + 1
-        # The API has no event for it: `response.incomplete` ends the stream, and the status says why.
+        # The API has no event for a cancellation: `response.incomplete` ends the stream, and the status says why.
         frame = endings.encode_lifecycle_frame("response.incomplete", ended, number)
         await insert_log_entry(connection, row.owner, row.id, LogEntry(number, number, frame))

@@ -1,4 +1,4 @@
-"""Responses and their items in SQL."""
+"""Stores responses and their items in SQL."""
 
 import math
 import time
@@ -51,7 +51,8 @@ from translation.errors import InvalidRequest
 from translation.representation.json_types import Item, Json
 
 _CONVERSATION_STATUSES = ("completed", "incomplete")
-"""How a turn ends that goes on in its conversation; one that failed is to be sent again."""
+"""A turn that ends with one of these statuses is added to its conversation. A failed turn is not: the client sends it
+again."""
 
 _IDS_PER_QUERY = 1000
 _ROWS_PER_TRANSACTION = 100
@@ -59,7 +60,7 @@ _US_PER_DAY = 86_400_000_000
 
 
 class SqlResponseStore:
-    """`Responses` over one database."""
+    """Implements `ResponseStore` over one database."""
 
     def __init__(self, database: Database, notifier: ChangeNotifier, *, lease_s: float) -> None:
         self._database = database
@@ -68,12 +69,11 @@ class SqlResponseStore:
         self._lease_renewed_at: dict[str, float] = {}
 
     async def create_response(self, new: NewResponse) -> None:
-        """Raises InvalidRequest when the parent has been deleted meanwhile."""
         response_id = new.response["id"]
         renews_lease = new.worker is not None and self._is_lease_renewal_due(new.worker)
         async with self._database.write_transaction() as connection:
             if new.worker is not None and renews_lease:
-                # With the row, so that at no moment it is there and its worker is not.
+                # In the same transaction as the row: a response whose worker has no lease would read as orphaned.
                 await upsert_lease(connection, self._database, new.worker, lease_s=self._lease_s)
             if new.parent_id is not None:
                 await self._lock_parent(connection, new.owner, new.parent_id)
@@ -151,15 +151,17 @@ class SqlResponseStore:
                 await append_turn(connection, owner, row.conversation_id, response)
             if last is not None:
                 await insert_log_entry(connection, owner, response_id, last)
-            if row.background or row.logged:  # others have no job, and a statement less is a quarter of it all
+            if (
+                row.background or row.logged
+            ):  # others have no job; one statement is a quarter of this transaction's time
                 await connection.execute(delete(jobs).where(jobs.c.owner == owner, jobs.c.response_id == response_id))
 
     async def load_response(self, owner: str, response_id: str) -> StoredResponse | None:
         if not is_valid_id(response_id):
             return None
         async with self._database.read_transaction() as connection:
-            found = await connection.execute(self._select_responses().where(*_match_response(owner, response_id)))
-            row = found.one_or_none()
+            result = await connection.execute(self._select_responses().where(*_match_response(owner, response_id)))
+            row = result.one_or_none()
             if row is None:
                 return None
             output = await load_item_bodies(connection, owner, [response_id], OUTPUT_PLACE)
@@ -172,18 +174,20 @@ class SqlResponseStore:
 
     async def list_responses(self, owner: str, page: PageRequest) -> Page:
         order = (responses.c.created_us, responses.c.id)
-        listed = self._select_responses().where(responses.c.owner == owner, ~responses.c.deleted)
+        query = self._select_responses().where(responses.c.owner == owner, ~responses.c.deleted)
         async with self._database.read_transaction() as connection:
             if page.after is not None:
                 cursor = await load_cursor(
                     connection, select(*order).where(*_match_response(owner, page.after)), page.after
                 )
-                listed = listed.where(build_cursor_condition(page, order, cursor))
-            found = await connection.execute(listed.order_by(*order_columns(page, order)).limit(page.limit + 1))
-            rows = found.all()
-            shown = rows[: page.limit]
-            output = await load_item_bodies(connection, owner, [row.id for row in shown], OUTPUT_PLACE)
-        return Page([_response_from_row(row, output.get(row.id, ())) for row in shown], has_more=len(rows) > page.limit)
+                query = query.where(build_cursor_condition(page, order, cursor))
+            result = await connection.execute(query.order_by(*order_columns(page, order)).limit(page.limit + 1))
+            rows = result.all()
+            page_rows = rows[: page.limit]
+            output = await load_item_bodies(connection, owner, [row.id for row in page_rows], OUTPUT_PLACE)
+        return Page(
+            [_response_from_row(row, output.get(row.id, ())) for row in page_rows], has_more=len(rows) > page.limit
+        )
 
     async def delete_response(self, owner: str, response_id: str) -> bool:
         if not is_valid_id(response_id):
@@ -198,12 +202,12 @@ class SqlResponseStore:
         if not is_valid_id(response_id):
             return None
         async with self._database.write_transaction() as connection:
-            found = await connection.execute(
+            result = await connection.execute(
                 select(responses)
                 .where(*_match_response(owner, response_id), responses.c.status.in_(ACTIVE_STATUSES))
                 .with_for_update()
             )
-            row = found.one_or_none()
+            row = result.one_or_none()
             if row is not None:
                 await cancel_locked_response(connection, row)
         if row is not None:
@@ -214,19 +218,19 @@ class SqlResponseStore:
         if not is_valid_id(response_id):
             return None
         order = (items.c.position,)
-        mine = (items.c.owner == owner, items.c.response_id == response_id, items.c.place == INPUT_PLACE)
-        listed = select(items.c.body).where(*mine)
+        is_input = (items.c.owner == owner, items.c.response_id == response_id, items.c.place == INPUT_PLACE)
+        query = select(items.c.body).where(*is_input)
         async with self._database.read_transaction() as connection:
-            there = await connection.execute(select(responses.c.id).where(*_match_response(owner, response_id)))
-            if there.one_or_none() is None:
+            existing = await connection.execute(select(responses.c.id).where(*_match_response(owner, response_id)))
+            if existing.one_or_none() is None:
                 return None
             if page.after is not None:
                 cursor = await load_cursor(
-                    connection, select(*order).where(*mine, items.c.id == page.after).limit(1), page.after
+                    connection, select(*order).where(*is_input, items.c.id == page.after).limit(1), page.after
                 )
-                listed = listed.where(build_cursor_condition(page, order, cursor))
-            found = await connection.execute(listed.order_by(*order_columns(page, order)).limit(page.limit + 1))
-            bodies = found.scalars().all()
+                query = query.where(build_cursor_condition(page, order, cursor))
+            result = await connection.execute(query.order_by(*order_columns(page, order)).limit(page.limit + 1))
+            bodies = result.scalars().all()
         return Page([parse_json(body) for body in bodies[: page.limit]], has_more=len(bodies) > page.limit)
 
     async def load_history(self, owner: str, response_id: str) -> History | None:
@@ -250,12 +254,12 @@ class SqlResponseStore:
             ),
         ).subquery()
         async with self._database.read_transaction() as connection:
-            found = await connection.execute(
+            result = await connection.execute(
                 select(history_query).order_by(
                     history_query.c.depth.desc(), history_query.c.place, history_query.c.position
                 )
             )
-            rows = found.all()
+            rows = result.all()
         if not rows or rows[-1].depth != -1:
             return None
         last = rows[-1]
@@ -266,7 +270,7 @@ class SqlResponseStore:
 
     async def load_items(self, owner: str, item_ids: Sequence[str]) -> Mapping[str, Item]:
         wanted = list(dict.fromkeys(filter(is_valid_id, filter(None, item_ids))))
-        found: dict[str, Item] = {}
+        items_by_id: dict[str, Item] = {}
         async with self._database.read_transaction() as connection:
             for start in range(0, len(wanted), _IDS_PER_QUERY):
                 part = wanted[start : start + _IDS_PER_QUERY]
@@ -285,8 +289,8 @@ class SqlResponseStore:
                 )
                 for query in (in_conversations, in_responses):
                     rows = await connection.execute(query)
-                    found |= {row.id: parse_json(row.body) for row in rows}
-        return found
+                    items_by_id |= {row.id: parse_json(row.body) for row in rows}
+        return items_by_id
 
     async def fail_orphaned_responses(self, *, is_only_process: bool = False) -> int:
         if is_only_process:
@@ -307,11 +311,11 @@ class SqlResponseStore:
                 await connection.execute(delete(workers).where(workers.c.alive_until_us < long_dead))
             self._notifier.notify_changed(*(row.id for row in rows))
             failed += len(rows)
-            if not rows:  # another replica has them
+            if not rows:  # another replica has locked them
                 return failed
 
     async def _release_all_leases(self) -> None:
-        """Nobody works on anything."""
+        """Release every job and delete every worker's lease."""
         leased_jobs = select(jobs.c.owner, jobs.c.response_id).where(jobs.c.worker.is_not(None))
         async with self._database.write_transaction() as connection:
             await connection.execute(delete(workers))
@@ -335,7 +339,7 @@ class SqlResponseStore:
         )
 
     def _is_orphaned(self) -> ColumnElement[bool]:
-        """Nobody works on it and nobody will: its replica died, and it has no job."""
+        """A condition: the response is active, its replica died, and it has no job, so no replica will ever run it."""
         living = select(workers.c.id).where(
             workers.c.id == responses.c.worker, workers.c.alive_until_us > self._database.now_us()
         )
@@ -343,9 +347,9 @@ class SqlResponseStore:
         return and_(responses.c.status.in_(ACTIVE_STATUSES), ~living.exists(), ~job.exists())
 
     async def _lock_parent(self, connection: AsyncConnection, owner: str, parent_id: str) -> None:
-        """Keep it from being forgotten before its child is there."""
-        found = await connection.execute(LOCK_RESPONSE, {"its_owner": owner, "its_id": parent_id})
-        if found.one_or_none() is None:
+        """Prevent the deletion of the parent until the transaction ends. Raises InvalidRequest if it does not exist."""
+        result = await connection.execute(LOCK_RESPONSE, {"its_owner": owner, "its_id": parent_id})
+        if result.one_or_none() is None:
             raise InvalidRequest(
                 f"Previous response with id '{parent_id:.80}' not found.",
                 param="previous_response_id",
@@ -358,5 +362,5 @@ def _match_response(owner: str, response_id: str) -> tuple[ColumnElement[bool], 
 
 
 def _response_from_row(row: Any, output: Sequence[str]) -> Json:
-    shown = parse_with_output(row.body, output)
-    return endings.build_interrupted_response(shown, shown["output"]) if row.left else shown
+    response = parse_with_output(row.body, output)
+    return endings.build_interrupted_response(response, response["output"]) if row.left else response

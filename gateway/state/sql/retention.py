@@ -1,4 +1,4 @@
-"""What goes after its time, or with its owner, and what an owner has, in SQL. Every transaction is a small one."""
+"""Deletes expired objects, and deletes or exports all objects of an owner, in SQL. Each transaction is small."""
 
 import time
 from collections import defaultdict
@@ -36,65 +36,72 @@ Rows: TypeAlias = Sequence[Row[Any]]
 RowExporter: TypeAlias = Callable[[AsyncConnection, str, Rows], Awaitable[list[Json]]]
 
 _BATCH_ROWS: Final = 50
-"""Rows of one transaction: a few milliseconds, so that what is asked meanwhile hardly waits for it."""
+"""Rows per transaction. They take a few milliseconds, so that concurrent requests hardly wait."""
 
 _BATCH_LOGS: Final = 5
-"""The same for logs, which are thousands of rows each."""
+"""Event logs per transaction. Each has thousands of rows."""
 
 _DEAD_WORKER_TTL_US: Final = 3600 * 1_000_000
-"""How long after its lease a replica is remembered. Nothing needs it; it is for whoever looks at the tables."""
+"""How long the row of a replica remains after its lease has expired. The gateway does not need it; it helps operators
+who read the tables."""
 
 _HOUR_US: Final = 3600 * 1_000_000
 
 
 class SqlRetention:
-    """The `Retention` of a store. `events_hours`: how long the log of a finished response is kept."""
+    """Implements `Retention` over one database.
+
+    `events_hours` is how long the event log of a finished response remains, counted from the response's creation.
+    """
 
     def __init__(self, database: Database, *, events_hours: float) -> None:
         self._database = database
         self._log_ttl_us = int(events_hours * _HOUR_US)
 
     async def delete_expired(self, *, before: int) -> int:
-        """Also drops the logs of finished responses, and what replicas that died left behind."""
-        cut = before * 1_000_000
-        gone = await self._delete_in_batches(
+        """Delete expired objects, expired event logs of finished responses, and rows that dead replicas left behind."""
+        cutoff_us = before * 1_000_000
+        deleted_count = await self._delete_in_batches(
             responses,
-            responses.c.created_us < cut,
+            responses.c.created_us < cutoff_us,
             ~responses.c.deleted,
             responses.c.status.not_in(ACTIVE_STATUSES),
             delete_rows=self._delete_expired_responses,
         )
-        gone += await self._delete_in_batches(
+        deleted_count += await self._delete_in_batches(
             conversations,
-            conversations.c.used_us < cut,
+            conversations.c.used_us < cutoff_us,
             delete_rows=delete_conversations,
             order=conversations.c.used_us,
         )
-        gone += await self._delete_in_batches(
-            completions, completions.c.created_us < cut, delete_rows=delete_completions
+        deleted_count += await self._delete_in_batches(
+            completions, completions.c.created_us < cutoff_us, delete_rows=delete_completions
         )
         await self._delete_expired_logs()
         await self._delete_orphaned_rows()
-        return gone
+        return deleted_count
 
     async def erase_owner(self, owner: str) -> int:
-        # Children go before their parents: wherever this is broken off, every history that is left is whole.
-        gone = await self._delete_in_batches(
+        # Children are deleted before their parents: if this is interrupted, every remaining history is complete.
+        deleted_count = await self._delete_in_batches(
             responses,
             responses.c.owner == owner,
             delete_rows=self._erase_responses,
             order=responses.c.created_us.desc(),
         )
-        gone += await self._delete_in_batches(
+        deleted_count += await self._delete_in_batches(
             conversations, conversations.c.owner == owner, delete_rows=delete_conversations
         )
-        return gone + await self._delete_in_batches(
+        return deleted_count + await self._delete_in_batches(
             completions, completions.c.owner == owner, delete_rows=delete_completions
         )
 
     async def export_owner(self, owner: str) -> AsyncGenerator[Json, None]:
-        """A response has its `input` beside its `output`, a conversation `items`, a completion `messages`. What is only
-        kept as history of later responses is there too: `{"object": "response", "id", "deleted": true, ...}`."""
+        """Yield a response with `input` beside `output`, a conversation with `items`, a completion with `messages`.
+
+        Deleted responses that remain only as history of later ones are included:
+        `{"object": "response", "id", "deleted": true, ...}`.
+        """
         for table, export_rows in (
             (responses, _export_responses),
             (conversations, _export_conversations),
@@ -110,25 +117,25 @@ class SqlRetention:
         delete_rows: Callable[[AsyncConnection, RowKeys], Awaitable[int]],
         order: ColumnElement[Any] | None = None,
     ) -> int:
-        """Forget rows in batches until there are none left; how many it were."""
-        gone = 0
+        """Delete rows in batches until none match the conditions. Returns how many were deleted."""
+        deleted_count = 0
         while True:
             async with self._database.write_transaction() as connection:
-                # Replicas that do this at the same time take turns, so that they never wait for each other's rows.
+                # Concurrent replicas take turns, so that they never wait for each other's rows.
                 await self._database.acquire_advisory_lock(connection, "retention")
-                found = await connection.execute(
+                result = await connection.execute(
                     select(table.c.owner, table.c.id)
                     .where(*conditions)
                     .order_by(table.c.created_us if order is None else order, table.c.id)
                     .limit(_BATCH_ROWS)
                 )
-                keys = [(row.owner, row.id) for row in found]
-                gone += await delete_rows(connection, keys)
+                keys = [(row.owner, row.id) for row in result]
+                deleted_count += await delete_rows(connection, keys)
             if len(keys) < _BATCH_ROWS:
-                return gone
+                return deleted_count
 
     async def _delete_expired_responses(self, connection: AsyncConnection, keys: RowKeys) -> int:
-        # One owner after the other: each has a lock of its own, which a client's DELETE takes too.
+        # Sorted by owner: each owner has an advisory lock, which a client's DELETE takes too.
         return sum(
             [
                 await delete_response_rows(connection, self._database, owner, response_id)
@@ -140,15 +147,15 @@ class SqlRetention:
         if not keys:
             return 0
         await self._database.acquire_advisory_lock(connection, keys[0][0])
-        chosen = tuple_(responses.c.owner, responses.c.id).in_(keys)
-        # In the order in which replicas lock them that claim work.
+        has_key = tuple_(responses.c.owner, responses.c.id).in_(keys)
+        # In the order in which replicas that claim jobs lock the rows.
         await connection.execute(
-            select(responses.c.id).where(chosen).order_by(responses.c.owner, responses.c.id).with_for_update()
+            select(responses.c.id).where(has_key).order_by(responses.c.owner, responses.c.id).with_for_update()
         )
-        counted = await connection.execute(delete(responses).where(chosen).returning(responses.c.deleted))
+        result = await connection.execute(delete(responses).where(has_key).returning(responses.c.deleted))
         for table in (jobs, events, items):
             await connection.execute(delete(table).where(tuple_(table.c.owner, table.c.response_id).in_(keys)))
-        return sum(not deleted for deleted in counted.scalars())
+        return sum(not deleted for deleted in result.scalars())
 
     async def _delete_expired_logs(self) -> None:
         finished = (
@@ -176,41 +183,47 @@ class SqlRetention:
             long_ago = self._database.now_us() - _DEAD_WORKER_TTL_US
             await connection.execute(delete(workers).where(workers.c.alive_until_us < long_ago))
 
-    async def _delete_response_data(self, table: Table, found: Select[str, str], batch: int) -> None:
-        """Delete what responses have in a table, in batches, until none are found."""
+    async def _delete_response_data(self, table: Table, query: Select[str, str], batch_size: int) -> None:
+        """Delete the rows of responses in a table, in batches, until `query` returns fewer than `batch_size` keys.
+
+        `query` selects the (owner, response_id) of one batch.
+        """
         while True:
             async with self._database.write_transaction() as connection:
                 await self._database.acquire_advisory_lock(connection, "retention")
-                keys = [(row.owner, row.response_id) for row in await connection.execute(found)]
+                keys = [(row.owner, row.response_id) for row in await connection.execute(query)]
                 if keys:
                     await connection.execute(delete(table).where(tuple_(table.c.owner, table.c.response_id).in_(keys)))
-            if len(keys) < batch:
+            if len(keys) < batch_size:
                 return
 
     async def _export_table(self, table: Table, owner: str, export_rows: RowExporter) -> AsyncGenerator[Json, None]:
-        """An owner's rows, the oldest first, as `whole` makes them; read in pages, shown between transactions."""
-        place = tuple_(table.c.created_us, table.c.id)
+        """Yield an owner's rows, oldest first, as `export_rows` renders them.
+
+        Each page is read in one transaction and yielded after it.
+        """
+        sort_key = tuple_(table.c.created_us, table.c.id)
         query = select(table).where(table.c.owner == owner).order_by(table.c.created_us, table.c.id).limit(_BATCH_ROWS)
-        beyond = query
+        page_query = query
         while True:
             async with self._database.read_transaction() as connection:
-                rows = (await connection.execute(beyond)).all()
+                rows = (await connection.execute(page_query)).all()
                 page = await export_rows(connection, owner, rows)
             for exported in page:
                 yield exported
             if len(rows) < _BATCH_ROWS:
                 return
-            beyond = query.where(place > tuple_(rows[-1].created_us, rows[-1].id))
+            page_query = query.where(sort_key > tuple_(rows[-1].created_us, rows[-1].id))
 
 
 async def _export_responses(connection: AsyncConnection, owner: str, rows: Rows) -> list[Json]:
-    found = await connection.execute(
+    result = await connection.execute(
         select(items.c.response_id, items.c.place, items.c.body)
         .where(items.c.owner == owner, items.c.response_id.in_([row.id for row in rows]))
         .order_by(items.c.response_id, items.c.place, items.c.position)
     )
     bodies: defaultdict[tuple[str, int], list[str]] = defaultdict(list)
-    for item in found:
+    for item in result:
         bodies[item.response_id, item.place].append(item.body)
     return [
         ({"object": "response", "id": row.id, "deleted": True} if row.deleted else {})
@@ -221,13 +234,13 @@ async def _export_responses(connection: AsyncConnection, owner: str, rows: Rows)
 
 
 async def _export_conversations(connection: AsyncConnection, owner: str, rows: Rows) -> list[Json]:
-    found = await connection.execute(
+    result = await connection.execute(
         select(conversation_items.c.conversation_id, conversation_items.c.body)
         .where(conversation_items.c.owner == owner, conversation_items.c.conversation_id.in_([row.id for row in rows]))
         .order_by(conversation_items.c.conversation_id, conversation_items.c.position)
     )
     conversation_bodies: defaultdict[str, list[Json]] = defaultdict(list)
-    for item in found:
+    for item in result:
         conversation_bodies[item.conversation_id].append(parse_json(item.body))
     return [parse_json(row.body) | {"items": conversation_bodies[row.id]} for row in rows]
 

@@ -1,4 +1,4 @@
-"""The key that seals what clients carry, where the configuration has none."""
+"""Stores the key that seals values which clients carry. It is used if the configuration sets no key."""
 
 from typing import Final
 
@@ -13,13 +13,16 @@ _KEY_ID: Final = "first"
 
 
 async def load_or_create_sealing_key(connection: AsyncConnection) -> bytes:
-    """The same for whoever uses the database; made by the first who asks, in a transaction that writes."""
+    """Return the key that all users of the database share. The first call creates it.
+
+    The connection is in a transaction that can write.
+    """
     select_key = select(sealing_keys.c.key).where(sealing_keys.c.id == _KEY_ID)
-    found: bytes | None = await connection.scalar(select_key)
-    if found is None:
+    key: bytes | None = await connection.scalar(select_key)
+    if key is None:
         insert = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
         insert_key = insert(sealing_keys).values(id=_KEY_ID, key=new_key())
-        # Of several that come first at once one wins, and the others wait for it and read what it wrote.
+        # If several processes insert at once, one succeeds; the others wait for it and then read its key.
         await connection.execute(insert_key.on_conflict_do_nothing())
-        found = (await connection.execute(select_key)).scalar_one()
-    return found
+        key = (await connection.execute(select_key)).scalar_one()
+    return key

@@ -1,5 +1,6 @@
-"""What every stored answer has the database do, built once: SQLAlchemy takes longer to build a statement than to
-execute it. Others are built where they are used.
+"""The statements that every stored response executes, built once.
+
+SQLAlchemy takes longer to build a statement than to execute it. Other statements are built where they are used.
 """
 
 from typing import Final
@@ -20,10 +21,10 @@ _IS_READABLE = (
 )
 
 _IS_ACTIVE = or_(*(responses.c.status == status for status in ACTIVE_STATUSES))
-"""Not `in_`, whose list SQLAlchemy writes out anew each time it is executed."""
+"""Does not use `in_`, because SQLAlchemy renders its list again for each execution."""
 
 LOCK_RESPONSE: Final = select(responses.c.id).where(*_IS_READABLE).with_for_update(read=True)
-"""Keeps a response from being forgotten before the transaction ends; gives its id, if there is one."""
+"""Prevents the deletion of a response until the transaction ends. Selects its id, or no row if it does not exist."""
 
 _UPDATE_TO_ENDED = (
     update(responses)
@@ -39,9 +40,9 @@ _UPDATE_TO_ENDED = (
 FINISH_RESPONSE: Final = _UPDATE_TO_ENDED.returning(
     responses.c.conversation_id, responses.c.background, responses.c.logged
 )
-"""Ends a response that is active and this worker's."""
+"""Ends a response that is active and held by the worker. Returns no row for others."""
 
 FINISH_PLAIN_RESPONSE: Final = _UPDATE_TO_ENDED.where(
     responses.c.conversation_id.is_(None), ~responses.c.background, ~responses.c.logged
 )
-"""Ends it only where there is nothing else to end: no turn of a conversation, no job, no log."""
+"""Ends such a response only if nothing else must be written: it has no conversation, no job and no event log."""

@@ -1,4 +1,4 @@
-"""The store over one database: its parts, and what they share."""
+"""The complete store over one database. Builds its parts and the connections and signals that they share."""
 
 from contextlib import suppress
 
@@ -21,7 +21,7 @@ from gateway.state.store import SchemaMismatch
 
 
 class SqlStore(SqlResponseStore, SqlConversationStore, SqlCompletionStore, SqlEventLog, SqlJobQueue, SqlRetention):
-    """All parts over one `Database`. `settings.url` is set."""
+    """Implements `Store` over one `Database`. Raises ValueError if `settings.url` is None."""
 
     def __init__(self, settings: StoreSettings, background: BackgroundSettings) -> None:
         if settings.url is None:
@@ -43,14 +43,14 @@ class SqlStore(SqlResponseStore, SqlConversationStore, SqlCompletionStore, SqlEv
             await self._prepare_database()
             return
         create_database_file(self._file)
-        async with self._process_lock.acquire() as alone:
+        async with self._process_lock.acquire() as is_alone:
             await self._prepare_database()
-            if alone:
-                with suppress(StoreUnavailable):  # its leases run out
+            if is_alone:
+                with suppress(StoreUnavailable):  # the leases expire later anyway
                     await self.fail_orphaned_responses(is_only_process=True)
 
     async def aclose(self) -> None:
-        """Stop writing and listening, and close every connection."""
+        """Stop appending to event logs and listening for changes, and close every connection."""
         await self.stop_appending()
         await self._notifier.aclose()
         await self._database.aclose()
@@ -71,7 +71,7 @@ class SqlStore(SqlResponseStore, SqlConversationStore, SqlCompletionStore, SqlEv
 
     async def _prepare_database(self) -> None:
         try:
-            with suppress(StoreUnavailable):  # `degraded` says so, and every use tries again
+            with suppress(StoreUnavailable):  # `degraded_reason` reports it, and every use tries again
                 await self._database.prepare()
         except SchemaMismatch:
             await self.aclose()

@@ -13,7 +13,7 @@ from langchain_openai import ChatOpenAI
 from pydantic import BaseModel, Field, ValidationError
 
 from clients.langchain import ChatVllm, GatewayError, parse_response
-from clients.messages import as_chat
+from clients.messages import chat_messages_of
 
 BASE_URL = os.environ["BASE_URL"]
 THOUGHT = "The user wrote 2 words. I will repeat it."
@@ -115,7 +115,7 @@ async def test_a_conversation_with_a_tool_goes_round(api: str, split: bool) -> N
 def test_past_thinking_goes_back_beside_the_answer(split: bool, version: str) -> None:
     message = model(split_thinking=split, output_version=version).invoke("Say hello.")
     said = {"role": "assistant", "content": ANSWER, "reasoning_content": THOUGHT}
-    assert as_chat([message], "think") == [said]
+    assert chat_messages_of([message], "think") == [said]
 
 
 @pytest.mark.parametrize(
@@ -128,13 +128,13 @@ def test_past_thinking_goes_back_beside_the_answer(split: bool, version: str) ->
     ],
 )
 def test_messages_of_others_lose_their_blocks_too(content: str, said: dict[str, Any]) -> None:
-    assert as_chat([AIMessage(content)], "think") == [{"role": "assistant", **said}]
+    assert chat_messages_of([AIMessage(content)], "think") == [{"role": "assistant", **said}]
 
 
 def test_every_kind_of_message_has_its_place() -> None:
     call = {"name": "add", "args": {"a": 1}, "id": "call_1"}
     broken = {"name": "add", "args": "{", "id": "call_2", "error": None, "type": "invalid_tool_call"}
-    said = as_chat(
+    said = chat_messages_of(
         [
             SystemMessage("Be brief."),
             HumanMessage("hello", name="ann"),

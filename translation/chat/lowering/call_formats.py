@@ -1,4 +1,4 @@
-"""How a model is told to write its calls, and how calls it made are shown to it, per parser that reads them."""
+"""Per text parser: the prompt that tells a model how to write tool calls, and how past calls are rendered for it."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
@@ -10,22 +10,25 @@ from translation.representation.json_types import Json
 
 
 class PastCall(NamedTuple):
-    """A call in the history. `arguments` are an object, or the text a model wrote instead of one."""
+    """A call in the history. `arguments` is the parsed JSON, or the text that a model wrote instead."""
 
     name: str
     arguments: Any
 
 
 class CallFormat(NamedTuple):
-    """`told`: how to call. `several`: how to make more than one call. `written`: calls as a model writes them."""
+    """How one parser expects tool calls in the model's text."""
 
     instructions: str
+    """The prompt's text on how to make a call."""
     several_calls_note: str
+    """The prompt's text on how to make more than one call."""
     render: Callable[[Sequence[PastCall]], str]
+    """Renders past calls as a model writes them."""
 
 
 def dump_json(value: Any) -> str:
-    """JSON as a prompt has it."""
+    """Returns `value` as compact JSON for a prompt."""
     return orjson.dumps(value).decode()
 
 
@@ -59,8 +62,8 @@ def _render_pythonic(calls: Sequence[PastCall]) -> str:
 
 
 def _render_keywords(arguments: Any) -> str:
-    given = arguments if isinstance(arguments, dict) else {"arguments": arguments}
-    return ", ".join(f"{name}={value!r}" for name, value in given.items())
+    keywords = arguments if isinstance(arguments, dict) else {"arguments": arguments}
+    return ", ".join(f"{name}={value!r}" for name, value in keywords.items())
 
 
 CALL_FORMATS: Final[Mapping[str, CallFormat]] = {
@@ -100,4 +103,4 @@ CALL_FORMATS: Final[Mapping[str, CallFormat]] = {
         _render_pythonic,
     ),
 }
-"""Parser -> the format it reads."""
+"""Name of a parser -> the format it reads."""

@@ -1,4 +1,7 @@
-"""Items as chat messages: what Responses keeps apart, chat folds into one message per voice."""
+"""Lowers Responses items to chat messages: consecutive items of the assistant become one message.
+
+Does not know tools or parameters.
+"""
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
@@ -20,14 +23,17 @@ _EMPTY_REASONING_FIELDS: Final = {
     "think_tags": "reasoning_content",
     "reasoning_details": "reasoning",
 }
-"""How reasoning is replayed -> the field an empty one is said in; elsewhere they are the same."""
+"""Profile's `replay_reasoning` -> the field for empty reasoning. For values not listed it is the field of that name."""
 
 _PLACEHOLDER_SIGNATURE: Final = {"google": {"thought_signature": "skip_thought_signature_validator"}}
 """https://ai.google.dev/gemini-api/docs/thought-signatures#faqs"""
 
 
 def add_required_fields(message: Json, profile: Profile) -> Json:
-    """An assistant message as the profile wants one that has calls; the same object where nothing is missing."""
+    """Returns an assistant message with the fields that the profile requires beside calls.
+
+    They are an empty reasoning field and a placeholder signature. Returns the same object if nothing is missing.
+    """
     calls = message.get("tool_calls")
     if not calls:
         return message
@@ -41,11 +47,11 @@ def add_required_fields(message: Json, profile: Profile) -> Json:
 
 
 def lower_items(instructions: str | None, items: Sequence[Item], profile: Profile, losses: list[Loss]) -> list[Json]:
-    """The messages that say these items.
+    """Returns the chat messages for a turn's instructions and items. What is dropped is appended to `losses`.
 
-    Calls, and the reasoning and text before them, become one assistant message; its tool messages follow it directly,
-    wherever the outputs stand. Raises InvalidRequest naming the id for a call without its output or an output without
-    its call, and Unrepresentable for an item chat has no word for.
+    Calls, and the reasoning and text before them, become one assistant message. Its tool messages follow it directly,
+    wherever the outputs are among the items. Raises InvalidRequest, naming the id, for a call without its output or an
+    output without its call, and Unrepresentable for an item type that chat does not have.
     """
     writer = _MessageWriter(items, profile, losses)
     if instructions:
@@ -64,19 +70,19 @@ class _MessageWriter:
     def __init__(self, items: Sequence[Item], profile: Profile, losses: list[Loss]) -> None:
         self._messages: list[Json] = []
         self._system_texts: list[str] = []
-        """The texts of the first message, while system messages may be merged into it."""
+        """The texts of the first message, as long as system messages may be merged into it."""
         self._items = items
         self._profile = profile
         self._losses = losses
         self._outputs: dict[str, deque[int]] | None = None
-        """Where the outputs of calls are, by their ids; known once there was a call."""
+        """Call id -> indexes of the items that are its outputs. Built at the first call."""
         self._claimed_outputs: set[int] = set()
         self._open_calls: list[int] = []
-        """Items that are calls of the last message and wait for their outputs."""
+        """Indexes of the calls in the last message, whose tool messages are not written yet."""
         self._assistant: MessageBuilder | None = None
-        """The last message, while calls may still join it."""
+        """The last message, as long as calls may be added to it."""
         self._pending_reasoning: list[Item] = []
-        """Reasoning that waits for the message it led to."""
+        """Reasoning items whose assistant message does not exist yet."""
 
     def add_instructions(self, text: str) -> None:
         role = "developer" if self._profile.developer_role == "developer" else "system"
@@ -121,7 +127,7 @@ class _MessageWriter:
             )
 
     def close_assistant(self) -> None:
-        """The assistant's turn is over: answer its calls before anything else is said."""
+        """Finishes the assistant message and writes the tool messages of its calls, before any other message."""
         if self._assistant is not None:
             self._attach_reasoning(self._assistant)
             self._finish_assistant(self._assistant)
@@ -131,14 +137,14 @@ class _MessageWriter:
         if not self._open_calls:
             return
         media: list[Json] = []
-        for answer in sorted(map(self._claim_output, self._open_calls)):
-            self._add_tool(answer, media)
+        for index in sorted(map(self._claim_output, self._open_calls)):
+            self._add_tool(index, media)
         if media:
             self._messages.append({"role": "user", "content": media})
         self._open_calls = []
 
     def finish(self) -> list[Json]:
-        """All of the messages."""
+        """Closes the last message and returns all of them."""
         self.close_assistant()
         if len(self._system_texts) > 1:
             self._messages[0]["content"] = "\n\n".join(self._system_texts)
@@ -161,9 +167,9 @@ class _MessageWriter:
         call_id = self._items[call]["call_id"]
         if self._outputs is None:
             self._outputs = _output_positions(self._items)
-        if waiting := self._outputs[call_id]:
-            # It stands after the call: one before it would have been refused when its turn came.
-            index = waiting.popleft()
+        if positions := self._outputs[call_id]:
+            # This output comes after the call: `check_output` refuses one that comes before it.
+            index = positions.popleft()
             self._claimed_outputs.add(index)
             return index
         raise InvalidRequest(f"No output for the tool call {call_id!r} follows it.", param=f"input[{call}].call_id")
@@ -171,7 +177,7 @@ class _MessageWriter:
     def _add_assistant(self, text: str, refused: bool) -> None:
         if refused:
             self._losses.append(Loss("input", "refusal as text"))
-        # Between a call and its output there is no room for a message.
+        # No message may come between a call and its output, so the text joins the message with the calls.
         assistant = (self._assistant if self._open_calls else None) or self._open_assistant()
         assistant.add_paragraph("content", text)
         self._attach_reasoning(assistant)
@@ -196,7 +202,7 @@ class _MessageWriter:
             self._messages.append({"role": role, "content": text})
 
     def _add_tool(self, index: int, media: list[Json]) -> None:
-        """A tool message; `media` collects what it cannot hold."""
+        """Writes a tool message. Parts that the upstream does not accept in one are appended to `media`."""
         item = self._items[index]
         output, call_id = item["output"], item["call_id"]
         self._losses += output_losses(item, f"input[{index}]")
@@ -205,25 +211,25 @@ class _MessageWriter:
         else:
             parts = lower_parts(output, f"input[{index}].output", self._losses)
             texts = [part["text"] for part in parts if part["type"] == "text"]
-            others = [part for part in parts if part["type"] != "text"]
-            if others and self._profile.media_in_tool_messages:
+            media_parts = [part for part in parts if part["type"] != "text"]
+            if media_parts and self._profile.media_in_tool_messages:
                 content = parts
-            elif others:
+            elif media_parts:
                 content = "\n".join([*texts, "(The media of this output are in the next user message.)"])
-                media += [{"type": "text", "text": f"Media from the output of tool call {call_id}:"}, *others]
+                media += [{"type": "text", "text": f"Media from the output of tool call {call_id}:"}, *media_parts]
                 self._losses.append(Loss("input", "tool media moved to a user message"))
             else:
                 content = "\n".join(texts)
         self._messages.append({"role": "tool", "tool_call_id": call_id, "content": content})
 
     def _attach_reasoning(self, assistant: MessageBuilder) -> None:
-        """Give an assistant message the reasoning that led to it, in the field the upstream wants it back in."""
+        """Adds the pending reasoning to an assistant message, in the field that the upstream reads it from."""
         if not self._pending_reasoning:
             return
-        thoughts, self._pending_reasoning = self._pending_reasoning, []
+        reasoning_items, self._pending_reasoning = self._pending_reasoning, []
         field = self._profile.replay_reasoning
-        details = [detail for item in thoughts for detail in item.get("details") or () if is_chat_detail(detail)]
-        texts = list(map(past_reasoning_text, thoughts))
+        details = [detail for item in reasoning_items for detail in item.get("details") or () if is_chat_detail(detail)]
+        texts = list(map(past_reasoning_text, reasoning_items))
         text = "\n\n".join(filter(None, texts))
         if field == "reasoning_details" and details:
             assistant.message.setdefault("reasoning_details", []).extend(details)
@@ -239,11 +245,11 @@ class _MessageWriter:
 
 
 def _output_positions(items: Sequence[Item]) -> dict[str, deque[int]]:
-    places: dict[str, deque[int]] = defaultdict(deque)
+    positions: dict[str, deque[int]] = defaultdict(deque)
     for index, item in enumerate(items):
         if item.get("type") in CALL_OUTPUT_TYPES:
-            places[item.get("call_id") or ""].append(index)
-    return places
+            positions[item.get("call_id") or ""].append(index)
+    return positions
 
 
 _SYSTEM_ROLES: Final = ("system", "developer")
@@ -263,4 +269,4 @@ _ITEM_WRITERS: Final[Mapping[str, Callable[[_MessageWriter, int, Item], None]]] 
     "function_call_output": _MessageWriter.check_output,
     "custom_tool_call_output": _MessageWriter.check_output,
 }
-"""Item type -> how it is said. What is not listed is refused by name."""
+"""Item type -> the method that writes it. A type that is not listed is refused by name."""

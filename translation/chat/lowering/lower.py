@@ -1,4 +1,4 @@
-"""A turn as a chat request body."""
+"""Lowers a turn to the request body of a chat upstream. Does not know the endpoint the request came from."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -29,15 +29,16 @@ SAMPLING_PARAMS: Final = frozenset(
         "prompt_cache_retention",
     }
 )
-"""Parameters chat calls the same and that are passed on as given."""
+"""Parameters that have the same name in chat and are sent unchanged."""
 
 
 def lower(turn: Turn, profile: Profile) -> LoweredRequest:
-    """The chat body that asks for what the turn asks, in the words this model family knows.
+    """Returns the chat request body for a turn, in the form that the profile's model family accepts.
 
-    Raises InvalidRequest for a history or a tool that no chat upstream takes (a call without its output, a name with a
-    space), Unrepresentable for what chat cannot say. Nulls, empty `tools`, and parameters of tools without tools are
-    never sent; `strict` is as given. `losses` are this step's own: what lifting lost stays in `turn.lost`.
+    Raises InvalidRequest for a history or a tool that no chat upstream accepts (a call without its output, a name with
+    a space), and Unrepresentable for what chat cannot represent. Nulls, empty `tools`, and parameters of tools without
+    tools are never sent. `strict` is sent as given. The returned `losses` are those of this step only: what lifting
+    lost is in `turn.losses`.
     """
     losses: list[Loss] = []
     messages = lower_items(turn.instructions, turn.items, profile, losses)
@@ -78,12 +79,12 @@ def _add_sampling(body: Json, sampling: Mapping[str, Any], losses: list[Loss]) -
             body[name] = value
     if sampling.get("store"):
         losses.append(Loss("store", "dropped"))
-    rivals = sampling.get("top_logprobs")
-    # Responses asks for probabilities by either parameter, chat takes the second only beside the first.
-    if sampling.get("logprobs") or rivals:
+    top_logprobs = sampling.get("top_logprobs")
+    # A Responses request may have either parameter alone. Chat accepts `top_logprobs` only together with `logprobs`.
+    if sampling.get("logprobs") or top_logprobs:
         body["logprobs"] = True
-        if rivals is not None:
-            body["top_logprobs"] = rivals
+        if top_logprobs is not None:
+            body["top_logprobs"] = top_logprobs
 
 
 def _lower_text_format(text_format: Json) -> Json:
@@ -96,7 +97,7 @@ def _lower_text_format(text_format: Json) -> Json:
             schema = {key: value for key, value in text_format.items() if key != "type" and value is not None}
             return {"response_format": {"type": "json_schema", "json_schema": schema}}
         case kind:
-            raise Unrepresentable(f"this model cannot be held to the text format {kind!r}", param="text.format.type")
+            raise Unrepresentable(f"this model's API has no text format of type {kind!r}", param="text.format.type")
 
 
 def _lower_reasoning(reasoning: Json, profile: Profile, losses: list[Loss]) -> Json:
@@ -129,7 +130,7 @@ def _switch_by_reasoning(body: Json, thinking: bool, _losses: list[Loss]) -> Non
 
 
 def _report_no_switch(_body: Json, _thinking: bool, losses: list[Loss]) -> None:
-    """Nothing to switch with: the model does what it always does."""
+    """Reports that this upstream has no switch: the model keeps its default behaviour."""
     losses.append(Loss("thinking", "dropped"))
 
 
@@ -138,4 +139,4 @@ _THINKING_SWITCHES: Final[Mapping[str, Callable[[Json, bool, list[Loss]], None]]
     "reasoning_enabled": _switch_by_reasoning,
     "none": _report_no_switch,
 }
-"""Profile's `thinking_switch` -> how it is said."""
+"""Profile's `thinking_switch` -> the function that sets it in a body."""

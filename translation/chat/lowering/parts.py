@@ -1,4 +1,4 @@
-"""Content parts in chat's form. Media stay media, text files become text, nothing becomes base64 in a prompt."""
+"""Lowers content parts to chat's form. Media stay media, text files become text, no base64 gets into a prompt."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
@@ -11,7 +11,10 @@ from translation.representation.loss import Loss
 
 
 def lower_parts(parts: Sequence[Json], param: str, losses: list[Loss]) -> list[Json]:
-    """User content. Raises Unrepresentable for a part chat has no word for, naming its place under `param`."""
+    """Returns user content as chat parts. What is dropped is appended to `losses`.
+
+    Raises Unrepresentable for a part that chat cannot represent. The error's `param` is the part's path under `param`.
+    """
     lowered: list[Json] = []
     for index, part in enumerate(parts):
         kind = part.get("type", "")
@@ -25,7 +28,7 @@ def lower_parts(parts: Sequence[Json], param: str, losses: list[Loss]) -> list[J
 
 
 def compact_content(parts: list[Json]) -> str | list[Json]:
-    """A string where that says it all: many chat templates take nothing else."""
+    """Returns a string for no part or a single text part, else the parts. Many chat templates accept only a string."""
     if not parts:
         return ""
     return parts[0]["text"] if len(parts) == 1 and parts[0]["type"] == "text" else parts
@@ -59,8 +62,8 @@ def _lower_file(part: Json, param: str, losses: list[Loss]) -> Json:
     source = part.get("file_data") or ""
     text = text_from_data_url(source, f"{param}.file_data")
     if text is None:
-        named = {"filename": part["filename"]} if part.get("filename") else {}
-        return {"type": "file", "file": {"file_data": source, **named}}
+        filename = {"filename": part["filename"]} if part.get("filename") else {}
+        return {"type": "file", "file": {"file_data": source, **filename}}
     return {"type": "text", "text": f"{part['filename']}:\n{text}" if part.get("filename") else text}
 
 

@@ -1,4 +1,7 @@
-"""Tools said in words, for upstreams whose API has none: the prompt describes them, the answer's text calls them."""
+"""Moves tools into the prompt, for upstreams whose API has none. The model writes its calls as text.
+
+Does not parse that text: `translation/parsers/tools` does.
+"""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -12,31 +15,31 @@ from translation.representation.json_types import Json
 from translation.tools.declared_functions import functions_of
 
 _MAX_STOPS: Final = 4
-"""What OpenAI takes, and so do most others."""
+"""How many stop sequences OpenAI and most other upstreams accept."""
 
 
 def lower_tools_to_text(body: Json, *, single_block: bool, parser: str = "hermes") -> Json:
-    """A chat body that says the same without `tools`, `tool_choice`, `parallel_tool_calls`, calls and tool messages.
+    """Returns an equivalent chat body without `tools`, `tool_choice`, `parallel_tool_calls`, calls and tool messages.
 
-    The tools go at the end of the system message, which is made if there is none; calls in the history become what
-    `parser` would read them from, and their outputs messages of the user. `single_block`: the answer ends with the
-    first block of calls, and so it does where calls may not be parallel. Raises Unrepresentable for tools that are no
-    functions.
+    The tools are described at the end of the system message, which is added if there is none. Calls in the history
+    become the text that `parser` reads calls from, and their outputs become user messages. With `single_block`, or if
+    calls may not be parallel, a stop sequence ends the reply after the first block of calls. Raises Unrepresentable
+    for tools that are not functions.
     """
-    kept = {key: value for key, value in body.items() if key not in _REPLACED_PARAMS}
+    lowered = {key: value for key, value in body.items() if key not in _REPLACED_PARAMS}
     messages = _render_messages(body["messages"], CALL_FORMATS[parser])
     tools, choice = body.get("tools") or (), body.get("tool_choice")
-    for at, tool in enumerate(tools):
+    for index, tool in enumerate(tools):
         if tool["type"] != "function":
-            raise Unrepresentable(f"this model has no tools of type {tool['type']!r}", param=f"tools[{at}]")
+            raise Unrepresentable(f"this model has no tools of type {tool['type']!r}", param=f"tools[{index}]")
     if tools and choice != "none":
         one_call = body.get("parallel_tool_calls") is False
         messages = _add_to_system_message(
             messages, _render_tools_section(tools, choice, CALL_FORMATS[parser], one_call=one_call)
         )
         if (single_block or one_call) and (end := block_stop_of(parser)):
-            kept = _add_stop(kept, end)
-    return {**kept, "messages": messages}
+            lowered = _add_stop(lowered, end)
+    return {**lowered, "messages": messages}
 
 
 _REPLACED_PARAMS: Final = frozenset({"tools", "tool_choice", "parallel_tool_calls", "messages"})
@@ -59,8 +62,8 @@ def _render_tools_section(tools: Sequence[Json], choice: Any, form: CallFormat, 
 
 def _signature(tool: Json) -> Json:
     ((name, description, parameters),) = functions_of([tool])
-    described = {} if description is None else {"description": description}
-    return {"name": name, **described, "parameters": parameters}
+    optional = {} if description is None else {"description": description}
+    return {"name": name, **optional, "parameters": parameters}
 
 
 def _add_to_system_message(messages: list[Json], section: str) -> list[Json]:
@@ -71,31 +74,31 @@ def _add_to_system_message(messages: list[Json], section: str) -> list[Json]:
 
 
 def _add_stop(body: Json, end: str) -> Json:
-    given = body.get("stop") or []
-    stops = [given] if isinstance(given, str) else given
+    stop = body.get("stop") or []
+    stops = [stop] if isinstance(stop, str) else stop
     return {**body, "stop": [*stops, end]} if len(stops) < _MAX_STOPS else body
 
 
 def _render_messages(messages: Sequence[Json], form: CallFormat) -> list[Json]:
-    said: list[Json] = []
+    rendered: list[Json] = []
     outputs: list[Json] = []
     for message in messages:
         if message["role"] == "tool":
             outputs += _output_parts(message["content"])
             continue
         if outputs:
-            said.append(_build_outputs_message(outputs))
+            rendered.append(_build_outputs_message(outputs))
             outputs = []
         calls = message.get("tool_calls")
-        said.append(_render_calls(message, list(map(_parse_call, calls)), form) if calls else message)
+        rendered.append(_render_calls(message, list(map(_parse_call, calls)), form) if calls else message)
     if outputs:
-        said.append(_build_outputs_message(outputs))
-    return said
+        rendered.append(_build_outputs_message(outputs))
+    return rendered
 
 
 def _render_calls(message: Json, calls: Sequence[PastCall], form: CallFormat) -> Json:
-    said = {key: value for key, value in message.items() if key != "tool_calls"}
-    return {**said, "content": "\n".join(filter(None, (said.get("content"), form.render(calls))))}
+    rest = {key: value for key, value in message.items() if key != "tool_calls"}
+    return {**rest, "content": "\n".join(filter(None, (rest.get("content"), form.render(calls))))}
 
 
 def _parse_call(call: Json) -> PastCall:
@@ -109,7 +112,7 @@ def _parse_call(call: Json) -> PastCall:
 
 
 def _output_parts(content: str | Sequence[Json]) -> list[Json]:
-    """One output as parts of a message."""
+    """Returns the output of one call as parts of a user message."""
     parts = [_text_part(content)] if isinstance(content, str) else content
     return [_text_part("<tool_response>\n"), *parts, _text_part("\n</tool_response>\n")]
 
@@ -119,7 +122,7 @@ def _text_part(text: str) -> Json:
 
 
 def _build_outputs_message(parts: Sequence[Json]) -> Json:
-    """The message that has the outputs of all calls of a turn."""
+    """Returns the user message with the outputs of all calls of one assistant message."""
     if all(part["type"] == "text" for part in parts):
         return {"role": "user", "content": "".join(part["text"] for part in parts).rstrip("\n")}
     return {"role": "user", "content": list(parts)}

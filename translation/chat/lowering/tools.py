@@ -1,4 +1,4 @@
-"""Tools and the choice among them in chat's nested form."""
+"""Lowers `tools`, `tool_choice` and `parallel_tool_calls` to chat's nested form."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -15,14 +15,15 @@ _TOOL_KEYS: Final = {
     "function": ("name", "description", "parameters", "strict"),
     "custom": ("name", "description", "format"),
 }
-"""Kind of tool -> the keys chat has for it; the tool's own object is under its kind."""
+"""Type of a tool -> the keys of its object in chat, which is under the tool's type."""
 
 
 def lower_tools(tools: Sequence[Json], choice: str | Json | None, parallel: bool | None, losses: list[Loss]) -> Json:
-    """`tools`, `tool_choice` and `parallel_tool_calls` as far as they are to be sent; nothing without tools.
+    """Returns `tools`, `tool_choice` and `parallel_tool_calls` as keys of a chat body; an empty object without tools.
 
-    `allowed_tools` leaves the other tools out, which is what it means to an upstream that does not know it. Raises
-    InvalidRequest for a bad name or a choice of a tool that is not there, Unrepresentable for kinds chat does not have.
+    For `allowed_tools`, the other tools are not sent, which has the same meaning to an upstream that does not know it.
+    Raises InvalidRequest for a bad name or a choice of a tool that is not in `tools`, and Unrepresentable for types of
+    tools that chat does not have.
     """
     if isinstance(choice, dict) and choice.get("type") == "allowed_tools":
         tools = select_allowed_tools(tools, choice.get("tools") or ())
@@ -41,28 +42,28 @@ def lower_tools(tools: Sequence[Json], choice: str | Json | None, parallel: bool
 
 
 def restrict_to_chosen_tools(body: Json, losses: list[Loss]) -> None:
-    """Say which tools of a chat body may be called by sending no others, and no names in `tool_choice`.
+    """Removes the tools that `tool_choice` does not name from a chat body, in place, and the names from `tool_choice`.
 
-    Raises InvalidRequest when it names a tool that is not there.
+    For upstreams that ignore names there. Raises InvalidRequest if it names a tool that is not in `tools`.
     """
     choice = body.get("tool_choice")
     if not isinstance(choice, dict):
         return
-    is_one = choice["type"] != "allowed_tools"
-    named = [choice] if is_one else choice["allowed_tools"]["tools"]
+    single = choice["type"] != "allowed_tools"
+    choices = [choice] if single else choice["allowed_tools"]["tools"]
     tools = {_tool_key(tool): tool for tool in body["tools"]}
-    allowed = {_tool_key(tool) for tool in named}
+    allowed = {_tool_key(tool) for tool in choices}
     if missing := sorted(name for _, name in allowed - tools.keys()):
         raise InvalidRequest(f"tool_choice names {missing[0]!r}, which is not in tools.", param="tool_choice")
     chosen = [tool for name, tool in tools.items() if name in allowed]
     if len(chosen) < len(body["tools"]):
         losses.append(Loss("tool_choice", "other tools left out"))
     body["tools"] = chosen
-    body["tool_choice"] = "required" if is_one else choice["allowed_tools"]["mode"]
+    body["tool_choice"] = "required" if single else choice["allowed_tools"]["mode"]
 
 
 def _tool_key(tool: Json) -> tuple[str, str]:
-    """Of a tool or a choice in chat's nested form."""
+    """Returns (type, name) of a tool or a choice in chat's nested form."""
     return tool["type"], tool[tool["type"]]["name"]
 
 
@@ -83,7 +84,7 @@ def _lower_tool(tool: Json, param: str, losses: list[Loss]) -> Json:
 def _lower_named_choice(choice: Json, tools: Sequence[Json]) -> Json:
     kind = choice.get("type", "")
     if kind not in _TOOL_KEYS:
-        raise Unrepresentable(f"this model's API cannot be told to use {kind!r}", param="tool_choice")
+        raise Unrepresentable(f"this model's API has no tool_choice of type {kind!r}", param="tool_choice")
     if not any(matches_choice(tool, choice) for tool in tools):
         raise InvalidRequest(f"tool_choice names {choice.get('name')!r}, which is not in tools.", param="tool_choice")
     return {"type": kind, kind: {"name": choice["name"]}}

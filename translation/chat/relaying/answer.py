@@ -1,4 +1,4 @@
-"""A whole chat completion from an upstream that speaks chat itself, and what its choices share with streamed ones."""
+"""Relays a whole chat completion of a chat upstream, and holds the choice rules it shares with relayed streams."""
 
 from typing import Any, Final
 
@@ -13,38 +13,38 @@ from translation.representation.events import Failed
 from translation.representation.json_types import Json
 
 CUT_REASONS: Final = ("length", "content_filter")
-"""Reasons to finish that may cut a call."""
+"""Values of `finish_reason` after which the last tool call may be incomplete."""
 
 
 def relay_completion(
-    answer: Json,
+    completion: Json,
     *,
     model: str | None,
     reasoning_fields: frozenset[str],
     call_rules: CallRules = DEFAULT_RULES,
     legacy_functions: bool = False,
 ) -> Json:
-    """A whole completion as the upstream sent it, under our name for the model, reasoning in `reasoning_fields` only.
+    """Returns the upstream's completion with the client's model name and with reasoning in `reasoning_fields` only.
 
-    Calls and finish reasons are mended as on a stream, and there are the same `tool_warnings`; one that broke off is
-    for `failure_of` to find first. Raises ProtocolViolation for anything that is not a completion. The answer given is
-    not changed.
+    Calls and finish reasons are normalized as on a stream, and `tool_warnings` are added by the same rules. The caller
+    must first check with `failure_of` that no choice broke off. `model=None` keeps the upstream's name. Raises
+    ProtocolViolation for anything that is not a completion. `completion` itself is not changed.
     """
-    choices = answer.get("choices")
+    choices = completion.get("choices")
     if (
         not isinstance(choices, list)
         or not choices
         or not all(isinstance(_message_of(choice), dict) for choice in choices)
     ):
-        raise ProtocolViolation("the upstream's answer is not a chat completion")
-    relayed = {**answer, "choices": [{**choice, "message": dict(choice["message"])} for choice in choices]}
+        raise ProtocolViolation("the upstream's reply is not a chat completion")
+    relayed = {**completion, "choices": [{**choice, "message": dict(choice["message"])} for choice in choices]}
     warnings: list[Json] = []
     for choice in relayed["choices"]:
         flatten_content(choice["message"])
         set_reasoning_fields(choice["message"], reasoning_fields)
-        mender = CallNormalizer(call_rules, legacy=legacy_functions)
-        mender.normalize_message(choice["message"], cut=choice.get("finish_reason") in CUT_REASONS)
-        warnings += mender.warnings
+        normalizer = CallNormalizer(call_rules, legacy=legacy_functions)
+        normalizer.normalize_message(choice["message"], cut=choice.get("finish_reason") in CUT_REASONS)
+        warnings += normalizer.warnings
         called = bool(choice["message"].get("tool_calls") or choice["message"].get("function_call"))
         reply_objects.normalize_finish_reason(choice, called=called, legacy=legacy_functions)
     if model is not None:
@@ -54,9 +54,9 @@ def relay_completion(
     return relayed
 
 
-def failure_of(answer: Json) -> Failed | None:
-    """Why a whole completion is no answer: one of its choices broke off."""
-    choices = answer.get("choices")
+def failure_of(completion: Json) -> Failed | None:
+    """Returns the failure of the first choice that broke off, `None` when the completion is usable."""
+    choices = completion.get("choices")
     for choice in choices if isinstance(choices, list) else ():
         if isinstance(choice, dict) and is_broken_off(choice):
             return broken_off_failure(choice)
@@ -64,29 +64,32 @@ def failure_of(answer: Json) -> Failed | None:
 
 
 def set_reasoning_fields(message: Json, fields: frozenset[str]) -> bool:
-    """Put a delta's or message's reasoning in these fields and in no other; whether that changed anything.
+    """Moves the reasoning of a delta or message to `fields`, in place. Returns whether anything changed.
 
-    `reasoning_details` are kept beside them, for clients that send them back, and go only where no field is wanted.
+    `reasoning_details` stay beside them, for clients that send them back. They are removed only if `fields` is empty.
     """
     text = message.get("reasoning_content") or message.get("reasoning")
     hidden = not fields and message.get("reasoning_details")
     if not (text or hidden):
         return False
     before = {key: message[key] for key in ("reasoning_content", "reasoning") if key in message}
-    wanted = dict.fromkeys(sorted(fields), text) if text else {}
-    said = {key: value for key, value in before.items() if value}
-    if said == wanted and not hidden:
+    target = dict.fromkeys(sorted(fields), text) if text else {}
+    current = {key: value for key, value in before.items() if value}
+    if current == target and not hidden:
         return False
     for key in before:
         del message[key]
-    message |= wanted
+    message |= target
     if hidden:
         del message["reasoning_details"]
     return True
 
 
 def flatten_content(message: Json) -> bool:
-    """Make a text of Mistral's lists of parts, and reasoning of the thoughts among them; whether there were any."""
+    """Replaces Mistral's list of content parts by its text, and moves its `thinking` parts to `reasoning`, in place.
+
+    Returns whether the content was a list.
+    """
     parts = message.get("content")
     if not isinstance(parts, list):
         return False
@@ -98,12 +101,12 @@ def flatten_content(message: Json) -> bool:
 
 
 def is_broken_off(choice: Json) -> bool:
-    """Whether a choice ends without being whole."""
+    """Whether a choice ended before it was complete."""
     return str(choice.get("finish_reason")) in BROKEN_FINISH_REASONS or bool(choice.get("error"))
 
 
 def broken_off_failure(choice: Json) -> Failed:
-    """Why one does that is broken."""
+    """Returns the failure that ends a turn whose `choice` broke off, with the upstream's own error if it sent one."""
     return failure_in(choice) or Failed("upstream_error", "the upstream broke off its reply")
 
 

@@ -1,4 +1,4 @@
-"""Past calls on a chat relay, each under an id of its own."""
+"""Gives every past tool call of a relayed chat request a unique id."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -7,17 +7,19 @@ from translation.representation.json_types import Item, Json
 
 
 def with_unique_call_ids(messages: Sequence[Json]) -> Sequence[Json]:
-    """The messages with no id of a call blank or used twice, in calls and in the tool messages that answer them; the
-    same object where none is. That each call has its answer was checked before."""
-    halves = list(_call_id_items(messages))
-    if not halves:
+    """Returns the messages with blank and repeated call ids replaced, in calls and in the tool messages they belong to.
+
+    Returns the same object if every id is already unique. The caller has checked that each call has its output.
+    """
+    items = list(_call_id_items(messages))
+    if not items:
         return messages
-    own = with_unique_call_ids_lenient(halves)
-    return messages if own is halves else _replace_ids(messages, (half["call_id"] for half in own))
+    unique = with_unique_call_ids_lenient(items)
+    return messages if unique is items else _replace_ids(messages, (item["call_id"] for item in unique))
 
 
 def _call_id_items(messages: Iterable[Json]) -> Iterator[Item]:
-    """Calls and answers as items that have no more than their ids."""
+    """Yields calls and tool messages as items that have only `type` and `call_id`."""
     for message in messages:
         role = message["role"]
         if role == "tool":
@@ -40,5 +42,5 @@ def _replace_ids(messages: Iterable[Json], ids: Iterator[str]) -> list[Json]:
 
 
 def _calls_of(message: Json) -> Sequence[Json]:
-    # Other roles may have any key by that name: it means nothing there.
+    # In messages of other roles a key `tool_calls` has no meaning and any shape.
     return (message.get("tool_calls") or ()) if message["role"] == "assistant" else ()

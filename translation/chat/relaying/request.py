@@ -1,4 +1,4 @@
-"""The few things a chat body needs changed before a chat upstream gets it as it is."""
+"""Adapts a client's chat request body to a chat upstream. Fields that need no change are forwarded as they are."""
 
 from typing import Final
 
@@ -19,10 +19,10 @@ _MESSAGE_FIELDS = {"role", "annotations", "audio", "function_call", "tool_calls"
 """Fields of an assistant message that no content part has."""
 
 _STRAY_FIELDS = ("annotations", "audio", "function_call", "tool_calls")
-"""Those of them that are not put in their place."""
+"""Those of `_MESSAGE_FIELDS` that are dropped from a part. Reasoning fields are moved to the message instead."""
 
 _GATEWAY_PARAMS = ("thinking", "extensions")
-"""Parameters of the gateway, which say nothing where a body is relayed."""
+"""The gateway's own parameters. They are not forwarded."""
 
 _SYSTEM_ROLES = ("system", "developer")
 
@@ -36,8 +36,11 @@ _PLAIN_ROLES: Final = ("user", "assistant", *_SYSTEM_ROLES)
 
 
 def is_plain_request(body: Json) -> bool:
-    """Whether a valid body has nothing but text and scalars, which upstreams that stream take all alike, so long as
-    they take so long an answer. What it has besides has to be looked at, and so has what nobody here has heard of."""
+    """Whether a valid body has only text messages and scalar parameters, known ones.
+
+    Every streaming upstream accepts those in the same form, except for the output limit. Any other field, and any
+    unknown one, has to be examined by `relay_body`.
+    """
     if not body.keys() <= _PLAIN_PARAMS:
         return False
     for message in body["messages"]:
@@ -51,19 +54,20 @@ def is_plain_request(body: Json) -> bool:
 
 
 def relay_body(body: Json, profile: Profile, *, model: str) -> LoweredRequest:
-    """`body` as this upstream takes it; the body given is not changed.
+    """Returns the upstream request body for `profile`, with what it drops. `body` itself is not changed.
 
-    That is with its name for the model, its word for the output limit and for developers, system messages where it
-    takes them, past reasoning in the field it wants, each call under an id of its own, what it wants beside calls,
-    outputs of tools cut to their limit, tools as it wants them, no effort it has no field for, usage asked for on every
-    stream, no empty `tools`, and where the upstream heeds no names in `tool_choice` only the tools it allows. Raises
-    InvalidRequest for one that is not there, and for a call of tools that are none.
+    What changes: the model's name (`model`), the fields for the output limit and the reasoning effort, the developer
+    role, the place of system messages, the field of past reasoning, call ids (unique), the fields required beside
+    calls, tool outputs (truncated to their limit), tool schemas, the default of `parallel_tool_calls`, and
+    `stream_options.include_usage` (on for every stream). Nulls and an empty `tools` are left out. If the upstream
+    ignores names in `tool_choice`, only the tools that `tool_choice` allows are sent. Raises InvalidRequest if
+    `tool_choice` names a tool that is not in `tools`, or requires a tool when there are none.
     """
     relayed = {name: value for name, value in body.items() if value is not None and name not in _GATEWAY_PARAMS}
     relayed["model"] = model
     losses: list[Loss] = []
-    given = with_unique_call_ids(body["messages"])
-    messages = [_relay_message(message, place, profile, losses) for place, message in enumerate(given)]
+    unique = with_unique_call_ids(body["messages"])
+    messages = [_relay_message(message, index, profile, losses) for index, message in enumerate(unique)]
     relayed["messages"] = _merge_system_messages(messages, profile, losses)
     _rename_limit(relayed, profile)
     if profile.effort_field == "none" and relayed.pop("reasoning_effort", None) is not None:
@@ -98,31 +102,33 @@ def _rename_limit(relayed: Json, profile: Profile) -> None:
 
 
 def _merge_system_messages(messages: list[Json], profile: Profile, losses: list[Loss]) -> list[Json]:
-    """Leading system messages as one, and later ones in it too where the upstream takes no others."""
+    """Merges the leading system messages into one, and later ones too if the upstream accepts no others."""
     if profile.system_messages == "keep":
         return messages
-    after = 0
+    leading = 0
     for message in messages:
         if message["role"] not in _SYSTEM_ROLES:
             break
-        after += 1
-    if after < 2 and profile.system_messages == "merge_leading":
+        leading += 1
+    if leading < 2 and profile.system_messages == "merge_leading":
         return messages
-    systems, rest = messages[:after], messages[after:]
-    if profile.system_messages == "merge_all" and (late := [one for one in rest if one["role"] in _SYSTEM_ROLES]):
-        systems, rest = systems + late, [one for one in rest if one["role"] not in _SYSTEM_ROLES]
+    systems, rest = messages[:leading], messages[leading:]
+    if profile.system_messages == "merge_all" and (
+        late := [message for message in rest if message["role"] in _SYSTEM_ROLES]
+    ):
+        systems, rest = systems + late, [message for message in rest if message["role"] not in _SYSTEM_ROLES]
         losses.append(Loss("messages", "system messages merged"))
     if len(systems) < 2:
         return [*systems, *rest]
-    if any(one.get("name") for one in systems):
+    if any(message.get("name") for message in systems):
         losses.append(Loss("messages.name", "dropped"))
-    return [{"role": systems[0]["role"], "content": _join_contents([one["content"] for one in systems])}, *rest]
+    return [{"role": systems[0]["role"], "content": _join_contents([message["content"] for message in systems])}, *rest]
 
 
 def _join_contents(contents: list[str | list[Json]]) -> str | list[Json]:
     parts = [_as_parts(content) for content in contents]
     if any(part.keys() - {"type", "text"} for content in parts for part in content):
-        return [part for content in parts for part in content]  # a string has no place for marks such as cache_control
+        return [part for content in parts for part in content]  # a string cannot carry keys such as `cache_control`
     return "\n\n".join("\n".join(part["text"] for part in content) for content in parts)
 
 
@@ -130,12 +136,12 @@ def _as_parts(content: str | list[Json]) -> list[Json]:
     return [{"type": "text", "text": content}] if isinstance(content, str) else content
 
 
-def _relay_message(message: Json, place: int, profile: Profile, losses: list[Loss]) -> Json:
+def _relay_message(message: Json, index: int, profile: Profile, losses: list[Loss]) -> Json:
     role = message["role"]
     if role == "user" and len(message) == 2:
-        return message  # that says it, and its content
+        return message  # it has only `role` and `content`
     if role in ("tool", "function") and message["content"] is not None:
-        param = f"messages[{place}].content"
+        param = f"messages[{index}].content"
         return {**message, "content": truncate_output(message["content"], profile.max_tool_output_bytes, param, losses)}
     return add_required_fields(_place_reasoning(message, profile, losses), profile)
 
@@ -149,23 +155,23 @@ def _place_reasoning(message: Json, profile: Profile, losses: list[Loss]) -> Jso
     if role != "assistant" or not any(name in message for name in _REASONING_FIELDS):
         return message
     relayed = {name: value for name, value in message.items() if name not in _REASONING_FIELDS}
-    wanted = profile.replay_reasoning
+    replay_field = profile.replay_reasoning
     text = message.get("reasoning_content") or message.get("reasoning")
     listed = message.get("reasoning_details")
     details = [detail for detail in listed if is_chat_detail(detail)] if isinstance(listed, list) else []
-    if wanted == "reasoning_details" and details:
+    if replay_field == "reasoning_details" and details:
         relayed["reasoning_details"] = details
         if isinstance(listed, list) and len(details) < len(listed):
             losses.append(Loss("messages.reasoning_details", "dropped"))
-    elif wanted in ("reasoning_content", "reasoning") and text:
-        relayed[wanted] = text
-    elif wanted == "reasoning_details" and text:
+    elif replay_field in ("reasoning_content", "reasoning") and text:
+        relayed[replay_field] = text
+    elif replay_field == "reasoning_details" and text:
         relayed["reasoning"] = text
-    elif wanted == "think_tags" and text:
+    elif replay_field == "think_tags" and text:
         relayed["content"] = _prepend_think_tags(text, message.get("content"))
     elif text or message.get("reasoning_details"):
-        given = next(name for name in _REASONING_FIELDS if message.get(name))
-        losses.append(Loss(f"messages.{given}", "dropped"))
+        field = next(name for name in _REASONING_FIELDS if message.get(name))
+        losses.append(Loss(f"messages.{field}", "dropped"))
     return relayed
 
 
@@ -175,8 +181,10 @@ def _prepend_think_tags(thought: str, content: str | list[Json] | None) -> str |
 
 
 def _remove_stray_fields(message: Json, losses: list[Loss]) -> Json:
-    """The Agents SDK for JavaScript sends a message back with the message's fields on its text part, where strict
-    upstreams refuse them. Reasoning among them is the message's again."""
+    """Removes the message's own fields from its content parts, and moves reasoning among them to the message.
+
+    The Agents SDK for JavaScript sends a message back with these fields on its text part. Strict upstreams refuse them.
+    """
     stray: Json = {}
     parts = []
     for part in message["content"]:

@@ -1,4 +1,4 @@
-"""Tool calls out of plain model text, one parser per format."""
+"""Parsers of tool calls in model text, one per format, and the prefixes and schemas that force a call."""
 
 from translation.parsers.tools.forcing import ForcedCall, block_stop_of, call_opening_of, force_call
 from translation.parsers.tools.parser_output import (

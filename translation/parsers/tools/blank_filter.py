@@ -1,4 +1,4 @@
-"""Layout around tool calls: line breaks that belong to the chat template, not to what the model says."""
+"""Removes whitespace around tool calls, because it is layout of the chat template."""
 
 from collections.abc import Iterable
 
@@ -6,9 +6,10 @@ from translation.parsers.tools.parser_output import ParserOutput, PlainText
 
 
 class BlankFilter:
-    """Takes out texts of nothing but spaces before, between and after calls.
+    """Removes text of whitespace only before, between and after calls.
 
-    Spaces at the start of a text go out with what follows them, all others as they come.
+    Whitespace at the start of other text is held back and sent with the first text that follows it. All other
+    whitespace is sent at once.
     """
 
     def __init__(self) -> None:
@@ -16,21 +17,21 @@ class BlankFilter:
         self._in_text = False
 
     def filter_blanks(self, output: Iterable[ParserOutput]) -> list[ParserOutput]:
-        """What is left of this, possibly with spaces that were held back before."""
-        left: list[ParserOutput] = []
-        for each in output:
-            if not isinstance(each, PlainText):
+        """Filters the next outputs. Returns those to send, possibly with whitespace that was held back before."""
+        filtered: list[ParserOutput] = []
+        for item in output:
+            if not isinstance(item, PlainText):
                 self._spaces.clear()
                 self._in_text = False
-                left.append(each)
-            elif not each.text:
+                filtered.append(item)
+            elif not item.text:
                 continue
             elif self._in_text:
-                left.append(each)
-            elif each.text.strip():
-                left.append(PlainText("".join(self._spaces) + each.text) if self._spaces else each)
+                filtered.append(item)
+            elif item.text.strip():
+                filtered.append(PlainText("".join(self._spaces) + item.text) if self._spaces else item)
                 self._spaces.clear()
                 self._in_text = True
             else:
-                self._spaces.append(each.text)
-        return left
+                self._spaces.append(item.text)
+        return filtered

@@ -1,4 +1,4 @@
-"""Tool calls between an opening and a closing tag, anywhere in a text."""
+"""The parser of tool calls between an opening and a closing tag, anywhere in a text."""
 
 import re
 from abc import abstractmethod
@@ -9,23 +9,24 @@ from translation.parsers.tools.parser_output import MalformedCall, ParserOutput,
 from translation.parsers.tools.steps import CUT_OFF_REASON, StepParser, may_become
 
 _LAYOUT: Final = re.compile(r"[\s`}\],;]*")
-"""What may stand between the value of a block and its closing tag: the end of a code fence, one bracket too many."""
+"""What may come between the value of a block and its closing tag: the end of a code fence, an extra bracket."""
 
 _MAX_REREADS: Final = 8
-"""In one answer. Each costs as much as what is read again."""
+"""The limit per answer, because a reread costs as much as the text that is read again."""
 
 
 class BlockParser(StepParser):
-    """A block begins with its tag; prose and code fences before its first value are passed over.
+    """Parses the calls in blocks between tags. Text outside blocks is plain text.
 
-    A block ends with its closing tag, with anything that follows its value, or with the text. A value that is no call
-    gives way to the next one in the block, until a call has been started. A closing tag in a string is part of it.
+    A block begins with its opening tag; prose and code fences before its first value are skipped. It ends with its
+    closing tag, with any other text after its value, or with the end of the text. If a value is no call, the next value
+    in the block is tried, until a call has started. A closing tag in a string is part of the string.
     """
 
     def __init__(self, tag: re.Pattern[str], closing: str, *, values: str, several: bool) -> None:
-        """`tag` finds the opening tags and the closing one, `values` are the characters a value begins with.
+        """`tag` matches opening tags and the closing tag. `values` are the characters that a value can begin with.
 
-        `several`: a block may hold more than one.
+        `several`: a block may hold more than one value.
         """
         super().__init__(self._read_outside)
         self._tag = tag
@@ -34,24 +35,24 @@ class BlockParser(StepParser):
         self._next_value_chars = values if several else ""
         self._fault = ""
         self._expects_stray_closing = False
-        """Whether a closing tag that comes now belongs to a block that is over."""
+        """Whether the next closing tag belongs to a block that has already ended."""
         self._reader: CallValueReader | None = None
         self._rereads_left = _MAX_REREADS
         self._searched_pieces = 0
-        """How many pieces of `_raw` have no closing tag in them, with what follows them."""
+        """How many pieces of `_raw` were searched and hold no closing tag."""
         self._searched_tail = ""
-        """The end of those pieces."""
+        """The last characters of those pieces, in which a closing tag may begin."""
 
     @abstractmethod
     def _may_open(self, tail: str) -> bool:
-        """Whether this, from the last `<` on, may become an opening tag."""
+        """Whether `tail`, the text from its last `<` on, may become an opening tag."""
 
     @abstractmethod
     def _new_reader(self, opening: re.Match[str]) -> CallValueReader:
-        """What reads a value of the block that this tag opened."""
+        """Returns the reader for a value of the block that this tag opened."""
 
     def _read_empty_block(self, opening: re.Match[str], raw: str) -> list[ParserOutput]:
-        """What a closed block without any value says."""
+        """Returns the output for a closed block without a value."""
         return [MalformedCall(raw, "there is no call in it", truncated=False)]
 
     def _finish_step(self, pending: str) -> list[ParserOutput]:
@@ -62,23 +63,23 @@ class BlockParser(StepParser):
         return [MalformedCall(self._recorded_text(pending), self._fault or CUT_OFF_REASON, truncated=True)]
 
     def _read_outside(self, text: str, at: int, output: list[ParserOutput]) -> int | None:
-        found = self._tag.search(text, at)
-        end = self._partial_tag_start(text, at) if found is None else found.start()
+        match = self._tag.search(text, at)
+        end = self._partial_tag_start(text, at) if match is None else match.start()
         if end > at:
             output.append(PlainText(text[at:end]))
             return end
-        if found is None:
+        if match is None:
             return None
-        if found[0] != self._closing:
-            self._open_block(found)
+        if match[0] != self._closing:
+            self._open_block(match)
         elif self._expects_stray_closing:
             self._expects_stray_closing = False
         else:
-            output.append(PlainText(found[0]))
-        return found.end()
+            output.append(PlainText(match[0]))
+        return match.end()
 
     def _partial_tag_start(self, text: str, at: int) -> int:
-        """Where a tag begins that is not yet whole, or else the end."""
+        """Returns the index where an incomplete tag begins, or else the end of the text."""
         start = text.rfind("<", at)
         if start == -1:
             return len(text)
@@ -93,11 +94,11 @@ class BlockParser(StepParser):
         self._step = self._seek_value
 
     def _seek_value(self, text: str, at: int, output: list[ParserOutput]) -> int | None:
-        found = self._value_start.search(text, at)
-        if found is None:
+        match = self._value_start.search(text, at)
+        if match is None:
             return len(text)
-        if found.start() > at:
-            return found.start()
+        if match.start() > at:
+            return match.start()
         if text[at] == "<":
             return self._close_or_skip(text, at, output)
         self._begin_value()
@@ -124,8 +125,10 @@ class BlockParser(StepParser):
         return end
 
     def _has_closing_tag(self, more: str) -> bool:
-        """Whether a closing tag is in what was recorded. Values that are no calls may come by the thousand, so each of
-        them looks only at what is new."""
+        """Whether a closing tag is in the recorded text.
+
+        A block may hold thousands of values that are no calls, so only the text after the last search is searched.
+        """
         self._searched_tail += "".join(self._raw[self._searched_pieces :])
         found = self._closing in self._searched_tail + more
         self._searched_tail = self._searched_tail[1 - len(self._closing) :]
@@ -133,8 +136,10 @@ class BlockParser(StepParser):
         return found
 
     def _close_at_inner_tag(self, raw: str, output: list[ParserOutput]) -> None:
-        """A string that nobody closed goes on over the closing tag, up to where something breaks it: end the block at
-        the tag after all, and read again what came after it."""
+        """Ends a block at the first closing tag in its recorded text, and reads the text after that tag again.
+
+        A string without a closing quote runs on past the closing tag, until some character makes it invalid.
+        """
         self._rereads_left -= 1
         end = raw.index(self._closing) + len(self._closing)
         output.append(MalformedCall(raw[:end], self._fault, truncated=False))
@@ -142,9 +147,9 @@ class BlockParser(StepParser):
         self._leave_block()
 
     def _read_after_value(self, text: str, at: int, output: list[ParserOutput]) -> int | None:
-        found = _LAYOUT.match(text, at)
-        if found is not None and found.end() > at:
-            return found.end()
+        match = _LAYOUT.match(text, at)
+        if match is not None and match.end() > at:
+            return match.end()
         if text.startswith(self._closing, at):
             self._leave_block()
             return at + len(self._closing)
@@ -165,7 +170,7 @@ class BlockParser(StepParser):
         return start if start > at else self._close_or_skip(text, at, output)
 
     def _close_or_skip(self, text: str, at: int, output: list[ParserOutput]) -> int | None:
-        """At a `<` where no value is being read."""
+        """Handles a `<` outside values: ends the block at a closing tag, else skips the character."""
         if text.startswith(self._closing, at):
             end = at + len(self._closing)
             raw = self._recorded_text(text[at:end])

@@ -1,4 +1,4 @@
-"""Tool calls as JSON: `{"name": …, "arguments": {…}}`, or a list of such objects."""
+"""Readers of tool calls as JSON: `{"name": …, "arguments": {…}}`, or a list of such objects."""
 
 from collections.abc import Callable
 from typing import Final, Protocol, TypeAlias
@@ -18,16 +18,16 @@ _Step: TypeAlias = Callable[[str, int], int]
 
 
 class CallValueReader(Protocol):
-    """Reads one value that stands for calls."""
+    """Reads one value that holds one or more calls."""
 
     @property
     def is_complete(self) -> bool:
-        """Whether there is no more to read."""
+        """Whether the value is complete. Nothing more is read then."""
         ...
 
     @property
     def fault(self) -> str:
-        """What breaks the value, if anything does: then too there is no more to read."""
+        """What makes the value invalid, or an empty text. Nothing more is read of an invalid value."""
         ...
 
     @property
@@ -37,16 +37,16 @@ class CallValueReader(Protocol):
 
     @property
     def is_between_calls(self) -> bool:
-        """Whether the calls so far are whole, though the value is not."""
+        """Whether all calls so far are complete, although the value is not."""
         ...
 
     def feed(self, text: str, at: int, output: list[ParserOutput]) -> int:
-        """Read on from `at`, adding to `said`: where reading stopped, at the latest at the end of the text."""
+        """Reads on from the index `at` and appends to `output`. Returns the index where reading stopped."""
         ...
 
 
 class NamedArgumentsReader:
-    """Reads the arguments of a call whose name was said before them."""
+    """Reads the arguments of a call whose name is already known."""
 
     is_between_calls = False
 
@@ -58,7 +58,7 @@ class NamedArgumentsReader:
         self._value = JsonValueReader()
 
     def feed(self, text: str, at: int, output: list[ParserOutput]) -> int:
-        """Read on from `at`, which is a `{` the first time."""
+        """See CallValueReader. The first call must begin at a `{`."""
         if not self.has_started_call:
             self.has_started_call = True
             output.append(CallStarted(self._name))
@@ -74,10 +74,10 @@ class NamedArgumentsReader:
 
 
 class JsonCallReader:
-    """Reads one value that is a call or a list of calls, and says each part of it as soon as it is certain.
+    """Reads one value that is a call or a list of calls. It emits each part of a call as soon as it is certain.
 
-    With `doubtful` the value may be something else: a call starts when there is a name and the arguments have begun,
-    and a key that calls do not have breaks the value. Without, a call starts with its name.
+    With `tentative` the value may be something else: a call starts when its name is known and its arguments have begun,
+    and a key that calls do not have makes the value invalid. Without, a call starts with its name.
     """
 
     def __init__(self, *, tentative: bool = False) -> None:
@@ -92,12 +92,12 @@ class JsonCallReader:
 
     @property
     def is_between_calls(self) -> bool:
-        """See CallReader."""
+        """See CallValueReader."""
         return self._step == self._read_after_entry
 
     @property
     def may_be_call(self) -> bool:
-        """Whether there is a name or arguments: it may be a call that is being written."""
+        """Whether a name or arguments were read, so that the value may be an incomplete call."""
         return self.has_started_call or bool(self._name) or self._has_arguments
 
     def _reset_call(self) -> None:
@@ -106,13 +106,13 @@ class JsonCallReader:
         self._has_arguments = False
         """Whether the arguments have begun."""
         self._early_arguments: list[str] = []
-        """What the arguments are so far, as long as there is no name."""
+        """The arguments so far, as long as the name is not known."""
         self._key = ""
         self._value = JsonValueReader()
         self._captured: list[str] = []
 
     def feed(self, text: str, at: int, output: list[ParserOutput]) -> int:
-        """See CallReader."""
+        """See CallValueReader."""
         self._output = output
         while at < len(text) and not self.is_complete and not self.fault:
             if text[at] in _SPACES and self._step not in (self._read_key, self._read_value):
@@ -152,7 +152,7 @@ class JsonCallReader:
         if self._value.is_complete:
             key = _parse_json("".join(self._captured))
             if self._tentative and not self.has_started_call and key not in _CALL_KEYS:
-                return self._set_fault(at, "the object is no call")
+                return self._set_fault(at, "the object is not a call")
             self._key = str(key)
             self._step = self._expect_colon
         return at
@@ -211,7 +211,7 @@ class JsonCallReader:
         return at
 
     def _accept_arguments(self, at: int) -> int:
-        """Arguments that do not come as an object: nothing, or an object in a string."""
+        """Reads arguments that are not written as an object: null, an empty string, or an object in a string."""
         arguments = _parse_json("".join(self._captured))
         if arguments is None or arguments == "":
             return at
@@ -277,7 +277,7 @@ class JsonCallReader:
 
 
 def _parse_json(text: str) -> object:
-    """What JSON text says; an object of no kind where it is none, or too deep."""
+    """Returns the parsed JSON, or a bare `object()` if the text is not JSON or nested too deep."""
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError:

@@ -1,4 +1,4 @@
-"""How a model is made to call: words put in its mouth, and the schema of what it writes after them."""
+"""Forces a model to call a tool: a prefix of its answer, and the JSON schema of the text that follows."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
@@ -12,7 +12,7 @@ _STOPS: Final = {"hermes": hermes.CLOSING_TAG, "llama": llama.CLOSING_TAG}
 
 
 class ForcedCall(NamedTuple):
-    """`prefix`, then a value of `schema`, then `suffix` make one call as its parser reads it."""
+    """The form of one forced call: `prefix`, a JSON value that matches `schema`, `suffix`."""
 
     prefix: str
     schema: Json
@@ -20,9 +20,10 @@ class ForcedCall(NamedTuple):
 
 
 def force_call(parser: str, tools: Sequence[Json]) -> ForcedCall | None:
-    """A call of one of these tools, written as this parser reads it; None where that cannot be forced so.
+    """Returns the form of a call of one of these tools, in the format of this parser.
 
-    `tools` are those that may be called, in chat's form or Responses'.
+    Returns None if a call cannot be forced in that format, or no tool is a function. `tools` are those that may be
+    called, in the form of chat or of Responses.
     """
     functions = list(functions_of(tools))
     force = _CALL_FORCERS.get(parser)
@@ -30,12 +31,12 @@ def force_call(parser: str, tools: Sequence[Json]) -> ForcedCall | None:
 
 
 def call_opening_of(parser: str) -> str | None:
-    """The string that begins a call and no other answer; None where there is no such string."""
+    """Returns the string that begins a call and nothing else, or None if the format has no such string."""
     return _OPENINGS.get(parser)
 
 
 def block_stop_of(parser: str) -> str | None:
-    """The string after which a block of calls is complete; None where there is no such string."""
+    """Returns the string that ends a block of calls, or None if the format has no such string."""
     return _STOPS.get(parser)
 
 
@@ -44,7 +45,7 @@ def _force_hermes(functions: Sequence[DeclaredFunction]) -> ForcedCall:
 
 
 def _force_llama(functions: Sequence[DeclaredFunction]) -> ForcedCall | None:
-    """The name is no JSON: only one function can be forced."""
+    """The name is outside the JSON, so the schema cannot choose among several functions."""
     if len(functions) > 1:
         return None
     name, _, parameters = functions[0]
@@ -75,7 +76,11 @@ _CALL_FORCERS: Final[Mapping[str, Callable[[Sequence[DeclaredFunction]], ForcedC
 def _any_call_schema(functions: Sequence[DeclaredFunction], key: str) -> Json:
     if len(functions) == 1:
         return _call_schema(functions[0], key, f"#/properties/{key}")
-    return {"anyOf": [_call_schema(each, key, f"#/anyOf/{at}/properties/{key}") for at, each in enumerate(functions)]}
+    return {
+        "anyOf": [
+            _call_schema(function, key, f"#/anyOf/{at}/properties/{key}") for at, function in enumerate(functions)
+        ]
+    }
 
 
 def _call_schema(function: DeclaredFunction, key: str, place: str) -> Json:
@@ -88,7 +93,7 @@ def _call_schema(function: DeclaredFunction, key: str, place: str) -> Json:
 
 
 def _rebase_references(schema: Any, place: str) -> Any:
-    """A schema as it is said at another place of a larger one: references within it start from there."""
+    """Returns a schema with its references rebased to `place`, the path where it is in a larger schema."""
     match schema:
         case {"$ref": str(target), **rest} if target.startswith("#"):
             return {"$ref": place + target[1:], **_rebase_references(rest, place)}

@@ -1,4 +1,4 @@
-"""Calls as Hermes, Qwen and many others write them: `<tool_call>{"name": …, "arguments": {…}}</tool_call>`."""
+"""The format of Hermes, Qwen and many others: `<tool_call>{"name": …, "arguments": {…}}</tool_call>`."""
 
 import re
 from typing import Final
@@ -13,7 +13,7 @@ _TAG: Final = re.compile(f"{OPENING_TAG}|{CLOSING_TAG}")
 
 
 class HermesParser(BlockParser):
-    """Any number of blocks with one call, a list of calls, or one call after the other in each."""
+    """Parses any number of blocks. Each holds one call, a list of calls, or several calls in a row."""
 
     def __init__(self) -> None:
         super().__init__(_TAG, CLOSING_TAG, values="{[", several=True)

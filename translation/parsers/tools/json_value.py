@@ -1,4 +1,4 @@
-"""One JSON value in a longer text, found however the text is cut."""
+"""An incremental reader of one JSON value at the start of a longer text."""
 
 import re
 from collections.abc import Callable
@@ -9,7 +9,7 @@ _PLAIN: Final = re.compile(r'[^"\\\x00-\x1f]*')
 _WORD: Final = re.compile(r"[-+.0-9A-Za-z]*")
 _LITERAL: Final = re.compile(r"true|false|null|-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")
 _MAX_WORD_LENGTH: Final = 400
-"""Characters of a number. What is longer breaks the value: no one means it."""
+"""The longest number, in characters. A longer one makes the value invalid, because no model means it."""
 
 _HEX: Final = frozenset("0123456789abcdefABCDEF")
 
@@ -19,10 +19,10 @@ _Step: TypeAlias = Callable[[str, int], int]
 
 
 class JsonValueReader:
-    """Reads to the end of one value, strictly: the first character that no value can have there breaks it.
+    """Reads one value strictly: the first character that JSON does not allow makes it invalid.
 
-    Only control characters in strings are let through, escaped: models write line breaks in code as they are. The next
-    value needs another reader. `whole` or `broken` when there is no more to read.
+    The one exception is control characters in strings, which are escaped, because models write unescaped line breaks in
+    code. `is_complete` or `is_broken` is set when nothing more is read. The next value needs a new reader.
     """
 
     def __init__(self) -> None:
@@ -37,9 +37,10 @@ class JsonValueReader:
         self._step: _Step = self._read_value
 
     def feed(self, text: str, at: int) -> tuple[int, str]:
-        """Read on from `at`: where reading stopped, and the JSON text up to there.
+        """Reads on from the index `at`. Returns the index where reading stopped, and the JSON text up to it.
 
-        It stops at the end of the text, after the value, at what ends a number, or at what breaks the value.
+        Reading stops at the end of the text, after the value, at the character that ends a number, or at an invalid
+        character.
         """
         self._escaped_parts, self._copied_to = [], at
         while at < len(text) and not self.is_complete and not self.is_broken:
@@ -170,6 +171,6 @@ class JsonValueReader:
 
 
 def _match_end(pattern: re.Pattern[str], text: str, at: int) -> int:
-    """Where a pattern that always matches ends."""
-    found = pattern.match(text, at)
-    return found.end() if found else at
+    """Returns the end of the match of a pattern that matches at every index."""
+    match = pattern.match(text, at)
+    return match.end() if match else at

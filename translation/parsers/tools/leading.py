@@ -1,4 +1,4 @@
-"""Calls that are the answer: JSON from its first character on, without any tag."""
+"""The parser of tool calls without tags: the answer begins with the value of a call."""
 
 import re
 from collections.abc import Callable
@@ -15,18 +15,18 @@ _SPACES: Final = re.compile(r"\s*")
 
 
 class LeadingValueReader(CallValueReader, Protocol):
-    """Reads a value that may be something else than calls: then it breaks before any has started."""
+    """Reads a value that may not be a call. Such a value becomes invalid before any call has started."""
 
     @property
     def may_be_call(self) -> bool:
-        """Whether it may be a call that is being written."""
+        """Whether the value so far may be an incomplete call."""
         ...
 
 
 class LeadingParser(StepParser):
-    """Values at the start of the answer, or in a code fence there, are calls; all that is none, and follows, is text.
+    """Parses the calls at the start of an answer, which may be in a code fence. Everything after them is text.
 
-    What may be a call is held back until it tells that it is none.
+    A value that may be a call is held back until it is certain that it is none.
     """
 
     def __init__(
@@ -37,7 +37,10 @@ class LeadingParser(StepParser):
         prefix: str = "",
         reader: Callable[[], LeadingValueReader] = lambda: JsonCallReader(tentative=True),
     ) -> None:
-        """`values` are the characters a value begins with, `separators` may stand between two, `prefix` before each."""
+        """`values` are the characters that a value can begin with.
+
+        `separators` are characters that may come between two values. `prefix` may come before each value.
+        """
         super().__init__(self._read_before_value)
         self._values = values
         self._separators = separators
@@ -56,10 +59,10 @@ class LeadingParser(StepParser):
         return [] if self._step == self._read_after_value else [PlainText(raw)]
 
     def _read_before_value(self, text: str, at: int, output: list[ParserOutput]) -> int | None:
-        """Before a value: only what may stand there."""
-        found = _SPACES.match(text, at)
-        if found is not None and found.end() > at:
-            return found.end()
+        """Reads whitespace, the prefix or a code fence before a value. Anything else makes the answer plain text."""
+        match = _SPACES.match(text, at)
+        if match is not None and match.end() > at:
+            return match.end()
         if text[at] in self._values:
             self._reader = self._new_reader()
             self._step = self._read_value
@@ -76,8 +79,8 @@ class LeadingParser(StepParser):
         return at
 
     def _read_language(self, text: str, at: int, output: list[ParserOutput]) -> int | None:
-        found = _LANGUAGE.match(text, at)
-        end = found.end() if found else at
+        match = _LANGUAGE.match(text, at)
+        end = match.end() if match else at
         if end == len(text) < at + _MAX_LANGUAGE_LENGTH:
             return None
         self._step = self._read_before_value
@@ -104,7 +107,7 @@ class LeadingParser(StepParser):
         return at
 
     def _release_text(self, text: str, at: int, output: list[ParserOutput]) -> int:
-        """What was recorded is text, and so is the rest."""
+        """Emits the recorded text as plain text. The rest of the answer is plain text, too."""
         output.append(PlainText(self._recorded_text()))
         self._raw = []
         self._recording = False
@@ -120,14 +123,14 @@ class LeadingParser(StepParser):
 
 
 class GenericJsonParser(LeadingParser):
-    """An object or a list of objects, in a code fence or not."""
+    """Parses an answer that is a JSON object or a list of objects. It may be in a code fence."""
 
     def __init__(self) -> None:
         super().__init__(values="{[")
 
 
 class Llama3JsonParser(LeadingParser):
-    """Objects, after a `<|python_tag|>` or not. A list is text."""
+    """Parses an answer of JSON objects. Each may follow a `<|python_tag|>`. A list is plain text."""
 
     def __init__(self) -> None:
         super().__init__(values="{", separators=";,", prefix="<|python_tag|>")

@@ -1,4 +1,4 @@
-"""Calls as Llama 3.1 writes them for tools of one's own: `<function=name>{…}</function>`."""
+"""The format of Llama 3.1 for custom tools: `<function=name>{…}</function>`."""
 
 import re
 from typing import Final
@@ -16,7 +16,7 @@ _PARTIAL_OPENING: Final = re.compile(f"{OPENING_TAG}{_NAME}")
 
 
 class LlamaParser(BlockParser):
-    """Any number of blocks, each with the arguments of one call; an empty one is a call without arguments."""
+    """Parses any number of blocks. Each holds the arguments of one call; an empty block is a call without arguments."""
 
     def __init__(self) -> None:
         super().__init__(_TAG, CLOSING_TAG, values="{", several=False)

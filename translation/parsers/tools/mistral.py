@@ -1,4 +1,4 @@
-"""Calls as Mistral writes them: `[TOOL_CALLS] [{"name": …, "arguments": {…}}]`, newer `[TOOL_CALLS]name[ARGS]{…}`."""
+"""The format of Mistral: `[TOOL_CALLS] [{"name": …, "arguments": {…}}]`, newer `[TOOL_CALLS]name[ARGS]{…}`."""
 
 import re
 from typing import Final
@@ -18,7 +18,7 @@ _CALL_ID_CHARS: Final = re.compile(r"[^\[{\s]*")
 
 
 class MistralParser(StepParser):
-    """Any number of markers, each with a list of calls, one call, or a name and arguments after it."""
+    """Parses any number of markers. After each comes a list of calls, one call, or a name and arguments."""
 
     def __init__(self) -> None:
         super().__init__(self._read_outside)
@@ -55,16 +55,16 @@ class MistralParser(StepParser):
             return at + len(MARKER)
         if may_become(MARKER, text, at):
             return None
-        found = _LAYOUT.match(text, at)
-        if found is not None and found.end() > at:
-            self._fenced = self._fenced or "`" in found[0]
-            return found.end()
+        layout = _LAYOUT.match(text, at)
+        if layout is not None and layout.end() > at:
+            self._fenced = self._fenced or "`" in layout[0]
+            return layout.end()
         if text[at] in "[{":
             self._reader = JsonCallReader()
             self._step = self._read_value
             return at
-        match = _NAME.match(text, at)
-        end = match.end() if match else at
+        name_match = _NAME.match(text, at)
+        end = name_match.end() if name_match else at
         if end == len(text) < at + _MAX_NAME_LENGTH:
             return None
         self._name = text[at:end]
@@ -72,7 +72,7 @@ class MistralParser(StepParser):
         return end
 
     def _read_after_name(self, text: str, at: int, output: list[ParserOutput]) -> int | None:
-        """After a name: an id or not, then the arguments."""
+        """Reads what follows a name: an optional call id, then the arguments."""
         if text[at].isspace():
             return at + 1
         if text[at] == "{" and not self._fenced:
@@ -90,9 +90,9 @@ class MistralParser(StepParser):
         return at
 
     def _read_call_id(self, text: str, at: int, output: list[ParserOutput]) -> int:
-        found = _CALL_ID_CHARS.match(text, at)
-        if found is not None and found.end() > at:
-            return found.end()
+        match = _CALL_ID_CHARS.match(text, at)
+        if match is not None and match.end() > at:
+            return match.end()
         self._step = self._read_after_name
         return at
 
@@ -105,14 +105,14 @@ class MistralParser(StepParser):
         return end
 
     def _read_after_value(self, text: str, at: int, output: list[ParserOutput]) -> int:
-        found = _LAYOUT.match(text, at)
-        if found is not None and found.end() > at:
-            return found.end()
+        layout = _LAYOUT.match(text, at)
+        if layout is not None and layout.end() > at:
+            return layout.end()
         self._leave_call()
         return at
 
     def _skip_to_marker(self, text: str, at: int, output: list[ParserOutput]) -> int | None:
-        """What is no call goes on to the next marker."""
+        """Skips an invalid call up to the next marker."""
         start = _next_marker(text, at)
         if start > at:
             return start
@@ -123,7 +123,7 @@ class MistralParser(StepParser):
         return at
 
     def _release_text(self, text: str, at: int, output: list[ParserOutput]) -> int:
-        """The marker stands before text that begins no call."""
+        """Emits the recorded marker as plain text, because no call follows it."""
         output.append(PlainText(self._recorded_text()))
         self._leave_call()
         return at
@@ -134,7 +134,7 @@ class MistralParser(StepParser):
 
 
 def _next_marker(text: str, at: int) -> int:
-    """Where a marker is, or could begin; else the end."""
+    """Returns the index of the next marker, or of an incomplete one at the end, or else the end of the text."""
     start = text.find(MARKER, at)
     if start != -1:
         return start

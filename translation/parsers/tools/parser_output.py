@@ -1,43 +1,43 @@
-"""What is said in text that carries tool calls, and what every parser of such text promises."""
+"""The outputs of tool parsers, and the protocol that every tool parser implements."""
 
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
 
 ToolParserName: TypeAlias = Literal["openai", "hermes", "llama", "llama3_json", "mistral", "json", "pythonic"]
-"""How a model writes its calls. `openai`: not in its text, so there is no parser for it."""
+"""The format of a model's calls. `openai`: the upstream reports them outside the text, so it has no parser."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlainText:
-    """Text that is no call."""
+    """Text outside calls."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class CallStarted:
-    """A call by this name. Its arguments follow."""
+    """A call of the tool `name` has started. Its arguments follow."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class CallArguments:
-    """More of the arguments of the call that has started. Together they are the text of one JSON object."""
+    """More of the arguments of the open call. Together they are the text of one JSON object."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class CallEnded:
-    """The call that has started is whole."""
+    """The open call is complete."""
 
 
 @dataclass(frozen=True, slots=True)
 class MalformedCall:
-    """What was to be a call and is none; the call that has started, if one has, is broken off by it.
+    """A call that is invalid or incomplete. It ends the open call, if there is one.
 
-    `raw` is what the model wrote of it, `why` is for people, and `cut` says that the text ended in the middle of it.
+    `raw` is the text that the model wrote. `reason` is for people. `truncated`: the text ended within the call.
     """
 
     raw: str
@@ -49,16 +49,16 @@ ParserOutput: TypeAlias = PlainText | CallStarted | CallArguments | CallEnded | 
 
 
 class ToolParser(Protocol):
-    """Text in, what it says out, incrementally: the sum is the same however the text is cut.
+    """Parses the text of one answer incrementally. The sum of the outputs does not depend on where the text is cut.
 
-    Only what could still become a call is held back. Every CallStarted is followed by its Arguments, at least `{}`, and
-    CallEnded, or by MalformedCall. Text of nothing but spaces at the start, the end, or between calls is not said.
+    Only text that could still become a call is held back. Every CallStarted is followed by CallArguments, at least
+    `{}`, and CallEnded, or by MalformedCall. Whitespace before, after or between calls is not emitted.
     """
 
     def feed(self, text: str) -> list[ParserOutput]:
-        """Take a piece of text, return what it completes."""
+        """Adds text. Returns the outputs that it completes."""
         ...
 
     def finish(self) -> list[ParserOutput]:
-        """The text is complete: what was held back will not become a call."""
+        """Ends the text. Returns the outputs for the text that was held back."""
         ...

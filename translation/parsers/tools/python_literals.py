@@ -1,4 +1,4 @@
-"""The arguments of a call written in Python: keywords and literals, nothing that would have to be run."""
+"""Parses the arguments of a call in Python syntax: keywords with literals. Nothing is evaluated."""
 
 import math
 import re
@@ -20,7 +20,7 @@ _MAX_DEPTH: Final = 50
 
 
 def parse_arguments(text: str) -> dict[str, Any]:
-    """What stands between the parentheses of a call. Raises ValueError for anything but keywords with literals."""
+    """Returns the arguments between the parentheses of a call. Raises ValueError for any but keywords with literals."""
     return _ArgumentsReader(text).read_all()
 
 
@@ -34,17 +34,17 @@ class _ArgumentsReader:
         self._advance()
 
     def read_all(self) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        arguments: dict[str, Any] = {}
         while self._kind:
             name = self._token
             if self._kind != "name":
                 raise ValueError("an argument has no name")
             self._advance()
             self._expect("=")
-            found[name] = self._read_value()
+            arguments[name] = self._read_value()
             if self._kind:
                 self._expect(",")
-        return found
+        return arguments
 
     def _advance(self) -> None:
         spaces = _SPACES.match(self._text, self._position)
@@ -52,14 +52,14 @@ class _ArgumentsReader:
         if start == len(self._text):
             self._kind = self._token = ""
             return
-        found = _TOKEN.match(self._text, start)
-        if found is None or found.lastgroup is None:
-            raise ValueError("an argument is no literal")
-        self._kind, self._token, self._position = found.lastgroup, found[0], found.end()
+        match = _TOKEN.match(self._text, start)
+        if match is None or match.lastgroup is None:
+            raise ValueError("an argument is not a literal")
+        self._kind, self._token, self._position = match.lastgroup, match[0], match.end()
 
     def _expect(self, mark: str) -> None:
         if self._kind != "mark" or self._token != mark:
-            raise ValueError(f"there is no {mark!r} where one belongs")
+            raise ValueError(f"{mark!r} is missing in the arguments")
         self._advance()
 
     def _at_mark(self, mark: str) -> bool:
@@ -78,7 +78,7 @@ class _ArgumentsReader:
                 return _CONSTANTS[token]
             case "mark" if token in "([{":
                 return self._read_container(token)
-        raise ValueError("an argument is no literal")
+        raise ValueError("an argument is not a literal")
 
     def _read_strings(self) -> str:
         strings: list[str] = []
@@ -137,8 +137,8 @@ def _parse_string(token: str) -> str:
     return inner if prefix == "r" else _ESCAPE.sub(_unescape, inner)
 
 
-def _unescape(found: re.Match[str]) -> str:
-    code = found[1]
+def _unescape(match: re.Match[str]) -> str:
+    code = match[1]
     if len(code) > 1:
         return chr(int(code[1:], 16))
-    return _ESCAPED_CHARS.get(code, code if code in "\\'\"" else found[0])
+    return _ESCAPED_CHARS.get(code, code if code in "\\'\"" else match[0])

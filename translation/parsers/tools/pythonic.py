@@ -1,4 +1,4 @@
-"""Calls as Python: the answer begins with `[f(a=1, b="x"), g()]`, as Llama 3.2 and Llama 4 write it."""
+"""The format of Llama 3.2 and Llama 4, calls in Python syntax: the answer begins with `[f(a=1, b="x"), g()]`."""
 
 import re
 from collections.abc import Callable
@@ -20,14 +20,14 @@ _Step: TypeAlias = Callable[[str, int], int]
 
 
 class PythonicParser(LeadingParser):
-    """Calls with keywords and literals, each said when it is complete."""
+    """Parses calls whose arguments are keywords with literals. A call is emitted when it is complete."""
 
     def __init__(self) -> None:
         super().__init__(values="[", reader=PythonCallReader)
 
 
 class PythonCallReader:
-    """Reads one list of calls. What has a name and parentheses is one; a call that cannot be read is left out."""
+    """Reads one list of calls, each a name and parentheses. A call with invalid arguments becomes a MalformedCall."""
 
     def __init__(self) -> None:
         self.is_complete = False
@@ -42,16 +42,16 @@ class PythonCallReader:
 
     @property
     def has_started_call(self) -> bool:
-        """Whether it is more than a list of something else."""
+        """Whether the list holds at least one call."""
         return self.may_be_call
 
     @property
     def is_between_calls(self) -> bool:
-        """Whether the calls so far are whole."""
+        """Whether all calls so far are complete."""
         return self._step == self._read_after_call
 
     def feed(self, text: str, at: int, output: list[ParserOutput]) -> int:
-        """See CallReader."""
+        """See CallValueReader."""
         self._output = output
         while at < len(text) and not self.is_complete and not self.fault:
             at = self._step(text, at)
@@ -133,6 +133,6 @@ class PythonCallReader:
 
 
 def _match_end(pattern: re.Pattern[str], text: str, at: int) -> int:
-    """Where a pattern that always matches ends."""
-    found = pattern.match(text, at)
-    return found.end() if found else at
+    """Returns the end of the match of a pattern that matches at every index."""
+    match = pattern.match(text, at)
+    return match.end() if match else at

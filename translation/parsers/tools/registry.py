@@ -1,4 +1,4 @@
-"""Every format of calls in text, by the name it has in the configuration."""
+"""The registry of tool parsers, by their names in the configuration."""
 
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -18,4 +18,4 @@ PARSER_FACTORIES: Final[Mapping[str, Callable[[], ToolParser]]] = {
     "json": GenericJsonParser,
     "pythonic": PythonicParser,
 }
-"""Name -> a new parser for one answer."""
+"""Name -> constructor of the parser for one answer."""

@@ -1,4 +1,4 @@
-"""What parsers of calls share: reading on where the last piece of text stopped."""
+"""The base class of tool parsers: it runs a parser step by step and continues where the last text stopped."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -10,30 +10,33 @@ from translation.parsers.tools.parser_output import ParserOutput
 CUT_OFF_REASON: Final = "the text ends in the middle of a call"
 
 ParserStep: TypeAlias = Callable[[str, int, list[ParserOutput]], int | None]
-"""Reads on from an index, adding what is said, and returns where it stopped.
+"""Reads on from an index, appends to the output, and returns the index where it stopped.
 
-None where the rest is too short to tell: it comes again with more, so it must be bounded. An index that has not moved
-must come with another step.
+It returns None if the rest of the text is too short to decide. The rest then comes again with more text, so it must be
+bounded. A step that returns the same index must set another step.
 """
 
 
 class StepParser(ABC):
-    """A ToolParser that is in one step at a time."""
+    """A ToolParser as a state machine: the current step reads the text."""
 
     def __init__(self, first: ParserStep) -> None:
         self._step = first
         self._recording = False
-        """Whether what is read belongs to `_raw`."""
+        """Whether the text that is read is appended to `_raw`."""
         self._raw: list[str] = []
-        """What the model wrote of a call so far."""
+        """The raw text of the call so far."""
         self._reread = ""
-        """What has to be read once more, before what follows. It must be seldom: that is work of its own."""
+        """Text to read again, before the text that follows. Steps must set it rarely, because it costs extra time."""
         self._pending = ""
         self._blanks = BlankFilter()
 
     @abstractmethod
     def _finish_step(self, pending: str) -> list[ParserOutput]:
-        """What the end of the text means in this step; `held` was too short to tell."""
+        """Returns the outputs for the end of the text in the current step.
+
+        `pending` is the text that is not read yet.
+        """
 
     def feed(self, text: str) -> list[ParserOutput]:
         """See ToolParser."""
@@ -55,11 +58,11 @@ class StepParser(ABC):
 
     def finish(self) -> list[ParserOutput]:
         """See ToolParser."""
-        held, self._pending = self._pending, ""
-        return self._blanks.filter_blanks(self._finish_step(held))
+        pending, self._pending = self._pending, ""
+        return self._blanks.filter_blanks(self._finish_step(pending))
 
     def _start_recording(self, beginning: str = "") -> None:
-        """What is read from here on belongs to one call, or to a block of calls."""
+        """Starts to record the raw text of one call, or of a block of calls."""
         self._recording = True
         self._raw = [beginning]
 
@@ -68,5 +71,5 @@ class StepParser(ABC):
 
 
 def may_become(tag: str, text: str, at: int) -> bool:
-    """Whether the text ends within a tag that would begin here."""
+    """Whether the text from `at` on is an incomplete `tag`."""
     return len(text) - at < len(tag) and tag.startswith(text[at:])

@@ -1,5 +1,7 @@
-"""Calls on a Responses relay: each under an id of its own, JSON taken out of its fence, faults noted; else as they
-came."""
+"""Normalizes tool calls on a Responses relay: unique ids, arguments without a code fence, and warnings.
+
+Other calls pass unchanged. Does not know frames, only the parsed events or items of one reply.
+"""
 
 from collections import defaultdict, deque
 from dataclasses import dataclass, field
@@ -11,7 +13,7 @@ from translation.representation.json_types import Item, Json
 from translation.tools.arguments import strip_code_fence
 
 ARGUMENT_EVENTS: Final = frozenset({"response.function_call_arguments.delta", "response.function_call_arguments.done"})
-"""Events of a call's arguments."""
+"""Types of the events about a call's arguments."""
 
 ITEM_DONE: Final = "response.output_item.done"
 
@@ -21,41 +23,47 @@ _QUOTED_CALL_TYPES: Final = tuple(f'"{kind}"'.encode() for kind in sorted(CALL_T
 @dataclass(slots=True, eq=False)
 class _Call:
     upstream_id: str | None
-    """The upstream's id of it; `id` is the client's."""
+    """The `call_id` that the upstream gave the call."""
     client_id: str
-    is_held: bool | None = None
-    """Whether its arguments are kept back, because they may be JSON between fences; None before they have begun."""
+    """The `call_id` that the client gets."""
+    is_buffered: bool | None = None
+    """Whether its arguments are buffered, because they may be JSON in a code fence. None until they begin."""
     leading_blanks: str = ""
-    """What went out before they began."""
-    held_texts: list[str] = field(default_factory=list)
-    """What did not go out."""
+    """White space that was sent before the arguments began."""
+    buffered_texts: list[str] = field(default_factory=list)
+    """Pieces of the arguments that were not sent."""
     last_event: Json | None = None
-    """The latest event of them. It goes out at their end, with all of them; those before it go out empty."""
+    """The latest buffered event. It is sent at the end with the whole arguments. Those before it are sent empty."""
     arguments: str | None = None
-    """What clients are told they are, where that may be another thing than the upstream says."""
+    """The arguments that the client gets, once known, for a call whose arguments may differ from the upstream's."""
     ended: bool = False
 
 
 class RelayedCalls:
-    """The calls of one reply: their events, or the items of the whole.
+    """Normalizes the calls of one reply, in the events of a stream or in the output of a whole response.
 
-    What has to be held back costs no number of the stream: events stay as many as they were.
+    The number of events stays the same, so that the upstream's sequence numbers stay valid: an event whose text is
+    buffered is sent with an empty delta.
     """
 
     def __init__(self, rules: CallRules) -> None:
         self.watched_indexes: set[int] = set()
-        """Positions of the calls whose arguments have to be looked at."""
+        """Output indexes of the calls whose argument events must be passed to `rewrite_event`."""
         self.warnings: list[Json] = []
+        """Entries for `tool_warnings`: complete calls that break a rule."""
         self._rules = rules
         self._ids = rules.id_allocator()
         self._calls: dict[int, _Call] = {}
 
     def may_hold_call(self, payload: bytes) -> bool:
-        """Whether an event of an item may be about a call."""
+        """Whether the bytes of an event about an item may contain a call."""
         return any(name in payload for name in _QUOTED_CALL_TYPES)
 
     def rewrite_event(self, event_type: str, event: Json) -> list[Json]:
-        """What goes out for an event of an item or of arguments; the event itself where it is as it should be."""
+        """Returns the events to send for an event about an item or about arguments.
+
+        An event that needs no change is returned as the same object.
+        """
         index = event.get("output_index")
         if not isinstance(index, int):
             return [event]
@@ -75,28 +83,34 @@ class RelayedCalls:
         return [*released, event if rewritten is item else {**event, "item": rewritten}]
 
     def release_all(self) -> list[Json]:
-        """The events that say what was held back, where nothing more comes."""
+        """Returns the events with all arguments that are still buffered, for the end of the stream."""
         return [event for index in sorted(self.watched_indexes) for event in self._release(index)]
 
     def rewrite_output(self, output: list[Any]) -> list[Any]:
-        """The items of a whole response; the list itself where all is fine in it."""
-        waiting: dict[str | None, deque[_Call]] = defaultdict(deque)
+        """Returns the items of a whole response, the same list if nothing changed.
+
+        Calls that were seen in events keep the ids they got there.
+        """
+        streamed_calls: dict[str | None, deque[_Call]] = defaultdict(deque)
         for _, call in sorted(self._calls.items()):
-            waiting[call.upstream_id].append(call)
+            streamed_calls[call.upstream_id].append(call)
         items: list[Any] = []
         for item in output:
             if not _is_call(item):
                 items.append(item)
                 continue
-            known = waiting[item.get("call_id")]
+            known = streamed_calls[item.get("call_id")]
             items.append(self._rewrite_done(known.popleft() if known else self._new_call(item), item))
-        return items if any(new is not old for new, old in zip(items, output, strict=True)) else output
+        return items if any(new is not item for new, item in zip(items, output, strict=True)) else output
 
     def _rewrite_arguments(self, index: int, event: Json) -> list[Json]:
         call, delta, arguments = self._calls[index], event.get("delta"), event.get("arguments")
         if isinstance(arguments, str):
-            told = self._client_arguments(call, arguments)
-            return [*self._release(index), event if told == arguments else {**event, "arguments": told}]
+            client_arguments = self._client_arguments(call, arguments)
+            return [
+                *self._release(index),
+                event if client_arguments == arguments else {**event, "arguments": client_arguments},
+            ]
         return self._rewrite_delta(index, call, event, delta) if isinstance(delta, str) else [event]
 
     def _release(self, index: int) -> list[Json]:
@@ -104,37 +118,37 @@ class RelayedCalls:
         if call is None or call.last_event is None:
             return []
         event, call.last_event = call.last_event, None
-        return [{**event, "delta": strip_code_fence("".join(call.held_texts))}]
+        return [{**event, "delta": strip_code_fence("".join(call.buffered_texts))}]
 
     def _rewrite_delta(self, index: int, call: _Call, event: Json, text: str) -> list[Json]:
-        if call.is_held is None:
+        if call.is_buffered is None:
             if not text.strip():
                 call.leading_blanks += text
                 return [event]
-            call.is_held = text.lstrip().startswith("`")
-            if not call.is_held:
+            call.is_buffered = text.lstrip().startswith("`")
+            if not call.is_buffered:
                 self.watched_indexes.discard(index)
                 return [event]
-        call.held_texts.append(text)
+        call.buffered_texts.append(text)
         before, call.last_event = call.last_event, event
         return [] if before is None else [{**before, "delta": ""}]
 
     def _new_call(self, item: Item) -> _Call:
-        said = item.get("call_id")
-        return _Call(said, self._ids.claim(said))
+        upstream_id = item.get("call_id")
+        return _Call(upstream_id, self._ids.claim(upstream_id))
 
     def _rewrite_added(self, index: int, call: _Call, item: Item) -> Item:
         if item["type"] == "function_call" and not item.get("arguments"):
             self.watched_indexes.add(index)
         else:
-            call.is_held = False  # said already, or no JSON
+            call.is_buffered = False  # the arguments are sent already, or are not JSON
         return _rewritten_item(item, call.client_id, None)
 
     def _rewrite_done(self, call: _Call, item: Item) -> Item:
-        said = item.get("arguments")
-        if item["type"] != "function_call" or not isinstance(said, str):
+        upstream_arguments = item.get("arguments")
+        if item["type"] != "function_call" or not isinstance(upstream_arguments, str):
             return _rewritten_item(item, call.client_id, None)
-        arguments = self._client_arguments(call, said)
+        arguments = self._client_arguments(call, upstream_arguments)
         if not call.ended and item.get("status") != "incomplete":
             call.ended = True
             if (warning := self._rules.warning_for(str(item.get("name")), arguments)) is not None:
@@ -142,12 +156,12 @@ class RelayedCalls:
         return _rewritten_item(item, call.client_id, arguments)
 
     def _client_arguments(self, call: _Call, upstream_arguments: str) -> str:
-        if call.is_held is False:
+        if call.is_buffered is False:
             return upstream_arguments
         if call.arguments is None:
             call.arguments = (
-                call.leading_blanks + strip_code_fence("".join(call.held_texts))
-                if call.is_held
+                call.leading_blanks + strip_code_fence("".join(call.buffered_texts))
+                if call.is_buffered
                 else strip_code_fence(upstream_arguments)
             )
         return call.arguments

@@ -1,4 +1,4 @@
-"""The few things a Responses body needs changed before a Responses upstream gets it as it is."""
+"""Adapts a client's Responses request body to a Responses upstream. Fields that need no change are forwarded."""
 
 from collections.abc import Sequence
 
@@ -12,26 +12,29 @@ from translation.representation.turn import LoweredRequest
 from translation.responses.lower import OPTIONAL_ID_TYPES
 
 _GATEWAY_PARAMS = ("thinking", "extensions")
-"""Parameters of the gateway, which say nothing where a body is relayed."""
+"""The gateway's own parameters. They are not forwarded."""
 
 _OMIT_IF_EMPTY = ("tools", "include")
 
 
 def relay_body(body: Json, profile: Profile, *, model: str) -> LoweredRequest:
-    """`body` with the upstream's model name, and without empty `tools` and `include`; each call under an id of its own
-    where all of them can be seen; outputs of calls, ids and tools as the profile wants them. The body given is not
-    changed."""
+    """Returns the upstream request body for `profile`, with what it drops. `body` itself is not changed.
+
+    What changes: the model's name (`model`), item ids, tool outputs (truncated to their limit), tool schemas, and the
+    default of `parallel_tool_calls`. Empty `tools` and `include` are left out. Call ids are made unique, if the body
+    holds the whole history.
+    """
     relayed = {name: value for name, value in body.items() if name not in _GATEWAY_PARAMS}
     for name in _OMIT_IF_EMPTY:
         if not relayed.get(name):
             relayed.pop(name, None)
     relayed["model"] = model
     losses: list[Loss] = []
-    if isinstance(given := relayed.get("input"), list):
+    if isinstance(items := relayed.get("input"), list):
         if is_self_contained(body):
-            given = with_unique_call_ids_lenient(given)
-        items = truncate_outputs(given, profile.max_tool_output_bytes, losses)
-        relayed["input"] = _without_ids(items) if profile.replay_ids == "drop" else items
+            items = with_unique_call_ids_lenient(items)
+        truncated = truncate_outputs(items, profile.max_tool_output_bytes, losses)
+        relayed["input"] = _without_ids(truncated) if profile.replay_ids == "drop" else truncated
     if "tools" in relayed:
         relayed["tools"] = apply_schema_shims(relayed["tools"], profile.schema_shims, losses)
         if relayed.get("parallel_tool_calls") is None and profile.parallel_tool_calls is not None:
@@ -41,7 +44,7 @@ def relay_body(body: Json, profile: Profile, *, model: str) -> LoweredRequest:
 
 def _without_ids(items: Sequence[Item]) -> list[Item]:
     return [
-        {key: said for key, said in item.items() if key != "id"}
+        {key: value for key, value in item.items() if key != "id"}
         if item.get("type", "message") in OPTIONAL_ID_TYPES
         else item
         for item in items

@@ -1,4 +1,4 @@
-"""A response as the stream it could have been, for upstreams that answer whole where a stream was asked for."""
+"""Turns a whole response into a stream, for upstreams that reply with JSON although a stream was requested."""
 
 from translation.representation.items import NewId
 from translation.representation.json_types import Json
@@ -13,11 +13,15 @@ _UNFINISHED_FIELDS: Json = {
     "error": None,
     "incomplete_details": None,
 }
-"""What a response says of itself before there is an answer."""
+"""Fields of a response that has no output yet."""
 
 
 def stream_of(response: Json, new_id: NewId) -> bytes:
-    """The events of a whole response, ending in the response as it came. Raises ProtocolViolation when it is none."""
+    """Returns the frames of a stream that produces `response` and ends with it.
+
+    Raises ProtocolViolation if `response` is not a response object.
+    """
     events = ResponsesDecoder(new_id, DEFAULT_PROFILE).feed(response)
     completed_at: int = response.get("completed_at") or response.get("created_at") or 0
-    return ResponsesEncoder({**response, **_UNFINISHED_FIELDS}, clock=lambda: completed_at).feed(events)
+    encoder = ResponsesEncoder({**response, **_UNFINISHED_FIELDS}, clock=lambda: completed_at)
+    return encoder.feed(events) + encoder.conclude()

@@ -1,4 +1,4 @@
-"""The shapes a request of the Responses and Conversations APIs may have, as TypedDicts that validation reads.
+"""The shapes of requests of the Responses and Conversations APIs, as typed dictionaries that pydantic validates.
 
 May import `translation.representation` and `translation.validation` only.
 """

@@ -1,4 +1,4 @@
-"""What the requests of the Conversations API may look like, and the update of whatever has metadata."""
+"""The shapes of the Conversations API's requests, and of the request that updates the metadata of a stored object."""
 
 from functools import cache, partial
 from typing import Annotated, Any, Final, NotRequired
@@ -13,7 +13,7 @@ from translation.responses.schema.parts import Metadata
 from translation.validation import check_body
 
 MAX_ITEMS: Final = 20
-"""Items that one request may add."""
+"""How many items one request may add."""
 
 _Items = Annotated[list[Item], Field(max_length=MAX_ITEMS)]
 
@@ -32,23 +32,26 @@ class AddItems(TypedDict):
 
 
 class Update(TypedDict):
-    """The body of `POST /v1/conversations/{id}` and `POST /v1/chat/completions/{id}`. Null is no metadata at all."""
+    """The body of `POST /v1/conversations/{id}` and `POST /v1/chat/completions/{id}`. Null removes all metadata."""
 
     metadata: Metadata | None
 
 
 def validate_create(body: Json) -> None:
-    """Raise InvalidRequest for the first field that is malformed. See `translation.validation.check`."""
+    """Raises InvalidRequest for the first malformed or unknown field of a body that creates a conversation.
+
+    See `translation.validation.check_body`.
+    """
     _validate(Create, body)
 
 
 def validate_add_items(body: Json) -> None:
-    """The same for items to add."""
+    """Raises InvalidRequest for the first malformed or unknown field of a body that adds items."""
     _validate(AddItems, body)
 
 
 def validate_update(body: Json) -> None:
-    """The same for new metadata."""
+    """Raises InvalidRequest for the first malformed or unknown field of a body that updates metadata."""
     _validate(Update, body)
 
 
@@ -65,11 +68,11 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
 
 
 def _schema_of(kind: Any) -> Json:
-    # With an id of its own, the schema's references stay inside it wherever it is put.
+    # With its own `$id`, the schema's references resolve inside it wherever it is embedded.
     return {"$id": f"conversations-{kind.__name__.lower()}", **_adapter(kind).json_schema()}
 
 
 CREATE_SCHEMA = partial(_schema_of, Create)
-"""() -> the JSON schema of a request, for `/openapi.json`."""
+"""Returns the JSON schema of the request, for `/openapi.json`. The two below do so too."""
 ADD_ITEMS_SCHEMA = partial(_schema_of, AddItems)
 UPDATE_SCHEMA = partial(_schema_of, Update)

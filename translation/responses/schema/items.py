@@ -1,6 +1,6 @@
-"""The items a Responses request's `input` may hold.
+"""The shapes of the items that `input` of a Responses request may hold.
 
-`id` and `status` are required of most items by OpenAI and left out by many clients, so they are checked where given.
+OpenAI requires `id` and `status` on most items, and many clients omit them. So they are checked only if present.
 """
 
 from typing import Annotated, Any, Literal, NotRequired, TypeAlias
@@ -29,7 +29,7 @@ class _WithStatus(_Item):
 
 
 class _Hosted(_Item):
-    """What a hosted tool did; its states differ from tool to tool."""
+    """A call of a hosted tool, or its output. The values of `status` differ from tool to tool."""
 
     status: NotRequired[str | None]
 
@@ -169,7 +169,8 @@ class LocalShellCall(_WithStatus):
 
 
 class LocalShellCallOutput(_WithStatus):
-    """Its `id` is the `call_id` of the call it answers. Codex and others write `call_id` as well, or instead."""
+    """The output of a local shell call. Its `id` is the call's `call_id`. Codex and others send `call_id` as well, or
+    instead."""
 
     type: Literal["local_shell_call_output"]
     call_id: NotRequired[str | None]
@@ -284,7 +285,7 @@ class ProgramOutput(_Hosted):
 
 
 def _kind_of(item: object) -> str | None:
-    """An item's `type`, which messages and references may leave out."""
+    """Returns an item's `type`, which messages and references may omit."""
     if not isinstance(item, dict):
         return None
     kind = item.get("type")
@@ -293,7 +294,7 @@ def _kind_of(item: object) -> str | None:
     return kind if isinstance(kind, str) else None
 
 
-_kind_of.__name__ = "type"  # the name by which validation knows the key that discriminates
+_kind_of.__name__ = "type"  # validation errors name the discriminating key by the function's name
 
 Item: TypeAlias = Annotated[
     Annotated[Message, Tag("message")]

@@ -1,4 +1,4 @@
-"""What messages and tool outputs are made of in a Responses request."""
+"""The shapes of the content parts of messages and tool outputs in a Responses request."""
 
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal, NotRequired, TypeAlias, TypeVar
@@ -70,7 +70,7 @@ class InputAudio(TypedDict):
 
 
 class OutputText(TypedDict):
-    """`annotations` are required by OpenAI and left out by clients that write assistant messages themselves."""
+    """OpenAI requires `annotations`. Clients that write assistant messages themselves omit them."""
 
     type: Literal["output_text"]
     text: str
@@ -109,10 +109,11 @@ _AssistantPart: TypeAlias = Annotated[
 _OutputPart: TypeAlias = Annotated[_Text | _Image | _File, discriminate_by("type")]
 
 InputContent: TypeAlias = str | Annotated[list[_InputPart], Field(fail_fast=True)]
-"""Of messages of users, developers and the system."""
+"""Content of a user, developer or system message."""
 
 AssistantContent: TypeAlias = str | Annotated[list[_AssistantPart], Field(fail_fast=True)]
-"""Of messages of assistants. `input_text` is not the API's, but what clients write there by hand."""
+"""Content of an assistant message. The API has no `input_text` there, but clients that build messages by hand send it.
+"""
 
 OutputContent: TypeAlias = str | Annotated[list[_OutputPart], Field(fail_fast=True)]
-"""Of a tool's answer."""
+"""Content of a tool's output."""

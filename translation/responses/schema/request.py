@@ -1,7 +1,7 @@
-"""What a Responses request may look like: every parameter of the API, its type and its limits.
+"""The shape of a Responses request: every parameter of the API, its type and its limits.
 
-A parameter that is null counts as not given. Keys the API does not have are no errors; they become `Turn.extra`. Long
-lists are checked up to their first error, so that a body of errors costs no more than a good one.
+Null means the same as a missing key. Keys that the API does not have are no errors, they become `Turn.extra`. Long
+lists are checked up to their first error, so that a malformed body costs no more time than a valid one.
 """
 
 from collections.abc import Sequence
@@ -48,7 +48,7 @@ class Text(TypedDict):
 
 
 class Reasoning(TypedDict):
-    """`max_tokens` is an extension: the budget for thinking."""
+    """The `reasoning` parameter. `max_tokens` is an extension: the budget for thinking, in tokens."""
 
     effort: NotRequired[Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None]
     summary: NotRequired[Summary | None]
@@ -89,8 +89,9 @@ class Moderation(TypedDict):
 class Request(TypedDict):
     """The body of `POST /v1/responses`.
 
-    Open Responses adds the penalties; `seed`, `stop`, `logit_bias` and `thinking` are extensions of this server, and
-    `client_metadata` is Codex's. `resumable` is an extension too: the stream can be read again after it broke off.
+    The penalties are from Open Responses. `seed`, `stop`, `logit_bias` and `thinking` are extensions of this server,
+    and `client_metadata` is sent by Codex. `resumable` is an extension too: the client can resume the stream after a
+    disconnect.
     """
 
     model: Name
@@ -149,15 +150,15 @@ COUNT_FIELDS = (
 """Parameters of `POST /v1/responses/input_tokens`."""
 
 REQUEST_FIELDS = frozenset(Request.__annotations__)
-"""Every parameter the endpoint knows."""
+"""Every parameter that the endpoint knows."""
 
 
 _INPUT_SOURCES = ("previous_response_id", "conversation", "prompt")
-"""What a request may go on from without saying anything itself."""
+"""Parameters that provide input, so that a request with one of them may omit `input`."""
 
 
 def validate(body: Json) -> None:
-    """Raise InvalidRequest for the first field that is malformed. See `translation.validation.check`."""
+    """Raises InvalidRequest for the first malformed field, or if no input is given. See `validation.check_body`."""
     check_body(_REQUEST, body)
     if body.get("input") is None and not any(body.get(source) for source in _INPUT_SOURCES):
         raise InvalidRequest("Missing required parameter: 'input'.", param="input", code="missing_required_parameter")
@@ -166,20 +167,23 @@ def validate(body: Json) -> None:
 
 
 _REQUEST: TypeAdapter[Any] = TypeAdapter(Request)
-"""Made with the module: it takes too long to be made while a first request waits."""
+"""Built at import, because building it while the first request waits takes too long."""
 
 
 @cache
 def _request_schema() -> Json:
-    # With an id of its own, the schema's references stay inside it wherever it is put.
+    # With its own `$id`, the schema's references resolve inside it wherever it is embedded.
     return {"$id": "create-response", **_REQUEST.json_schema()}
 
 
 REQUEST_SCHEMA = _request_schema
-"""() -> the JSON schema of a request, for `/openapi.json`; made when first asked for."""
+"""Returns the JSON schema of a request, for `/openapi.json`. It is built at the first call."""
 
 
 def partial_request_schema(name: str, fields: Sequence[str]) -> Json:
-    """The JSON schema of a request that has some of the parameters, for `/openapi.json`."""
+    """Returns the JSON schema of a request that has only the parameters in `fields`, for `/openapi.json`.
+
+    `name` is its `$id`.
+    """
     whole = _request_schema()
     return {**whole, "$id": name, "properties": {field: whole["properties"][field] for field in fields}}

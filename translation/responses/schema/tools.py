@@ -1,7 +1,7 @@
-"""The tools a Responses request may offer, and how it may force one.
+"""The shapes of `tools` and `tool_choice` in a Responses request.
 
-Only what the gateway itself reads is checked. Kinds it does not know pass: planning leaves them out with a loss note or
-hands them to an upstream that runs them.
+Only keys that the gateway reads are checked. Unknown types of tools are valid: planning drops them and reports a loss,
+or sends them to an upstream that runs them.
 """
 
 from typing import Annotated, Any, Literal, NotRequired, TypeAlias
@@ -15,13 +15,13 @@ Name: TypeAlias = Annotated[str, Field(min_length=1)]
 
 
 def _by_known_type(*known: str) -> Discriminator:
-    """Discriminate by `type`; every type that is not `known` has the tag "other"."""
+    """Returns a discriminator by `type`. Every type that is not `known` gets the tag "other"."""
 
     def choose(value: object) -> str | None:
-        chosen = value.get("type") if isinstance(value, dict) else None
-        if chosen is None or not isinstance(chosen, str):
+        kind = value.get("type") if isinstance(value, dict) else None
+        if kind is None or not isinstance(kind, str):
             return None
-        return chosen if chosen in known else "other"
+        return kind if kind in known else "other"
 
     choose.__name__ = "type"
     return Discriminator(choose)
@@ -169,4 +169,4 @@ ToolChoice: TypeAlias = (
         _by_known_type("function", "custom", "namespace", "mcp", "allowed_tools"),
     ]
 )
-"""Any other `type` names a tool that has no name of its own: `shell`, `apply_patch`, `web_search`, ..."""
+"""Any other `type` chooses a tool that has no name of its own: `shell`, `apply_patch`, `web_search`, ..."""

@@ -1,7 +1,7 @@
-"""Indexes that no owner alone can use
+"""Replace indexes that start with the owner
 
-Until PostgreSQL has counted a table it takes an owner's rows for few, and looks a link of a chain up among all of them
-if an index lets it.
+Until PostgreSQL has analyzed a table, it expects few rows per owner. With an index that starts with the owner, it then
+scans all rows of the owner to look up one link of a chain.
 """
 
 from alembic import op
