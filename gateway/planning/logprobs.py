@@ -13,7 +13,7 @@ class LogprobsCheck:
     """An event mapper that adds the fact `unreported` before the end of a reply with text but no log probabilities.
 
     Some models and server versions leave them out silently, so that is known only at the end. `param` is the client's
-    parameter, and `event_mapper` maps the events first.
+    parameter, and `event_stage` sees the events first.
     """
 
     def __init__(self, param: str, event_stage: EventStage | None) -> None:

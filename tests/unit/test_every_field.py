@@ -24,10 +24,12 @@ _MINIMAL: Final[dict[Dialect, Json]] = {
 }
 
 
-def _cases(dialect: Dialect, asked: Mapping[str, parameters.Asked], fields: Mapping[str, Case]) -> dict[str, Case]:
+def _cases(
+    dialect: Dialect, asked: Mapping[str, parameters.ParameterSample], fields: Mapping[str, Case]
+) -> dict[str, Case]:
     plain = _MINIMAL[dialect]
     whole = {
-        name: Case(name, {**plain, **each.beside}, {**plain, **each.beside, name: each.value})
+        name: Case(name, {**plain, **each.other_fields}, {**plain, **each.other_fields, name: each.value})
         for name, each in asked.items()
     }
     return {**whole, **fields}
