@@ -67,14 +67,14 @@ def _draw_progress(steps: int) -> Iterator[Callable[[str], None]]:
     with typer.progressbar(
         length=steps, label="starting".ljust(_LABEL_WIDTH), file=sys.stderr, show_eta=False, show_pos=True, width=24
     ) as bar:
-        begun = False
+        has_begun = False
 
         def on_step(step: str) -> None:
-            nonlocal begun
+            nonlocal has_begun
             bar.label = step.ljust(_LABEL_WIDTH)[:_LABEL_WIDTH]
-            bar.update(1 if begun else 0)
+            bar.update(1 if has_begun else 0)
             bar.render_progress()  # the label has changed, even if the count has not
-            begun = True
+            has_begun = True
 
         yield on_step
         bar.update(1)

@@ -26,7 +26,7 @@ def diagnose(
     settings: Settings,
     names: Sequence[str],
     deadline_s: float,
-    on_step: Callable[[str], None] = lambda what: None,
+    on_step: Callable[[str], None] = lambda step: None,
     checks: Sequence[FeatureCheck] = CHECKS,
 ) -> list[Diagnosis]:
     """Examine the models in `names`, or all models whose names are no patterns.
