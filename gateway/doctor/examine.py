@@ -16,9 +16,9 @@ from gateway.doctor.checks.verdicts import (
     UNSUPPORTED_PARAMETER,
     CheckFailed,
     Diagnosis,
-    ErrorReply,
     Finding,
     Inconclusive,
+    RequestFailed,
     TimedOut,
     UnparsedOutput,
     Verdict,
@@ -122,7 +122,7 @@ def _run_check(check: FeatureCheck, session: CheckSession, *, may_refuse: bool) 
         return _Outcome("fail", str(failure), TIMED_OUT)
     except CheckFailed as failure:
         return _Outcome("fail", str(failure))
-    except ErrorReply as refusal:
+    except RequestFailed as refusal:
         # An upstream without this parameter may refuse it with an error of its own.
         is_upstream_refusal = (
             check.is_optional and refusal.status == 400 and refusal.error.get("param") == check.loss_param

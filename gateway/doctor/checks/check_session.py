@@ -11,7 +11,7 @@ import orjson
 
 from gateway.doctor.checks.subjects import Subject
 from gateway.doctor.checks.transcript import Transcript
-from gateway.doctor.checks.verdicts import CheckFailed, ErrorReply, TimedOut
+from gateway.doctor.checks.verdicts import CheckFailed, RequestFailed, TimedOut
 from gateway.replies.loss_header import LOSS_HEADER
 from translation.errors import ProtocolViolation
 from translation.framing.sse import DONE_PAYLOAD, FrameDecoder
@@ -75,10 +75,13 @@ class CheckSession:
         return _MAX_TOKENS if window is None else max(16, min(_MAX_TOKENS, window // 4))
 
     def create_response(self, **body: Any) -> Json:
-        """Request a whole response. Raises ErrorReply, TimedOut, and CheckFailed for a reply that is no JSON object."""
+        """Request a whole response.
+
+        Raises RequestFailed, TimedOut, and CheckFailed for a reply that is no JSON object.
+        """
         response = self._post(_RESPONSES, body)
         if response.get("status") == "failed":
-            raise ErrorReply(None, response.get("error") or {})
+            raise RequestFailed(None, response.get("error") or {})
         return response
 
     def create_completion(self, **body: Any) -> Json:
@@ -88,13 +91,14 @@ class CheckSession:
     def stream_response(self, **body: Any) -> ReceivedStream:
         """Request a stream and read it to its end.
 
-        Raises ErrorReply if the reply is an error or ends with one, TimedOut, and CheckFailed for a malformed stream.
+        Raises RequestFailed if the reply is an error or ends with one, TimedOut, and CheckFailed for a malformed
+        stream.
         """
         with self.open_response_stream(**body) as (received, events):
             for _ in events:
                 pass
         if received.events and received.events[-1].get("type") == "response.failed":
-            raise ErrorReply(None, received.response.get("error") or {})
+            raise RequestFailed(None, received.response.get("error") or {})
         return received
 
     def stream_completion(self, **body: Any) -> ReceivedStream:
@@ -103,7 +107,7 @@ class CheckSession:
             for _ in chunks:
                 pass
         if received.events and isinstance(error := received.events[-1].get("error"), dict):
-            raise ErrorReply(None, error)
+            raise RequestFailed(None, error)
         return received
 
     @contextmanager
@@ -215,11 +219,11 @@ def _has_content(event: Json) -> bool:
     return isinstance(delta, dict) and any(value for key, value in delta.items() if key != "role")
 
 
-def _parse_error(reply: httpx.Response) -> ErrorReply:
+def _parse_error(reply: httpx.Response) -> RequestFailed:
     error = _parse_json(reply.content).get("error")
     if not isinstance(error, dict) or not error.keys() >= {"message", "type", "param", "code"}:
         raise CheckFailed(f"a reply with status {reply.status_code} is not an error object")
-    return ErrorReply(reply.status_code, error)
+    return RequestFailed(reply.status_code, error)
 
 
 def _parse_json(content: bytes) -> Json:

@@ -33,7 +33,7 @@ from gateway.doctor.checks.response_shape import (
     require_text,
 )
 from gateway.doctor.checks.sample_image import SAMPLE_IMAGE_URL
-from gateway.doctor.checks.verdicts import CheckFailed, ErrorReply, Inconclusive, require
+from gateway.doctor.checks.verdicts import CheckFailed, Inconclusive, RequestFailed, require
 from translation.representation.json_types import Json
 
 _MAX_PROBED_WINDOW: Final = 300_000
@@ -141,7 +141,7 @@ def probe_errors(session: CheckSession) -> str:
     """Check that a refusal of the upstream is returned as an error with a message and a type."""
     try:
         session.create_response(model=session.subject.unknown_model, input=GREETING_PROMPT)
-    except ErrorReply as refusal:
+    except RequestFailed as refusal:
         remark = f"an unknown model is answered with {refusal.status} {refusal.code}"
         require(refusal.status is not None and 400 <= refusal.status < 500, remark)
         require(bool(refusal.error["message"]) and bool(refusal.error["type"]), "an error has no message or no type")
@@ -171,7 +171,7 @@ def probe_overflow(session: CheckSession) -> str:
         raise Inconclusive(f"a prompt of more than {window} tokens is too expensive to try")
     try:
         session.create_response(input="river " * (window + window // 10 + TOKEN_LIMIT), max_output_tokens=TOKEN_LIMIT)
-    except ErrorReply as refusal:
+    except RequestFailed as refusal:
         require(refusal.code == "context_length_exceeded", f"it is refused with {refusal}")
         return f"at {window} tokens"
     raise CheckFailed(f"it accepts a prompt of more than {window} tokens, which is its context window")

@@ -6,7 +6,7 @@ from typing import Any, Final
 from gateway.doctor.checks.check_session import CheckSession
 from gateway.doctor.checks.event_order import check_order
 from gateway.doctor.checks.response_shape import check_response, describe_cutoff, message_text_of, parse_calls
-from gateway.doctor.checks.verdicts import UNSUPPORTED_PARAMETER, CheckFailed, ErrorReply, Inconclusive, require
+from gateway.doctor.checks.verdicts import UNSUPPORTED_PARAMETER, CheckFailed, Inconclusive, RequestFailed, require
 from translation.representation.json_types import Json
 
 WEATHER_TOOL: Final = {
@@ -105,7 +105,7 @@ def request_tool_call(
     message_text_of(response)  # raises UnparsedOutput if the text has unparsed calls
     try:
         response = send_request(**body, tool_choice="required")
-    except ErrorReply as refusal:
+    except RequestFailed as refusal:
         if refusal.code == UNSUPPORTED_PARAMETER:
             raise Inconclusive("it called no tool, and its upstream cannot require a call") from refusal
         raise

@@ -6,7 +6,7 @@ CheckFailed        a requirement is not met
   UnparsedOutput   it would be met with the setting that the message names
   TimedOut         the reply did not end in time
 Inconclusive       the reply does not show whether the requirement is met
-ErrorReply         the gateway replied with an error
+RequestFailed      the gateway replied with an error
 """
 
 from collections.abc import Mapping
@@ -40,7 +40,7 @@ class Inconclusive(Exception):
     """The model's reply does not show whether the feature works. The message says why."""
 
 
-class ErrorReply(Exception):
+class RequestFailed(Exception):
     """An error reply, or a response that failed. For the latter, `status` is None: its HTTP status was 200."""
 
     def __init__(self, status: int | None, error: Json) -> None:
