@@ -40,7 +40,7 @@ def configuration() -> str:
 
 
 def _sections(model: type[BaseModel], path: str, rendered: dict[type[BaseModel], str]) -> Iterator[str]:
-    """Yields the sections of a model and of the models inside it. `rendered` maps each model to the path of its table."""
+    """Yields the sections of a model and of the models in it. `rendered` maps each model to the path of its table."""
     if path:
         yield f"## {path}"
     if model in rendered:
