@@ -50,7 +50,7 @@ class RequestAdapter(Protocol):
     """Turns requests of a small API into requests of the dialect in which they are served."""
 
     def default_model(self, allowed: Sequence[str]) -> str:
-        """Returns the model of a request that names none, which a pattern of `allowed` matches. Raises InvalidRequest."""
+        """Returns the model of a request that names none. A pattern of `allowed` matches it. Raises InvalidRequest."""
         ...
 
     def adapt(self, body: Json, route: Route) -> AdmittedRequest:
