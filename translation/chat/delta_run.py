@@ -1,6 +1,6 @@
-"""A run of chunks that differ in one text only, so that only the text has to be read.
+"""Recognizes runs of chunks that differ in one text only, and reads the texts without parsing the chunks.
 
-Most chunks of most streams belong to such a run: answer text, reasoning, and the arguments of a call.
+Most chunks of most streams belong to such a run: answer text, reasoning, or the arguments of a call.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -54,14 +54,14 @@ class ChatDeltaRun:
     ) -> None:
         """`head` ends with the quote before the text, `tail` begins with the quote after it.
 
-        `delta`: the event that the learnt chunk meant.
+        `delta` is the event of the learnt chunk. `observers` record the texts for the decoder.
         """
         self.text_key = (delta.index, delta.part_index)
         """The item and the part that the texts belong to."""
         self.observers = observers
-        """Called with every text of the run, whichever way it takes: the decoder's own record of the texts."""
+        """Called with every text of the run, decoded or by template: they are the decoder's own record of the texts."""
         self.stops_at_line_break = stops_at_line_break
-        """Whether a text that ends with a line break has to be decoded: it may be layout that is left out."""
+        """Whether a text that ends with a line break has to be decoded, because line breaks at the end are stripped."""
         self._head, self._tail = head, tail
         self.frame_head, self.frame_tail = _FRAME_HEAD + head, tail + _FRAME_TAIL
         self._two_frames = 2 * (len(self.frame_head) + len(self.frame_tail))
@@ -81,27 +81,27 @@ class ChatDeltaRun:
     ) -> Self | None:
         """Learns a run from a chunk whose only text, in `field`, is the text of `delta`.
 
-        Returns None if the bytes leave a doubt about where the text stands.
+        Returns None if the position of the text in the bytes is ambiguous, or the text would end the run.
         """
         key = _TEXT_FIELD_KEYS[field]
-        before, found, rest = payload.partition(key)
-        if not found or key in rest:
+        before, separator, rest = payload.partition(key)
+        if not separator or key in rest:
             return None
         start = len(before) + len(key)
         if payload[start : start + 1] == b" ":
             start += 1
-        inner = orjson.dumps(delta.text)
-        end = start + len(inner)
-        if payload[start:end] != inner:
-            return None  # escaped in another way
+        encoded = orjson.dumps(delta.text)
+        end = start + len(encoded)
+        if payload[start:end] != encoded:
+            return None  # the upstream escapes differently
         run = cls(payload[: start + 1], payload[end - 1 :], delta, observers, stops_at_line_break=stops_at_line_break)
         return None if run.must_decode(delta.text) else run
 
     @classmethod
     def from_payload(cls, payload: bytes) -> Self | None:
-        """Learns a run from a chunk of which nothing is known.
+        """Learns a run from a chunk that was not decoded.
 
-        Returns None if the chunk has no text, or leaves a doubt about which text it has.
+        Returns None if the chunk has no text, or its position in the bytes is ambiguous.
         """
         try:
             chunk = orjson.loads(payload)
@@ -120,7 +120,7 @@ class ChatDeltaRun:
         return self.stops_at_line_break and text.endswith(_LINE_BREAKS)
 
     def take_texts(self, texts: Sequence[str]) -> list[Event]:
-        """Returns the events that chunks of the run with these texts mean, and passes the texts to the observers."""
+        """Returns the events of chunks of the run with these texts, and calls the observers with the texts."""
         for observe in self.observers:
             for text in texts:
                 observe(text)
@@ -142,7 +142,7 @@ class ChatDeltaRun:
         return texts
 
     def parse_texts(self, read: bytes) -> list[str] | None:
-        """Returns the texts of a read that is nothing but frames of the run, without empty ones; None for any other."""
+        """Returns the non-empty texts of a read that consists only of frames of the run; None for any other read."""
         if not (read.startswith(self.frame_head) and read.endswith(self.frame_tail)):
             return None
         texts = self._parse_strings(read)
@@ -156,7 +156,7 @@ class ChatDeltaRun:
             inners = strings[1:-1].split(self.frame_tail + self.frame_head)
             joined = b'"%b"' % b'","'.join(inners)
             if _BACKSLASH not in joined and joined.count(b'"') == 2 * len(inners):
-                # Without escapes, and with no quotes but two for each, they are the strings they look like.
+                # There is no escape, and each string has exactly two quotes. So they can be parsed as one JSON array.
                 return [*filter(None, orjson.loads(b"[%b]" % joined))]
             return [text for inner in inners if (text := orjson.loads(b'"%b"' % inner))]
         except ValueError:

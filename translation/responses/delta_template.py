@@ -1,4 +1,4 @@
-"""Forwards text deltas by template: the frame of an upstream's delta becomes a frame of ours without decoding it."""
+"""The fast path from a delta of an upstream to a delta of the Responses stream, without decoding it to an event."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -7,19 +7,21 @@ from translation.representation.delta_runs import DeltaRun, TextKey, TextObserve
 
 
 class NumberingEncoder(Protocol):
-    """An encoder that numbers its events."""
+    """An encoder that gives its events sequence numbers."""
 
     sequence: int
-    """The number of the last event."""
+    """The sequence number of the last event."""
 
-    def encode_deltas(self, text_key: TextKey, texts: Sequence[str]) -> bytes: ...
+    def encode_deltas(self, text_key: TextKey, texts: Sequence[str]) -> bytes:
+        """Stores the texts and returns their delta frames."""
+        ...
 
 
 class DeltaTemplate:
-    """The two ends of one run: the bytes around a text as it arrives, and the frame in which it leaves.
+    """Both sides of one run: the upstream's bytes around each text (`run`), and the client's frame (`frame_format`).
 
-    `observers` are called with every text; `append`, which stores the text in the reply, too. `frame_format` is a
-    `%`-format of the frame, for the number of the event and the text as JSON.
+    `frame_format` is a `%`-format for the sequence number and the text as JSON. `append` stores a text in the reply.
+    The `observers` of the run and of the stages are called with every text too.
     """
 
     __slots__ = ("append", "encoder", "frame_format", "observers", "run")
@@ -39,7 +41,7 @@ class DeltaTemplate:
         self.observers = (*run.observers, *observers)
 
     def encode_read(self, read: bytes) -> bytes | None:
-        """Returns the frames that a read becomes, possibly none; None, without effect, for a read outside the run."""
+        """Returns the frames of a read of the run, possibly none. Returns None, without effect, for any other read."""
         texts = self.run.parse_texts(read)
         if texts is None:
             return None
