@@ -8,9 +8,9 @@ from translation.responses.delta_template import DeltaTemplate
 
 
 def make_fast_path(template: ReadTemplate[bytes] | None, client: ChunkWriter) -> FastPath | None:
-    """Returns the fast path by a template to a client; None if there is none, or the core is not compiled.
+    """Returns the fast path by a template to a client; None without a template or without the compiled core.
 
-    Without it, reads take the template's `encode_read`.
+    Without a fast path, reads are encoded by the template's `encode_read`.
     """
     if CORE is None:
         return None

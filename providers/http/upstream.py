@@ -280,7 +280,7 @@ class Upstream:
                 if self._pooled is None:
                     answer: RawReply = await self._send_with_httpx(template, content)
                 else:
-                    answer = await self._pooled.ask(template.target, content, template.limits)
+                    answer = await self._pooled.send(template.target, content, template.limits)
                     if answer.headers.get(b"content-encoding", b"identity") != b"identity":
                         answer = _HttpxBody(answer.response())
                 break
