@@ -260,7 +260,7 @@ def test_calls_over_the_number_are_left_out_and_the_others_closed_up() -> None:
     assert [item["type"] for item in collect(out)] == ["function_call", "message"]
     assert collect(out)[1]["content"][0]["text"] == "xy"
     assert [event.index for event in out if isinstance(event, Opaque | Annotated)] == [1, 1]
-    why = "the turn may have 1 calls, and this is one more"
+    why = "the call exceeds the limit of calls per turn (1)"
     assert warnings_in(out) == [{"name": "g", "why": why}, {"name": "f", "why": why}]
     assert out[-1] == Finished("tool_calls", response={"status": "completed"})
 

@@ -10,13 +10,12 @@ from translation.chat.calls import CallAssembler
 from translation.chat.delta_run import ChatDeltaRun
 from translation.chat.failures import BROKEN_FINISH_REASONS, failure_in
 from translation.chat.reasoning import REASONING_FIELDS, REASONING_TEXT_FIELDS, ReasoningReader, build_reasoning_item
-from translation.chat.reply_objects import FINISH_REASONS, flatten_text
+from translation.chat.reply_objects import FINISH_REASONS, flatten_annotation, flatten_text
 from translation.chat.usage import read_logprobs, read_usage
 from translation.errors import ProtocolViolation
 from translation.parsers.edges import EdgeTrimmer
-from translation.parsers.text_calls import TextCallDecoder
+from translation.parsers.text_calls import text_call_decoder_for
 from translation.parsers.think_tags import ThinkParser
-from translation.parsers.tools import PARSER_FACTORIES
 from translation.representation.events import (
     Delta,
     Event,
@@ -84,7 +83,7 @@ class ChatDecoder:
         self._profile = profile
         self._writer = ItemWriter(new_id)
         self._calls: CallAssembler | None = None
-        self._text_calls = _new_text_call_decoder(self._writer, new_id, profile, tools, buffered) if tools else None
+        self._text_calls = text_call_decoder_for(self._writer, new_id, profile, tools, buffered) if tools else None
         self._reasoning = ReasoningReader()
         self._reasoning_runs: list[tuple[str, list[str]]] = []
         """The reasoning of the open item, as runs of (`reasoning` or `summary`, pieces of text)."""
@@ -280,7 +279,7 @@ class ChatDecoder:
             events += self._write_text("refusal", str(refusal), logprobs)
         if isinstance(annotations := delta.get("annotations"), list):
             self._annotations += [
-                _flatten_annotation(annotation) for annotation in annotations if isinstance(annotation, dict)
+                flatten_annotation(annotation) for annotation in annotations if isinstance(annotation, dict)
             ]
         if self._annotations:
             events += self._annotate()
@@ -399,30 +398,3 @@ class ChatDecoder:
         self.state = _ENDED
         failed.usage = self.usage
         return [failed]
-
-
-def _new_text_call_decoder(
-    writer: ItemWriter, new_id: NewId, profile: Profile, tools: Sequence[Json], buffered: bool
-) -> TextCallDecoder | None:
-    """Returns the decoder for calls in text; None if the profile says that calls do not come as text."""
-    parser = PARSER_FACTORIES.get(profile.tool_parser if profile.text_tool_calls == "none" else profile.text_tool_calls)
-    if parser is None:
-        return None
-    return TextCallDecoder(
-        writer,
-        new_id,
-        parser(),
-        tools,
-        buffered=buffered,
-        validation=profile.tool_validation,
-        max_args_bytes=profile.max_tool_args_bytes,
-    )
-
-
-def _flatten_annotation(annotation: Json) -> Json:
-    """Returns a citation in the form of Responses. Chat nests it under its type. Responses requires every field."""
-    kind = annotation.get("type")
-    nested = annotation.get(kind) if isinstance(kind, str) else None
-    if kind != "url_citation" or not isinstance(nested, dict):
-        return annotation
-    return {"type": kind, "url": "", "title": "", "start_index": 0, "end_index": 0, **nested}

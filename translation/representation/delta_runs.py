@@ -1,17 +1,17 @@
-"""Runs of deltas: reads that differ in one text only, so that they need not be decoded."""
+"""The interface of a run of deltas: reads that differ in one text only, so that they need not be decoded."""
 
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeAlias
 
 TextKey: TypeAlias = tuple[int, int | None]
-"""The index of an item, and of a part of it; None for the text of the item itself, such as the arguments of a call."""
+"""The index of an item, and of a part of it. The part is None for the text of the item itself, such as arguments."""
 
 TextObserver: TypeAlias = Callable[[str], object]
 """Called with each text of a run, in order."""
 
 
 class DeltaRun(Protocol):
-    """Frames of an upstream that differ in their text only."""
+    """The frames of one upstream stream that differ in their text only."""
 
     @property
     def text_key(self) -> TextKey:
@@ -20,17 +20,17 @@ class DeltaRun(Protocol):
 
     @property
     def frame_head(self) -> bytes:
-        """The bytes of each frame up to the text, its first quote included."""
+        """The bytes of each frame before the text, including the opening quote."""
         ...
 
     @property
     def frame_tail(self) -> bytes:
-        """The bytes of each frame behind the text, its last quote included."""
+        """The bytes of each frame after the text, including the closing quote."""
         ...
 
     @property
     def observers(self) -> Sequence[TextObserver]:
-        """Called with every text of the run."""
+        """Must be called with every text of the run, in order."""
         ...
 
     @property
@@ -39,5 +39,5 @@ class DeltaRun(Protocol):
         ...
 
     def parse_texts(self, read: bytes) -> list[str] | None:
-        """Returns the texts of a read that is nothing but such frames, without empty ones; None for any other."""
+        """Returns the non-empty texts of a read that consists only of frames of the run; None for any other read."""
         ...

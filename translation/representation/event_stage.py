@@ -1,4 +1,4 @@
-"""Stages that the events of a reply pass between the decoder and the encoder."""
+"""The interface of the stages that events of a reply pass between the decoder and the encoder."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -8,15 +8,17 @@ from translation.representation.events import Event
 
 
 class EventStage(Protocol):
-    """Takes every batch of a reply, and returns the batch that the next stage gets."""
+    """Transforms the events of one reply."""
 
-    def feed(self, batch: Sequence[Event], /) -> Sequence[Event]: ...
+    def feed(self, batch: Sequence[Event], /) -> Sequence[Event]:
+        """Takes every batch of the reply in order. Returns the batch for the next stage."""
+        ...
 
     def delta_observers(self, text_key: TextKey, /) -> Sequence[TextObserver] | None:
-        """Grants the fast path to one text, or does not.
+        """Decides whether deltas of one text may take the fast path, which bypasses this stage.
 
-        Returns None if deltas of the text have to be fed. Otherwise they may pass this stage by until an event of
-        another kind is fed: each of them, without log probabilities, would leave `feed` unchanged. The stage wants the
-        returned observers called with each text.
+        Returns None if the deltas have to be fed. Otherwise deltas without log probabilities would pass `feed`
+        unchanged, so they may bypass the stage until another kind of event is fed. The returned observers must then be
+        called with each text.
         """
         ...
