@@ -16,7 +16,7 @@ from typing import cast
 import httptools
 import uvloop
 
-from bench.answers import DELTA, END, FIRST_DELTA, Model, delays_s, response_id, wrong
+from bench.answers import DELTA, END, FIRST_DELTA, Model, delays_s, find_fault, response_id
 from bench.requests import Spec, replay_bytes, request_bytes
 
 _WARM_UP_MODEL = "bench-4"
@@ -97,7 +97,7 @@ class Client(asyncio.Protocol):
         if status != 200:
             fault: str | None = f"status {status}: {body[:200]!r}"
         else:
-            fault = wrong(body, self._model, responses=self._spec.responses, streamed=self._spec.stream)
+            fault = find_fault(body, self._model, responses=self._spec.responses, streamed=self._spec.stream)
         if fault and len(self.result.wrong) < _MAX_WRONG:
             self.result.wrong.append(fault)
         if self._spec.resume and self._kept is None and not fault:

@@ -13,7 +13,7 @@ import uvicorn
 import uvloop
 from uvicorn.server import ServerState
 
-from bench.answers import Model, stream_writes, whole_reply, wrong
+from bench.answers import Model, find_fault, stream_writes, whole_reply
 from dataplane.http_protocol import HttpProtocol
 from gateway.config.settings import Settings
 from gateway.http.guard import Drain
@@ -131,7 +131,7 @@ class Client:
         if self._stream:
             parts = body.split(b"\r\n")[1::2]
             body = b"".join(parts)
-        if fault := wrong(body, self._model, responses=True, streamed=self._stream):
+        if fault := find_fault(body, self._model, responses=True, streamed=self._stream):
             raise RuntimeError(fault)
 
     def _receive(self, data: bytes) -> None:

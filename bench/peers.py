@@ -16,8 +16,8 @@ from urllib.request import Request, urlopen
 
 import orjson
 
-from bench.answers import Model, wrong
-from bench.processes import Server, accepting, free_port
+from bench.answers import Model, find_fault
+from bench.processes import Server, free_port, start_server_on_port
 from bench.requests import Spec, request_bytes
 
 _READY_S = 90
@@ -82,7 +82,9 @@ def peers(upstream: Server, core: int | None, home: Path) -> Iterator[list[Serve
             program, *arguments = peer.arguments(port := free_port(), free_port(), upstream.port, folder)
             log = folder / "log"
             server = stack.enter_context(
-                accepting(peer.name, [str(installed / program), *arguments], port, core, log, peer.environment)
+                start_server_on_port(
+                    peer.name, [str(installed / program), *arguments], port, core, log, peer.environment
+                )
             )
             _wait_until_right(server, log)
             servers.append(server)
@@ -116,7 +118,7 @@ def _fault(server: Server) -> str | None:
         with urlopen(
             Request(f"http://127.0.0.1:{server.port}{spec.path}", content, headers), timeout=_ANSWER_S
         ) as sent:
-            return wrong(sent.read(), _MODEL, responses=True, streamed=True)
+            return find_fault(sent.read(), _MODEL, responses=True, streamed=True)
     except HTTPError as refusal:
         with refusal:
             return f"status {refusal.code}: {refusal.read()[:200]!r}"

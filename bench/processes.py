@@ -49,7 +49,7 @@ def announce(port: int) -> None:
 
 
 @contextmanager
-def listening(
+def start_announcing_server(
     name: str, command: Sequence[str], core: int | None, log: Path, environment: Mapping[str, str] | None = None
 ) -> Iterator[Server]:
     """Start a server that prints where it listens; end it with the block. Raises RuntimeError if it does not start."""
@@ -63,7 +63,7 @@ def listening(
 
 
 @contextmanager
-def accepting(
+def start_server_on_port(
     name: str,
     command: Sequence[str],
     port: int,
@@ -90,7 +90,7 @@ def nginx(upstream: int, core: int | None, home: Path) -> Iterator[Server | None
     config = home / "nginx.conf"
     config.write_text(_NGINX.format(home=home, port=port, upstream=upstream))
     command = [binary, "-p", str(home), "-c", str(config), "-e", str(home / "nginx-error.log")]
-    with accepting("nginx", command, port, core, home / "nginx.log") as server:
+    with start_server_on_port("nginx", command, port, core, home / "nginx.log") as server:
         yield server
 
 

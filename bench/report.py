@@ -10,7 +10,7 @@ from bench.baseline import Written
 from bench.measure import Figure
 from bench.scenarios import Scenario
 from bench.state_report import StateRow
-from bench.table import limit, number, titled
+from bench.table import limit, number, render_table
 
 RESULTS = Path(__file__).parent / "results"
 LATEST = RESULTS / "latest.json"
@@ -89,7 +89,7 @@ def table(rows: Sequence[Row]) -> str:
         "req/s",
         "deltas/s",
     )
-    return titled(columns, [*map(_cells, rows)])
+    return render_table(columns, [*map(_cells, rows)])
 
 
 def peers_table(rows: Sequence[Row]) -> str | None:
@@ -98,7 +98,7 @@ def peers_table(rows: Sequence[Row]) -> str | None:
     if not names:
         return None
     compared = [row for row in rows if any(name in row.figures for name in names)]
-    return titled(
+    return render_table(
         ("peers", "unit", OURS, *names, "less than all"),
         [
             (

@@ -16,7 +16,7 @@ from bench.measure import Figure, WrongAnswers, measure
 from bench.options import Options, options
 from bench.peers import peers
 from bench.plot import draw
-from bench.processes import Server, cores, listening, nginx
+from bench.processes import Server, cores, nginx, start_announcing_server
 from bench.scenarios import SCENARIOS, Scenario
 from bench.start import START, UnwantedModules, heaviest_modules, start_rows
 from bench.state import STATE, Bench, StateScenario, state_rows
@@ -83,7 +83,7 @@ def _compare_and_save(results: baseline.Written, *, keep: bool) -> None:
     report.save(results, report.LATEST)
     draw(report.LATEST, report.BASELINE)
     if keep:
-        report.save(baseline.merged(before, results), report.BASELINE)
+        report.save(baseline.merge(before, results), report.BASELINE)
         draw(report.BASELINE, None)
 
 
@@ -151,7 +151,7 @@ def run_start(options: Options, home: Path) -> list[StateRow]:
 
 
 def _upstream(core: int | None, home: Path) -> AbstractContextManager[Server]:
-    return listening("direct", [sys.executable, "-m", "bench.upstream"], core, home / "upstream.log")
+    return start_announcing_server("direct", [sys.executable, "-m", "bench.upstream"], core, home / "upstream.log")
 
 
 @contextmanager

@@ -17,9 +17,9 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from bench.counted import tasks_in
 from bench.gateway import Setup, gateway
 from bench.measure import WrongAnswers
-from bench.processes import Server, cores, listening
+from bench.processes import Server, cores, start_announcing_server
 from bench.soak_load import users
-from bench.table import number, titled
+from bench.table import number, render_table
 from bench.trend import Trend, trend
 from gateway.state.database.tables import metadata, sealing_keys, workers
 
@@ -83,7 +83,7 @@ def trends(samples: list[list[float]]) -> dict[str, Trend]:
 
 def table(found: dict[str, Trend]) -> str:
     """One line a figure."""
-    return titled(
+    return render_table(
         ("soak", "level", "per hour", "± (95 %)", ""),
         [
             (name, number(of.level), number(of.slope * 3600), number(of.margin * 3600), of.verdict)
@@ -113,7 +113,9 @@ def main() -> int:
         tasks = home / "tasks"
         counted = (sys.executable, "-m", "bench.counted", str(tasks))
         with (
-            listening("direct", [sys.executable, "-m", "bench.upstream"], loaded, home / "upstream.log") as upstream,
+            start_announcing_server(
+                "direct", [sys.executable, "-m", "bench.upstream"], loaded, home / "upstream.log"
+            ) as upstream,
             gateway(upstream, measured, home, Setup(store_url=url), program=counted) as server,
         ):
             try:

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import httpx
 
-from bench.answers import FIRST_DELTA, Model, response_id, wrong
+from bench.answers import FIRST_DELTA, Model, find_fault, response_id
 from bench.measure import WrongAnswers
 
 _PACED = Model.named("bench-32-50ps")
@@ -134,5 +134,5 @@ def _expect(reply: httpx.Response, status: int) -> None:
 
 
 def _check(body: bytes, model: Model, *, responses: bool, streamed: bool) -> None:
-    if fault := wrong(body, model, responses=responses, streamed=streamed):
+    if fault := find_fault(body, model, responses=responses, streamed=streamed):
         raise WrongAnswers(fault)

@@ -10,7 +10,7 @@ from time import perf_counter
 from urllib.request import urlopen
 
 from bench.gateway import Setup, gateway
-from bench.processes import Server, listening
+from bench.processes import Server, start_announcing_server
 from bench.state_report import StateRow
 
 START = "start-up"
@@ -52,7 +52,9 @@ def start_rows(upstream: Server, core: int | None, home: Path, rounds: int) -> l
     stores = {"": None, ", SQLite": f"sqlite+aiosqlite:///{home / 'start.db'}"}
     seen: dict[str, list[tuple[float, float, float]]] = {}
     for turn in range(rounds + 1):
-        bare = listening("bare", [sys.executable, "-m", "bench.bare_server"], core, home / "bare.log", compiled)
+        bare = start_announcing_server(
+            "bare", [sys.executable, "-m", "bench.bare_server"], core, home / "bare.log", compiled
+        )
         found = {"bare": _started(bare)}
         for name, url in stores.items():
             found[name] = _started(gateway(upstream, core, home, Setup(store_url=url), compiled))

@@ -13,7 +13,7 @@ from urllib.request import urlopen
 
 import orjson
 
-from bench.answers import Model, wrong_kept
+from bench.answers import Model, find_stored_fault
 from bench.databases import Databases
 from bench.gateway import Setup, gateway
 from bench.load import Result
@@ -213,7 +213,7 @@ def _wrong_kept(server: Server, model: Model, result: Result, spec: Spec, before
     if not spec.fields["store"]:
         return None if _newest(server, 1) == before else "something was kept of what was not to be"
     answers = spec.connections if spec.resume else result.requests
-    return wrong_kept(_newest(server, _LISTED), model, min(answers, _LISTED))
+    return find_stored_fault(_newest(server, _LISTED), model, min(answers, _LISTED))
 
 
 def _newest(server: Server, limit: int) -> Json:

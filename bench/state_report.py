@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bench.table import limit, number, titled
+from bench.table import limit, number, render_table
 
 
 @dataclass(frozen=True)
@@ -30,12 +30,12 @@ class StateRow:
 
 
 def table(rows: Sequence[StateRow]) -> str:
-    return titled(("state", "database", "unit", "without", "with", "added", "target", ""), [*map(_cells, rows)])
+    return render_table(("state", "database", "unit", "without", "with", "added", "target", ""), [*map(_cells, rows)])
 
 
 def start_table(rows: Sequence[StateRow]) -> str:
     """`without` is a server that only imports FastAPI and uvicorn."""
-    return titled(
+    return render_table(
         ("start", "unit", "bare", "gateway", "added", "ratio"),
         [(row.name, row.unit, number(row.without), number(row.value), number(row.score), _ratio(row)) for row in rows],
     )

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 
 
-def titled(columns: Sequence[str], lines: Sequence[tuple[str, ...]]) -> str:
+def render_table(columns: Sequence[str], lines: Sequence[tuple[str, ...]]) -> str:
     """The lines under their titles."""
-    return aligned([tuple(columns), tuple("-" * len(name) for name in columns), *lines])
+    return align_columns([tuple(columns), tuple("-" * len(name) for name in columns), *lines])
 
 
-def aligned(lines: Sequence[tuple[str, ...]]) -> str:
+def align_columns(lines: Sequence[tuple[str, ...]]) -> str:
     """Cells in columns, the first to the left."""
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return "\n".join(_aligned(line, widths) for line in lines)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.answers import Model, wrong_kept
+from bench.answers import Model, find_stored_fault
 from bench.load import Result, middle_and_tail
 from bench.requests import Spec, request_bytes
 from bench.state import Reading, Run, per_delta_us, per_stream_us, ratios
@@ -17,7 +17,7 @@ def kept(text: str = MODEL.text, status: str = "completed") -> dict:
 
 
 def test_kept_answers_are_right_whatever_is_older() -> None:
-    assert wrong_kept({"data": [kept(), kept(), kept("older")]}, MODEL, 2) is None
+    assert find_stored_fault({"data": [kept(), kept(), kept("older")]}, MODEL, 2) is None
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ def test_kept_answers_are_right_whatever_is_older() -> None:
     ids=["one is missing", "a text is cut", "one has not ended", "an output is empty"],
 )
 def test_kept_answers_are_wrong_when(newest: list[dict]) -> None:
-    assert wrong_kept({"data": newest}, MODEL, 2)
+    assert find_stored_fault({"data": newest}, MODEL, 2)
 
 
 def test_a_delta_costs_what_a_longer_answer_costs_more() -> None:
