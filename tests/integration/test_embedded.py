@@ -228,7 +228,7 @@ def test_a_killed_engine_fails_its_streams_at_once_and_comes_back(
     assert time.monotonic() - killed_at < 1
     failed = json.loads(last.removeprefix("data: "))
     assert failed["type"] == "response.failed"
-    assert failed["response"]["error"]["message"] == "the engine died in the middle of its answer"
+    assert failed["response"]["error"]["message"] == "the engine died in the middle of its reply"
 
     # The system closes a dead process's connections before it tells of its death.
     until(lambda: ready(http, gateway).status_code == 503, seconds=1)
@@ -340,7 +340,7 @@ CHECKS: dict[str, tuple[dict[str, Any], list[str]]] = {
         ],
     ),
     "a value for a structure": ({"cpuparams": 3}, ["cpuparams: write keys and values: {key: value}"]),
-    "a number that is too large": ({"n_batch": 10**12}, ["n_batch: llama.cpp does not take this: value too large"]),
+    "a number that is too large": ({"n_batch": 10**12}, ["n_batch: llama.cpp does not accept this value: value too large"]),
     "numbers that it takes and cannot live with": (
         {"n_ctx": -5, "n_parallel": 0, "cpuparams": {"n_threads": 0}, "cpuparams_batch.n_threads": -2, "n_batch": 0},
         [
