@@ -355,7 +355,7 @@ CHECKS: dict[str, tuple[dict[str, Any], list[str]]] = {
     "a share that is none": ({"sampling.top_p": float("nan")}, ['"sampling.top_p": write a number from 0 to 1']),
     "a word there is not": ({"cache_type_k": "Q8"}, ["cache_type_k: write one of GGML_TYPE_F32, "]),
     "a structure that is made in code": ({"model_tags": ["a"]}, ["model_tags: this parameter cannot be set here"]),
-    "what is the gateway's to say": ({"port": 80}, ["port: port cannot be set: it is reached through the gateway"]),
+    "what is the gateway's to say": ({"port": 80}, ["port: port cannot be set: the engine is only reachable through"]),
     "all of it well": ({"n_ctx": 512, "rope_freq_base": 1, "cache_type_k": "GGML_TYPE_Q8_0", "mmproj.path": "x"}, []),
 }  # fmt: skip
 
