@@ -20,7 +20,7 @@ def minimal_instance(schema: Schema) -> Any:
     try:
         return _InstanceBuilder(schema).build(schema, ())
     except RecursionError:
-        raise UnsatisfiableSchema("the schema is nested too deep") from None
+        raise UnsatisfiableSchema("the schema is nested too deeply") from None
     except (TypeError, AttributeError, ArithmeticError):
         raise UnsatisfiableSchema("it is not a JSON schema") from None
 
@@ -37,7 +37,7 @@ class _InstanceBuilder:
         same reference inside itself."""
         self._steps += 1
         if self._steps > MAX_INSTANCE_SIZE:
-            raise UnsatisfiableSchema("the schema asks for too much")
+            raise UnsatisfiableSchema("the schema requires too large a value")
         if isinstance(schema, bool):
             if not schema:
                 raise UnsatisfiableSchema("false admits nothing")
@@ -58,7 +58,7 @@ class _InstanceBuilder:
                 options = [_merge(_without(schema, key), option) for option in schema[key]]
                 return _first_satisfiable(options, lambda option: self.build(option, refs))
         if unknown := _UNSUPPORTED_KEYWORDS & schema.keys():
-            raise UnsatisfiableSchema(f"{min(unknown)} is not understood")
+            raise UnsatisfiableSchema(f"{min(unknown)} is not supported")
         if "const" in schema:
             return _require_admitted(schema["const"], schema)
         if "enum" in schema:
@@ -93,7 +93,7 @@ class _InstanceBuilder:
             raise UnsatisfiableSchema("minItems is larger than maxItems")
         value = [self.build(leading[index] if index < len(leading) else items, refs) for index in range(shortest)]
         if schema.get("uniqueItems") and any(entry in value[:index] for index, entry in enumerate(value)):
-            raise UnsatisfiableSchema("uniqueItems is not understood for more than one item")
+            raise UnsatisfiableSchema("uniqueItems is not supported for more than one item")
         return value
 
 
@@ -109,7 +109,7 @@ _UNSUPPORTED_KEYWORDS = {
 
 
 def _first_satisfiable(options: list[Any], fill: Callable[[Any], Any]) -> Any:
-    failure = UnsatisfiableSchema("there is nothing to choose from")
+    failure = UnsatisfiableSchema("there are no options to choose from")
     for option in options:
         try:
             return fill(option)
@@ -132,7 +132,7 @@ def _resolve_reference(reference: str, root: Schema) -> Schema:
         try:
             target = target[int(step)] if isinstance(target, list) else target[step]
         except (KeyError, IndexError, ValueError, TypeError):
-            raise UnsatisfiableSchema(f"{reference} leads nowhere") from None
+            raise UnsatisfiableSchema(f"{reference} does not exist") from None
     if not isinstance(target, dict | bool):
         raise UnsatisfiableSchema(f"{reference} is not a schema")
     return target
@@ -207,7 +207,7 @@ def _require_admitted(value: Any, schema: Json) -> Any:
     """Returns the value if the schema's type and enum admit it. Raises UnsatisfiableSchema if not."""
     kinds = _types_of(schema) if "type" in schema else list(_TYPE_CHECKS)
     if not any(_TYPE_CHECKS[kind](value) for kind in kinds) or value not in schema.get("enum", [value]):
-        raise UnsatisfiableSchema("no value is of its own type")
+        raise UnsatisfiableSchema("no value of const or enum has the type")
     return value
 
 

@@ -57,7 +57,7 @@ def _text_for_pattern(pattern: str, shortest: int) -> str:
     try:
         parsed = _parser.parse(pattern)
     except (re.error, OverflowError, RecursionError):
-        raise UnsatisfiableSchema(f"pattern {pattern!r} is not understood") from None
+        raise UnsatisfiableSchema(f"pattern {pattern!r} is not supported") from None
     text = _PatternWriter(pattern, 0).write(parsed)
     if len(text) < shortest:
         text = _PatternWriter(pattern, shortest - len(text)).write(parsed)
@@ -95,21 +95,21 @@ class _PatternWriter:
             return self._groups[argument]
         if code is codes.AT and argument in (codes.AT_BEGINNING, codes.AT_END, codes.AT_BEGINNING_STRING):
             return ""
-        raise UnsatisfiableSchema(f"pattern {self._pattern!r} is not understood")
+        raise UnsatisfiableSchema(f"pattern {self._pattern!r} is not supported")
 
     def _write_repeat(self, least: int, most: int, parsed: Any) -> str:
         count = least + min(self._spare, int(most) - least)
         self._spare -= count - least
         text = self.write(parsed)
         if len(text) * count > MAX_INSTANCE_SIZE:
-            raise UnsatisfiableSchema(f"pattern {self._pattern!r} asks for too much")
+            raise UnsatisfiableSchema(f"pattern {self._pattern!r} requires too large a value")
         return text * count
 
     def _pick_character(self, code: Any, argument: Any) -> str:
         for character in map(chr, _PREFERRED_CODE_POINTS):
             if code is codes.ANY or _is_admitted(character, code, argument):
                 return character
-        raise UnsatisfiableSchema(f"pattern {self._pattern!r} is not understood")
+        raise UnsatisfiableSchema(f"pattern {self._pattern!r} is not supported")
 
 
 _PREFERRED_CODE_POINTS = [*b"aA0", *range(0x20, 0x7F), *range(0xA0, 0x2000)]
