@@ -154,7 +154,7 @@ async def _bytes(url: str) -> int:
         return int(pages * size)
     engine = create_async_engine(url)
     try:
-        async with engine.connect() as connection:
-            return int((await connection.execute(select(func.pg_database_size(func.current_database())))).scalar_one())
+        async with engine.connect() as postgres:
+            return int((await postgres.execute(select(func.pg_database_size(func.current_database())))).scalar_one())
     finally:
         await engine.dispose()

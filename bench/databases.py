@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 Databases: TypeAlias = dict[str, Callable[[], str]]
-"""Name -> a function that creates a new, empty database and returns its URL."""
+"""Name -> a function that returns the URL of a new database without rows."""
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""What is measured, and what the gateway must reach."""
+"""The scenarios of the benchmark, and their targets."""
 
 from dataclasses import dataclass, field
 from typing import Literal
@@ -22,8 +22,11 @@ _UNITS: dict[Measure, str] = {
 
 @dataclass(frozen=True)
 class Scenario:
-    """One load and one figure. The targets are multiples of nginx's figure, or where `absolute` limits in the unit:
-    `target` is what must be reached, `fast` what is aimed at."""
+    """One load and one figure.
+
+    The targets are multiples of nginx's figure. With `absolute` they are limits in the figure's unit. `target` must be
+    reached, `fast` is aimed at.
+    """
 
     name: str
     measure: Measure
@@ -36,18 +39,19 @@ class Scenario:
     absolute: bool = False
     history: History = field(default_factory=History)
     tools: int = 0
-    """How many tools the request declares."""
+    """The number of tools that the request declares."""
     setup: Setup = field(default_factory=Setup)
     peers: bool = False
-    """Other routers and gateways are measured too where they are asked for."""
+    """Whether `--peers` measures other routers and gateways in this scenario too."""
     default: bool = True
-    """It is part of a run that names none."""
+    """Whether a run without names includes it."""
 
     @property
     def unit(self) -> str:
         return _UNITS[self.measure]
 
     def spec(self, port: int, seconds: float) -> Spec:
+        """Returns the load for a server on `port`."""
         return Spec(
             port=port,
             path=self.path,
@@ -126,7 +130,7 @@ _MORE = (
 )
 
 STREAMS = (1, 16, 64, 256, 1000)
-"""How many are open at once, in the scenarios `streams: …` that show what more of them cost."""
+"""The numbers of streams open at once in the scenarios `streams: …`, which show how the cost grows with them."""
 
 _SCALED = tuple(
     Scenario(f"streams: {count:,}{paced}", "delta", _RESPONSES, model, count, default=False)

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from bench.answers import Model, delays_s, find_fault, stamped, stream_writes, whole_reply
+from bench.answers import Model, delays_s, find_fault, stamp_write, stream_writes, whole_reply
 
 MODEL = Model.named("bench-4")
 
@@ -49,7 +49,7 @@ def test_a_whole_answer_is_wrong_when_its_text_is_another(responses: bool) -> No
 @pytest.mark.parametrize("responses", [True, False], ids=["Responses", "chat"])
 def test_a_stamped_stream_says_when_each_delta_was_sent(responses: bool) -> None:
     model = Model.named("bench-4-50ps-stamped")
-    writes = [stamped(write, 100 + at) for at, write in enumerate(stream_writes(4, responses))]
+    writes = [stamp_write(write, 100 + at) for at, write in enumerate(stream_writes(4, responses))]
     assert list(map(len, writes)) == list(map(len, stream_writes(4, responses)))
     body = b"".join(b"".join(writes).split(b"\r\n\r\n", 1)[1].split(b"\r\n")[1::2])
     assert find_fault(body, model, responses=responses, streamed=True) is None

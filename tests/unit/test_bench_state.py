@@ -1,9 +1,9 @@
-"""What the benchmark says of the store: figures are differences, and what was kept wrong is no figure."""
+"""The figures of the store are differences, and a response that was stored wrong gives no figure."""
 
 import pytest
 
 from bench.answers import Model, find_stored_fault
-from bench.load import Result, middle_and_tail
+from bench.load import Result, median_and_p95
 from bench.requests import Spec, request_bytes
 from bench.state import Reading, Run, per_delta_us, per_stream_us, ratios
 from bench.state_report import StateRow, table
@@ -44,9 +44,9 @@ def test_less_is_better_in_every_ratio_that_is_compared() -> None:
 
 
 def test_the_tail_is_what_nineteen_in_twenty_do_not_exceed() -> None:
-    assert middle_and_tail([float(number) for number in range(100, 0, -1)]) == [50.5, 96.0]
-    assert middle_and_tail([1.0]) == [1.0, 1.0]
-    assert middle_and_tail([]) == []
+    assert median_and_p95([float(number) for number in range(100, 0, -1)]) == [50.5, 96.0]
+    assert median_and_p95([1.0]) == [1.0, 1.0]
+    assert median_and_p95([]) == []
 
 
 def test_a_target_is_about_what_the_store_adds() -> None:

@@ -104,7 +104,7 @@ class _ChannelFrames(NamedTuple):
         return cls(name, key, tuple(delta.split(b"%b", 1)), done)
 
 
-_CHANNEL_FRAMES = {noun: _ChannelFrames.from_channel(channel) for noun, channel in TEXT_FIELDS.items()}
+_CHANNEL_FRAMES = {types: _ChannelFrames.from_channel(channel) for types, channel in TEXT_FIELDS.items()}
 
 
 class _TextStream:
