@@ -25,6 +25,7 @@ RUN pip wheel --no-deps --no-build-isolation --wheel-dir wheels ./core
 
 COPY pyproject.toml README.md LICENSE ./
 COPY translation/ translation/
+COPY dataplane/ dataplane/
 COPY providers/ providers/
 COPY gateway/ gateway/
 RUN pip wheel --no-deps --no-build-isolation --wheel-dir wheels . \

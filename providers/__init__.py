@@ -1,1 +1,4 @@
-"""One adapter per kind of upstream, behind one protocol (`providers/base.py`)."""
+"""Adapters, one per type of upstream. All of them implement the protocol in `providers/base.py`.
+
+May import `dataplane` and `translation`.
+"""

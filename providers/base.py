@@ -1,4 +1,4 @@
-"""What the gateway knows of an upstream. It depends on this file and on no adapter."""
+"""The protocols between the gateway and its providers. The gateway depends on this module and on no adapter."""
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -12,89 +12,96 @@ from translation.representation.profile import Profile
 from translation.representation.turn import Turn
 
 Batch: TypeAlias = Sequence[Event]
-"""What one upstream read meant."""
+"""The events that one upstream read contained."""
 
 Dialect: TypeAlias = Literal["chat", "responses"]
-"""The APIs that clients speak; what an upstream speaks of them is relayed."""
+"""The APIs that the gateway offers to clients. If an upstream has the same API, requests can be relayed to it."""
 
 WireDialect: TypeAlias = Dialect | Literal["anthropic", "gemini", "harmony", "ollama"]
-"""What turns can be said in."""
+"""The dialects that a turn can be lowered to."""
 
 CountMethod: TypeAlias = Literal["none", "responses", "chat", "tokenize", "template", "own", "turn"]
-"""How an upstream counts the tokens of an input; `providers/http/token_counting.py` has what each means."""
+"""How the tokens of an input are counted. `providers/http/token_counting.py` explains each method."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capabilities:
-    """Facts about an upstream, declared once, checked before anything is sent.
+    """Facts about an upstream. Requests are checked against them before anything is sent.
 
-    Every flag defaults to "no": an adapter that forgets one refuses loudly instead of dropping the request silently.
+    Every flag defaults to False. So if an adapter omits a flag, requests that need it are refused with an error;
+    nothing is dropped silently.
     """
 
     dialects: frozenset[Dialect] = frozenset()
-    """Wire formats it speaks itself, so that `relay` works."""
+    """The client APIs that the upstream has itself. Requests in these dialects can be relayed."""
     streaming: bool = False
     tools: bool = False
     parallel_tools: bool = False
     tool_kinds: frozenset[str] = frozenset({"function"})
-    """Kinds of tools its own dialect can say; other client-run kinds ride on functions."""
+    """Kinds of tools that the upstream's dialect can express. Other client tools are sent as functions."""
     hosted_tools: frozenset[str] = frozenset()
-    """Kinds of tools the upstream runs itself."""
+    """Kinds of tools that the upstream runs itself."""
     images: bool = False
     audio: bool = False
     files: bool = False
     reasoning: bool = False
     sealed_reasoning: bool = False
-    """It gives its reasoning sealed when asked, and reads it again in later turns."""
+    """The upstream returns encrypted reasoning on request, and accepts it in later turns."""
     json_schema: bool = False
     logprobs: bool = False
     choices: bool = False
-    """Several choices (`n`) can be asked for on a relay."""
+    """A relayed request may ask for several choices (`n`)."""
     max_context_window: int | None = None
-    """Tokens, where known."""
+    """The size of the context window in tokens. None: unknown."""
     manages_context: bool = False
-    """On a relay it compacts and truncates by itself: `context_management`, `truncation`, compaction items."""
+    """On relayed requests the upstream compacts and truncates by itself. It knows `context_management`, `truncation`
+    and compaction items."""
     counting: CountMethod = "none"
-    """How it counts the tokens of an input."""
+    """How the tokens of an input are counted."""
     two_pass: bool = False
-    """It can go on from a prompt as tokens, so that thinking and answer can be two runs."""
+    """The upstream can continue a prompt of token ids, so that thinking and answer can be two runs."""
     models: bool = False
-    """It can list what it serves."""
+    """The upstream can list its models."""
     extensions: frozenset[str] = frozenset()
-    """Request fields outside the API it understands."""
+    """Request fields outside the API that the upstream accepts."""
 
 
 class Exchange(Protocol):
-    """One turn, checked and lowered, not yet sent."""
+    """One turn that was checked and lowered, and is not yet sent."""
 
     @property
     def losses(self) -> Sequence[Loss]:
-        """What the upstream will not be told."""
+        """The parts of the turn that the upstream will not get or will not honour."""
         ...
 
     def batches(self) -> AsyncGenerator[Batch, None]:
-        """Send it; the events of each upstream read, ending in Finished or Failed.
+        """Sends the request and yields the events of each upstream read. The last event is Finished or Failed.
 
-        Raises ProviderError, also in the middle: a reply that broke off raises instead of ending. Closing the generator
-        closes the upstream connection. Call it once.
+        Raises ProviderError, also in the middle of the reply: a reply that breaks off raises instead of ending. Closing
+        the generator closes the upstream connection. Call it only once.
         """
         ...
 
 
 class RelayExchange(Protocol):
-    """One request in the upstream's own dialect, not yet sent."""
+    """One request in a dialect that the upstream has itself. It is not yet sent."""
 
     @property
     def losses(self) -> Sequence[Loss]:
-        """What the upstream is told and will not do; parameters under the names that the body has for them."""
+        """The parts of the request that the upstream gets and will not honour. Parameters have the names of the
+        body."""
         ...
 
     def reads(self) -> AsyncGenerator[bytes, None]:
-        """Send it as a stream; raw reads of the SSE reply. Raises ProviderError, also in the middle."""
+        """Sends the request as a stream and yields the raw reads of the SSE reply.
+
+        Raises ProviderError, also in the middle of the reply.
+        """
         ...
 
     async def fetch_body(self) -> Json | bytes:
-        """Send it as a plain request; the answer, or the bytes of the stream the upstream sent all the same.
+        """Sends the request without streaming. Returns the JSON object of the reply, or the bytes of a stream if the
+        upstream streams nevertheless.
 
         Raises ProviderError.
         """
@@ -106,62 +113,66 @@ class Provider(Protocol):
 
     @property
     def name(self) -> str:
-        """The name it has in the config."""
+        """The provider's name in the configuration."""
         ...
 
     @property
     def capabilities(self) -> Capabilities: ...
 
     def prepare(self, turn: Turn, profile: Profile) -> Exchange:
-        """Lower the turn; no I/O. Raises Unrepresentable for what the upstream cannot honour."""
+        """Lowers the turn, without I/O. Raises Unrepresentable if the upstream cannot honour a part of it."""
         ...
 
     def prepare_relay(self, dialect: Dialect, body: Json) -> RelayExchange:
-        """Forward a body the upstream understands as it is; no I/O. `dialect` must be in `capabilities.dialects`."""
+        """Prepares a body that is forwarded as it is, without I/O. `dialect` must be in `capabilities.dialects`."""
         ...
 
     async def count_tokens(self, turn: Turn, profile: Profile, method: CountMethod) -> int:
-        """The tokens of a turn's input, exactly. Raises Unrepresentable where this way cannot tell, ProviderError."""
+        """Returns the exact number of tokens of the turn's input.
+
+        Raises Unrepresentable if this method cannot count the turn, and ProviderError.
+        """
         ...
 
     async def list_models(self) -> Sequence[str]:
-        """Names the upstream serves; empty when it cannot list them. Raises ProviderError."""
+        """Returns the names of the upstream's models; empty if it cannot list them. Raises ProviderError."""
         ...
 
     def redact(self, message: str) -> str:
-        """The upstream's words without its key and its address."""
+        """Returns an upstream's message without the upstream's key and address."""
         ...
 
     async def aclose(self) -> None:
-        """Close pooled connections."""
+        """Closes pooled connections."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class EngineStatus:
-    """How an embedded engine is. `detail` is for people: what it is doing, or why it is down."""
+    """The state of an embedded engine. `detail` is for people: what the engine is doing, or why it is down."""
 
     state: Literal["starting", "ready", "down"]
     detail: str | None = None
     running: int = 0
-    """Requests it is at work on: its own count where it tells, else those that were sent to it and are not over."""
+    """The number of requests in progress: the engine's own count if it reports one, else the requests that were sent to
+    it and have not ended."""
 
 
 @runtime_checkable
 class ModelInspector(Protocol):
-    """A provider whose upstream tells what each of its models can do."""
+    """A provider whose upstream reports what each of its models can do."""
 
     async def fetch_model_capabilities(self, model: str, request_fields: Mapping[str, Any]) -> Mapping[str, bool | int]:
-        """Names of `Capabilities` and what they are for this model, as far as that is told. Never raises.
+        """Returns the known values of `Capabilities` fields for this model, by field name. Never raises.
 
-        `asked`: fields of requests, some of which may say how the model is to run.
+        `request_fields` are fields of a request. Some of them may change how the model runs.
         """
         ...
 
 
 @runtime_checkable
 class EngineHost(Protocol):
-    """A provider that has an engine of its own to keep alive."""
+    """A provider that runs an embedded engine."""
 
     @property
     def name(self) -> str: ...
@@ -170,9 +181,10 @@ class EngineHost(Protocol):
     def engine_status(self) -> EngineStatus: ...
 
     def run_engine(self) -> AbstractAsyncContextManager[None]:
-        """Start the engine, and again whenever it dies, until the block ends; entering does not wait for it."""
+        """Runs the engine until the block ends, and restarts it whenever it dies. Entering the block does not wait for
+        the engine to start."""
         ...
 
     async def wait_until_settled(self) -> None:
-        """Wait until it is ready or down for the first time."""
+        """Waits until the engine is ready or down for the first time."""
         ...

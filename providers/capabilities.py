@@ -1,4 +1,4 @@
-"""The capabilities of every kind of upstream, as they are unless the configuration sets others."""
+"""The default capabilities of each provider type. The configuration can override them."""
 
 from dataclasses import replace
 
@@ -19,7 +19,7 @@ _CHAT_CAPABILITIES = Capabilities(
     models=True,
     counting="turn",
 )
-"""What a chat server is trusted to answer for itself: it refuses in its own words what it cannot do."""
+"""Every feature that a chat server may have. A server refuses requests that it cannot honour with its own error."""
 
 _CLIENT_TOOL_KINDS = frozenset(
     {"custom", "namespace", "shell", "local_shell", "apply_patch", "tool_search", "computer"}

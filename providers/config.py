@@ -1,4 +1,4 @@
-"""What an operator says about one upstream."""
+"""The configuration of one provider, and the defaults of each provider type."""
 
 import ipaddress
 import re
@@ -29,18 +29,18 @@ ProviderType: TypeAlias = Literal[
 
 
 class ProviderDefaults(NamedTuple):
-    """What is known of a type of upstream before the operator says anything."""
+    """The defaults of one provider type, for what the operator does not set."""
 
     base_url: str | None
     dialects: tuple[Dialect, ...]
     key_env: str | None = None
-    """The variable its key is usually in; only types that always want a key have one."""
+    """The environment variable that usually holds the key. Only types that always need a key have one."""
     key_header: str = "authorization"
-    """The header its key goes in; as a bearer token in this one, bare in any other."""
+    """The header for the key: as a bearer token in `authorization`, bare in any other header."""
     headers: Mapping[str, str] = MappingProxyType({})
-    """Headers it wants in every request."""
+    """Headers that every request to it must have."""
     own_dialect: WireDialect | None = None
-    """Its own API, where turns are said in none that clients speak."""
+    """The upstream's own dialect, if it has none of the client APIs."""
 
 
 PROVIDER_DEFAULTS: dict[ProviderType, ProviderDefaults] = {
@@ -72,16 +72,16 @@ PROVIDER_DEFAULTS: dict[ProviderType, ProviderDefaults] = {
 }
 
 EMBEDDED_TYPES: frozenset[ProviderType] = frozenset({"vllm_inprocess", "llamacpp", "scripted"})
-"""Types without a server of someone else's behind them."""
+"""Types that run inside the gateway, without a separate server."""
 
 TOKEN_PROMPT_TYPES: frozenset[ProviderType] = frozenset({"vllm", "llama_server", "vllm_inprocess", "llamacpp"})
-"""Types that can go on from a prompt as token ids: what two passes need."""
+"""Types that can continue a prompt of token ids. Two passes need that."""
 
 TOKENS_ONLY_TYPES: frozenset[ProviderType] = frozenset({"vllm_inprocess"})
-"""Types among them that are asked in tokens for one pass too."""
+"""Those of `TOKEN_PROMPT_TYPES` that get token ids for a single pass too."""
 
 BUDGET_ENFORCING_TYPES: frozenset[ProviderType] = frozenset({"vllm", "vllm_inprocess"})
-"""Types that can keep a budget for thinking within one run."""
+"""Types whose engine can enforce a thinking budget within one run."""
 
 
 def _refuse_boolean(value: object) -> object:
@@ -91,16 +91,14 @@ def _refuse_boolean(value: object) -> object:
 
 
 WholeNumber: TypeAlias = Annotated[int, BeforeValidator(_refuse_boolean)]
-"""A whole number; unlike pydantic's `int` it is not `true`."""
+"""A whole number. Unlike pydantic's `int` it refuses `true` and `false`."""
 
 Number: TypeAlias = Annotated[float, BeforeValidator(_refuse_boolean)]
 
 
 class CapabilityOverrides(BaseModel):
-    """Facts about an upstream or a model that differ from what its type says.
-
-    The names are those of `Capabilities`.
-    """
+    """Capabilities of an upstream or a model that differ from those of its type. The names are those of
+    `Capabilities`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -108,47 +106,49 @@ class CapabilityOverrides(BaseModel):
     tools: bool | None = Field(default=None, description="It can call functions.")
     parallel_tools: bool | None = Field(default=None, description="It can make several calls in one turn.")
     tool_kinds: frozenset[str] | None = Field(
-        default=None, description="Kinds of tools its own dialect can say; others ride on functions."
+        default=None,
+        description="Kinds of tools that its dialect can express. Other client tools are sent as functions.",
     )
-    hosted_tools: frozenset[str] | None = Field(default=None, description="Kinds of tools the upstream runs itself.")
+    hosted_tools: frozenset[str] | None = Field(
+        default=None, description="Kinds of tools that the upstream runs itself."
+    )
     images: bool | None = Field(default=None, description="It reads images.")
     audio: bool | None = Field(default=None, description="It reads or writes audio.")
     files: bool | None = Field(default=None, description="It reads files.")
-    reasoning: bool | None = Field(default=None, description="It can be asked to reason.")
+    reasoning: bool | None = Field(default=None, description="Requests can ask for reasoning.")
     sealed_reasoning: bool | None = Field(
-        default=None, description="It gives its reasoning sealed, and reads it again in later turns."
+        default=None, description="It returns encrypted reasoning on request, and accepts it in later turns."
     )
-    json_schema: bool | None = Field(default=None, description="It can be held to a JSON schema.")
+    json_schema: bool | None = Field(default=None, description="It can constrain its answers to a JSON schema.")
     logprobs: bool | None = Field(default=None, description="It reports log probabilities.")
-    choices: bool | None = Field(
-        default=None, description="It can give several choices (`n`), where its reply is relayed."
-    )
+    choices: bool | None = Field(default=None, description="It can return several choices (`n`) to a relayed request.")
     max_context_window: Annotated[WholeNumber, Field(ge=1)] | None = Field(
-        default=None, description="How many tokens fit, prompt and answer together."
+        default=None, description="The size of the context window: the tokens of prompt and answer together."
     )
     manages_context: bool | None = Field(
         default=None,
-        description="Where requests are relayed, it compacts and truncates by itself: it knows `context_management`, "
+        description="On relayed requests it compacts and truncates by itself: it knows `context_management`, "
         "`truncation` and compaction items.",
     )
     counting: CountMethod | None = Field(
         default=None,
-        description="How it counts the tokens of an input: `responses` and `chat` ask its "
-        "`/responses/input_tokens` or `/chat/completions/input_tokens`, `tokenize` vLLM's `/tokenize`, `template` "
-        "llama.cpp's `/apply-template` and `/tokenize`; `own` the endpoint of an API that is its own; "
-        "`turn` has it answer with one token and reads its usage; "
+        description="How the tokens of an input are counted. `responses`: by its `/responses/input_tokens`. "
+        "`chat`: by its `/chat/completions/input_tokens`. `tokenize`: by vLLM's `/tokenize`. `template`: by "
+        "llama.cpp's `/apply-template` and `/tokenize`. `own`: by the endpoint of the upstream's own API. "
+        "`turn`: the turn is sent with a limit of one token, and the count is in its usage. "
         "`none`: not at all.",
     )
     two_pass: bool | None = Field(
-        default=None, description="It can go on from a prompt as tokens, so that thinking and answer can be two runs."
+        default=None,
+        description="It can continue a prompt of token ids, so that thinking and answer can be two runs.",
     )
-    models: bool | None = Field(default=None, description="It lists what it serves at `/models`.")
+    models: bool | None = Field(default=None, description="It lists its models at `/models`.")
     extensions: frozenset[str] | None = Field(
-        default=None, description="Request fields outside the API that it understands."
+        default=None, description="Request fields outside the API that it accepts."
     )
 
     def to_overrides(self) -> dict[str, Any]:
-        """Only what the operator wrote, to go over `Capabilities` with `dataclasses.replace`."""
+        """Returns only the fields that the operator set, for `dataclasses.replace` on `Capabilities`."""
         return {name: value for name, value in self if value is not None}
 
 
@@ -156,81 +156,81 @@ _DEFAULT_HANG_S = 60.0
 
 
 class ProviderConfig(BaseModel):
-    """One upstream.
-
-    `base_url` and `dialects` hold what applies: the type's own, where the operator gave none.
-    """
+    """The configuration of one provider. `base_url` and `dialects` are the type's defaults if the operator set none."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    type: ProviderType = Field(description="What kind of server it is.")
+    type: ProviderType = Field(description="The kind of server.")
     base_url: str | None = Field(
         default=None,
-        description="Its address up to and including its version: `/v1`, of Gemini `/v1beta`; Ollama has none. If left "
-        "out, the service's, or the server's usual place on this machine; required for `openai_compatible`. The "
-        "gateway's own address is refused.",
+        description="The server's address up to and including the version: `/v1`, for Gemini `/v1beta`, for Ollama "
+        "none. The default is the address of the service, or the server's usual address on this machine. Required for "
+        "`openai_compatible`. The gateway's own address is refused.",
     )
     api_key: SecretStr | None = Field(
         default=None,
-        description="The key to send, in the header that the type wants it in; better read from the environment with "
-        "`api_key_env`. May be missing for servers that want none; services need one unless they are on localhost.",
+        description="The key, sent in the header that the type requires. Better read it from the environment with "
+        "`api_key_env`. Local servers need no key; services need one unless their address is on localhost.",
     )
     api_key_env: str | None = Field(default=None, description="The environment variable that holds the key.")
     model: str | None = Field(
         default=None,
         min_length=1,
-        description="The model that an embedded engine loads: for `vllm_inprocess` a folder or a name on the hub, for "
-        "`llamacpp` a GGUF file.",
+        description="The model that an embedded engine loads: for `vllm_inprocess` a folder or a name on the Hugging "
+        "Face hub, for `llamacpp` a GGUF file.",
     )
     engine: dict[str, Any] = Field(
         default_factory=dict,
-        description="Arguments of an embedded engine: for `vllm_inprocess` any of vLLM's engine arguments, for "
-        "`llamacpp` any of llama.cpp's common parameters. Unknown ones are refused.",
+        description="Arguments of an embedded engine: for `vllm_inprocess` vLLM's engine arguments, for `llamacpp` "
+        "llama.cpp's common parameters. Unknown ones are refused.",
     )
     hang_s: Number = Field(
         default=_DEFAULT_HANG_S,
         ge=0,
-        description="Seconds after which an embedded engine that neither answers nor computes is ended, and started "
-        "again; 0 is never.",
+        description="Seconds after which an embedded engine that neither responds nor computes is killed and "
+        "restarted. 0: never.",
     )
     headers: dict[str, str] = Field(
-        default_factory=dict, description="Further headers for every request to it.", repr=False
+        default_factory=dict, description="Additional headers of every request to it.", repr=False
     )
     dialects: tuple[Dialect, ...] = Field(
         default=(),
-        description="APIs it speaks itself, so that requests to the same API are relayed. `[chat, responses]` for "
-        "`openai`, none for types that have an API of their own, `[chat]` for the others.",
+        description="The client APIs that the upstream has. Requests to the same API are relayed. The default is "
+        "`[chat, responses]` for `openai`, none for types with an API of their own, and `[chat]` for the others.",
     )
     connect_s: Number = Field(default=5.0, gt=0, description="Seconds to get a connection.")
-    silence_s: Number = Field(default=120.0, gt=0, description="Seconds of silence after which a stream is given up.")
-    answer_s: Number = Field(default=600.0, gt=0, description="Seconds to wait for an answer that is not a stream.")
+    silence_s: Number = Field(default=120.0, gt=0, description="Seconds without data after which a stream is given up.")
+    answer_s: Number = Field(default=600.0, gt=0, description="Seconds to wait for a reply that is not a stream.")
     retries: WholeNumber = Field(
-        default=2, ge=0, le=10, description="How often a connection that fails before the reply began is tried again."
+        default=2,
+        ge=0,
+        le=10,
+        description="How often a request is retried if its connection fails before the reply begins.",
     )
     max_line_mb: Number = Field(
-        default=16.0, gt=0, description="The longest line of a stream, or the longest whole answer, in MiB."
+        default=16.0, gt=0, description="The longest line of a stream, or the longest reply without a stream, in MiB."
     )
     max_connections: WholeNumber = Field(
         default=10_000,
         ge=0,
-        description="Connections open at a time; 0 is no limit. Requests over it wait `connect_s`.",
+        description="The most connections at a time. 0: no limit. Further requests wait up to `connect_s`.",
     )
     coalesce_ms: Number = Field(
         default=4.0,
         ge=0,
         le=100,
-        description="Milliseconds between two reads of its streams, where together they bring something all the time: "
-        "more than some 1,000 deltas a second, not in steps. That takes less processor time. 0 reads all as it comes; "
-        "so do `httpx`, upstreams with TLS, and systems other than Linux.",
+        description="Milliseconds between two reads of its streams while they are busy: more than about 1,000 deltas a "
+        "second altogether, arriving continuously and not in steps. Fewer reads take less CPU time. 0: data is read as "
+        "it arrives. So it is with `httpx`, with TLS, and on systems other than Linux.",
     )
     transport: Literal["pooled", "httpx"] = Field(
         default="pooled",
-        description="What carries its requests: `pooled` is the gateway's own; `httpx` takes several times the CPU, "
-        "and goes through the proxy that `HTTPS_PROXY` or `HTTP_PROXY` names.",
+        description="The HTTP client for its requests: `pooled` is the gateway's own. `httpx` takes several times the "
+        "CPU time, and uses the proxy that `HTTPS_PROXY` or `HTTP_PROXY` names.",
     )
     capabilities: CapabilityOverrides = Field(
         default=CapabilityOverrides(),
-        description="What it can do, where that differs from its type. Requests it cannot honour are refused.",
+        description="Capabilities that differ from those of its type. Requests that it cannot honour are refused.",
     )
 
     @model_validator(mode="before")
@@ -257,9 +257,9 @@ class ProviderConfig(BaseModel):
     def _validate_headers(cls, headers: dict[str, str]) -> dict[str, str]:
         for name, value in headers.items():
             if not _HEADER_NAME.fullmatch(name):
-                raise PydanticCustomError("headers", "{name} is not a header's name", {"name": repr(name)})
+                raise PydanticCustomError("headers", "{name} is not a valid header name", {"name": repr(name)})
             if any(ord(character) < 32 for character in value):
-                raise PydanticCustomError("headers", "the value of {name} holds a control character", {"name": name})
+                raise PydanticCustomError("headers", "the value of {name} contains a control character", {"name": name})
         return headers
 
     @model_validator(mode="after")
@@ -269,12 +269,12 @@ class ProviderConfig(BaseModel):
             return self
         if self.model is not None:
             raise PydanticCustomError(
-                "model", "only embedded engines load a model: write it under models, as the model of a name"
+                "model", "only embedded engines load a model: set `model` under `models`, not in the provider"
             )
         if self.hang_s != _DEFAULT_HANG_S:
-            raise PydanticCustomError("hang_s", "only embedded engines are watched: leave hang_s out")
+            raise PydanticCustomError("hang_s", "only embedded engines have a watchdog: leave hang_s out")
         if self.engine:
-            raise PydanticCustomError("engine", "only embedded engines are started from here: leave engine out")
+            raise PydanticCustomError("engine", "only embedded engines take engine arguments: leave engine out")
         if self.base_url is None:
             raise PydanticCustomError("base_url", "write base_url, the server's address up to and including /v1")
         if (own := PROVIDER_DEFAULTS[self.type].own_dialect) is not None and self.dialects:
@@ -298,14 +298,14 @@ class ProviderConfig(BaseModel):
         if self.transport != "pooled":
             raise PydanticCustomError("transport", "{type} has no upstream: leave transport out", {"type": self.type})
         if self.type == "scripted" and (self.model is not None or self.engine or self.hang_s != _DEFAULT_HANG_S):
-            message = "a scripted provider loads nothing: leave model, engine and hang_s out"
+            message = "a scripted provider has no engine: leave model, engine and hang_s out"
             raise PydanticCustomError("scripted", message)
         if self.type != "scripted" and self.model is None:
-            raise PydanticCustomError("model", "write model, what {type} loads", {"type": self.type})
+            raise PydanticCustomError("model", "write model, the model that {type} loads", {"type": self.type})
 
     @property
     def key(self) -> str:
-        """The key in the clear, or nothing."""
+        """The API key in plain text; empty if there is none."""
         return self.api_key.get_secret_value() if self.api_key else ""
 
 
@@ -313,7 +313,7 @@ _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 
 def is_loopback(host: str) -> bool:
-    """Does this name or address always mean this very machine?"""
+    """Whether a host name or IP address always means this machine."""
     if host == "localhost" or host.endswith(".localhost"):
         return True
     try:
@@ -327,11 +327,11 @@ def _base_url_problem(url: str) -> str | None:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port
     except ValueError:
-        return "this is not an address; write one like http://localhost:8000/v1"
+        return "this is not a URL: write one like http://localhost:8000/v1"
     if parts.scheme not in ("http", "https") or not host or re.search(r"\s", url):
         return "write an address that begins with http:// or https://, like http://localhost:8000/v1"
     if parts.username is not None or parts.password is not None:
-        return "write the key as api_key_env, not inside the address"
+        return "set the key with api_key_env, not inside the address"
     if parts.query or parts.fragment:
         return "write the address without ? and #"
     for path in ("/chat/completions", "/responses", "/messages", "/models", "/api/chat"):

@@ -1,7 +1,8 @@
-"""The one way to a URL that the operator did not write: an image in a request, a page a model asks for.
+"""Fetches URLs that the operator did not write: an image in a request, a page that a model asks for.
 
-A client could name a server that only this machine can reach. So a host is resolved once, every address it has must be
-one of the public internet, and the connection goes to the very address that was checked; a redirect is a new URL.
+This is the only way to such URLs, because a client could name a server that only this machine can reach. So a host is
+resolved once, all its addresses must be public, and the connection goes to the address that was checked. A redirect is
+checked like a new URL.
 """
 
 import asyncio
@@ -17,48 +18,49 @@ import httpx
 from translation.errors import InvalidRequest
 
 HostResolver: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
-"""(host, port) -> its addresses. Raises OSError, UnicodeError for what is no name."""
+"""(host, port) -> the host's addresses. Raises OSError, and UnicodeError for an invalid name."""
 
 _Address: TypeAlias = IPv4Address | IPv6Address
 
 _MAX_REDIRECTS = 5
 _MAX_URL_CHARS = 8192
 _MAX_ADDRESSES = 4
-"""Addresses of one host that are tried."""
+"""How many addresses of one host are tried."""
 
 _CONNECT_S = 5.0
 
 DEFAULT_MAX_BYTES = 20 * 1024 * 1024
 DEFAULT_DEADLINE_S = 30.0
-"""Where the operator says nothing."""
+"""The defaults of the configuration."""
 
 _HEADERS = {"accept": "*/*", "accept-encoding": "identity", "user-agent": "responses-gateway"}
-"""Nothing compressed: what a few bytes unpack to has no limit."""
+"""Compression is refused, because a few compressed bytes can unpack to any size."""
 
 _BLOCKED_NETWORKS: Sequence[IPv4Network | IPv6Network] = [
     ip_network(block)
     for block in (
         "0.0.0.0/8",
         "10.0.0.0/8",
-        "100.64.0.0/10",  # carrier-grade NAT, and Alibaba's metadata
+        "100.64.0.0/10",  # carrier-grade NAT, and the metadata service of Alibaba Cloud
         "127.0.0.0/8",
-        "168.63.129.16/32",  # Azure's own services, at a public address
-        "169.254.0.0/16",  # link-local, and most clouds' metadata
+        "168.63.129.16/32",  # Azure's internal services, at a public address
+        "169.254.0.0/16",  # link-local, and the metadata services of most clouds
         "172.16.0.0/12",
-        "192.0.0.0/24",  # Oracle's metadata among others
+        "192.0.0.0/24",  # the metadata service of Oracle Cloud, among others
         "192.0.2.0/24",
-        "192.88.99.0/24",  # relays of 6to4
+        "192.88.99.0/24",  # 6to4 relays
         "192.168.0.0/16",
         "198.18.0.0/15",
         "198.51.100.0/24",
         "203.0.113.0/24",
         "224.0.0.0/3",  # multicast, reserved, broadcast
-        "2001::/23",  # Teredo among others: an IPv4 address inside, in disguise
+        "2001::/23",  # Teredo among others, which embeds an obfuscated IPv4 address
         "2001:db8::/32",
         "3fff::/20",
     )
 ]
-"""https://www.iana.org/assignments/iana-ipv4-special-registry and -ipv6-special-registry, and clouds' own addresses."""
+"""https://www.iana.org/assignments/iana-ipv4-special-registry and -ipv6-special-registry, and internal addresses of
+clouds."""
 
 _GLOBAL_IPV6 = IPv6Network("2000::/3")
 _SIX_TO_FOUR = IPv6Network("2002::/16")
@@ -66,22 +68,23 @@ _NAT64 = IPv6Network("64:ff9b::/96")
 
 
 class FetchResult(NamedTuple):
-    """What a URL led to. `media_type` is in lower case and without parameters; empty where the server did not say."""
+    """The content of a URL. `media_type` is in lower case and without parameters; empty if the server sent none."""
 
     media_type: str
     content: bytes
 
 
 async def resolve_host(host: str, port: int) -> Sequence[str]:
-    """The addresses of a host by the system's resolver."""
+    """Returns the addresses of a host from the system's resolver."""
     entries = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(entry[4][0]) for entry in entries))
 
 
 class EgressClient:
-    """Fetches from the public internet. `allow`: hosts of the operator's own that may be anywhere.
+    """Fetches URLs from the public internet. Hosts in `allow` may have any address.
 
-    `max_bytes` and `deadline_s` are what the operator grants one URL, and all URLs of one request, for those who fetch.
+    `max_bytes` and `deadline_s` are the operator's limits, for callers of `fetch`: bytes of one URL, and seconds for
+    all URLs of one request.
     """
 
     def __init__(
@@ -98,22 +101,22 @@ class EgressClient:
         self._resolver = resolver
 
     async def fetch(self, url: str, *, max_bytes: int, deadline_s: float, param: str | None = None) -> FetchResult:
-        """What is at `url`, redirects followed. `param` is where in the request it came from.
+        """Returns the content of `url`, after redirects. `param` names the request parameter that contained the URL.
 
-        Raises InvalidRequest for a URL that is not http(s) or leads to a private address, and where nothing is to be
-        had: unreachable, not found, over `max_bytes`, not there within `deadline_s`.
+        Raises InvalidRequest if the URL is not http(s) or leads to a private address, and if it cannot be fetched:
+        unreachable, not found, larger than `max_bytes`, or not complete within `deadline_s`.
         """
         try:
             async with asyncio.timeout(deadline_s):
                 return await self._fetch_with_redirects(url, max_bytes)
         except TimeoutError:
-            raise InvalidRequest(f"the URL did not answer within {deadline_s:g} s", param=param) from None
+            raise InvalidRequest(f"the URL could not be fetched within {deadline_s:g} s", param=param) from None
         except _FetchRefused as refused:
             raise InvalidRequest(str(refused), param=param) from refused.__cause__
 
     async def _fetch_with_redirects(self, url: str, max_bytes: int) -> FetchResult:
         limits = httpx.Limits(max_keepalive_connections=0)
-        # No environment: a proxy would resolve the name again, to whatever it likes.
+        # Without the environment's proxy, which would resolve the name again, maybe to another address.
         async with httpx.AsyncHTTPTransport(verify=_tls_context(), trust_env=False, limits=limits) as transport:
             target = _parse_url(url)
             for _ in range(_MAX_REDIRECTS + 1):
@@ -126,7 +129,7 @@ class EgressClient:
     async def _fetch_once(
         self, transport: httpx.AsyncHTTPTransport, url: httpx.URL, max_bytes: int
     ) -> "FetchResult | str":
-        """What is there, or where it says to look instead."""
+        """Returns the content, or the location that the server redirects to."""
         failure: Exception | None = None
         for address in (await self._resolve_public(url))[:_MAX_ADDRESSES]:
             request = httpx.Request(
@@ -144,29 +147,30 @@ class EgressClient:
                 failure = error
                 continue
             except httpx.HTTPError as error:
-                raise _FetchRefused("the URL's server broke off") from error
+                raise _FetchRefused("the URL's server did not send a complete reply") from error
             try:
                 return await _read_result(reply, max_bytes)
             except httpx.HTTPError as error:
-                raise _FetchRefused("the URL's server broke off") from error
+                raise _FetchRefused("the URL's server did not send a complete reply") from error
             finally:
                 await reply.aclose()
         raise _FetchRefused("the URL cannot be reached") from failure
 
     async def _resolve_public(self, url: httpx.URL) -> Sequence[str]:
-        """Where the host is; all of it must be public."""
+        """Returns the host's addresses. Raises _FetchRefused unless all of them are public."""
         try:
             addresses = await self._resolver(url.raw_host.decode("ascii"), url.port or _DEFAULT_PORTS[url.scheme])
         except (OSError, UnicodeError) as error:
-            raise _FetchRefused("the URL's host is not known") from error
+            raise _FetchRefused("the URL's host cannot be resolved") from error
         if url.host.lower() not in self._allow and not all(map(is_public, addresses)):
-            # Which address it is stays unsaid: names inside a network are not for clients to look up.
-            raise _FetchRefused("the URL leads to an address that is not of the public internet")
+            # The message omits the address, so that clients cannot look up names of the internal network.
+            raise _FetchRefused("the URL leads to an address outside the public internet")
         return addresses
 
 
 def is_public(text: str) -> bool:
-    """Whether an address is one of the public internet, also by way of the IPv4 address that it hides."""
+    """Whether an IP address is on the public internet. An IPv4 address that an IPv6 address embeds must be public
+    too."""
     try:
         address = ip_address(text)
     except ValueError:
@@ -202,15 +206,15 @@ def _parse_url(url: str) -> httpx.URL:
     try:
         parsed = httpx.URL(url)
     except (httpx.InvalidURL, ValueError) as error:
-        raise _FetchRefused("the URL is not one") from error
+        raise _FetchRefused("the URL is not valid") from error
     if parsed.scheme not in _DEFAULT_PORTS:
         raise _FetchRefused("the URL must begin with http:// or https://")
     if not parsed.host or "%" in parsed.host:
-        raise _FetchRefused("the URL has no host that can be looked up")
+        raise _FetchRefused("the URL has no valid host")
     if parsed.port is not None and not 0 < parsed.port < 65536:
-        raise _FetchRefused("the URL's port is none")
+        raise _FetchRefused("the URL's port is not valid")
     if parsed.userinfo:
-        raise _FetchRefused("the URL must not hold a user name or password")
+        raise _FetchRefused("the URL must not contain a user name or password")
     return parsed
 
 
@@ -218,7 +222,7 @@ def _resolve_redirect(url: httpx.URL, location: str) -> httpx.URL:
     try:
         return url.join(location)
     except (httpx.InvalidURL, ValueError) as error:
-        raise _FetchRefused("the URL redirects to something that is no URL") from error
+        raise _FetchRefused("the URL redirects to an invalid URL") from error
 
 
 async def _read_result(reply: httpx.Response, max_bytes: int) -> "FetchResult | str":
@@ -226,10 +230,10 @@ async def _read_result(reply: httpx.Response, max_bytes: int) -> "FetchResult | 
     if reply.has_redirect_location:
         return str(headers["location"])
     if reply.status_code != 200:
-        raise _FetchRefused(f"the URL's server answered with status {reply.status_code}")
+        raise _FetchRefused(f"the URL's server replied with status {reply.status_code}")
     if headers.get("content-encoding", "identity").lower() != "identity":
-        raise _FetchRefused("the URL's server answered compressed, which it was not asked for")
-    too_large = f"what the URL leads to is larger than {max_bytes} bytes"
+        raise _FetchRefused("the URL's server sent compressed content, although the request does not accept it")
+    too_large = f"the content of the URL is larger than {max_bytes} bytes"
     if (declared := headers.get("content-length", "")).isdigit() and int(declared) > max_bytes:
         raise _FetchRefused(too_large)
     pieces: list[bytes] = []

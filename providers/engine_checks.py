@@ -1,5 +1,5 @@
-"""What can be said against an embedded engine's arguments before it starts. Each type is asked by a module of its own,
-which is not imported before one is configured."""
+"""Checks an embedded engine's configuration before the engine starts. Each provider type has its own check module,
+which is imported only if such a provider is configured."""
 
 from collections.abc import Callable, Sequence
 
@@ -8,22 +8,22 @@ from providers.engines.checks import EngineConfigProblem
 
 
 def _check_llamacpp(config: ProviderConfig) -> Sequence[EngineConfigProblem]:
-    from providers.llamacpp.check import check_engine_config
+    from providers.llamacpp.check import check_llamacpp_config
 
-    return check_engine_config(config)
+    return check_llamacpp_config(config)
 
 
 def _check_vllm_inprocess(config: ProviderConfig) -> Sequence[EngineConfigProblem]:
-    from providers.vllm_inprocess.check import check_engine_config
+    from providers.vllm_inprocess.check import check_vllm_config
 
-    return check_engine_config(config)
+    return check_vllm_config(config)
 
 
 def _check_harmony(_config: ProviderConfig) -> Sequence[EngineConfigProblem]:
-    from providers.harmony.encoding import is_installed
+    from providers.harmony.encoding import is_openai_harmony_installed
 
     message = 'openai-harmony is not installed: pip install "responses-gateway[harmony]"'
-    return [] if is_installed() else [EngineConfigProblem(("type",), message)]
+    return [] if is_openai_harmony_installed() else [EngineConfigProblem(("type",), message)]
 
 
 _CHECKS: dict[ProviderType, Callable[[ProviderConfig], Sequence[EngineConfigProblem]]] = {
@@ -34,22 +34,22 @@ _CHECKS: dict[ProviderType, Callable[[ProviderConfig], Sequence[EngineConfigProb
 
 
 def check_engine_config(config: ProviderConfig) -> Sequence[EngineConfigProblem]:
-    """Everything that is wrong with what one provider's engine is to load; nothing for types that load nothing."""
+    """Returns all problems in the engine configuration of one provider. Types without a check have none."""
     check = _CHECKS.get(config.type)
     return check(config) if check is not None else ()
 
 
 def accepts_tool_parser(provider_type: str, parser: str) -> bool:
-    """Whether providers of this type may have a tool parser of this name that is none of ours."""
+    """Whether providers of this type may use a tool parser of this name that is not one of the gateway's."""
     return provider_type == "vllm_inprocess" and parser.startswith("vllm:")
 
 
 def tool_parser_problem(provider_type: str, parser: str) -> str | None:
-    """What is wrong with a model's tool parser where it is one of vLLM's own; `kind` is its provider's type."""
+    """Returns what is wrong with a model's tool parser if it is one of vLLM's (`vllm:NAME`), else None."""
     if not parser.startswith("vllm:"):
         return None
     if not accepts_tool_parser(provider_type, parser):
-        return f"{parser} is for providers of type vllm_inprocess"
+        return f"{parser} is only for providers of type vllm_inprocess"
     from providers.vllm_inprocess.check import installed_tool_parsers
 
     known, name = installed_tool_parsers(), parser.removeprefix("vllm:")
@@ -59,7 +59,7 @@ def tool_parser_problem(provider_type: str, parser: str) -> str | None:
 
 
 def is_llamacpp_installed() -> bool:
-    """Whether the llama.cpp library is installed. Imports nothing of it."""
-    from providers.llamacpp.check import is_installed
+    """Whether the llama.cpp library is installed. The library is not imported."""
+    from providers.llamacpp.check import is_xllamacpp_installed
 
-    return is_installed()
+    return is_xllamacpp_installed()

@@ -1,24 +1,24 @@
-"""What can go wrong upstream, named by meaning.
+"""Errors of upstreams and engines, named by meaning. The gateway's error table decides what clients see.
 
 ProviderError
-  UpstreamUnreachable      no connection, or it broke before the reply began            retryable
-  UpstreamTimeout          connected, then silence                                      retryable
-  UpstreamBroken           the reply broke off in the middle                            retryable
-  UpstreamGarbled          it answered with something that is not its own protocol
-  EngineUnavailable        our own engine is starting, or it died and is being started again   retryable
-  UpstreamRejected         it answered with an error
-    UpstreamRateLimited      429                                                        retryable
-    UpstreamOverloaded       503, 529                                                   retryable
-    UpstreamUnauthorized     401, 403: our credentials, not the client's
-    ContextLengthExceeded    the prompt does not fit the model
-    UpstreamModelNotFound    404 for the model
+  UpstreamUnreachable      no connection, or it broke before the reply began       retryable
+  UpstreamTimeout          connected, but nothing was received in time             retryable
+  UpstreamBroken           the reply broke off in the middle                       retryable
+  UpstreamGarbled          the reply does not follow the upstream's protocol
+  EngineUnavailable        an embedded engine is starting or restarting            retryable
+  UpstreamRejected         the upstream replied with an error
+    UpstreamRateLimited      status 429                                            retryable
+    UpstreamOverloaded       status 503 or 529                                     retryable
+    UpstreamUnauthorized     status 401 or 403: the gateway's credentials, not the client's
+    ContextLengthExceeded    the prompt does not fit into the model's context
+    UpstreamModelNotFound    status 404 for the model
 """
 
 from collections.abc import Mapping
 
 
 class ProviderError(Exception):
-    """Root. The text may be shown to a client only where the gateway's error table says so."""
+    """The root of the hierarchy. Clients see `message` only if the gateway's error table allows it."""
 
     retryable = False
 
@@ -45,7 +45,7 @@ class UpstreamGarbled(ProviderError):
 
 
 class EngineUnavailable(ProviderError):
-    """`headers` help the client wait."""
+    """An embedded engine is starting or restarting. `headers` say when the client should retry."""
 
     retryable = True
 
@@ -55,7 +55,8 @@ class EngineUnavailable(ProviderError):
 
 
 class UpstreamRejected(ProviderError):
-    """An error answer. `status` is the upstream's; `code`, `kind` and `param` are its own words, where it has them."""
+    """The upstream replied with an error. `status` is the upstream's; so are `code`, `kind` (the error's type) and
+    `param`, if the upstream sent them."""
 
     def __init__(
         self,
@@ -74,7 +75,7 @@ class UpstreamRejected(ProviderError):
         self.kind = kind
         self.param = param
         self.headers = dict(headers or {})
-        """Headers that help the client wait: retry-after, retry-after-ms, x-should-retry."""
+        """Headers that say when the client should retry: retry-after, retry-after-ms, x-should-retry."""
 
 
 class UpstreamRateLimited(UpstreamRejected):

@@ -7,14 +7,14 @@ from typing import Final
 _POOL_BLOCK: Final = Struct("24s" * 64)
 
 _random_pool: list[bytes] = []
-"""Random bits that are in no id yet. Drawn for many ids at once: asking the system takes longer than all else that is
-done for one."""
+"""Random bytes for the next ids. They are drawn for many ids at once, because the system call takes longer than all
+other work for one id."""
 
-os.register_at_fork(after_in_child=_random_pool.clear)  # or parent and child would give the same ids
+os.register_at_fork(after_in_child=_random_pool.clear)  # else parent and child would create the same ids
 
 
 def random_hex() -> str:
-    """192 random bits in hex, which nobody else is given."""
+    """Returns 192 random bits in hex."""
     try:
         return _random_pool.pop().hex()
     except IndexError:
@@ -24,5 +24,6 @@ def random_hex() -> str:
 
 
 def new_id(prefix: str, /) -> str:
-    """`prefix`, an underscore and 192 random bits in hex: unguessable, as long as OpenAI's own."""
+    """Returns `prefix`, an underscore and 192 random bits in hex. Such an id cannot be guessed, and is as long as
+    OpenAI's."""
     return f"{prefix}_{random_hex()}"

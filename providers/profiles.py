@@ -1,4 +1,5 @@
-"""What each kind of upstream is used to; what a model says in the config goes over it."""
+"""The default profile of each provider type, and of model families. A model's own settings in the configuration
+override them."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -8,7 +9,7 @@ from providers.config import ProviderType
 from translation.representation.profile import DEFAULT_PROFILE, Profile, two_pass_profile
 
 _COMMON_PARAMS = frozenset({"top_k", "min_p", "repetition_penalty"})
-"""Outside OpenAI's APIs, and understood by every open server."""
+"""Parameters outside OpenAI's APIs that all open servers accept."""
 
 _OPENROUTER_PARAMS = _COMMON_PARAMS | {
     "provider",
@@ -76,8 +77,8 @@ _VLLM_PARAMS = _COMMON_PARAMS | {
     "use_beam_search",
     "vllm_xargs",
 }
-"""vLLM's `ChatCompletionRequest`, without what asks for reply fields that a translated reply has no place for
-(`prompt_logprobs`, `return_token_ids`): those are reported as lost."""
+"""The fields of vLLM's `ChatCompletionRequest`, except those that add fields to the reply for which a translated reply
+has no place (`prompt_logprobs`, `return_token_ids`). Those are reported as losses."""
 
 _VLLM_ENGINE_PARAMS = _VLLM_PARAMS - {
     "add_generation_prompt",
@@ -97,7 +98,8 @@ _VLLM_ENGINE_PARAMS = _VLLM_PARAMS - {
     "truncate_prompt_tokens",
     "use_beam_search",
 }
-"""What is its server's and not its engine's, or what the gateway itself sees to, is left out."""
+"""Parameters of vLLM's engine. Those that only its server knows, and those that the gateway handles itself, are left
+out."""
 
 _LLAMA_SERVER_PROFILE = Profile(
     forced_tool="alone",
@@ -121,7 +123,7 @@ PROFILES: dict[ProviderType, Profile] = {
         extra_params=_OPENROUTER_PARAMS,
     ),
     "anthropic": Profile(
-        # What the API shows of the thinking is a summary of it.
+        # The API returns a summary of the thinking, not the thinking itself.
         reasoning_part="summary_text",
         replay_reasoning="none",
         max_thinking_tokens=16_384,
@@ -129,7 +131,7 @@ PROFILES: dict[ProviderType, Profile] = {
         extra_params=_ANTHROPIC_PARAMS,
     ),
     "gemini": Profile(
-        # What the API shows of the thoughts is a summary of them.
+        # The API returns a summary of the thinking, not the thinking itself.
         reasoning_part="summary_text",
         extra_params=_GEMINI_PARAMS,
     ),
@@ -155,7 +157,7 @@ PROFILES: dict[ProviderType, Profile] = {
 
 
 class ModelFamily(NamedTuple):
-    """What one family of models wants said differently, on whichever type of upstream serves it."""
+    """Profile fields that one family of models needs, whatever type of upstream serves it. `reason` says why."""
 
     reason: str
     fields: Mapping[str, Any]
@@ -165,27 +167,29 @@ _GEMINI_SCHEMA_SHIMS: Final = frozenset({"no_empty_required", "no_schema_key", "
 
 MODEL_FAMILIES: Final[Mapping[str, ModelFamily]] = {
     "deepseek": ModelFamily(
-        "The API refuses a message with calls that has no `reasoning_content`, and reads back what there was.",
+        "The API refuses a message with calls but without `reasoning_content`, and reads past reasoning.",
         {"replay_reasoning": "reasoning_content", "empty_reasoning": True},
     ),
     "kimi": ModelFamily(
-        "As DeepSeek's.",
+        "Like DeepSeek's API.",
         {"replay_reasoning": "reasoning_content", "empty_reasoning": True},
     ),
     "gemini_chat": ModelFamily(
-        "Gemini behind a chat API: past calls need a signature, which chat does not carry, and schemas are a subset.",
+        "Gemini behind a chat API: past calls need a signature, which chat lacks, and only some schema keywords work.",
         {"call_signatures": "placeholder", "schema_shims": _GEMINI_SCHEMA_SHIMS},
     ),
     "stateless_responses": ModelFamily(
-        "A Responses server that keeps nothing, knows no item by its id and refuses ids.",
+        "A Responses server without state, which refuses the ids of items.",
         {"replay_ids": "drop"},
     ),
 }
-"""Name of a profile -> why, and the fields of `Profile` it sets. The operator's own fields go before them."""
+"""Name of a profile -> the reason for it, and the `Profile` fields that it sets. The operator's own settings override
+them."""
 
 
 def profile_for(provider_type: ProviderType, overrides: Mapping[str, Any]) -> Profile:
-    """The kind's profile with one model's own values. `extra_params` adds to the kind's; everything else replaces."""
+    """Returns the type's profile with one model's overrides. `extra_params` are added to the type's; every other field
+    replaces the type's."""
     profile = PROFILES[provider_type]
     extra_params = profile.extra_params | frozenset(overrides.get("extra_params", ()))
     if overrides.get("two_pass") == "on":

@@ -1,4 +1,7 @@
-"""Kind of upstream -> its facts: a row for one that speaks chat or Responses, a file and a row for anything else."""
+"""Builds providers from their configuration, by type.
+
+A type for an upstream that speaks Chat Completions or Responses is one row here. Any other needs a module and a row.
+"""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -20,7 +23,7 @@ def _build_http(name: str, config: ProviderConfig) -> Provider:
     assert config.base_url is not None
     dialects = frozenset(config.dialects)
     capabilities = CAPABILITIES[config.type]
-    # Turns are said in chat where both are spoken: it is the one of the two that every parameter of a chat client fits.
+    # An upstream with both APIs gets turns as chat, because only chat has all parameters of a chat client.
     client_dialect: Dialect = "chat" if "chat" in dialects else "responses"
     dialect: WireDialect = PROVIDER_DEFAULTS[config.type].own_dialect or client_dialect
     if "responses" not in dialects:
@@ -43,7 +46,7 @@ def _build_http(name: str, config: ProviderConfig) -> Provider:
 def _build_ollama(name: str, config: ProviderConfig) -> Provider:
     assert config.base_url is not None
     capabilities = replace(CAPABILITIES["ollama"], **config.capabilities.to_overrides())
-    # Its own API is beside the `/v1` that it has for clients of OpenAI's.
+    # Ollama's own API is not below `/v1`, which is its API for OpenAI clients.
     base_url = config.base_url.removesuffix("/v1").removesuffix("/api")
     return OllamaProvider(Upstream(name, config, base_url), capabilities)
 
@@ -86,9 +89,9 @@ BUILDERS: dict[ProviderType, Callable[[str, ProviderConfig], Provider]] = {
 
 
 def build_provider(name: str, config: ProviderConfig, egress: EgressClient | None = None) -> Provider:
-    """The adapter for one configured upstream. Opens no connection.
+    """Returns the adapter for one configured upstream. Opens no connection.
 
-    `egress`: how adapters fetch what requests hold the URLs of, where they do that themselves.
+    `egress` fetches the URLs in requests, for adapters that fetch them themselves.
     """
     if config.type == "vllm_inprocess":
         return _build_vllm_inprocess(name, config, egress)

@@ -5,12 +5,19 @@ Every schema must match an object with a `type` or `role` by a union that is dis
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Annotated, Any, TypeAlias
 
-from pydantic import Discriminator, TypeAdapter, ValidationError
+from pydantic import Discriminator, Field, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
 from translation.errors import InvalidRequest
+
+Name: TypeAlias = Annotated[str, Field(min_length=1)]
+Penalty: TypeAlias = Annotated[float, Field(ge=-2, le=2)]
+Metadata: TypeAlias = Annotated[
+    dict[Annotated[str, Field(max_length=64)], Annotated[str, Field(max_length=512)]], Field(max_length=16)
+]
+"""The `metadata` of a stored object. OpenAI has the same limits in every API."""
 
 _EXPECTED_TYPES = {
     "bool_type": "a boolean",

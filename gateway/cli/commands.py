@@ -88,9 +88,10 @@ def models(
     from gateway.text_table import format_table
     from providers.registry import build_provider
 
-    built = {name: build_provider(name, provider) for name, provider in settings.providers.items()}
+    providers = {name: build_provider(name, provider) for name, provider in settings.providers.items()}
     effective = {
-        name: model.resolve_capabilities(built[model.provider].capabilities) for name, model in settings.models.items()
+        name: model.resolve_capabilities(providers[model.provider].capabilities)
+        for name, model in settings.models.items()
     }
     if capabilities:
         typer.echo("\n".join(render_matrix(effective)))

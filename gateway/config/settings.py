@@ -108,7 +108,7 @@ class SealingSettings(_Section):
 
     keys: tuple[SecretStr, ...] = Field(
         default=(),
-        description="The first key encrypts, all keys decrypt. Without any, a key is created and kept in the store.",
+        description="The first key encrypts, all keys decrypt. Without any, one is created in the database.",
     )
     keys_env: str | None = Field(
         default=None, description="The environment variable that holds the keys, separated by commas."

@@ -1,53 +1,56 @@
-"""What to do about a check that failed."""
+"""Suggests what to do about a failed check."""
 
 from typing import Final
 
 from gateway.doctor.checks.subjects import Subject
 
 TIMED_OUT: Final = "too_slow"
-"""The code of what had no end in the time there is for a request."""
+"""The code of a reply that did not end before the deadline of a request."""
 
 _READ_UPSTREAM_LOG: Final = "Read the upstream's log: it failed, or left its reply unfinished."
 
 UNPARSED_OUTPUT: Final = "misread"
-"""The code of what a setting mends."""
+"""The code of output that the gateway would parse with another setting."""
 
 _ADVICE_BY_CODE: Final = {
     UNPARSED_OUTPUT: "Write that setting at {model}.",
-    TIMED_OUT: "Find out why the upstream is silent; where it only needs longer, give it more with --timeout.",
-    "upstream_unreachable": "Start the upstream, or mend base_url at {provider}.",
-    "upstream_timeout": "Find out why the upstream is silent; where it needs longer, raise answer_s and silence_s "
-    "at {provider}.",
+    TIMED_OUT: "Find out why the upstream does not respond; if it only needs more time, raise --timeout.",
+    "upstream_unreachable": "Start the upstream, or correct base_url at {provider}.",
+    "upstream_timeout": "Find out why the upstream does not respond; if it needs more time, raise answer_s and "
+    "silence_s at {provider}.",
     "upstream_disconnected": _READ_UPSTREAM_LOG,
     "upstream_truncated": _READ_UPSTREAM_LOG,
     "upstream_error": _READ_UPSTREAM_LOG,
     "server_error": _READ_UPSTREAM_LOG,
-    "upstream_garbled": "Look at what answers at base_url of {provider}: it does not speak the API that its type says.",
-    "upstream_unauthorized": "Mend api_key at {provider}: the upstream refuses it.",
-    "upstream_overloaded": "Try again once the upstream has room.",
-    "rate_limit_exceeded": "Try again once the upstream lets you.",
-    "insufficient_quota": "Look at the account that the key of {provider} belongs to.",
-    "model_not_found": "Mend model at {model}: the upstream has none that is called {upstream_model}. Where it has, "
-    "mend base_url at {provider}: without its version, such as /v1, nothing is found there.",
-    "engine_unavailable": "Read the engine's log: it did not start, or has ended.",
-    "internal_error": "Read the gateway's log, and report what was asked and what came back.",
+    "upstream_garbled": "Check the server at base_url of {provider}: its replies do not fit the API of the type.",
+    "upstream_unauthorized": "Correct api_key at {provider}: the upstream refuses it.",
+    "upstream_overloaded": "Try again once the upstream has capacity.",
+    "rate_limit_exceeded": "Try again once the upstream's rate limit allows it.",
+    "insufficient_quota": "Check the account that the key of {provider} belongs to.",
+    "model_not_found": "Correct model at {model}: the upstream has no model {upstream_model}. If it has, correct "
+    "base_url at {provider}: without its version, such as /v1, the upstream finds no model.",
+    "engine_unavailable": "Read the engine's log: it did not start, or has stopped.",
+    "internal_error": "Read the gateway's log, and report the request and the reply.",
 }
-"""Code -> what to do about errors that come before anything a model can or cannot do."""
+"""Error code -> advice, for errors that say nothing about the model's capabilities."""
 
 
 def suggest_fix(subject: Subject, code: str | None, needs: tuple[str, ...], *, undeclared: bool) -> str:
-    """In one or two sentences. `code` is that of the error it failed with, `needs` what has to be declared for it;
-    `undeclared`: it holds, and is not declared."""
+    """Return the advice for a failed check, in one or two sentences.
+
+    `code` is that of the error, `needs` the capabilities that the check requires. `undeclared` says that the check
+    passed although a capability is not declared.
+    """
     provider, model = f"providers.{subject.provider}", f"models.{subject.name}"
     if code in _ADVICE_BY_CODE:
         return _ADVICE_BY_CODE[code].format(provider=provider, model=model, upstream_model=subject.upstream_model)
     missing = [name for name in needs if not getattr(subject.capabilities, name)]
     if undeclared:
-        return f"Where the model can, write {_render_capabilities(missing, 'true')} at {model}."
+        return f"If the model can do this, write {_render_capabilities(missing, 'true')} at {model}."
     if needs:
         capabilities = _render_capabilities(needs[-1:], "false")
-        return f"Where the model cannot, write {capabilities} at {model}; where it can, mend the upstream."
-    return "Mend the upstream: no capability stands for this, so that none can be taken back."
+        return f"If the model cannot do this, write {capabilities} at {model}; if it can, fix the upstream."
+    return "Fix the upstream: no capability declares this, so none can be withdrawn."
 
 
 def _render_capabilities(names: list[str] | tuple[str, ...], value: str) -> str:

@@ -1,4 +1,4 @@
-"""What `responses-gateway doctor` prints and writes."""
+"""Implements the command `responses-gateway doctor`: progress, report and the HTML page."""
 
 import logging
 import sys
@@ -24,10 +24,10 @@ _LABEL_WIDTH: Final = 40
 def run_doctor(
     settings: Settings, names: Sequence[str], *, deadline_s: float, as_json: bool, html: Path | None
 ) -> bool:
-    """Examine, print to stdout, write the page; whether nothing failed, the page included. Raises NothingToExamine and
-    NotStarted.
+    """Examine the models, print the report to stdout, and write the page if `html` names a file.
 
-    Progress is drawn on stderr where that is a terminal, and what fails in the gateway is logged there.
+    Returns whether no check failed and the page could be written. If stderr is a terminal, it shows the progress. It
+    also gets the gateway's error logs. Raises NothingToExamine and GatewayNotStarted.
     """
     steps = count_checks(settings, names)
     configure_logs(logging.ERROR)
@@ -39,11 +39,11 @@ def run_doctor(
         else render_text(diagnoses, _colour_verdict, typer.get_terminal_size().columns)
     )
     is_written = html is None or _write_page(html, render_html(diagnoses))
-    return is_written and not any(each.failed for each in diagnoses)
+    return is_written and not any(diagnosis.failed for diagnosis in diagnoses)
 
 
 def _write_page(file: Path, page: str) -> bool:
-    """Whether there was room for it; what was found is printed by now."""
+    """Write the page. Returns whether that succeeded; the report has been printed before."""
     try:
         file.write_text(page, encoding="utf-8")
     except OSError as error:
@@ -54,27 +54,27 @@ def _write_page(file: Path, page: str) -> bool:
 
 
 def _colour_verdict(verdict: str) -> str:
-    """In colour; `typer.echo` takes colours away where there is no terminal."""
+    """Return the verdict in colour. `typer.echo` removes colours if the output is no terminal."""
     return typer.style(verdict, fg=_COLOURS[verdict], bold=True if verdict == "fail" else None)
 
 
 @contextmanager
 def _draw_progress(steps: int) -> Iterator[Callable[[str], None]]:
-    """Told of each step before it is done."""
+    """Draw a progress bar. Yields a function to be called with the name of each step before the step."""
     if not sys.stderr.isatty():
         yield lambda step: None
         return
     with typer.progressbar(
         length=steps, label="starting".ljust(_LABEL_WIDTH), file=sys.stderr, show_eta=False, show_pos=True, width=24
     ) as bar:
-        begun = False
+        has_begun = False
 
         def on_step(step: str) -> None:
-            nonlocal begun
+            nonlocal has_begun
             bar.label = step.ljust(_LABEL_WIDTH)[:_LABEL_WIDTH]
-            bar.update(1 if begun else 0)
-            bar.render_progress()  # the label has changed, also where the count has not
-            begun = True
+            bar.update(1 if has_begun else 0)
+            bar.render_progress()  # the label has changed, even if the count has not
+            has_begun = True
 
         yield on_step
         bar.update(1)

@@ -1,4 +1,4 @@
-"""All checks of one model, each turned into a finding."""
+"""Runs all checks of one model and turns each result into a finding."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -16,9 +16,9 @@ from gateway.doctor.checks.verdicts import (
     UNSUPPORTED_PARAMETER,
     CheckFailed,
     Diagnosis,
-    ErrorReply,
     Finding,
     Inconclusive,
+    RequestFailed,
     TimedOut,
     UnparsedOutput,
     Verdict,
@@ -32,23 +32,31 @@ def examine(
     on_check: Callable[[FeatureCheck], None] = lambda check: None,
     checks: Sequence[FeatureCheck] = CHECKS,
 ) -> Diagnosis:
-    """What every check comes to. `client` speaks to the gateway, `deadline_s` is for each request, and `beginning` is
-    told of each check before it runs. Where the first one is not answered at all, the others are not asked."""
+    """Run the checks of one model.
+
+    `client` sends requests to the gateway, `deadline_s` is the time for each, and `on_check` is called before each
+    check. If no request of the first check gets a response, the other checks are skipped.
+    """
     findings: list[Finding] = []
     is_unanswered = False
     failures: list[tuple[str, tuple[str, ...]]] = []
-    """What checks failed with, and what they take: of the same words the first says what cannot be done."""
+    """The detail and the needs of failed checks. Of several with the same detail and a common need, the advice uses the
+    needs of the first."""
     for check in checks:
         on_check(check)
         if is_unanswered:
-            findings.append(Finding(check=check.name, verdict="skipped", detail=f"{checks[0].title} was not answered"))
+            findings.append(
+                Finding(check=check.name, verdict="skipped", detail=f"the check {checks[0].title} got no reply")
+            )
             continue
         session = CheckSession(client, subject, deadline_s)
         began = time.monotonic()
         outcome = _judge_check(check, session)
         failed = outcome.verdict == "fail"
         matching_needs = (
-            told for detail, told in failures if detail == outcome.detail and set(told) & set(check.needs)
+            earlier_needs
+            for detail, earlier_needs in failures
+            if detail == outcome.detail and set(earlier_needs) & set(check.needs)
         )
         needs = next(matching_needs, check.needs)
         if failed:
@@ -82,23 +90,23 @@ class _Outcome(NamedTuple):
     verdict: Verdict
     detail: str
     code: str | None = None
-    """Of the error that it was answered with."""
+    """The code of the error."""
     undeclared: bool = False
-    """It does what nobody says it can."""
+    """Whether the check passed although a capability is not declared."""
 
 
 def _judge_check(check: FeatureCheck, session: CheckSession) -> _Outcome:
-    """What a check came to, in the light of what is declared."""
+    """Run a check and judge its result by the declared capabilities."""
     capabilities = session.subject.capabilities
     missing = [name for name in check.needs if not getattr(capabilities, name)]
     outcome = _run_check(check, session, may_refuse=bool(missing) or check.is_optional or session.subject.strict)
     loss = f"{check.loss_param}=dropped"
     is_reported = loss in session.losses and (bool(missing) or check.is_optional or outcome.verdict == "skipped")
     if is_reported and outcome.verdict != "refused":
-        return _Outcome("refused", f"lost, as the reply says: {loss}")
+        return _Outcome("refused", f"the reply reports a loss: {loss}")
     if missing and outcome.verdict == "pass":
         names = ", ".join(missing)
-        detail = f"the capability {names} is not declared, and yet it was neither refused nor named as lost"
+        detail = f"the capability {names} is not declared, but the request was neither refused nor reported as a loss"
         return _Outcome("fail", detail, undeclared=True)
     return outcome
 
@@ -106,21 +114,23 @@ def _judge_check(check: FeatureCheck, session: CheckSession) -> _Outcome:
 def _run_check(check: FeatureCheck, session: CheckSession, *, may_refuse: bool) -> _Outcome:
     try:
         return _Outcome("pass", check.run(session))
-    except Inconclusive as untold:
-        return _Outcome("skipped", str(untold))
-    except UnparsedOutput as misread:
-        return _Outcome("fail", str(misread), UNPARSED_OUTPUT)
-    except TimedOut as slow:
-        return _Outcome("fail", str(slow), TIMED_OUT)
-    except CheckFailed as wrong:
-        return _Outcome("fail", str(wrong))
-    except ErrorReply as refusal:
-        # An upstream that has no such parameter may say so itself, in its own words.
-        is_foreign = check.is_optional and refusal.status == 400 and refusal.error.get("param") == check.loss_param
-        if may_refuse and (is_foreign or refusal.code == UNSUPPORTED_PARAMETER):
+    except Inconclusive as reason:
+        return _Outcome("skipped", str(reason))
+    except UnparsedOutput as failure:
+        return _Outcome("fail", str(failure), UNPARSED_OUTPUT)
+    except TimedOut as failure:
+        return _Outcome("fail", str(failure), TIMED_OUT)
+    except CheckFailed as failure:
+        return _Outcome("fail", str(failure))
+    except RequestFailed as refusal:
+        # An upstream without this parameter may refuse it with an error of its own.
+        is_upstream_refusal = (
+            check.is_optional and refusal.status == 400 and refusal.error.get("param") == check.loss_param
+        )
+        if may_refuse and (is_upstream_refusal or refusal.code == UNSUPPORTED_PARAMETER):
             return _Outcome("refused", str(refusal))
         is_busy = refusal.code in BUSY_CODES and check is not CHECKS[0]
         return _Outcome("skipped" if is_busy else "fail", str(refusal), refusal.code)
     except (AttributeError, KeyError, TypeError) as error:
-        # What is relayed comes as the upstream wrote it; the next check can do without this one.
+        # Relayed replies are the upstream's own and can be malformed. The next check does not depend on this one.
         return _Outcome("fail", f"a reply is malformed: {error!r}")

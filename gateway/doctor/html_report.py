@@ -1,4 +1,4 @@
-"""Diagnoses as one page that needs nothing from anywhere else, in light and dark."""
+"""Renders diagnoses as one self-contained HTML page, with a light and a dark theme."""
 
 from collections.abc import Sequence
 from html import escape
@@ -9,7 +9,7 @@ from gateway.doctor.checks.verdicts import Diagnosis, Finding
 from gateway.doctor.text_report import format_duration, render_summary
 
 _SYMBOLS: Final = {"pass": "✓", "fail": "✗", "refused": "⊘", "skipped": "…"}
-"""Beside the word, for those who do not tell the colours apart."""
+"""Symbols beside the verdicts, for people who cannot distinguish the colours."""
 
 _TITLES: Final = {check.name: check.title for check in CHECKS}
 
@@ -52,18 +52,20 @@ code { font: .9em ui-monospace, monospace; overflow-wrap: anywhere; }
 """
 
 _LEGEND: Final = (
-    ("pass", "it holds"),
-    ("fail", "it is declared, and does not hold"),
-    ("refused", "it is not there, and the gateway says so by name"),
-    ("skipped", "this could not be told, for the reason given"),
+    ("pass", "it works"),
+    ("fail", "it is declared but does not work"),
+    ("refused", "it is not available, and the gateway reports it by name"),
+    ("skipped", "the check could not decide, for the reason given"),
 )
 
 
 def render_html(diagnoses: Sequence[Diagnosis]) -> str:
-    """An HTML document. Models of which more fails come before others."""
-    diagnoses = sorted(diagnoses, key=lambda each: -sum(found.verdict == "fail" for found in each.findings))
+    """Return an HTML document. Models with more failed checks come first."""
+    diagnoses = sorted(
+        diagnoses, key=lambda diagnosis: -sum(finding.verdict == "fail" for finding in diagnosis.findings)
+    )
     legend = " ".join(f"{_render_verdict(verdict)} <span class=faint>{meaning}.</span>" for verdict, meaning in _LEGEND)
-    sections = "\n".join(_render_model(number, each) for number, each in enumerate(diagnoses))
+    sections = "\n".join(_render_model(number, diagnosis) for number, diagnosis in enumerate(diagnoses))
     return f"""<!doctype html>
 <html lang="en">
 <head>
@@ -90,16 +92,17 @@ def render_html(diagnoses: Sequence[Diagnosis]) -> str:
 
 def _render_overview(diagnoses: Sequence[Diagnosis]) -> str:
     heads = "".join(
-        f'<th scope="col"><a href="#model-{number}">{escape(each.model)}</a><small>{escape(each.provider)}</small></th>'
-        for number, each in enumerate(diagnoses)
+        f'<th scope="col"><a href="#model-{number}">{escape(diagnosis.model)}</a>'
+        f"<small>{escape(diagnosis.provider)}</small></th>"
+        for number, diagnosis in enumerate(diagnoses)
     )
     rows = "\n".join(
         f'<tr><th scope="row">{escape(check.title)}</th>'
-        + "".join(f"<td>{_render_verdict(each.findings[number].verdict)}</td>" for each in diagnoses)
+        + "".join(f"<td>{_render_verdict(diagnosis.findings[number].verdict)}</td>" for diagnosis in diagnoses)
         + "</tr>"
         for number, check in enumerate(CHECKS)
     )
-    times = "".join(f"<td>{format_duration(each.first_token_s)}</td>" for each in diagnoses)
+    times = "".join(f"<td>{format_duration(diagnosis.first_token_s)}</td>" for diagnosis in diagnoses)
     return f"""<table>
 <caption>Features and models</caption>
 <thead><tr><th scope="col">Feature</th>{heads}</tr></thead>
@@ -111,18 +114,18 @@ def _render_overview(diagnoses: Sequence[Diagnosis]) -> str:
 
 
 def _render_failures(diagnoses: Sequence[Diagnosis]) -> str:
-    """Of every fail what it is, what to do about it, and what it was found by; empty where there is none."""
+    """Render every failed check with its detail, its advice and its exchange. Returns "" if no check failed."""
     articles = [
-        _render_failure(number, each, finding)
-        for number, each in enumerate(diagnoses)
-        for finding in each.findings
+        _render_failure(number, diagnosis, finding)
+        for number, diagnosis in enumerate(diagnoses)
+        for finding in diagnosis.findings
         if finding.verdict == "fail"
     ]
     if not articles:
         return ""
     content = "\n".join(articles)
     return f"""<section aria-labelledby="failures">
-<h2 id="failures">What fails</h2>
+<h2 id="failures">Failures</h2>
 {content}
 </section>"""
 
@@ -130,9 +133,9 @@ def _render_failures(diagnoses: Sequence[Diagnosis]) -> str:
 def _render_failure(number: int, diagnosis: Diagnosis, finding: Finding) -> str:
     exchange = "".join(
         f"<p>{title}</p>\n<pre>{escape(text)}</pre>\n"
-        for title, text in (("Asked", finding.asked), ("Came back", finding.came or "nothing"))
+        for title, text in (("Request", finding.asked), ("Reply", finding.came or "nothing"))
     )
-    exchange_details = f"<details>\n<summary>What was asked, and what came back</summary>\n{exchange}</details>\n"
+    exchange_details = f"<details>\n<summary>Request and reply</summary>\n{exchange}</details>\n"
     return f"""<article>
 <h3><a href="#model-{number}">{escape(diagnosis.model)}</a>: {escape(_TITLES[finding.check])}</h3>
 <p>{escape(finding.detail)}</p>
@@ -142,15 +145,15 @@ def _render_failure(number: int, diagnosis: Diagnosis, finding: Finding) -> str:
 
 def _render_model(number: int, diagnosis: Diagnosis) -> str:
     rows = "\n".join(_render_finding(_TITLES[finding.check], finding) for finding in diagnosis.findings)
-    lost = ", ".join(f"<code>{escape(loss)}</code>" for loss in diagnosis.losses) or "nothing"
+    losses = ", ".join(f"<code>{escape(loss)}</code>" for loss in diagnosis.losses) or "none"
     name, upstream = escape(diagnosis.model), escape(diagnosis.upstream_model)
     return f"""<section aria-labelledby="model-{number}">
 <h2 id="model-{number}">{name}</h2>
-<p class="faint">Served by <code>{escape(diagnosis.provider)}</code>, of type <code>{diagnosis.provider_type}</code>, which calls
-it <code>{upstream}</code>. Lost on the way: {lost}.</p>
+<p class="faint">Provider <code>{escape(diagnosis.provider)}</code> of type <code>{diagnosis.provider_type}</code>,
+upstream model <code>{upstream}</code>. Losses: {losses}.</p>
 <div class="scroll" role="region" aria-label="{name}" tabindex="0">
 <table>
-<caption>Checks, in the order they were made</caption>
+<caption>Checks, in the order in which they ran</caption>
 <thead><tr><th scope="col">Feature</th><th scope="col">Verdict</th><th scope="col">Remarks</th>
 <th scope="col" class="number">First token</th><th scope="col" class="number">Took</th></tr></thead>
 <tbody>

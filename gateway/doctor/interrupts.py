@@ -1,4 +1,4 @@
-"""Ctrl-C, heard wherever a thread waits."""
+"""Makes Ctrl-C interrupt any waiting call of the main thread."""
 
 import signal
 from collections.abc import Iterator
@@ -10,18 +10,19 @@ _ALARM_INTERVAL_S: Final = 0.5
 
 @contextmanager
 def interrupt_waits() -> Iterator[None]:
-    """For the main thread: KeyboardInterrupt comes half a second after the signal at the latest.
+    """In the main thread, raise KeyboardInterrupt at most half a second after the signal.
 
-    A signal that comes in the last instant before a system call is noted, but does not interrupt it: it would be heard
-    when the upstream has answered. So what waits is interrupted now and then, and goes on (PEP 475).
+    Python records a signal that arrives just before a system call, but the call is not interrupted: the exception would
+    come only after the upstream has replied. Therefore a timer interrupts waiting calls regularly. Python then resumes
+    them (PEP 475).
     """
     if not hasattr(signal, "setitimer"):
         yield
         return
-    before = signal.signal(signal.SIGALRM, lambda *_: None)
+    previous_handler = signal.signal(signal.SIGALRM, lambda *_: None)
     signal.setitimer(signal.ITIMER_REAL, _ALARM_INTERVAL_S, _ALARM_INTERVAL_S)
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        signal.signal(signal.SIGALRM, previous_handler)

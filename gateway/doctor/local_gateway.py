@@ -1,4 +1,4 @@
-"""The gateway on a loopback port of this process, for as long as it is examined."""
+"""Runs the gateway in a thread of this process, on a loopback port, while it is examined."""
 
 import socket
 import threading
@@ -14,13 +14,16 @@ _STOP_TIMEOUT_S: Final = 30.0
 
 
 class GatewayNotStarted(Exception):
-    """The gateway did not come up. The log says why."""
+    """The gateway did not start. The log says why."""
 
 
 @contextmanager
 def serve_locally(settings: Settings, providers: Mapping[str, Provider], start_timeout_s: float) -> Iterator[str]:
-    """Its address, once its engines are up or have failed. It has a thread of its own, so that whoever measures it does
-    not hold it up. Raises NotStarted, also after `start_s`."""
+    """Start the gateway and yield its URL once its engines have started or failed. The block's end stops it.
+
+    It runs in a thread of its own, so that the checks do not delay it. Raises GatewayNotStarted, also if it has not
+    started after `start_timeout_s` seconds.
+    """
     ready = threading.Event()
     with socket.create_server(("127.0.0.1", 0)) as listener:
         server = make_server(settings, ready.set, providers=providers)

@@ -1,4 +1,4 @@
-"""From settings to diagnoses: the gateway is started, every model examined, the gateway stopped."""
+"""Turns settings into diagnoses: starts the gateway, examines every model, stops the gateway."""
 
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -14,11 +14,11 @@ from gateway.doctor.local_gateway import serve_locally
 from gateway.process.app import build_providers
 
 _START_TIMEOUT_S: Final = 600.0
-"""For embedded engines to load what they serve."""
+"""Time for embedded engines to load their models."""
 
 
 def count_checks(settings: Settings, names: Sequence[str]) -> int:
-    """How many checks `diagnose` will make. Raises NothingToExamine."""
+    """Return how many checks `diagnose` will run. Raises NothingToExamine."""
     return len(select_models(settings, names)) * len(CHECKS)
 
 
@@ -26,23 +26,24 @@ def diagnose(
     settings: Settings,
     names: Sequence[str],
     deadline_s: float,
-    on_step: Callable[[str], None] = lambda what: None,
+    on_step: Callable[[str], None] = lambda step: None,
     checks: Sequence[FeatureCheck] = CHECKS,
 ) -> list[Diagnosis]:
-    """The checks of the models in `names`, or of all whose names are no patterns. `beginning` is told of each.
+    """Examine the models in `names`, or all models whose names are no patterns.
 
-    Raises NothingToExamine, and NotStarted.
+    `deadline_s` is the time for each request. `on_step` is called with a description of each check before it runs.
+    Raises NothingToExamine and GatewayNotStarted.
     """
     models = select_models(settings, names)
-    needed = {model.provider for model in models.values()}
-    narrowed = settings.model_copy(
-        update={"providers": {name: config for name, config in settings.providers.items() if name in needed}}
+    provider_names = {model.provider for model in models.values()}
+    reduced_settings = settings.model_copy(
+        update={"providers": {name: config for name, config in settings.providers.items() if name in provider_names}}
     )
-    providers = build_providers(narrowed)
-    examination = prepare_examination(narrowed, models, providers)
+    providers = build_providers(reduced_settings)
+    examination = prepare_examination(reduced_settings, models, providers)
     with (
         serve_locally(examination.settings, providers, _START_TIMEOUT_S) as url,
-        # No proxy of the environment stands between this process and itself.
+        # Requests to this process must not use a proxy that the environment configures.
         httpx.Client(base_url=url, headers={"authorization": f"Bearer {examination.key}"}, trust_env=False) as client,
     ):
         diagnoses = []

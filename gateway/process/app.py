@@ -62,14 +62,14 @@ def create_app(settings: Settings, drain: Drain, providers: Mapping[str, Provide
 
     All providers are closed when the application stops.
     """
-    built = build_providers(settings, providers)
+    all_providers = build_providers(settings, providers)
     store = _build_store(settings)
-    service = Service(settings, built, drain, store)
+    service = Service(settings, all_providers, drain, store)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncGenerator[None, None]:
         async with AsyncExitStack() as closing:
-            for provider in built.values():
+            for provider in all_providers.values():
                 closing.push_async_callback(provider.aclose)
             if store is not None:
                 await store.open()

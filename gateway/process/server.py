@@ -104,9 +104,9 @@ def make_server(
 ) -> GatewayServer:
     """Build a server that has not started. `providers` replaces configured providers of the same names."""
     drain = Drain()
-    built = build_providers(settings, providers)
+    all_providers = build_providers(settings, providers)
     config = uvicorn.Config(
-        create_app(settings, drain, built),
+        create_app(settings, drain, all_providers),
         log_config=None,
         access_log=False,
         http=HttpProtocol if settings.server.tcp_nodelay else GatheringHttpProtocol,
@@ -120,4 +120,4 @@ def make_server(
         proxy_headers=False,
         timeout_graceful_shutdown=int(settings.server.drain_s) + _CLOSE_TIMEOUT_S,
     )
-    return GatewayServer(config, EmbeddedEngines(built.values()), drain, settings.server.drain_s, on_ready)
+    return GatewayServer(config, EmbeddedEngines(all_providers.values()), drain, settings.server.drain_s, on_ready)

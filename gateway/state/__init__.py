@@ -1,1 +1,4 @@
-"""State that outlives a request: responses, their items and event logs, conversations, chat completions, jobs."""
+"""State that outlives a request: responses, their items and event logs, conversations, chat completions, jobs.
+
+May import `gateway.config`, `gateway.errors`, `gateway.sealing`, `providers.new_id` and `translation`.
+"""

@@ -1,1 +1,4 @@
-"""gpt-oss behind a llama-server, asked in tokens: prompts and replies are Harmony, told from text by their tokens."""
+"""gpt-oss behind a llama-server, prompted with token ids. Prompts and replies are in the Harmony format.
+
+May import `providers.engines`, `providers.http` and the modules below them; no other adapter.
+"""

@@ -68,7 +68,7 @@ class Encoding:
         return token in self._special
 
 
-def is_installed() -> bool:
+def is_openai_harmony_installed() -> bool:
     """Whether there is the library to speak Harmony with; finding out imports nothing of it."""
     return importlib.util.find_spec("openai_harmony") is not None
 

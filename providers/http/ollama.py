@@ -1,4 +1,5 @@
-"""A server of Ollama's: what it says of a model is held against a turn that it would otherwise answer wrongly."""
+"""A provider for Ollama. It checks turns against what `/api/show` reports about the model, because Ollama would reply
+to some of them without an error, but wrongly."""
 
 import asyncio
 import time
@@ -18,12 +19,12 @@ from translation.representation.turn import Turn
 _CACHE_S = 60.0
 
 _MIN_CONTEXT_WINDOW = 2048
-"""Tokens: no model that chats has less, so that shorter answers need not be held against its context."""
+"""In tokens. No chat model has a smaller context window, so a lower token limit needs no check."""
 
 _UNKNOWN_MODEL = ModelFacts(None, None, None)
 
 _OLLAMA_CAPABILITIES = {"images": "vision", "reasoning": "thinking", "tools": "tools"}
-"""Capability -> what Ollama calls it."""
+"""Capability -> Ollama's name for it."""
 
 
 class _CachedModel(NamedTuple):
@@ -32,19 +33,23 @@ class _CachedModel(NamedTuple):
 
 
 class OllamaProvider(HttpProvider):
-    """Ollama leaves images out for models that see none, and says nothing: so such turns are refused."""
+    """A provider for one Ollama server.
+
+    It refuses images for models that cannot read them, because Ollama drops such images silently.
+    """
 
     def __init__(
         self, upstream: Upstream, capabilities: Capabilities, *, show_timeout_s: float = 5.0, max_models: int = 1000
     ) -> None:
-        """`show_s`: how long a server may take to show a model. `most_models`: how many are remembered."""
+        """`show_timeout_s` limits a request to `/api/show`. `max_models` is the size of the cache of its replies."""
         super().__init__(upstream, capabilities, "ollama")
         self._model_cache: dict[str, _CachedModel] = {}
         self._show_timeout_s = show_timeout_s
         self._max_models = max_models
 
     async def fetch_model_details(self, model: str) -> ModelFacts:
-        """What the server shows of a model, at most a minute old; nothing where it cannot be asked."""
+        """Returns what `/api/show` reports about a model, at most a minute old. All facts are None if the request
+        fails."""
         cached = self._model_cache.get(model)
         if cached is not None and time.monotonic() < cached.expires_at:
             return cached.details
@@ -52,7 +57,7 @@ class OllamaProvider(HttpProvider):
             async with asyncio.timeout(self._show_timeout_s):
                 details = parse_model_facts(await self._upstream.post_json("/api/show", {"model": model}))
         except (ProviderError, TimeoutError):
-            return _UNKNOWN_MODEL  # the turn itself will tell what is wrong
+            return _UNKNOWN_MODEL  # the turn itself will fail with the actual error
         if len(self._model_cache) >= self._max_models:
             self._model_cache.clear()
         self._model_cache[model] = _CachedModel(details, time.monotonic() + _CACHE_S)
@@ -76,19 +81,19 @@ class OllamaProvider(HttpProvider):
         details = await self.fetch_model_details(body["model"])
         if has_images and details.has_capability("vision") is False:
             raise Unrepresentable("this model does not read images: leave them out", param=_first_image_param(items))
-        # Of what its server gives it only this is known: that it is no more than it was made for.
+        # If the configured window is unknown, the model's maximum is still an upper limit for it.
         window = details.context_window_for(options.get("num_ctx")) or details.max_context
         if window is not None and limit > window:
-            error_message = f"the model's context is {window} tokens: ask for fewer"
-            raise ContextLengthExceeded(error_message, provider=self.name, status=400)
+            message = f"the model's context is {window} tokens: request fewer output tokens"
+            raise ContextLengthExceeded(message, provider=self.name, status=400)
 
 
 def _first_image_param(items: Sequence[Item]) -> str:
-    """Where a client finds it."""
-    for place, item in enumerate(items):
+    """Returns the path of the first image in the client's request."""
+    for item_index, item in enumerate(items):
         for field in ("content", "output"):
             parts = item.get(field)
-            for number, part in enumerate(parts if isinstance(parts, list) else ()):
+            for part_index, part in enumerate(parts if isinstance(parts, list) else ()):
                 if part.get("type") == "input_image":
-                    return f"input[{place}].{field}[{number}].image_url"
+                    return f"input[{item_index}].{field}[{part_index}].image_url"
     return "input"

@@ -1,14 +1,14 @@
-"""How many tokens an input is, in each of the ways upstreams can be asked.
+"""Counts the tokens of an input, by each method that upstreams offer.
 
-`responses`, `chat` ask for a count of the very body that would be sent: OpenAI's `/responses/input_tokens`, llama.cpp's
+`responses`, `chat` send the body of the turn to a counting endpoint: OpenAI's `/responses/input_tokens`, llama.cpp's
     `/chat/completions/input_tokens`.
-`tokenize`          vLLM's `/tokenize`, which renders the chat template itself; `turn` for what it cannot be told.
-`template`          llama.cpp's `/apply-template`, then its `/tokenize`; for servers older than `chat`.
-`own`               the endpoint that the upstream's own dialect has for it.
-`turn`              the turn itself with room for one token; its usage says what went in. It costs what reading the
-                    input costs, which most servers remember for the turn that follows, and refuses what does not fit.
+`tokenize`          vLLM's `/tokenize`, which renders the chat template itself; `turn` for what it cannot be sent.
+`template`          llama.cpp's `/apply-template`, then its `/tokenize`; for servers too old for `chat`.
+`own`               the counting endpoint of the upstream's own dialect.
+`turn`              the turn itself with a limit of one token; the count is in its usage. It costs the processing of the
+                    prompt, which most servers cache for the next turn. A turn that does not fit is refused.
 
-None estimates. Where an upstream leaves the count out, there is none.
+No method estimates. If an upstream leaves the count out, there is none.
 """
 
 from collections.abc import Awaitable, Callable
@@ -41,12 +41,12 @@ _INPUT_PARAMETERS = frozenset(
         "tools",
     }
 )
-"""Parameters of a Responses body that its input is made of. OpenAI's count endpoint refuses the others."""
+"""Parameters of a Responses body that the counted input consists of. OpenAI's counting endpoint refuses others."""
 
 _TEMPLATE_PARAMETERS = frozenset(
     {"model", "messages", "tools", "chat_template", "chat_template_kwargs", "add_generation_prompt"}
 )
-"""Parameters of a chat body that templates are rendered from."""
+"""Parameters of a chat body that chat templates are rendered from."""
 
 _NON_TEMPLATE_PARAMETERS = frozenset(
     {
@@ -75,14 +75,18 @@ _NON_TEMPLATE_PARAMETERS = frozenset(
         "user",
     }
 )
-"""Parameters of a chat body that no template reads. Any other may change the prompt."""
+"""Parameters of a chat body that no chat template uses. Any other may change the prompt."""
 
 PrepareExchange = Callable[[Turn, Profile], Exchange]
 BuildCountRequest = Callable[[Turn, Profile], CountRequest]
 
 
 class TokenCounter:
-    """Counts for one upstream. `prepare`: the provider's own. `question`: how its own dialect asks, if it does."""
+    """Counts tokens for one upstream.
+
+    `prepare` is the provider's method. `build_count_request` builds the request for method `own`; None if the dialect
+    has no counting endpoint.
+    """
 
     def __init__(
         self, upstream: Upstream, prepare: PrepareExchange, build_count_request: BuildCountRequest | None = None
@@ -100,13 +104,16 @@ class TokenCounter:
         }
 
     async def count_tokens(self, turn: Turn, profile: Profile, method: CountMethod) -> int:
-        """Raises Unrepresentable where this way cannot tell, ProviderError."""
+        """Returns the exact number of tokens of the turn's input.
+
+        Raises Unrepresentable if this method cannot count the turn, and ProviderError.
+        """
         if method not in self._methods:
             raise Unrepresentable("this model's upstream cannot count tokens", param="model")
-        counted = await self._methods[method](replace(turn, stream=False), profile)
-        if not isinstance(counted, int) or isinstance(counted, bool) or counted < 0:
-            raise UpstreamGarbled("the upstream's count is no number of tokens", provider=self._upstream.name)
-        return counted
+        count = await self._methods[method](replace(turn, stream=False), profile)
+        if not isinstance(count, int) or isinstance(count, bool) or count < 0:
+            raise UpstreamGarbled("the upstream's token count is not a number", provider=self._upstream.name)
+        return count
 
     async def _count_with_responses(self, turn: Turn, profile: Profile) -> Any:
         body = lower_to_responses(turn, profile).body
@@ -124,13 +131,13 @@ class TokenCounter:
         count_body = {name: value for name, value in body.items() if name in _TEMPLATE_PARAMETERS}
         try:
             return (await self._upstream.post_json("/tokenize", count_body, at_root=True)).get("count")
-        except UpstreamModelNotFound:  # the route is not there, or the model is not: the turn tells which
+        except UpstreamModelNotFound:  # the endpoint or the model does not exist: the turn shows which
             return await self._count_with_turn(turn, profile)
 
     async def _count_with_template(self, turn: Turn, profile: Profile) -> Any:
         body = lower_to_chat(turn, profile).body
         if _has_media(body):
-            raise Unrepresentable("this upstream counts the tokens of text only", param="input")
+            raise Unrepresentable("this upstream can only count the tokens of text", param="input")
         prompt = (await self._upstream.post_json("/apply-template", body, at_root=True)).get("prompt")
         tokenize_body = {"content": prompt, "add_special": True, "parse_special": True}
         tokens = (await self._upstream.post_json("/tokenize", tokenize_body, at_root=True)).get("tokens")
@@ -138,7 +145,7 @@ class TokenCounter:
 
     async def _count_with_own_api(self, turn: Turn, profile: Profile) -> Any:
         if self._build_count_request is None:
-            raise Unrepresentable("this model's upstream has no endpoint for counting", param="model")
+            raise Unrepresentable("this model's upstream has no endpoint for counting tokens", param="model")
         path, body, key = self._build_count_request(turn, profile)
         return (await self._upstream.post_json(path, body)).get(key)
 
@@ -155,6 +162,6 @@ class TokenCounter:
 
 
 def _has_media(body: Json) -> bool:
-    """Whether a chat body says anything but text."""
+    """Whether a chat body has content other than text."""
     contents = [message.get("content") for message in body["messages"]]
     return any(part.get("type") != "text" for content in contents if isinstance(content, list) for part in content)

@@ -1,4 +1,4 @@
-"""What carries requests to an upstream, as its configuration says."""
+"""Builds the HTTP transport of an upstream from its configuration."""
 
 from typing import Final
 from urllib.request import getproxies, proxy_bypass
@@ -9,11 +9,12 @@ from dataplane.transport import PooledTransport
 from providers.config import ProviderConfig
 
 _KEEPALIVE_S: Final = 4.0
-"""Some servers close an idle connection after five seconds; those of httpx are not asked before they are used again."""
+"""How long httpx keeps an idle connection. Some servers close one after five seconds, and httpx does not check a
+connection before it is reused."""
 
 
 def build_transport(config: ProviderConfig, base_url: str) -> httpx.AsyncBaseTransport:
-    """The gateway's own, or httpx's with the proxy that the environment names for this address."""
+    """Returns the gateway's own transport, or httpx's with the proxy that the environment names for `base_url`."""
     if config.transport == "pooled":
         return build_pooled_transport(config)
     limits = httpx.Limits(max_connections=config.max_connections or None, keepalive_expiry=_KEEPALIVE_S)
@@ -21,12 +22,13 @@ def build_transport(config: ProviderConfig, base_url: str) -> httpx.AsyncBaseTra
 
 
 def build_pooled_transport(config: ProviderConfig) -> PooledTransport:
-    """The gateway's own."""
+    """Returns the gateway's own transport."""
     return PooledTransport(max_connections=config.max_connections, coalesce_ms=config.coalesce_ms)
 
 
 def _proxy_for(url: httpx.URL) -> str | None:
-    """As `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY` say, in either case, to whatever reads them."""
+    """Returns the proxy for a URL, from `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY` in upper or lower
+    case."""
     if proxy_bypass(url.host):
         return None
     proxies = getproxies()

@@ -1,4 +1,7 @@
-"""The only code that talks HTTP to upstreams, and the only code that names its failures."""
+"""Sends HTTP requests to one upstream, and raises its failures as ProviderError. Knows no dialect.
+
+Only this module sends HTTP to upstreams, and only it maps HTTP failures to errors.
+"""
 
 import asyncio
 import re
@@ -36,20 +39,21 @@ from translation.representation.json_types import Json
 
 _MAX_ERROR_BYTES = 64 * 1024
 _MIN_SECRET_CHARS = 8
-"""Shorter keys and header values, such as EMPTY, are no secrets, and words of their own."""
+"""Shorter keys and header values, such as EMPTY, are not redacted: they are no secrets, and may be ordinary words."""
 
 _RETRY_DELAY_S = 0.1
 
 _LF = 0x0A
 
 END_GRACE_S = 0.25
-"""How long a stream may go on after its end: enough for a late usage chunk and for the connection to be reusable."""
+"""How long a stream is read after its end. That is enough for a late usage chunk, and for the end of the body, after
+which the connection can be reused."""
 
 _MAX_REQUEST_TEMPLATES = 256
-"""Paths remembered; where they hold names of models, clients write them."""
+"""How many request templates are cached. There is a limit because some paths contain model names from clients."""
 
 _ROOT_PREFIX = "^"
-"""Before a path: it is not the API's own, but beside it."""
+"""Marks a path that is not below the API's `/v1`."""
 
 _ERRORS_BY_STATUS: dict[int, type[UpstreamRejected]] = {
     401: UpstreamUnauthorized,
@@ -68,15 +72,15 @@ _STATUS_BY_ERROR_CODE = {
     "rate_limit_exceeded": 429,
     "overloaded_error": 503,
 }
-"""Words of an error object inside a good answer -> the status it should have had."""
+"""`code` or `type` of an error object in a reply with status 200 -> the status that it should have had."""
 
 _RETRY_HEADERS = ("retry-after", "retry-after-ms", "x-should-retry")
-"""Headers of an error answer that help the client wait; the official SDKs obey them."""
+"""Headers of an error reply that say when to retry. The official SDKs obey them."""
 
 
 @dataclass(frozen=True, slots=True)
 class _RequestTemplate:
-    """What requests of one kind have in common."""
+    """What all requests with the same method, path and accepted type have in common."""
 
     method: str
     url: str
@@ -87,7 +91,7 @@ class _RequestTemplate:
 
 
 class _HttpxBody(IteratedSource[bytes]):
-    """A body that httpx reads, and decompresses: compression is not asked for, but it comes all the same."""
+    """A reply body that httpx reads and decompresses. Some upstreams compress although no request accepts it."""
 
     def __init__(self, response: httpx.Response) -> None:
         super().__init__(cast("AsyncGenerator[bytes, None]", response.aiter_bytes()), b"")
@@ -101,24 +105,24 @@ class _HttpxBody(IteratedSource[bytes]):
 
 
 RawReply: TypeAlias = Body | _HttpxBody
-"""What came back, whatever its `status`; names of `headers` in lower case."""
+"""An upstream's reply with any `status`. The names of its `headers` are in lower case."""
 
 
 class UpstreamReply(Source[bytes]):
-    """An upstream's answer with a good status. `content_type` is its media type in lower case, without parameters.
+    """An upstream's reply with a success status. `content_type` is its media type in lower case, without parameters.
 
-    `take` raises UpstreamTimeout when nothing came for `silence_s`, or for as long only a drip that ends no line, and
-    UpstreamBroken.
+    `take` raises UpstreamTimeout if the upstream sends nothing for `silence_s`, or sends bytes but no line end for that
+    time. It raises UpstreamBroken if the reply breaks off.
     """
 
     ended = False
     _partial_line_since: float | None = None
 
-    def __init__(self, upstream: "Upstream", answer: RawReply, silence_s: float) -> None:
+    def __init__(self, upstream: "Upstream", reply: RawReply, silence_s: float) -> None:
         self._upstream = upstream
-        self._source = answer
+        self._source = reply
         self._silence_s = silence_s
-        self.content_type = _media_type(answer.headers.get(b"content-type", b""))
+        self.content_type = _media_type(reply.headers.get(b"content-type", b""))
 
     def take(self) -> bytes:
         try:
@@ -139,14 +143,16 @@ class UpstreamReply(Source[bytes]):
         return self._source.wait_for_read(sink)
 
     async def read_body(self, limit: int) -> bytes:
-        """All of the body. Raises UpstreamGarbled when it is longer than `limit` bytes."""
+        """Returns the whole body. Raises UpstreamGarbled if it is longer than `limit` bytes."""
         body = bytearray()
         try:
             while not self.ended:
                 if read := self._take():
                     body += read
                     if len(body) > limit:
-                        raise UpstreamGarbled(f"the answer is longer than {limit} bytes", provider=self._upstream.name)
+                        raise UpstreamGarbled(
+                            f"the upstream's reply is longer than {limit} bytes", provider=self._upstream.name
+                        )
                 elif not self.ended:
                     await self._source.wait_for_read()
         finally:
@@ -155,13 +161,16 @@ class UpstreamReply(Source[bytes]):
         return bytes(body)
 
     async def close(self, *, whole: bool = False) -> None:
-        """Give the connection back, or close it if the body was not read to its end."""
+        """Returns the connection to the pool, or closes it if the body was not read to its end.
+
+        With `whole` the rest of the body is read first, if it arrives within `END_GRACE_S`.
+        """
         try:
             if whole and not self.ended:
                 await self._drain()
         finally:
             if not self._source.ended:
-                with suppress(*_HTTP_FAILURES):  # it is closed either way
+                with suppress(*_HTTP_FAILURES):  # the connection is closed in any case
                     await self._source.close()
 
     def _take(self) -> bytes:
@@ -182,7 +191,7 @@ class UpstreamReply(Source[bytes]):
             )
 
     async def _drain(self) -> None:
-        """Read to the end of the body, if that comes at once, so that the connection can be used again."""
+        """Reads to the end of the body if it arrives at once, so that the connection can be reused."""
         with suppress(TimeoutError, ProviderError):
             async with asyncio.timeout(END_GRACE_S):
                 while not self.ended:
@@ -210,16 +219,18 @@ class Upstream:
         if self._key:
             headers[kind.key_header] = f"Bearer {self._key}" if kind.key_header == "authorization" else self._key
         self._headers = headers
-        # Not through httpx.AsyncClient: redirects, cookies and proxies are not wanted here, and cost half of a request.
+        # Without httpx.AsyncClient: its redirects, cookies and proxies are not needed, and take half of a request's
+        # time.
         self._transport = transport or build_transport(config, base_url)
         self._pooled = self._transport if isinstance(self._transport, PooledTransport) else None
         self._request_templates: dict[tuple[str, str, str], _RequestTemplate] = {}
 
     def post(self, path: str, body: Json, *, stream: bool, at_root: bool = False) -> Awaitable[UpstreamReply]:
-        """Send a JSON body; the reply, once its status is good. `at_root`: the path is beside the API's `/v1`.
+        """Sends a JSON body and returns the reply once it has a success status. With `at_root` the path is not below
+        the API's `/v1`.
 
-        Raises ProviderError. A connection that could not be made, or broke before the reply began, is tried again
-        `retries` times.
+        Raises ProviderError. If the connection fails before the reply begins, the request is retried up to `retries`
+        times.
         """
         accept = "text/event-stream" if stream else "application/json"
         path = f"{_ROOT_PREFIX}{path}" if at_root else path
@@ -230,15 +241,16 @@ class Upstream:
         return self._send(template, orjson.dumps(body))
 
     async def post_json(self, path: str, body: Json, *, at_root: bool = False) -> Json:
-        """Send a JSON body for a JSON object. `at_root`: the path is beside the API's `/v1`. Raises ProviderError."""
+        """Sends a JSON body and returns the JSON object of the reply. With `at_root` the path is not below the API's
+        `/v1`. Raises ProviderError."""
         reply = await self.post(path, body, stream=False, at_root=at_root)
-        answer = self.parse_json(await reply.read_body(self.max_frame_bytes))
-        if rejection := self.error_in_body(answer):
+        parsed = self.parse_json(await reply.read_body(self.max_frame_bytes))
+        if rejection := self.error_in_body(parsed):
             raise rejection
-        return answer
+        return parsed
 
     async def get_json(self, path: str, *, at_root: bool = False) -> Json:
-        """A JSON object. Raises ProviderError."""
+        """Returns the JSON object at a path. Raises ProviderError."""
         path = f"{_ROOT_PREFIX}{path}" if at_root else path
         kind = ("GET", path, "application/json")
         template = self._request_templates.get(kind) or self._build_request_template(*kind, self._config.connect_s)
@@ -246,21 +258,21 @@ class Upstream:
         return self.parse_json(await reply.read_body(self.max_frame_bytes))
 
     def parse_json(self, body: bytes) -> Json:
-        """A JSON object, or UpstreamGarbled."""
+        """Parses a body. Raises UpstreamGarbled if it is not a JSON object."""
         try:
             parsed = orjson.loads(body)
         except orjson.JSONDecodeError as error:
-            raise UpstreamGarbled("the upstream's answer is not JSON", provider=self.name) from error
+            raise UpstreamGarbled("the upstream's reply is not JSON", provider=self.name) from error
         if not isinstance(parsed, dict):
-            raise UpstreamGarbled("the upstream's answer is not a JSON object", provider=self.name)
+            raise UpstreamGarbled("the upstream's reply is not a JSON object", provider=self.name)
         return parsed
 
     async def aclose(self) -> None:
         await self._transport.aclose()
 
     def _build_request_template(self, method: str, path: str, accept: str, read_s: float) -> _RequestTemplate:
-        """It is remembered by all but `read_s`, how long to wait for a piece of the reply: that follows from the
-        others."""
+        """Builds and caches the template. `read_s` is how long to wait for each read of the reply. It is not part of
+        the cache key, because it follows from the other parameters."""
         url = self._base_url.removesuffix("/v1") if path.startswith(_ROOT_PREFIX) else self._base_url
         url += path.removeprefix(_ROOT_PREFIX)
         headers = {**self._headers, "accept": accept}
@@ -278,67 +290,67 @@ class Upstream:
         for attempt in range(self._retries + 1):
             try:
                 if self._pooled is None:
-                    answer: RawReply = await self._send_with_httpx(template, content)
+                    reply: RawReply = await self._send_with_httpx(template, content)
                 else:
-                    answer = await self._pooled.ask(template.target, content, template.limits)
-                    if answer.headers.get(b"content-encoding", b"identity") != b"identity":
-                        answer = _HttpxBody(answer.response())
+                    reply = await self._pooled.ask(template.target, content, template.limits)
+                    if reply.headers.get(b"content-encoding", b"identity") != b"identity":
+                        reply = _HttpxBody(reply.response())
                 break
             except _HTTP_FAILURES as failure:
                 if isinstance(failure, httpx.ReadTimeout | httpx.PoolTimeout) or attempt == self._retries:
                     self.raise_provider_error(failure, reply_started=False)
                 await asyncio.sleep(_RETRY_DELAY_S * 2**attempt)
-        if answer.status < 300:
-            return UpstreamReply(self, answer, template.silence_s)
-        raise await self._read_rejection(answer)
+        if reply.status < 300:
+            return UpstreamReply(self, reply, template.silence_s)
+        raise await self._read_rejection(reply)
 
     async def _send_with_httpx(self, template: _RequestTemplate, content: bytes) -> _HttpxBody:
         request = httpx.Request(template.method, template.url, headers=template.headers, content=content)
         request.extensions["timeout"] = template.limits._asdict()
         return _HttpxBody(await self._transport.handle_async_request(request))
 
-    async def _read_rejection(self, answer: RawReply) -> ProviderError:
+    async def _read_rejection(self, reply: RawReply) -> ProviderError:
         body = bytearray()
         try:
-            async for read in answer.iterate():
+            async for read in reply.iterate():
                 body += read
                 if len(body) > _MAX_ERROR_BYTES:
                     break
         except _HTTP_FAILURES:
-            body.clear()  # the status says enough
+            body.clear()  # the status alone is enough
         finally:
-            await answer.close()
-        headers = {name: answer.headers.get(name.encode(), b"").decode("latin-1") for name in _RETRY_HEADERS}
-        return self._build_rejection(answer.status, headers, bytes(body))
+            await reply.close()
+        headers = {name: reply.headers.get(name.encode(), b"").decode("latin-1") for name in _RETRY_HEADERS}
+        return self._build_rejection(reply.status, headers, bytes(body))
 
     def raise_provider_error(self, failure: Exception, *, reply_started: bool) -> NoReturn:
-        """Raise what a transport failure means. `begun`: the reply had started."""
+        """Raises the ProviderError for a failure of the transport. `reply_started`: some of the reply had arrived."""
         if isinstance(failure, httpx.PoolTimeout):
-            # No reason to try again at once: the request has waited in line already.
-            busy = "every connection to the upstream is in use"
-            raise UpstreamOverloaded(busy, provider=self.name, status=503, headers={"retry-after": "1"}) from failure
+            # Not retried here, because the request has already waited for a connection.
+            message = "every connection to the upstream is in use"
+            raise UpstreamOverloaded(message, provider=self.name, status=503, headers={"retry-after": "1"}) from failure
         if isinstance(failure, httpx.ReadTimeout):
-            raise UpstreamTimeout("the upstream went silent", provider=self.name) from failure
+            raise UpstreamTimeout("the upstream sent no data in time", provider=self.name) from failure
         if isinstance(failure, NotHttp) and not reply_started:
             raise UpstreamGarbled("the upstream does not speak HTTP", provider=self.name) from failure
         if reply_started:
-            raise UpstreamBroken("the upstream broke off its answer", provider=self.name) from failure
+            raise UpstreamBroken("the upstream broke off its reply", provider=self.name) from failure
         raise UpstreamUnreachable("the upstream cannot be reached", provider=self.name) from failure
 
-    def error_in_body(self, answer: Json) -> ProviderError | None:
-        """The error a good status hides: an error object where an answer was due."""
-        error = answer.get("error")
+    def error_in_body(self, body: Json) -> ProviderError | None:
+        """Returns the error of a reply with a success status whose body is an error object, else None."""
+        error = body.get("error")
         if not error:
             return None
         codes = [error.get("code"), error.get("type")] if isinstance(error, dict) else []
-        statuses = [_STATUS_BY_ERROR_CODE.get(str(word), word) for word in codes]
+        statuses = [_STATUS_BY_ERROR_CODE.get(str(code), code) for code in codes]
         status = next((status for status in statuses if isinstance(status, int) and status >= 400), 502)
-        return self._build_rejection(status, {}, orjson.dumps(answer))
+        return self._build_rejection(status, {}, orjson.dumps(body))
 
     def _build_rejection(self, status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
         error = _error_object(body)
         status = effective_status(status, error)
-        message = self.redact(str(error.get("message") or f"the upstream answered with status {status}"))
+        message = self.redact(str(error.get("message") or f"the upstream replied with status {status}"))
         if status == 500 and is_template_error(message):
             status = 400
         code = _text_or_none(error.get("code"))
@@ -356,7 +368,8 @@ class Upstream:
         )
 
     def redact(self, message: str) -> str:
-        """The upstream's words without its key, addresses or anything that looks like a credential."""
+        """Returns a message without the upstream's key, addresses, and anything that looks like a credential. It is cut
+        at 2,000 characters."""
         message = _SECRET_PATTERN.sub("[hidden]", message)
         for text in self._secrets:
             message = message.replace(text, "[hidden]")
@@ -368,11 +381,14 @@ _SECRET_PATTERN = re.compile(
 )
 
 _HTTP_FAILURES = (httpx.TransportError, httpx.StreamError, httpx.DecodingError)
-"""Everything a transport may raise."""
+"""All failures that a transport raises."""
 
 
 def _error_object(body: bytes) -> Json:
-    """The error as servers write it: {error: {...}}, {error: "text"}, {message: ...}, {detail: ...}."""
+    """Returns the error object of a body, with its text in `message`; empty if there is none.
+
+    Servers write errors as {error: {...}}, {error: "text"}, {message: ...} or {detail: ...}, or as a list of those.
+    """
     try:
         parsed = orjson.loads(body)
     except orjson.JSONDecodeError:

@@ -1,1 +1,4 @@
-"""llama.cpp inside the gateway: its server in a child process of ours, which nobody else can talk to."""
+"""llama.cpp inside the gateway: its server runs in a child process that only the gateway can reach.
+
+May import `providers.capabilities`, `providers.engines`, `providers.http` and the modules below them; no other adapter.
+"""

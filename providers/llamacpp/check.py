@@ -16,14 +16,14 @@ _CHECK_TIMEOUT_S = 60.0
 _GGUF_MAGIC = b"GGUF"
 
 
-def is_installed() -> bool:
+def is_xllamacpp_installed() -> bool:
     """Whether there is a llama.cpp to start; finding out imports nothing of it."""
     return importlib.util.find_spec("xllamacpp") is not None
 
 
-def check_engine_config(config: ProviderConfig) -> Sequence[EngineConfigProblem]:
+def check_llamacpp_config(config: ProviderConfig) -> Sequence[EngineConfigProblem]:
     """Everything that is wrong with `model` and `engine`."""
-    if not is_installed():
+    if not is_xllamacpp_installed():
         return [EngineConfigProblem(("type",), 'llama.cpp is not installed: pip install "responses-gateway[llamacpp]"')]
     return [*_check_model_file(Path(config.model or "")), *(_check_parameters(config) if config.engine else ())]
 

@@ -18,7 +18,7 @@ from providers.config import ProviderConfig
 from providers.engines.supervisor import ReportProgress
 from providers.engines.watchdog import Watchdog, cpu_time_of, ping_http, wait_until_dead_or_hung
 from providers.errors import EngineUnavailable
-from providers.llamacpp.check import CHILD_COMMAND, is_installed
+from providers.llamacpp.check import CHILD_COMMAND, is_xllamacpp_installed
 
 _log = structlog.get_logger(__name__)
 
@@ -56,7 +56,7 @@ async def run_engine_process(
     name: str, config: ProviderConfig, progress: ReportProgress
 ) -> AsyncGenerator[EngineProcess, None]:
     """Start llama.cpp and wait until it serves; it is gone when the block has ended. Raises EngineUnavailable."""
-    if not is_installed():
+    if not is_xllamacpp_installed():
         raise EngineUnavailable('llama.cpp is not installed: pip install "responses-gateway[llamacpp]"', provider=name)
     model = Path(config.model or "")
     progress(f"loading {model.name}")

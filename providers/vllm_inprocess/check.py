@@ -21,7 +21,7 @@ RESERVED_ARGUMENTS: Final[dict[str, str]] = {
 """Engine arguments that are not the operator's to set, and what to do instead."""
 
 
-def check_engine_config(config: ProviderConfig) -> Sequence[EngineConfigProblem]:
+def check_vllm_config(config: ProviderConfig) -> Sequence[EngineConfigProblem]:
     """Everything that is wrong with `engine`, as far as names tell."""
     installed = _vllm_folder()
     if installed is None:

@@ -35,9 +35,9 @@ async def examined(config: Mapping[str, Any], folder: Path, *arguments: str):
 async def test_an_upstream_that_says_nothing_is_given_up_after_one_request(tmp_path: Path) -> None:
     async with upstream_that(silence) as (config, upstream):
         done = await examined(config, tmp_path, "--timeout", "1")
-        assert "fail Text: no end after 1 s" in done.stdout
+        assert "fail Text: the reply did not end within 1 s" in done.stdout
         assert "--timeout" in done.stdout
-        assert "skipped 23 features: Text was not answered" in done.stdout
+        assert "skipped 23 features: the check Text got no reply" in done.stdout
         assert (done.returncode, len(upstream.requests)) == (1, 1)
 
 

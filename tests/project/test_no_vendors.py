@@ -18,7 +18,7 @@ NATIVE = {
 
 MODULES = sorted(
     path
-    for folder in ("gateway", "translation")
+    for folder in ("gateway", "dataplane", "translation")
     for path in (ROOT / folder).rglob("*.py")
     if not any(path.is_relative_to(ROOT / home) for home in NATIVE.values())
 )

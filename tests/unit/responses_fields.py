@@ -327,13 +327,13 @@ CASES: Final[dict[str, Case]] = {
     "ReasoningText.text": _new(
         "content.text", _THOUGHT | {"content": [{"type": "reasoning_text", "text": "WORDS"}]}, _ANSWER, value="WORDS"
     ),
-    "Reasoning.summary": _new(
+    "ReasoningItem.summary": _new(
         "summary", _THOUGHT | {"summary": [{"type": "summary_text", "text": "WORDS"}]}, _ANSWER, value="WORDS"
     ),
-    "Reasoning.content": _new(
+    "ReasoningItem.content": _new(
         "content", _THOUGHT | {"content": [{"type": "reasoning_text", "text": "WORDS"}]}, _ANSWER, value="WORDS"
     ),
-    "Reasoning.encrypted_content": _new(
+    "ReasoningItem.encrypted_content": _new(
         "encrypted_content", _THOUGHT | {"id": "rs_1", "encrypted_content": "SEALED"}, _ANSWER, value="SEALED"
     ),
     "ToolSearch.execution": _offered({"type": "tool_search", "execution": "server"}, "execution"),
@@ -364,7 +364,7 @@ CASES: Final[dict[str, Case]] = {
         value="DIFF",
     ),
     "Reasoning.effort": _param("reasoning", "effort", "high"),
-    "Reasoning.summary of a request": _param("reasoning", "summary", "detailed"),
+    "Reasoning.summary": _param("reasoning", "summary", "detailed"),
     "Reasoning.generate_summary": _param("reasoning", "generate_summary", "detailed"),
     "Reasoning.context": _param("reasoning", "context", "all_turns"),
     "Reasoning.mode": _param("reasoning", "mode", "other"),

@@ -4,7 +4,7 @@ import pytest
 
 from tests.unit.test_chat_relay_calls import added_up, delta, entry
 from tests.unit.test_chat_relay_calls import relayed as replied
-from translation.chat.relaying.call_ids import with_unique_call_ids
+from translation.chat.relaying.call_ids import with_unique_message_call_ids
 from translation.chat.relaying.request import relay_body
 from translation.hygiene.call_rules import CallRules
 from translation.representation.json_types import Json
@@ -46,7 +46,7 @@ FINE: dict[str, list[Json]] = {
 
 @pytest.mark.parametrize("messages", FINE.values(), ids=FINE)
 def test_what_is_fine_is_left_alone(messages: list[Json]) -> None:
-    assert with_unique_call_ids(messages) is messages
+    assert with_unique_message_call_ids(messages) is messages
     body = {"model": "m", "messages": messages}
     assert relay_body(body, DEFAULT_PROFILE, model="m").body["messages"] == messages
 
@@ -72,7 +72,7 @@ def test_each_call_goes_out_under_an_id_of_its_own(messages: list[Json], ids: li
     sent = relay_body(body, DEFAULT_PROFILE, model="m").body["messages"]
     assert ids_in(sent) == ids
     assert [message for message in sent if message["role"] == "user"] == [USER] * messages.count(USER)
-    assert with_unique_call_ids(sent) is sent, "what went out once is fine"
+    assert with_unique_message_call_ids(sent) is sent, "what went out once is fine"
 
 
 def test_outputs_of_functions_are_cut_as_those_of_tools_are() -> None:

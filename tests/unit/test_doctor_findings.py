@@ -89,7 +89,7 @@ async def test_what_is_not_declared_is_refused_by_name(upstream: ScriptedUpstrea
     chat = {"chat_streaming", "chat_tools", "chat_tools_forced", "chat_json_schema"}
     assert refused == tools | chat | {"streaming", "json_schema", "images", "reasoning", "replay", "cancel"}
     assert finding(diagnosis, "images").detail.startswith("400 unsupported_parameter")
-    assert finding(diagnosis, "reasoning").detail == "lost, as the reply says: reasoning=dropped"
+    assert finding(diagnosis, "reasoning").detail == "the reply reports a loss: reasoning=dropped"
     assert "reasoning=dropped" in diagnosis.losses
     assert not diagnosis.failed
 
@@ -98,7 +98,7 @@ async def test_a_model_that_answers_text_where_it_must_call_fails_its_tools(upst
     upstream.script(instead(chat_text("sunny"), tools=...))
     diagnosis = await examined(settings_for(upstream), "tools", "tools_parallel", "tools_streamed", "tools_forced")
     for check in ("tools", "tools_parallel", "tools_streamed"):
-        assert finding(diagnosis, check).detail == "it was told to call a tool, and answered in text"
+        assert finding(diagnosis, check).detail == "it was told to call a tool, but answered with text"
     assert finding(diagnosis, "tools_forced").verdict == "fail"
     assert diagnosis.failed
 
@@ -118,14 +118,14 @@ async def test_a_model_that_only_calls_when_told_to_passes(upstream: ScriptedUps
 
     upstream.script(reluctant)
     found = finding(await examined(settings_for(upstream), "tools"), "tools")
-    assert (found.verdict, found.detail) == ("pass", "only when told to")
+    assert (found.verdict, found.detail) == ("pass", "only with tool_choice: required")
 
 
 @pytest.mark.parametrize(
     ("reply", "complaint"),
     [
-        (chat_calls(("search", "{}")), "it calls search, which is no tool of the request"),
-        (chat_calls(("get_weather", "[1]")), "the arguments of get_weather are no object"),
+        (chat_calls(("search", "{}")), "it calls search, which is not a tool of the request"),
+        (chat_calls(("get_weather", "[1]")), "the arguments of get_weather are not an object"),
     ],
 )
 async def test_calls_that_are_malformed_fail(reply: Script, complaint: str, upstream: ScriptedUpstream) -> None:
@@ -138,7 +138,7 @@ async def test_calls_that_are_malformed_fail(reply: Script, complaint: str, upst
 async def test_calls_left_in_the_text_fail_with_what_to_write(upstream: ScriptedUpstream) -> None:
     upstream.script(instead(chat_text('<tool_call>{"name": "get_weather"}</tool_call>'), tools=...))
     found = finding(await examined(settings_for(upstream), "tools"), "tools")
-    assert found.detail == "its calls are in its text: tool_parser: hermes reads them out of there"
+    assert found.detail == "its calls are in its text: write tool_parser: hermes to parse them"
 
 
 async def test_thinking_left_in_the_text_fails_with_what_to_write(upstream: ScriptedUpstream) -> None:
@@ -173,7 +173,7 @@ async def test_a_stream_without_end_is_given_up(upstream: ScriptedUpstream) -> N
 
     upstream.script(endless)
     found = finding(await examined(settings_for(upstream), "streaming", deadline_s=1), "streaming")
-    assert (found.verdict, found.detail) == ("fail", "no end after 1 s")
+    assert (found.verdict, found.detail) == ("fail", "the reply did not end within 1 s")
     assert found.seconds < 5
 
 
@@ -187,7 +187,7 @@ async def test_a_limit_that_is_not_kept_fails(upstream: ScriptedUpstream) -> Non
     usage = {"prompt_tokens": 9, "completion_tokens": 60, "total_tokens": 69}
     upstream.script(instead(chat_text("1, 2, 3", usage=usage), max_tokens=16))
     assert finding(await examined(settings_for(upstream), "length"), "length").detail == (
-        "it wrote 60 tokens where 16 were asked for"
+        "it wrote 60 tokens, but the limit was 16"
     )
 
 
@@ -199,7 +199,7 @@ async def test_a_stop_sequence_that_is_not_kept_fails(upstream: ScriptedUpstream
 
 
 @pytest.mark.parametrize(
-    ("said", "complaint"), [("seven", "the answer is no JSON"), ('{"a": 3}', "the answer does not fit its schema")]
+    ("said", "complaint"), [("seven", "the answer is not JSON"), ('{"a": 3}', "the answer does not fit its schema")]
 )
 async def test_an_answer_that_is_not_what_its_schema_says_fails(
     said: str, complaint: str, upstream: ScriptedUpstream
@@ -265,7 +265,7 @@ async def test_long_texts_of_a_request_are_cut(upstream: ScriptedUpstream) -> No
 
 async def test_a_model_that_the_upstream_does_not_have_is_told_where_to_mend(upstream: ScriptedUpstream) -> None:
     found = finding(await examined(settings_for(upstream, model="unknown"), "text"), "text")
-    assert found.advice.startswith("Mend model at models.sound: the upstream has none that is called unknown.")
+    assert found.advice.startswith("Correct model at models.sound: the upstream has no model unknown.")
 
 
 async def test_a_model_that_was_not_asked_to_think_is_not_blamed_for_it(upstream: ScriptedUpstream) -> None:

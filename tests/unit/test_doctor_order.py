@@ -69,8 +69,8 @@ WRONG = {
     "no end": (drop("response.completed"), "without a terminal event"),
     "two ends": (double("response.completed"), "after the end"),
     "something after the end": (move_to_the_end("response.output_item.done"), "ends before its items"),
-    "an item skipped": (change("response.output_item.added", output_index=1), "item 1 begins where 0 is next"),
-    "an item never begun": (change("response.output_text.delta", output_index=3), "item 3, which never began"),
+    "an item skipped": (change("response.output_item.added", output_index=1), "item 1 starts, but 0 is next"),
+    "an item never begun": (change("response.output_text.delta", output_index=3), "item 3, which never started"),
     "an item of another id": (change("response.output_text.delta", item_id="msg_2"), "an item's id changed"),
     "a part never begun": (drop("response.content_part.added"), "for a part that is not open"),
     "a part without its text's end": (drop("response.output_text.done"), "a part ends before its text"),
@@ -78,7 +78,10 @@ WRONG = {
     "an item that is open": (drop("response.output_item.done"), "the response ends before its items"),
     "other text": (change("response.output_text.done", text="ping"), "is not the sum of its deltas"),
     "no text": (drop("response.output_text.delta"), "is not the sum of its deltas"),
-    "another status": (change("response.completed", response=response_snapshot("failed")), "holds a response"),
+    "another status": (
+        change("response.completed", response=response_snapshot("failed")),
+        "response.completed has a response that is failed",
+    ),
     "other output": (change("response.completed", response=response_snapshot("completed")), "the sum of its items"),
     "a key missing": (change("response.output_text.delta", delta=None), "is malformed"),
 }
@@ -136,12 +139,12 @@ def test_a_stream_needs_its_last_frame() -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"object": "chat.completion"}, "no response"),
+        ({"object": "chat.completion"}, "the reply is not a response"),
         ({"id": ""}, "no id"),
-        ({"model": None}, "does not say of which model"),
-        ({"output": [1]}, "no list of items"),
+        ({"model": None}, "has no model"),
+        ({"output": [1]}, "not a list of items"),
         ({"status": "queued"}, "is queued"),
-        ({"status": "incomplete"}, "a response that is incomplete says None"),
+        ({"status": "incomplete"}, "a response that is incomplete has the details None"),
     ],
 )
 def test_a_response_of_another_shape_is_wrong(changes: Json, words: str) -> None:
@@ -160,17 +163,17 @@ def test_an_answer_that_was_cut_off_before_it_began_tells_nothing() -> None:
 def test_a_message_of_something_else_is_wrong() -> None:
     with pytest.raises(CheckFailed, match="no text"):
         message_text_of(response({**message_item("pong"), "content": [{"type": "output_text"}]}))
-    with pytest.raises(CheckFailed, match="a part that is no text"):
+    with pytest.raises(CheckFailed, match="a part that is not text"):
         message_text_of(response({**message_item("pong"), "content": [{"type": "picture"}]}))
 
 
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"name": "find"}, "no tool of the request"),
+        ({"name": "find"}, "which is not a tool of the request"),
         ({"call_id": None}, "has no id"),
-        ({"arguments": "{"}, "are no JSON"),
-        ({"arguments": "[]"}, "are no object"),
+        ({"arguments": "{"}, "are not JSON"),
+        ({"arguments": "[]"}, "are not an object"),
     ],
 )
 def test_a_call_of_another_shape_is_wrong(changes: Json, words: str) -> None:
@@ -180,7 +183,7 @@ def test_a_call_of_another_shape_is_wrong(changes: Json, words: str) -> None:
 
 
 def test_two_calls_of_one_id_are_wrong() -> None:
-    with pytest.raises(CheckFailed, match="two calls have one id"):
+    with pytest.raises(CheckFailed, match="two calls have the same id"):
         parse_calls(response(CALL, CALL), {"search"})
 
 

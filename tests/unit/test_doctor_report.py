@@ -79,7 +79,7 @@ def test_what_is_no_pass_has_its_reason_and_what_is_lost_is_named() -> None:
     text = render_text([diagnosis("one", "tools")])
     assert "  fail Tools: call and result: <b>why</b> & so" in text
     assert "  skipped Errors: <b>why</b> & so" in text
-    assert "  lost on the way: stop=dropped" in text
+    assert "  losses: stop=dropped" in text
     assert text.endswith("1 model: 22 passed, 1 failed, 0 refused, 1 skipped")
 
 
@@ -90,12 +90,12 @@ def test_of_a_fail_there_is_what_to_do_and_the_same_advice_is_given_once() -> No
 
 
 def test_features_that_are_skipped_for_one_reason_have_one_line() -> None:
-    silent = [Finding(check=check.name, verdict="skipped", detail="Text was not answered") for check in CHECKS]
+    silent = [Finding(check=check.name, verdict="skipped", detail="the check Text got no reply") for check in CHECKS]
     few = [replace(each, detail=each.detail if number else "alone") for number, each in enumerate(silent)]
     text = render_text([replace(diagnosis("one"), findings=tuple(few))])
     assert "  skipped Text: alone" in text
-    assert text.count("Text was not answered") == 1
-    assert f"  skipped {len(CHECKS) - 1} features: Text was not answered" in text
+    assert text.count("the check Text got no reply") == 1
+    assert f"  skipped {len(CHECKS) - 1} features: the check Text got no reply" in text
 
 
 def test_verdicts_are_painted_and_nothing_else_is() -> None:
@@ -155,7 +155,7 @@ def test_the_page_is_whole_and_needs_nothing_from_elsewhere() -> None:
 def test_the_page_begins_with_what_fails_and_shows_how_it_was_found() -> None:
     page = render_html([diagnosis("sound"), diagnosis("worse", "tools", "stop"), diagnosis("bad", "tools")])
     assert page.index(">worse</a><small>") < page.index(">bad</a><small>") < page.index(">sound</a><small>")
-    failures = page[page.index("What fails") : page.index("<caption>Checks")]
+    failures = page[page.index("Failures") : page.index("<caption>Checks")]
     assert failures.count("<article>") == 3
     for shown in ("{&quot;input&quot;:&quot;&lt;i&gt;&quot;}", "&lt;u&gt;", "Mend &lt;it&gt;.", "&lt;b&gt;why"):
         assert shown in failures
@@ -164,7 +164,7 @@ def test_the_page_begins_with_what_fails_and_shows_how_it_was_found() -> None:
 
 
 def test_a_page_of_what_is_sound_has_no_failures() -> None:
-    assert "What fails" not in render_html([diagnosis("sound")])
+    assert "Failures" not in render_html([diagnosis("sound")])
 
 
 @pytest.mark.parametrize("verdict", VERDICTS)

@@ -126,7 +126,7 @@ def test_an_address_of_the_public_internet_is_known(address: str) -> None:
 async def test_this_machine_is_not_asked_however_it_is_written(host: str) -> None:
     async with serving(PAGE) as server:
         told = await refusal(f"http://{host}:{server.port}/")
-        assert "public internet" in told or "known" in told or "not one" in told
+        assert "public internet" in told or "cannot be resolved" in told or "not valid" in told
         assert server.asked == []
 
 
@@ -142,12 +142,12 @@ async def test_a_name_is_refused_when_one_of_its_addresses_is_private() -> None:
         ("file:///etc/passwd", "http:// or https://"),
         ("gopher://example.com", "http:// or https://"),
         ("example.com/a.png", "http:// or https://"),
-        ("http:///a", "no host"),
+        ("http:///a", "no valid host"),
         ("http://user:secret@example.com/", "user name or password"),
         ("http://user@127.0.0.1/", "user name or password"),
-        ("http://[fe80::1%25eth0]/", "no host"),
-        ("http://[::1/", "not one"),
-        ("http://exa mple.com/", "no host"),
+        ("http://[fe80::1%25eth0]/", "no valid host"),
+        ("http://[::1/", "not valid"),
+        ("http://exa mple.com/", "no valid host"),
         ("http://example.com:99999/", "port"),
         ("http://example.com:0/", "port"),
         ("http://example.com/" + "a" * 9000, "longer than"),
@@ -199,7 +199,7 @@ async def test_a_host_without_addresses_is_not_known() -> None:
     async def nobody(host: str, port: int) -> Sequence[str]:
         raise OSError("no such name")
 
-    assert "not known" in await refusal("http://nowhere.example/", nobody)
+    assert "cannot be resolved" in await refusal("http://nowhere.example/", nobody)
 
 
 def redirect(to: str, status: int = 302) -> bytes:
@@ -251,9 +251,9 @@ async def test_what_is_too_large_is_not_read_to_its_end(here: None) -> None:
         (b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n", "status 404"),
         (b"HTTP/1.1 204 No Content\r\n\r\n", "status 204"),
         (b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: 4\r\n\r\nabcd", "compressed"),
-        (b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nabcd", "broke off"),
-        (b"SSH-2.0-OpenSSH_9.9\r\n", "broke off"),
-        (b"", "broke off"),
+        (b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nabcd", "complete reply"),
+        (b"SSH-2.0-OpenSSH_9.9\r\n", "complete reply"),
+        (b"", "complete reply"),
     ],
 )
 async def test_an_answer_that_is_none_is_named(here: None, reply: bytes, told: str) -> None:

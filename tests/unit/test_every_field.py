@@ -24,11 +24,13 @@ _MINIMAL: Final[dict[Dialect, Json]] = {
 }
 
 
-def _cases(dialect: Dialect, asked: Mapping[str, parameters.Asked], fields: Mapping[str, Case]) -> dict[str, Case]:
+def _cases(
+    dialect: Dialect, asked: Mapping[str, parameters.ParameterSample], fields: Mapping[str, Case]
+) -> dict[str, Case]:
     plain = _MINIMAL[dialect]
     whole = {
-        name: Case(name, {**plain, **each.beside}, {**plain, **each.beside, name: each.value})
-        for name, each in asked.items()
+        name: Case(name, {**plain, **sample.other_fields}, {**plain, **sample.other_fields, name: sample.value})
+        for name, sample in asked.items()
     }
     return {**whole, **fields}
 
@@ -70,8 +72,8 @@ HONOURED: Final[dict[tuple[str, str], str]] = {
     ("harmony", "Function.strict"): _ALWAYS_HELD,
     ("harmony", "SummaryText.text"): _BY_FORMAT,
     ("harmony", "ReasoningText.text"): _BY_FORMAT,
-    ("harmony", "Reasoning.summary"): _BY_FORMAT,
-    ("harmony", "Reasoning.content"): _BY_FORMAT,
+    ("harmony", "ReasoningItem.summary"): _BY_FORMAT,
+    ("harmony", "ReasoningItem.content"): _BY_FORMAT,
     ("harmony", "AssistantMessage.reasoning_content"): _BY_FORMAT,
     ("harmony", "AssistantMessage.reasoning"): _BY_FORMAT,
     ("harmony", "thinking"): "gpt-oss thinks unless told not to",

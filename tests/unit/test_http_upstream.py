@@ -120,9 +120,9 @@ WORDS: dict[str, tuple[object, str]] = {
     "a message of its own": ({"message": "boom", "object": "error"}, "boom"),
     "FastAPI's": ({"detail": "boom"}, "boom"),
     "Gemini's list": ([{"error": {"message": "boom"}}], "boom"),
-    "no object": ([], "the upstream answered with status 400"),
-    "no JSON": (b"<html>", "the upstream answered with status 400"),
-    "nothing": (b"", "the upstream answered with status 400"),
+    "no object": ([], "the upstream replied with status 400"),
+    "no JSON": (b"<html>", "the upstream replied with status 400"),
+    "nothing": (b"", "the upstream replied with status 400"),
 }
 
 

@@ -68,7 +68,7 @@ async def test_a_start_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) 
 
 
 async def test_without_the_library_nothing_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "is_installed", lambda: False)
+    monkeypatch.setattr(process, "is_xllamacpp_installed", lambda: False)
     assert 'pip install "responses-gateway[llamacpp]"' in await why_it_did_not_start()
 
 

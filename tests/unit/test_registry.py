@@ -64,7 +64,8 @@ def test_no_engine_is_imported_by_a_server_that_is_made_for_one() -> None:
     """Not even to be checked: what a library says of its own arguments it says in a process of its own."""
     providers = {"a": {"type": "llamacpp", "model": str(TINY_MODEL), "engine": {"n_ctx": 512}}}
     source = (
-        "import sys; from gateway.process.server import make_server; from gateway.config.settings import parse_settings\n"
+        "import sys; from gateway.process.server import make_server\n"
+        "from gateway.config.settings import parse_settings\n"
         f"make_server(parse_settings({{'store': {{'url': None}}, 'providers': {providers!r}}}), print)\n"
         "print({'xllamacpp', 'torch', 'transformers', 'vllm'} & sys.modules.keys())"
     )

@@ -115,7 +115,7 @@ MISTAKES: dict[str, tuple[str, str]] = {
     ),
     "a missing key": (
         "providers: {a: {}}\n",
-        "config.yaml:1: providers.a.type: is missing; write what kind of server it is",
+        "config.yaml:1: providers.a.type: is missing; write the kind of server",
     ),
     "a missing key in a list": (
         "auth: {keys: [{key: abc}]}\n",
@@ -168,7 +168,7 @@ MISTAKES: dict[str, tuple[str, str]] = {
     ),
     "vLLM's own parser where there is no vLLM": (
         PROVIDERS + "models: {a: {provider: local, tool_parser: 'vllm:glm45'}}\n",
-        "config.yaml:2: models.a.tool_parser: vllm:glm45 is for providers of type vllm_inprocess",
+        "config.yaml:2: models.a.tool_parser: vllm:glm45 is only for providers of type vllm_inprocess",
     ),
     "two passes where there can be one only": (
         PROVIDERS + "models: {a: {provider: local, two_pass: true}}\n",
@@ -205,7 +205,7 @@ MISTAKES: dict[str, tuple[str, str]] = {
     ),
     "an embedded engine without its model": (
         "providers: {a: {type: llamacpp}}\n",
-        "config.yaml:1: providers.a: write model, what llamacpp loads",
+        "config.yaml:1: providers.a: write model, the model that llamacpp loads",
     ),
     "a model file that is not there": (
         "providers: {a: {type: llamacpp, model: nowhere.gguf}}\n",

@@ -8,8 +8,7 @@ from typing import Any, Final
 from translation.anthropic.citations import annotation_of
 from translation.anthropic.details import detail_of
 from translation.anthropic.failures import failure_in
-from translation.anthropic.searches import SEARCH_TOOL as SEARCH
-from translation.anthropic.searches import SearchDecoder
+from translation.anthropic.searches import SEARCH_TOOL_NAME, SearchDecoder
 from translation.anthropic.usage import read_usage
 from translation.decoding.chunk_decoder import ChunkDecoder
 from translation.errors import ProtocolViolation
@@ -176,7 +175,7 @@ class AnthropicDecoder(ChunkDecoder):
                 return events + self._open_call(block)
             case "web_search_tool_result":
                 return events + self._searches.end_search(block)
-            case "server_tool_use" if block["name"] == SEARCH:
+            case "server_tool_use" if block["name"] == SEARCH_TOOL_NAME:
                 return events
         return [*events, Opaque("anthropic", block)]
 
@@ -251,7 +250,7 @@ class AnthropicDecoder(ChunkDecoder):
                 # There were no deltas, so the block's `input` is the whole input. It may be any JSON.
                 events = self._emit_delta("arguments", arguments_text(block.get("input", {}))) if empty else []
                 return [*events, *self._writer.close_call(self._call_count, status)]
-            case "server_tool_use" if block["name"] == SEARCH:
+            case "server_tool_use" if block["name"] == SEARCH_TOOL_NAME:
                 return self._searches.begin_search(block, "".join(self._deltas))
         return []
 

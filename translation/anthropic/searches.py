@@ -10,7 +10,7 @@ from translation.representation.item_writer import ItemWriter
 from translation.representation.items import NewId
 from translation.representation.json_types import Item, Json
 
-SEARCH_TOOL: Final = "web_search"
+SEARCH_TOOL_NAME: Final = "web_search"
 
 _ERROR_TYPE: Final = "web_search_tool_result_error"
 

@@ -1,4 +1,4 @@
 """OpenAI's Chat Completions dialect, as an endpoint (schema, lift, encode) and as an upstream (lower, decode, relay).
 
-Does not know the other dialects, the network or the store.
+May import the packages below the dialects; no other dialect.
 """

@@ -11,14 +11,9 @@ from typing_extensions import TypedDict
 
 from translation.errors import InvalidRequest
 from translation.representation.json_types import Json
-from translation.validation import check_body, discriminate_by
+from translation.validation import Metadata, Name, Penalty, check_body, discriminate_by
 
-Metadata = Annotated[
-    dict[Annotated[str, Field(max_length=64)], Annotated[str, Field(max_length=512)]], Field(max_length=16)
-]
-Penalty = Annotated[float, Field(ge=-2, le=2)]
 AtLeastOne = Annotated[int, Field(ge=1)]
-Name = Annotated[str, Field(min_length=1)]
 
 
 class TextPart(TypedDict, total=False):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, Final
 
-from translation.decoding import logprobs
+from translation.decoding.logprobs import read_token_logprobs
 from translation.decoding.usage_counts import clamp_part, read_count
 from translation.representation.events import Usage
 from translation.representation.json_types import Json
@@ -18,7 +18,7 @@ def read_logprobs(choice: Json) -> list[Json] | None:
     reported = choice.get("logprobs")
     if not isinstance(reported, dict):
         return None
-    return logprobs.read_logprobs(reported.get("content") or reported.get("refusal"))
+    return read_token_logprobs(reported.get("content") or reported.get("refusal"))
 
 
 _COUNT_PATHS: Final = (

@@ -5,7 +5,7 @@ from typing import Any
 from translation.representation.json_types import Json
 
 
-def read_logprobs(reported: Any) -> list[Json] | None:
+def read_token_logprobs(reported: Any) -> list[Json] | None:
     """Returns an entry with token, logprob, bytes and top_logprobs per token; `None` if none were reported.
 
     Upstreams may send null for `bytes`, which Responses does not allow: it becomes the token's UTF-8 bytes. Entries

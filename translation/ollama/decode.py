@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from translation.decoding.chunk_decoder import ChunkDecoder
-from translation.decoding.logprobs import read_logprobs
+from translation.decoding.logprobs import read_token_logprobs
 from translation.decoding.usage_counts import read_count
 from translation.errors import ProtocolViolation
 from translation.ollama.failures import failure_in
@@ -66,7 +66,7 @@ class OllamaDecoder(ChunkDecoder):
             self._started = True
             events.append(Started(model=str(chunk.get("model") or "")))
         if isinstance(message, dict):
-            events += self._read_message(message, read_logprobs(chunk.get("logprobs")))
+            events += self._read_message(message, read_token_logprobs(chunk.get("logprobs")))
         if chunk.get("done") and not self.ended:
             events += self._end_reply(chunk)
         return events

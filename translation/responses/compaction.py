@@ -19,7 +19,7 @@ from translation.hygiene.item_groups import SUMMARY_ID_PREFIX, is_summary_messag
 from translation.representation.json_types import Item, Json
 from translation.representation.turn import Turn
 from translation.responses.input_items import expand_input, expand_item
-from translation.responses.schema.items import Item as ItemSchema
+from translation.responses.schema.items import InputItem
 from translation.validation import check_body
 
 _SEAL_PREFIX = "rgc"
@@ -61,8 +61,8 @@ class CompactionContent(NamedTuple):
 
 class _CompactionSchema(TypedDict):
     summary: str
-    lead: list[ItemSchema]
-    rest: list[ItemSchema]
+    lead: list[InputItem]
+    rest: list[InputItem]
     after_users: bool
 
 

@@ -1,4 +1,4 @@
-"""The checks of `doctor`, one function per feature, and the HTTP client and readers that they share.
+"""The checks of `doctor`, one function per feature, with the HTTP client and the validators that they share.
 
 May import `gateway.config`, `gateway.errors` and `gateway.replies.loss_header`; no other package of `gateway`.
 """

@@ -1,6 +1,6 @@
-"""What a model is examined for over chat completions: the same promises, in the other dialect.
+"""The checks over chat completions: the same requirements as for responses, in the other dialect.
 
-A completion is read as the response it would be, so that both are judged by the same words.
+Completions are converted to responses, so that both share their validators and messages.
 """
 
 from typing import Any, Final
@@ -26,31 +26,31 @@ from translation.representation.json_types import Json
 
 
 def probe_text(session: CheckSession) -> str:
-    """A whole completion."""
+    """Check a whole completion."""
     require_text(_create_completion(session, GREETING_PROMPT))
     return ""
 
 
 def probe_streaming(session: CheckSession) -> str:
-    """Every chunk of one completion, a role before its text, one reason to finish, one end."""
+    """Check a stream: chunks have the same id, the role comes before text, and there are one finish reason and end."""
     received = session.stream_completion(messages=_user_messages(GREETING_PROMPT))
     require_text(check_chunks(received.events, done=received.is_done))
     return f"{len(received.events)} chunks"
 
 
 def probe_usage(session: CheckSession) -> str:
-    """Tokens are counted, in a whole completion and, where it is asked for, at the end of a stream."""
-    counted = check_completion_usage(session.create_completion(messages=_user_messages(GREETING_PROMPT)))
+    """Check that tokens are counted, in a whole completion and, with `include_usage`, at the end of a stream."""
+    usage = check_completion_usage(session.create_completion(messages=_user_messages(GREETING_PROMPT)))
     if session.subject.capabilities.streaming:
         received = session.stream_completion(
             messages=_user_messages(GREETING_PROMPT), stream_options={"include_usage": True}
         )
         check_completion_usage(next((chunk for chunk in reversed(received.events) if chunk.get("usage")), {}))
-    return f"{counted['prompt_tokens']} in, {counted['completion_tokens']} out"
+    return f"{usage['prompt_tokens']} in, {usage['completion_tokens']} out"
 
 
 def probe_length(session: CheckSession) -> str:
-    """An answer that is cut off says so."""
+    """Check that a completion that is cut off has the finish reason `length`."""
     return verify_token_limit(
         _create_completion(session, prompt, max_completion_tokens=TOKEN_LIMIT)
         for prompt in (COUNT_PROMPT, LONG_COUNT_PROMPT)
@@ -58,12 +58,12 @@ def probe_length(session: CheckSession) -> str:
 
 
 def probe_stop(session: CheckSession) -> str:
-    """A stop sequence ends the answer, and is no part of it."""
+    """Check that a stop sequence ends the answer and is not part of it."""
     return verify_stop(_create_completion(session, STOP_PROMPT, stop=[STOP_SEQUENCE]))
 
 
 def probe_call_and_result(session: CheckSession) -> str:
-    """A call comes in pieces that add up to it, where there are streams; its result is read."""
+    """Check a tool call, streamed if the model can stream, and the reply to its result."""
 
     def send_request(**body: Any) -> Json:
         if not session.subject.capabilities.streaming:
@@ -71,8 +71,8 @@ def probe_call_and_result(session: CheckSession) -> str:
         received = session.stream_completion(messages=_user_messages(tool_probes.WEATHER_PROMPT), **body)
         return check_chunks(received.events, done=received.is_done)
 
-    offered = [_TOOLS["get_weather"]]
-    first, detail = tool_probes.request_tool_call(session, send_request, {"get_weather"}, tools=offered)
+    tools = [_TOOLS["get_weather"]]
+    first, detail = tool_probes.request_tool_call(session, send_request, {"get_weather"}, tools=tools)
     calls = [
         {"id": call["call_id"], "type": "function", "function": {key: call[key] for key in ("name", "arguments")}}
         for call in first["output"]
@@ -81,13 +81,13 @@ def probe_call_and_result(session: CheckSession) -> str:
     results = [{"role": "tool", "tool_call_id": call["id"], "content": tool_probes.WEATHER_RESULT} for call in calls]
     later_messages = [{"role": "assistant", "content": None, "tool_calls": calls}, *results]
     tool_probes.verify_continuation(
-        _create_completion(session, tool_probes.WEATHER_PROMPT, later_messages, tools=offered)
+        _create_completion(session, tool_probes.WEATHER_PROMPT, later_messages, tools=tools)
     )
     return detail
 
 
 def probe_forced_call(session: CheckSession) -> str:
-    """The tool that is asked for is called, though another one would fit better."""
+    """Check that the tool in `tool_choice` is called, although another one fits the question better."""
     choice = {"type": "function", "function": {"name": "search"}}
     return tool_probes.verify_tool_choice(
         _create_completion(session, tool_probes.WEATHER_PROMPT, tools=list(_TOOLS.values()), tool_choice=choice)
@@ -95,7 +95,7 @@ def probe_forced_call(session: CheckSession) -> str:
 
 
 def probe_json_schema(session: CheckSession) -> str:
-    """The answer is what its schema says."""
+    """Check that the answer fits its JSON schema."""
     return verify_sum_format(
         _create_completion(session, SUM_PROMPT, response_format={"type": "json_schema", "json_schema": {**SUM_FORMAT}})
     )

@@ -1,4 +1,7 @@
-"""Reads chat completions, whole and in chunks, as the responses they would be. Raises Wrong for what is malformed."""
+"""Validates chat completions and their chunks, and converts them to responses for the checks that both APIs share.
+
+Malformed ones raise CheckFailed.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -14,23 +17,27 @@ _CONTENT_KEYS: Final = ("content", "refusal", "tool_calls")
 
 
 def check_completion(completion: Json) -> Json:
-    """A whole completion as a response."""
-    require(completion.get("object") == "chat.completion", "the answer is no chat completion")
+    """Validate a whole completion. Returns it as a response. Raises CheckFailed."""
+    require(completion.get("object") == "chat.completion", "the reply is not a chat completion")
     _check_identity(completion)
     choice = _only_choice(completion)
     require(choice is not None, "the completion has no choices")
     assert choice is not None
     message = choice["message"]
-    require(message["role"] == "assistant", f"the message is of {message['role']}")
+    require(message["role"] == "assistant", f"the message has the role {message['role']}")
     return _to_response(completion, message, choice["finish_reason"])
 
 
 def check_chunks(chunks: Sequence[Json], *, done: bool) -> Json:
-    """A stream as a response. Raises Wrong at the first chunk that has no right to be where it is."""
+    """Validate the chunks of a stream. Returns the completion as a response.
+
+    `done` says that the stream ended with `[DONE]`. Raises CheckFailed for the first chunk that is invalid or out of
+    order.
+    """
     require(bool(chunks), "the stream has no chunks")
     builder = _MessageBuilder()
     for position, chunk in enumerate(chunks):
-        require(chunk.get("object") == "chat.completion.chunk", f"chunk {position} is no chat.completion.chunk")
+        require(chunk.get("object") == "chat.completion.chunk", f"chunk {position} is not a chat.completion.chunk")
         _check_identity(chunk)
         require(chunk["id"] == chunks[0]["id"], "the completion's id changed")
         choice = _only_choice(chunk)
@@ -46,13 +53,13 @@ def check_chunks(chunks: Sequence[Json], *, done: bool) -> Json:
 
 
 def check_completion_usage(completion: Json) -> Json:
-    """The usage of a completion or of a chunk."""
+    """Return the usage of a completion or chunk. Raises CheckFailed if it is missing or inconsistent."""
     return check_usage(completion.get("usage"), "prompt", "completion")
 
 
 @dataclass(slots=True)
 class _MessageBuilder:
-    """A message in the making."""
+    """Builds a message from the choices of chunks."""
 
     role: str | None = None
     finish_reason: str | None = None
@@ -62,11 +69,11 @@ class _MessageBuilder:
     def add_choice(self, choice: Json) -> None:
         delta = choice.get("delta") or {}
         if any(delta.get(key) for key in _CONTENT_KEYS):
-            require(self.finish_reason is None, "something is said after the finish_reason")
-            require(self.role is not None or delta.get("role") is not None, "something is said before the role")
+            require(self.finish_reason is None, "content follows the finish_reason")
+            require(self.role is not None or delta.get("role") is not None, "content precedes the role")
         if delta.get("role") is not None:
             self.role = delta["role"]
-            require(self.role == "assistant", f"the message is of {self.role}")
+            require(self.role == "assistant", f"the message has the role {self.role}")
         for key in ("content", "refusal"):
             if delta.get(key):
                 self.texts[key] = self.texts.get(key, "") + delta[key]
@@ -79,32 +86,32 @@ class _MessageBuilder:
     def build_message(self) -> Json:
         return {**self.texts, "tool_calls": self.calls}
 
-    def _add_call_delta(self, piece: Json) -> None:
-        index, function = piece["index"], piece.get("function") or {}
+    def _add_call_delta(self, delta: Json) -> None:
+        index, function = delta["index"], delta.get("function") or {}
         if index == len(self.calls):
             require(
-                bool(piece.get("id")) and bool(function.get("name")), f"call {index} begins without an id or a name"
+                bool(delta.get("id")) and bool(function.get("name")), f"call {index} starts without an id or a name"
             )
             arguments = function.get("arguments") or ""
-            self.calls.append({"id": piece["id"], "function": {"name": function["name"], "arguments": arguments}})
+            self.calls.append({"id": delta["id"], "function": {"name": function["name"], "arguments": arguments}})
             return
-        require(0 <= index < len(self.calls), f"call {index} begins where {len(self.calls)} is next")
+        require(0 <= index < len(self.calls), f"call {index} starts, but {len(self.calls)} is next")
         call = self.calls[index]
-        require(piece.get("id") in (None, call["id"]), "a call's id changed")
+        require(delta.get("id") in (None, call["id"]), "a call's id changed")
         call["function"]["arguments"] += function.get("arguments") or ""
 
 
 def _check_identity(completion: Json) -> None:
     require(bool(completion.get("id")), "the completion has no id")
-    require(isinstance(completion.get("model"), str), "the completion does not say of which model it is")
-    require(type(completion.get("created")) is int, "the completion does not say when it was created")
+    require(isinstance(completion.get("model"), str), "the completion has no model")
+    require(type(completion.get("created")) is int, "the completion has no creation time")
 
 
 def _only_choice(completion: Json) -> Json | None:
-    """Chunks may have none: the ones that count tokens have not."""
+    """Return the only choice. Returns None if there is none, as in chunks that report the usage."""
     choices = completion.get("choices")
     if not isinstance(choices, list) or not all(isinstance(choice, dict) for choice in choices):
-        raise CheckFailed("the choices are no list")
+        raise CheckFailed("choices is not a list of objects")
     require(len(choices) < 2 and all(choice.get("index") == 0 for choice in choices), "there is more than one choice")
     return choices[0] if choices else None
 
@@ -116,9 +123,11 @@ def _to_response(completion: Json, message: Json, finish_reason: Any) -> Json:
         for name, kind, key in (("content", "output_text", "text"), ("refusal", "refusal", "refusal"))
         if message.get(name)
     ]
-    called = message.get("tool_calls") or ()
-    calls = [{"type": "function_call", "call_id": call["id"], **call["function"]} for call in called]
-    require(finish_reason != "tool_calls" or bool(calls), "the finish_reason is tool_calls, and there are none")
+    tool_calls = message.get("tool_calls") or ()
+    calls = [{"type": "function_call", "call_id": call["id"], **call["function"]} for call in tool_calls]
+    require(
+        finish_reason != "tool_calls" or bool(calls), "the finish_reason is tool_calls, but there are no tool calls"
+    )
     reason = _INCOMPLETE_REASONS.get(finish_reason)
     usage = completion.get("usage") or {}
     return {

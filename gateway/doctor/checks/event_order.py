@@ -1,4 +1,4 @@
-"""Holds a stream of the Responses API to the order its events must come in."""
+"""Validates the order of the events in a stream of the Responses API."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -15,14 +15,17 @@ _PART_EVENTS: Final = {
     "response.reasoning_summary_part": ("summary", "summary_index"),
 }
 _TEXT_KEYS: Final = {channel.event_prefix: channel.key for channel in TEXT_FIELDS.values()}
-"""Event prefix -> the key that its deltas add up to."""
+"""Event prefix -> the key of the whole text, which its deltas add up to."""
 _CLIENT_TOOL_CALLS: Final = frozenset({"function_call", "custom_tool_call"})
-"""Items whose text must come; what an upstream runs itself it need not show."""
+"""Items whose text must be streamed. The text of tool calls that an upstream runs itself need not be."""
 _STABLE_KEYS: Final = ("id", "type", "call_id", "name")
 
 
 def check_order(events: Sequence[Json], *, done: bool) -> None:
-    """Raises Wrong at the first event that has no right to be where it is. `done`: the frame `[DONE]` ended it."""
+    """Raise CheckFailed for the first event that is out of order or malformed.
+
+    `done` says that the stream ended with the frame `[DONE]`.
+    """
     if not events:
         raise CheckFailed("the stream has no events")
     order = _OrderChecker()
@@ -47,12 +50,12 @@ class _TextState:
 
 @dataclass(slots=True)
 class _OpenItem:
-    """An item that has begun."""
+    """An item whose `output_item.added` was received."""
 
     added: Json
     texts: dict[tuple[str, int | None], _TextState] = field(default_factory=dict)
     parts: dict[str, list[Json | None]] = field(default_factory=lambda: {"content": [], "summary": []})
-    """Each finished part; None while it is not."""
+    """The finished parts by type. A part that is not finished is None."""
     final: Json | None = None
 
 
@@ -91,14 +94,14 @@ class _OrderChecker:
         require(response["id"] == self._response_id, "the response's id changed")
 
     def _add_item(self, index: int, item: Json) -> None:
-        require(index == len(self._items), f"item {index} begins where {len(self._items)} is next")
+        require(index == len(self._items), f"item {index} starts, but {len(self._items)} is next")
         require(bool(item["type"]) and bool(item["id"]), f"item {index} has no type or no id")
-        require(all(item["id"] != other.added["id"] for other in self._items), "two items have one id")
+        require(all(item["id"] != other.added["id"] for other in self._items), "two items have the same id")
         self._items.append(_OpenItem(item))
 
     def _require_item(self, event: Json) -> _OpenItem:
         index = event["output_index"]
-        require(0 <= index < len(self._items), f"{event['type']} for item {index}, which never began")
+        require(0 <= index < len(self._items), f"{event['type']} for item {index}, which never started")
         item = self._items[index]
         require(item.final is None, f"{event['type']} for an item that has ended")
         require(event.get("item_id", item.added["id"]) == item.added["id"], "an item's id changed")
@@ -109,10 +112,10 @@ class _OrderChecker:
         item, index = self._require_item(event), event[index_key]
         parts = item.parts[where]
         if verb == "added":
-            require(index == len(parts), f"part {index} begins where {len(parts)} is next")
+            require(index == len(parts), f"part {index} starts, but {len(parts)} is next")
             parts.append(None)
             return
-        require(index < len(parts) and parts[index] is None, f"part {index} ends and is not open")
+        require(index < len(parts) and parts[index] is None, f"part {index} ends, but is not open")
         parts[index] = event["part"]
         channel = TEXT_FIELDS.get((item.added["type"], event["part"]["type"]))
         if channel is not None:
@@ -151,7 +154,7 @@ class _OrderChecker:
 
     def _check_end(self, kind: str, response: Json) -> None:
         require(response["id"] == self._response_id, "the response's id changed")
-        require(kind == f"response.{response['status']}", f"{kind} holds a response that is {response['status']}")
+        require(kind == f"response.{response['status']}", f"{kind} has a response that is {response['status']}")
         self.ended = True
         if kind == "response.failed":
             return

@@ -1,4 +1,4 @@
-"""What is asked of a model in either dialect, and what must then hold of its response."""
+"""The prompts that the checks of both dialects share, and the requirements on their responses."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -16,7 +16,7 @@ LONG_COUNT_PROMPT: Final = (
     "Count to 30, and write every number on a line of its own, with nothing else before it or after it."
 )
 TOKEN_LIMIT: Final = 16
-"""The fewest tokens that the Responses API lets anyone ask for."""
+"""The smallest `max_output_tokens` that the Responses API accepts."""
 STOP_PROMPT: Final = "Count to 12."
 STOP_SEQUENCE: Final = "12"
 SUM_PROMPT: Final = "Give me JSON for 3 + 4."
@@ -31,34 +31,40 @@ SUM_FORMAT: Final[Json] = {"name": "sum", "schema": _SUM_SCHEMA, "strict": True}
 
 
 def verify_token_limit(responses: Iterable[Json]) -> str:
-    """Of responses to longer and longer questions, all of at most `LIMIT` tokens: one that is cut off says so. Raises
-    Untold where none is."""
+    """Check that a response that reaches `TOKEN_LIMIT` tokens is incomplete for that reason. Returns "".
+
+    `responses` belong to prompts with longer and longer answers. Raises Inconclusive if none of them is cut off, and
+    CheckFailed if one exceeds the limit or has another reason.
+    """
     for response in responses:
-        written = (response.get("usage") or {}).get("output_tokens") or 0
-        require(written <= TOKEN_LIMIT, f"it wrote {written} tokens where {TOKEN_LIMIT} were asked for")
+        output_tokens = (response.get("usage") or {}).get("output_tokens") or 0
+        require(output_tokens <= TOKEN_LIMIT, f"it wrote {output_tokens} tokens, but the limit was {TOKEN_LIMIT}")
         if response["status"] == "incomplete":
             reason = response["incomplete_details"].get("reason")
-            require(reason == "max_output_tokens", f"it was cut off at its limit, and says {reason}")
+            require(reason == "max_output_tokens", f"it was cut off at its limit, but the reason is {reason}")
             return ""
     raise Inconclusive(f"it needed fewer than {TOKEN_LIMIT} tokens")
 
 
 def verify_stop(response: Json) -> str:
-    """A response that was to stop before `STOP`."""
+    """Check a response that had to stop before `STOP_SEQUENCE`. Returns "". Raises CheckFailed."""
     require(STOP_SEQUENCE not in message_text_of(response), "the stop sequence is in the answer")
     require(response["status"] == "completed", describe_cutoff(response) if response["incomplete_details"] else "")
     return ""
 
 
 def verify_sum_format(response: Json) -> str:
-    """A response that was to fit `SUM_FORM`. Raises Untold where it was cut off."""
+    """Check that a response's text fits `SUM_FORMAT`. Returns "".
+
+    Raises CheckFailed if it does not, and Inconclusive if the response was cut off.
+    """
     answer = require_text(response)
     if response["status"] == "incomplete":
         raise Inconclusive(describe_cutoff(response))
     try:
         jsonschema_rs.validate(_SUM_SCHEMA, orjson.loads(answer))
     except orjson.JSONDecodeError:
-        raise CheckFailed(f"the answer is no JSON: {answer[:80]}") from None
+        raise CheckFailed(f"the answer is not JSON: {answer[:80]}") from None
     except jsonschema_rs.ValidationError as error:
         raise CheckFailed(f"the answer does not fit its schema: {error.message}") from None
     return ""

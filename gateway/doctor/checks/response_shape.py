@@ -1,4 +1,4 @@
-"""Reads a response, and raises Wrong where it has not the shape that the API gives it."""
+"""Validates the shape of responses. Deviations from the API raise CheckFailed."""
 
 from typing import Any, Final
 
@@ -8,56 +8,64 @@ from gateway.doctor.checks.verdicts import CheckFailed, Inconclusive, UnparsedOu
 from translation.representation.json_types import Json
 
 _UNPARSED_MARKERS: Final = {
-    "<think>": "its thinking is in its text: parsing_format: think_tags reads it out of there",
-    "</think>": "its thinking is in its text: parsing_format: think_tags reads it out of there, with think_open: true "
-    "where only the end is marked",
-    "<tool_call>": "its calls are in its text: tool_parser: hermes reads them out of there",
-    "[TOOL_CALLS]": "its calls are in its text: tool_parser: mistral reads them out of there",
-    "<|python_tag|>": "its calls are in its text: tool_parser: llama reads them out of there",
+    "<think>": "its thinking is in its text: write parsing_format: think_tags to parse it",
+    "</think>": "its thinking is in its text: write parsing_format: think_tags to parse it, with think_open: true if "
+    "only its end is marked",
+    "<tool_call>": "its calls are in its text: write tool_parser: hermes to parse them",
+    "[TOOL_CALLS]": "its calls are in its text: write tool_parser: mistral to parse them",
+    "<|python_tag|>": "its calls are in its text: write tool_parser: llama to parse them",
 }
-"""What a model writes where nobody took its text apart -> what to do about it."""
+"""Markup in text that was not parsed -> what to do about it."""
 
 
 def check_response(response: Json) -> Json:
-    """The same response."""
-    require(response.get("object") == "response", "the answer is no response")
+    """Validate a whole response and return it. Raises CheckFailed."""
+    require(response.get("object") == "response", "the reply is not a response")
     require(bool(response.get("id")), "the response has no id")
-    # Where a reply is relayed this may be a version of the model that was asked.
-    require(isinstance(response.get("model"), str), "the response does not say of which model it is")
+    # In a relayed reply this may be a specific version of the requested model.
+    require(isinstance(response.get("model"), str), "the response has no model")
     output = response.get("output")
     if not isinstance(output, list) or not all(isinstance(item, dict) and item.get("type") for item in output):
-        raise CheckFailed("the output is no list of items")
+        raise CheckFailed("the output is not a list of items")
     status, details = response.get("status"), response.get("incomplete_details")
     require(status in ("completed", "incomplete"), f"the response is {status}")
-    require((status == "incomplete") == isinstance(details, dict), f"a response that is {status} says {details}")
+    require(
+        (status == "incomplete") == isinstance(details, dict), f"a response that is {status} has the details {details}"
+    )
     return response
 
 
 def items_of_type(response: Json, kind: str) -> list[Json]:
-    """The items of one type, in order."""
+    """Return the items of one type, in order."""
     return [item for item in response["output"] if item["type"] == kind]
 
 
 def message_text_of(response: Json) -> str:
-    """The text of its messages. Raises Wrong also where other things than text are in it."""
+    """Return the text of a response's messages.
+
+    Raises CheckFailed if a message has parts other than text, and UnparsedOutput if the text has unparsed markup.
+    """
     texts = []
     for message in items_of_type(response, "message"):
         for part in message.get("content") or ():
             if not isinstance(part, dict) or part.get("type") not in ("output_text", "refusal"):
-                raise CheckFailed("a message has a part that is no text")
-            text = part.get("text", part.get("refusal"))
-            if not isinstance(text, str):
+                raise CheckFailed("a message has a part that is not text")
+            part_text = part.get("text", part.get("refusal"))
+            if not isinstance(part_text, str):
                 raise CheckFailed("a part of a message has no text")
-            texts.append(text)
-    whole = "".join(texts)
-    for mark, advice in _UNPARSED_MARKERS.items():
-        if mark in whole:
+            texts.append(part_text)
+    text = "".join(texts)
+    for marker, advice in _UNPARSED_MARKERS.items():
+        if marker in text:
             raise UnparsedOutput(advice)
-    return whole
+    return text
 
 
 def require_text(response: Json) -> str:
-    """Its text. Raises Untold where it was cut off before any, Wrong where it ended without."""
+    """Return the text of a response.
+
+    Raises Inconclusive if it was cut off before any text, and CheckFailed if it completed without text.
+    """
     text = message_text_of(response)
     if not text.strip():
         if response["status"] == "incomplete":
@@ -67,27 +75,33 @@ def require_text(response: Json) -> str:
 
 
 def describe_cutoff(response: Json) -> str:
-    """Why a response is incomplete, in words."""
+    """Return as text why a response is incomplete."""
     return f"it was cut off ({response['incomplete_details'].get('reason')})"
 
 
 def parse_calls(response: Json, names: set[str]) -> list[tuple[str, str, Json]]:
-    """(call id, name, arguments) of its calls, each well-formed and of a tool among `names`."""
-    found = []
+    """Return (call id, name, arguments) of the response's calls.
+
+    Raises CheckFailed for a malformed call, and for a call of a tool that is not in `names`.
+    """
+    calls = []
     for call in items_of_type(response, "function_call"):
         name, call_id = call.get("name"), call.get("call_id")
         if name not in names:
-            raise CheckFailed(f"it calls {name}, which is no tool of the request")
+            raise CheckFailed(f"it calls {name}, which is not a tool of the request")
         if not isinstance(call_id, str) or not call_id:
             raise CheckFailed(f"a call of {name} has no id")
-        found.append((call_id, str(name), _parse_arguments(call)))
-    ids = [call_id for call_id, _, _ in found]
-    require(len(set(ids)) == len(ids), "two calls have one id")
-    return found
+        calls.append((call_id, str(name), _parse_arguments(call)))
+    ids = [call_id for call_id, _, _ in calls]
+    require(len(set(ids)) == len(ids), "two calls have the same id")
+    return calls
 
 
 def check_usage(usage: Any, input_name: str = "input", output_name: str = "output") -> Json:
-    """The same usage: whole numbers that fit each other, under the names that a dialect has for the two sides."""
+    """Validate a usage object and return it. Raises CheckFailed unless its numbers are positive, whole and consistent.
+
+    `input_name` and `output_name` are the dialect's names of the two sides.
+    """
     if not isinstance(usage, dict):
         raise CheckFailed("the response has no usage")
     sides = (f"{input_name}_tokens", f"{output_name}_tokens")
@@ -98,8 +112,8 @@ def check_usage(usage: Any, input_name: str = "input", output_name: str = "outpu
     total = sum(usage[side] for side in sides)
     require(usage["total_tokens"] == total, f"usage.total_tokens is {usage['total_tokens']}, not {total}")
     for side, inner in zip(sides, ("cached_tokens", "reasoning_tokens"), strict=True):
-        part, whole = (usage.get(f"{side}_details") or {}).get(inner) or 0, usage[side]
-        require(part <= whole, f"{part} {inner} of {whole} {side}")
+        part, total = (usage.get(f"{side}_details") or {}).get(inner) or 0, usage[side]
+        require(part <= total, f"usage has {part} {inner} of {total} {side}")
     return usage
 
 
@@ -107,7 +121,7 @@ def _parse_arguments(call: Json) -> Json:
     try:
         arguments = orjson.loads(call.get("arguments") or "")
     except (orjson.JSONDecodeError, TypeError):
-        raise CheckFailed(f"the arguments of {call['name']} are no JSON: {str(call.get('arguments'))[:80]}") from None
+        raise CheckFailed(f"the arguments of {call['name']} are not JSON: {str(call.get('arguments'))[:80]}") from None
     if not isinstance(arguments, dict):
-        raise CheckFailed(f"the arguments of {call['name']} are no object: {str(arguments)[:80]}")
+        raise CheckFailed(f"the arguments of {call['name']} are not an object: {str(arguments)[:80]}")
     return arguments

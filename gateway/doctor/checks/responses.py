@@ -1,8 +1,9 @@
-"""What a model is examined for: one row a feature, in the order of the report.
+"""The checks, one row per feature, in the order of the report.
 
-What is asked over chat completions is in `gateway.doctor.checks.chat_probes`; all else is asked over responses.
+Checks over chat completions are in `gateway.doctor.checks.chat_probes`; all others use the Responses API.
 
-A check judges the protocol and not the wit: an answer may be wrong, but not without an end, a usage or an id.
+A check judges the protocol, not the quality of the answer: the answer may be wrong, but the reply must have an end, a
+usage and an id.
 """
 
 from collections.abc import Callable
@@ -32,11 +33,11 @@ from gateway.doctor.checks.response_shape import (
     require_text,
 )
 from gateway.doctor.checks.sample_image import SAMPLE_IMAGE_URL
-from gateway.doctor.checks.verdicts import CheckFailed, ErrorReply, Inconclusive, require
+from gateway.doctor.checks.verdicts import CheckFailed, Inconclusive, RequestFailed, require
 from translation.representation.json_types import Json
 
 _MAX_PROBED_WINDOW: Final = 300_000
-"""Where the context holds more than that, trying to overflow it would cost more than it tells."""
+"""The largest context window, in tokens, that is probed. Overflowing a larger one would cost too much."""
 
 
 class FeatureCheck(NamedTuple):
@@ -45,23 +46,23 @@ class FeatureCheck(NamedTuple):
     name: str
     title: str
     run: Callable[[CheckSession], str]
-    """A remark, mostly none. Raises what `gateway.doctor.checks.verdicts` lists."""
+    """Returns a remark, mostly "". Raises the exceptions that `gateway.doctor.checks.verdicts` lists."""
     needs: tuple[str, ...] = ()
-    """Capabilities it takes. Where one is not declared, what is right is a refusal or a loss."""
+    """The capabilities that the check requires. If one is not declared, a refusal or a loss is correct."""
     loss_param: str | None = None
-    """The parameter that the reply lists as dropped where what it takes is not there."""
+    """The parameter that the reply lists as dropped if the upstream lacks the feature."""
     is_optional: bool = False
-    """No capability declares it, so that a refusal by name, or a loss, is an answer."""
+    """Whether no capability declares the feature. A refusal by name, or a loss, is then correct."""
 
 
 def probe_text(session: CheckSession) -> str:
-    """A whole response."""
+    """Check a whole response."""
     require_text(_create_response(session, input=GREETING_PROMPT))
     return ""
 
 
 def probe_streaming(session: CheckSession) -> str:
-    """Every event where it belongs, deltas that add up, one end."""
+    """Check a stream: every event is in order, deltas add up to their texts, and there is one end."""
     received = session.stream_response(input=GREETING_PROMPT)
     check_order(received.events, done=received.is_done)
     require_text(check_response(received.response))
@@ -69,15 +70,15 @@ def probe_streaming(session: CheckSession) -> str:
 
 
 def probe_usage(session: CheckSession) -> str:
-    """Tokens are counted, in a whole response and at the end of a stream."""
-    counted = check_usage(_create_response(session, input=GREETING_PROMPT).get("usage"))
+    """Check that tokens are counted, in a whole response and at the end of a stream."""
+    usage = check_usage(_create_response(session, input=GREETING_PROMPT).get("usage"))
     if session.subject.capabilities.streaming:
         check_usage(session.stream_response(input=GREETING_PROMPT).response.get("usage"))
-    return f"{counted['input_tokens']} in, {counted['output_tokens']} out"
+    return f"{usage['input_tokens']} in, {usage['output_tokens']} out"
 
 
 def probe_length(session: CheckSession) -> str:
-    """An answer that is cut off says so."""
+    """Check that a response that is cut off is incomplete, with the right reason."""
     prompts = (COUNT_PROMPT, LONG_COUNT_PROMPT)
     return verify_token_limit(
         _create_response(session, input=prompt, max_output_tokens=TOKEN_LIMIT) for prompt in prompts
@@ -85,19 +86,19 @@ def probe_length(session: CheckSession) -> str:
 
 
 def probe_stop(session: CheckSession) -> str:
-    """A stop sequence ends the answer, and is no part of it."""
+    """Check that a stop sequence ends the answer and is not part of it."""
     return verify_stop(_create_response(session, input=STOP_PROMPT, stop=[STOP_SEQUENCE]))
 
 
 def probe_json_schema(session: CheckSession) -> str:
-    """The answer is what its schema says."""
+    """Check that the answer fits its JSON schema."""
     return verify_sum_format(
         _create_response(session, input=SUM_PROMPT, text={"format": {"type": "json_schema", **SUM_FORMAT}})
     )
 
 
 def probe_images(session: CheckSession) -> str:
-    """A picture is taken."""
+    """Check that an image in the input is accepted."""
     parts = [
         {"type": "input_text", "text": "Which colour is this? Reply with one word."},
         {"type": "input_image", "image_url": SAMPLE_IMAGE_URL, "detail": "auto"},
@@ -107,75 +108,73 @@ def probe_images(session: CheckSession) -> str:
 
 
 def probe_reasoning(session: CheckSession) -> str:
-    """It thinks when it is asked to, beside its answer."""
+    """Check that the model reasons on request, separately from its answer."""
     response = _create_response(session, input="What is 3 + 4?", reasoning={"effort": "low"})
     message_text_of(response)
     tokens = ((response.get("usage") or {}).get("output_tokens_details") or {}).get("reasoning_tokens")
     if not items_of_type(response, "reasoning") and not tokens:
-        lost = next((loss for loss in session.losses if loss.startswith("reasoning=")), None)
-        reason = f"it was not asked to think, as the reply says: {lost}"
-        raise Inconclusive(
-            reason if lost else "it did not think; where it cannot, write capabilities: {reasoning: false}"
-        )
+        loss = next((loss for loss in session.losses if loss.startswith("reasoning=")), None)
+        reason = f"it was not asked to think; the reply reports a loss: {loss}"
+        raise Inconclusive(reason if loss else "it did not think; if it cannot, write capabilities: {reasoning: false}")
     return f"{tokens} tokens" if tokens else ""
 
 
 def probe_reasoning_replay(session: CheckSession) -> str:
-    """What it thought is taken back in the next turn, between a call and its result where it has tools."""
+    """Check that reasoning is accepted as input of the next turn: between a call and its result if it has tools."""
     question = [{"role": "user", "content": tool_probes.WEATHER_PROMPT}]
     request: Json = {"reasoning": {"effort": "low"}, "include": ["reasoning.encrypted_content"]}
     if session.subject.capabilities.tools:
         request["tools"] = [tool_probes.WEATHER_TOOL]
     first = _create_response(session, input=question, **request)
-    thoughts = items_of_type(first, "reasoning")
-    if not thoughts:
-        raise Inconclusive("it did not think, so that there is nothing to take back")
+    reasoning_items = items_of_type(first, "reasoning")
+    if not reasoning_items:
+        raise Inconclusive("it did not think, so there is no reasoning to send back")
     next_input = tool_probes.continue_with_results(first)
     if not items_of_type(first, "function_call"):
         next_input = [*next_input, {"role": "user", "content": GREETING_PROMPT}]
     _create_response(session, input=[*question, *next_input], **request)
-    sealed = sum(bool(item.get("encrypted_content")) for item in thoughts)
-    return f"{sealed} sealed" if sealed else ""
+    sealed_count = sum(bool(item.get("encrypted_content")) for item in reasoning_items)
+    return f"{sealed_count} sealed" if sealed_count else ""
 
 
 def probe_errors(session: CheckSession) -> str:
-    """What its upstream refuses comes back as an error that says what is wrong."""
+    """Check that a refusal of the upstream is returned as an error with a message and a type."""
     try:
         session.create_response(model=session.subject.unknown_model, input=GREETING_PROMPT)
-    except ErrorReply as refusal:
+    except RequestFailed as refusal:
         remark = f"an unknown model is answered with {refusal.status} {refusal.code}"
         require(refusal.status is not None and 400 <= refusal.status < 500, remark)
         require(bool(refusal.error["message"]) and bool(refusal.error["type"]), "an error has no message or no type")
         return remark
-    raise Inconclusive("it answers for every name of a model")
+    raise Inconclusive("the upstream accepts every model name")
 
 
 def probe_cancel(session: CheckSession) -> str:
-    """Whoever leaves a stream frees the model for the next."""
+    """Check that the model is free for the next request after a client has disconnected from a stream."""
     with session.open_response_stream(input=LONG_COUNT_PROMPT) as (received, events):
         for event in events:
             if str(event.get("type")).endswith(".delta"):
                 break
         if not received.events or not str(received.events[-1].get("type")).endswith(".delta"):
-            raise Inconclusive("it was over before anybody could leave")
-    require(session.wait_until_idle(), "its engine is still at work for a client that left")
+            raise Inconclusive("the stream ended before the client could disconnect")
+    require(session.wait_until_idle(), "its engine still works for a client that has disconnected")
     check_response(session.create_response(input=GREETING_PROMPT))
     return ""
 
 
 def probe_overflow(session: CheckSession) -> str:
-    """A prompt that does not fit is refused by that name."""
+    """Check that a prompt beyond the context window is refused with the code `context_length_exceeded`."""
     window = session.subject.capabilities.max_context_window
     if window is None:
-        raise Inconclusive("how much fits is not known: capabilities: {max_context_window: ...} says it")
+        raise Inconclusive("the context window is unknown: write capabilities: {max_context_window: ...}")
     if window > _MAX_PROBED_WINDOW:
-        raise Inconclusive(f"a prompt of more than {window} tokens is too dear to try")
+        raise Inconclusive(f"a prompt of more than {window} tokens is too expensive to try")
     try:
         session.create_response(input="river " * (window + window // 10 + TOKEN_LIMIT), max_output_tokens=TOKEN_LIMIT)
-    except ErrorReply as refusal:
-        require(refusal.code == "context_length_exceeded", f"it is refused as {refusal}")
+    except RequestFailed as refusal:
+        require(refusal.code == "context_length_exceeded", f"it is refused with {refusal}")
         return f"at {window} tokens"
-    raise CheckFailed(f"it answers a prompt of more than {window} tokens, which is all that should fit")
+    raise CheckFailed(f"it accepts a prompt of more than {window} tokens, which is its context window")
 
 
 def _create_response(session: CheckSession, **body: object) -> Json:
@@ -223,4 +222,4 @@ CHECKS: Final = (
     ),
     FeatureCheck("chat_json_schema", "Chat: JSON schema", chat_probes.probe_json_schema, ("json_schema",)),
 )
-"""The first one comes first: where it cannot be answered at all, the others are not asked."""
+"""The first check runs first. If it gets no response at all, the others are skipped."""

@@ -1,4 +1,4 @@
-"""A small red square, for models that read pictures."""
+"""A sample image for checks of image input: a small red square as a PNG data URL."""
 
 import base64
 import struct
@@ -6,7 +6,7 @@ import zlib
 from typing import Final
 
 _SIDE_PIXELS: Final = 64
-"""Some models refuse pictures of fewer than 28 pixels."""
+"""Some models refuse images with sides of fewer than 28 pixels."""
 
 
 def _encode_png_chunk(kind: bytes, content: bytes) -> bytes:

@@ -1,4 +1,4 @@
-"""Which models are examined, and the configuration of the gateway that serves only them."""
+"""Selects the models to examine, and builds the configuration of a gateway that serves only them."""
 
 import secrets
 from collections.abc import Mapping, Sequence
@@ -15,11 +15,11 @@ from providers.base import Capabilities, Provider
 _PATTERN_CHARS: Final = frozenset("*?[")
 
 _UNKNOWN_UPSTREAM_MODEL: Final = "doctor-no-such-model"
-"""What no upstream calls a model."""
+"""A model name that no upstream has."""
 
 
 class NothingToExamine(Exception):
-    """No model can be chosen. The message says what to write."""
+    """No model can be selected. The message says what to write."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,11 +33,11 @@ class Subject:
     capabilities: Capabilities
     strict: bool
     unknown_model: str
-    """A name of the gateway for a model that its upstream does not have."""
+    """A model name of the gateway. Its upstream does not have the model."""
 
 
 class Examination(NamedTuple):
-    """What is examined, and the settings of the gateway it is examined through."""
+    """The models to examine, and the settings and API key of the gateway that serves them."""
 
     settings: Settings
     subjects: Sequence[Subject]
@@ -45,7 +45,7 @@ class Examination(NamedTuple):
 
 
 def select_models(settings: Settings, names: Sequence[str]) -> dict[str, ModelConfig]:
-    """The models to examine: those named, or else every one whose name is no pattern. Raises NothingToExamine."""
+    """Return the models in `names`. If it is empty, return all whose names are no patterns. Raises NothingToExamine."""
     if not names:
         names = [name for name in settings.models if not _PATTERN_CHARS & set(name)]
         if not names:
@@ -56,9 +56,9 @@ def select_models(settings: Settings, names: Sequence[str]) -> dict[str, ModelCo
 def prepare_examination(
     settings: Settings, models: Mapping[str, ModelConfig], providers: Mapping[str, Provider]
 ) -> Examination:
-    """A gateway for `models` alone, open to one key that nobody else has, which keeps nothing.
+    """Build the settings of a gateway that serves `models` alone, accepts one new random key, and stores nothing.
 
-    `providers` are the adapters of at least those models, by name.
+    `providers` has at least the providers of those models, by name.
     """
     unknown_names = {name: f"{_UNKNOWN_UPSTREAM_MODEL}-{number}" for number, name in enumerate(models)}
     subjects = [
@@ -73,22 +73,22 @@ def prepare_examination(
         )
         for name, model in models.items()
     ]
-    served = {name: model.model_copy(update={"model": model.model or name}) for name, model in models.items()}
-    unknown = {
+    served_models = {name: model.model_copy(update={"model": model.model or name}) for name, model in models.items()}
+    unknown_models = {
         unknown_names[name]: model.model_copy(update={"model": _UNKNOWN_UPSTREAM_MODEL})
         for name, model in models.items()
     }
     key = secrets.token_urlsafe()
-    changed = {
+    overrides = {
         "server": ServerSettings(
             max_body_mb=settings.server.max_body_mb, keepalive_s=settings.server.keepalive_s, drain_s=0
         ),
         "store": StoreSettings(url=None),
         "auth": AuthSettings(keys=(ApiKeySettings(name="doctor", key=SecretStr(key)),)),
         "providers": {model.provider: settings.providers[model.provider] for model in models.values()},
-        "models": {**served, **unknown},
+        "models": {**served_models, **unknown_models},
     }
-    return Examination(settings.model_copy(update=changed), subjects, key)
+    return Examination(settings.model_copy(update=overrides), subjects, key)
 
 
 def _config_of(name: str, settings: Settings) -> ModelConfig:

@@ -1,4 +1,4 @@
-"""The checks of tools: calls whole and streamed, several at once, forced, and what is made of their results."""
+"""The checks of tools: whole, streamed, parallel and forced calls, and the use of their results."""
 
 from collections.abc import Callable
 from typing import Any, Final
@@ -6,7 +6,7 @@ from typing import Any, Final
 from gateway.doctor.checks.check_session import CheckSession
 from gateway.doctor.checks.event_order import check_order
 from gateway.doctor.checks.response_shape import check_response, describe_cutoff, message_text_of, parse_calls
-from gateway.doctor.checks.verdicts import UNSUPPORTED_PARAMETER, CheckFailed, ErrorReply, Inconclusive, require
+from gateway.doctor.checks.verdicts import UNSUPPORTED_PARAMETER, CheckFailed, Inconclusive, RequestFailed, require
 from translation.representation.json_types import Json
 
 WEATHER_TOOL: Final = {
@@ -28,7 +28,7 @@ WEATHER_RESULT: Final = "sunny, 21 C"
 
 
 def probe_call_and_result(session: CheckSession) -> str:
-    """One tool is called, and its result is read."""
+    """Check a call of one tool, and the reply to its result."""
     question = _user_input(WEATHER_PROMPT)
     first, detail = request_tool_call(
         session, lambda **body: _create_response(session, **body), {"get_weather"}, input=question, tools=[WEATHER_TOOL]
@@ -39,7 +39,7 @@ def probe_call_and_result(session: CheckSession) -> str:
 
 
 def probe_parallel_calls(session: CheckSession) -> str:
-    """Several calls in one turn have ids of their own, and their results are told apart by them."""
+    """Check that several calls in one turn have different ids, and that their results are accepted."""
     question = _user_input("What is the weather in Paris and Rome?")
     request: Json = {"input": question, "tools": [WEATHER_TOOL], "parallel_tool_calls": True}
     first, detail = request_tool_call(
@@ -47,13 +47,13 @@ def probe_parallel_calls(session: CheckSession) -> str:
     )
     calls = parse_calls(first, {"get_weather"})
     if len(calls) < 2:
-        raise Inconclusive("it made one call where two would have fitted")
+        raise Inconclusive("it made one call, although the question needs two")
     check_response(session.create_response(**{**request, "input": [*question, *continue_with_results(first)]}))
     return ", ".join(filter(None, (f"{len(calls)} calls", detail)))
 
 
 def probe_streamed_call(session: CheckSession) -> str:
-    """A call comes in pieces that add up to it."""
+    """Check that the deltas of a streamed call add up to the call."""
 
     def send_request(**body: Any) -> Json:
         received = session.stream_response(**body)
@@ -65,7 +65,7 @@ def probe_streamed_call(session: CheckSession) -> str:
 
 
 def probe_forced_call(session: CheckSession) -> str:
-    """The tool that is asked for is called, though another one would fit better."""
+    """Check that the tool in `tool_choice` is called, although another one fits the question better."""
     choice = {"type": "function", "name": "search"}
     return verify_tool_choice(
         _create_response(session, input=WEATHER_PROMPT, tools=[WEATHER_TOOL, SEARCH_TOOL], tool_choice=choice)
@@ -73,45 +73,51 @@ def probe_forced_call(session: CheckSession) -> str:
 
 
 def verify_tool_choice(response: Json) -> str:
-    """A response that was told to call search, of two tools. Raises Untold where it was cut off before."""
+    """Check a response to a request with two tools and `tool_choice` search. Returns "".
+
+    Raises Inconclusive if the response was cut off before a call, and CheckFailed unless it calls search only.
+    """
     names = {name for _, name, _ in parse_calls(response, {"get_weather", "search"})}
     if not names and response["status"] == "incomplete":
         raise Inconclusive(f"{describe_cutoff(response)} before it called")
-    require(bool(names), "it was told to call search, and answered in text")
-    require(names == {"search"}, f"it was told to call search, and called {', '.join(sorted(names))}")
+    require(bool(names), "it was told to call search, but answered with text")
+    require(names == {"search"}, f"it was told to call search, but called {', '.join(sorted(names))}")
     return ""
 
 
 def verify_continuation(response: Json) -> None:
-    """Raises Wrong where the response to the result of a call of get_weather says nothing."""
+    """Raise CheckFailed if the response to the result of a get_weather call has neither a call nor text."""
     if not parse_calls(response, {"get_weather"}) and not message_text_of(response).strip():
-        raise CheckFailed("nothing comes back for the result of a call")
+        raise CheckFailed("the reply to the result of a call is empty")
 
 
 def request_tool_call(
     session: CheckSession, send_request: Callable[..., Json], names: set[str], **body: Any
 ) -> tuple[Json, str]:
-    """A response that calls tools of these names, and what had to be done for it: models that call nothing when they
-    are free to are told to. Raises Wrong where even that has none."""
+    """Send a request until the response calls tools of these names. Returns the response and a remark.
+
+    If the model calls nothing by itself, a second request has `tool_choice: required`, and the remark says so. Raises
+    CheckFailed if that has no call either, and Inconclusive if it was cut off or the upstream cannot require a call.
+    """
     response = send_request(**body)
     if parse_calls(response, names):
         return response, ""
-    message_text_of(response)  # calls that nobody read are in there
+    message_text_of(response)  # raises UnparsedOutput if the text has unparsed calls
     try:
         response = send_request(**body, tool_choice="required")
-    except ErrorReply as refusal:
+    except RequestFailed as refusal:
         if refusal.code == UNSUPPORTED_PARAMETER:
-            raise Inconclusive("it called nothing, and cannot be told to") from refusal
+            raise Inconclusive("it called no tool, and its upstream cannot require a call") from refusal
         raise
     if parse_calls(response, names):
-        return response, "only when told to"
+        return response, "only with tool_choice: required"
     if response["status"] == "incomplete":
         raise Inconclusive(f"{describe_cutoff(response)} before it called")
-    raise CheckFailed("it was told to call a tool, and answered in text")
+    raise CheckFailed("it was told to call a tool, but answered with text")
 
 
 def continue_with_results(response: Json) -> list[Json]:
-    """The output of a response as input, and a result for each of its calls."""
+    """Return the output of a response as input items, followed by a result for each of its calls."""
     output: list[Json] = response["output"]
     calls = [item["call_id"] for item in output if item["type"] == "function_call"]
     return [*output, *({"type": "function_call_output", "call_id": id, "output": WEATHER_RESULT} for id in calls)]

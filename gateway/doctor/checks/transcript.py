@@ -1,4 +1,4 @@
-"""Remembers the last request of a check and what came back, for whoever has to find out why it failed."""
+"""Records the last request of a check and its reply, to explain why the check failed."""
 
 from collections import deque
 from typing import Any, Final
@@ -8,13 +8,13 @@ import orjson
 from translation.representation.json_types import Json
 
 _MAX_TEXT_CHARS: Final = 160
-"""Of one string in a request: pictures and prompts that overflow are longer than anybody reads."""
+"""The longest string in a request. Images, and prompts that overflow the context, are too long to read."""
 _MAX_REPLY_CHARS: Final = 2000
 _MAX_FRAMES: Final = 4
 
 
 class Transcript:
-    """The last exchange, cut to what a person reads. Headers are no part of it: keys are in them."""
+    """The last request and its reply, shortened for people. Headers are not recorded, because they have API keys."""
 
     def __init__(self) -> None:
         self._request_text = ""
@@ -25,30 +25,30 @@ class Transcript:
 
     @property
     def request_text(self) -> str:
-        """Method, path and body; empty before the first request."""
+        """Method, path and body. Empty before the first request."""
         return self._request_text
 
     @property
     def reply_text(self) -> str:
-        """Status and body; of a stream its last frames. Empty where nothing came."""
+        """Status and body, or the last frames of a stream. Empty if nothing was received."""
         if self._frame_count:
-            left_out = self._frame_count - len(self._frames)
-            lines = [f"200, and {self._frame_count} frames"] + ["..."] * bool(left_out)
+            omitted_count = self._frame_count - len(self._frames)
+            lines = [f"200, and {self._frame_count} frames"] + ["..."] * bool(omitted_count)
             return "\n".join([*lines, *(_decode_shortened(frame) for frame in self._frames)])
         return "" if self._status is None else f"{self._status}\n{_decode_shortened(self._reply)}"
 
     def record_request(self, path: str, body: Json) -> None:
-        """A request is sent."""
+        """Record a request, and discard the previous reply."""
         self._request_text = f"POST {path}\n{orjson.dumps(_shorten(body), default=str).decode()}"
         self._status, self._frame_count = None, 0
         self._frames.clear()
 
     def record_reply(self, status: int, reply: bytes) -> None:
-        """A whole reply came."""
+        """Record a whole reply."""
         self._status, self._reply = status, reply
 
     def record_frame(self, payload: bytes) -> None:
-        """One frame of a stream came."""
+        """Record one frame of a stream."""
         self._frame_count += 1
         self._frames.append(payload)
 
@@ -58,9 +58,9 @@ def _shorten(value: Any) -> Any:
         case str() if len(value) > _MAX_TEXT_CHARS:
             return f"{value[:_MAX_TEXT_CHARS]}... ({len(value)} characters)"
         case dict():
-            return {key: _shorten(each) for key, each in value.items()}
+            return {key: _shorten(entry) for key, entry in value.items()}
         case list():
-            return [_shorten(each) for each in value]
+            return [_shorten(entry) for entry in value]
         case _:
             return value
 

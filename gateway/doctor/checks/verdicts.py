@@ -1,12 +1,12 @@
-"""What a check can come to.
+"""The results of checks.
 
 A check that returns has passed. Otherwise it raises:
 
-Wrong        what was promised does not hold
-  Misread    it holds once the setting is there that the message names
-  TooSlow    nobody knows, because it takes too long
-Untold       the reply does not tell whether it holds
-Refusal      the gateway answered with an error
+CheckFailed        a requirement is not met
+  UnparsedOutput   it would be met with the setting that the message names
+  TimedOut         the reply did not end in time
+Inconclusive       the reply does not show whether the requirement is met
+RequestFailed      the gateway replied with an error
 """
 
 from collections.abc import Mapping
@@ -18,30 +18,30 @@ from translation.representation.json_types import Json
 Verdict: TypeAlias = Literal["pass", "fail", "refused", "skipped"]
 
 UNSUPPORTED_PARAMETER: Final = "unsupported_parameter"
-"""The code of an answer that names a parameter which the model's upstream cannot honour."""
+"""The code of an error that names a parameter which the model's upstream cannot honour."""
 
 BUSY_CODES: Final = frozenset({"rate_limit_exceeded", "upstream_overloaded", "insufficient_quota"})
-"""Codes that say nothing of what a model can do."""
+"""Error codes that say nothing about the model's capabilities."""
 
 
 class CheckFailed(Exception):
-    """A promise that does not hold. The message says which, for the operator."""
+    """A requirement is not met. The message tells the operator which."""
 
 
 class UnparsedOutput(CheckFailed):
-    """What the model wrote was not taken apart. The message names the setting that does."""
+    """The model's text contains markup that was not parsed. The message names the setting that parses it."""
 
 
 class TimedOut(CheckFailed):
-    """No end came in the time there is for a request."""
+    """A reply did not end before the deadline of its request."""
 
 
 class Inconclusive(Exception):
-    """The model did not do what would have shown it. The message says why."""
+    """The model's reply does not show whether the feature works. The message says why."""
 
 
-class ErrorReply(Exception):
-    """An error answer, or a response that failed, whose status was a good one: None."""
+class RequestFailed(Exception):
+    """An error reply, or a response that failed. For the latter, `status` is None: its HTTP status was 200."""
 
     def __init__(self, status: int | None, error: Json) -> None:
         self.status = status
@@ -54,27 +54,27 @@ class ErrorReply(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What one check came to for one model."""
+    """The result of one check of one model."""
 
     check: str
     verdict: Verdict
     detail: str = ""
     losses: tuple[str, ...] = ()
-    """What its replies list in `x-gateway-loss`, each once."""
+    """The losses that its replies list in `x-gateway-loss`, without duplicates."""
     seconds: float = 0.0
     first_token_s: float | None = None
-    """From the request to the first text or argument of a stream; None where nothing was streamed."""
+    """Seconds from the request to the first text or argument of a stream. None if nothing was streamed."""
     asked: str = ""
-    """Of a fail: the last request, cut to what a person reads."""
+    """The last request of a failed check, shortened for people."""
     came: str = ""
-    """Of a fail: what came back for it."""
+    """The reply to that request, shortened too."""
     advice: str = ""
-    """Of a fail: what to do about it."""
+    """What to do about a failed check."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
-    """What all checks came to for one model."""
+    """The results of all checks of one model."""
 
     model: str
     provider: str
@@ -89,16 +89,16 @@ class Diagnosis:
 
     @property
     def losses(self) -> tuple[str, ...]:
-        """What any of its replies lost, each once."""
+        """The losses of all replies, without duplicates."""
         return tuple(dict.fromkeys(loss for finding in self.findings for loss in finding.losses))
 
     @property
     def first_token_s(self) -> float | None:
-        """Of the plain stream."""
+        """Seconds to the first token in the check `streaming`."""
         return next((finding.first_token_s for finding in self.findings if finding.check == "streaming"), None)
 
 
-def require(claim: bool, message: str) -> None:
-    """Raises Wrong, saying `otherwise`, where a claim does not hold."""
-    if not claim:
+def require(condition: bool, message: str) -> None:
+    """Raise CheckFailed with `message` unless the condition is true."""
+    if not condition:
         raise CheckFailed(message)

@@ -232,10 +232,10 @@ class Database:
         if self._failures.pop(mode, None) is not None:
             _log.info("store_available", use=mode)
 
-    def _report_failure(self, mode: TransactionMode, why: str) -> StoreUnavailable:
-        if self._failures.get(mode) != why:
-            _log.warning("store_unavailable", use=mode, why=why)
-        self._failures[mode] = why
+    def _report_failure(self, mode: TransactionMode, reason: str) -> StoreUnavailable:
+        if self._failures.get(mode) != reason:
+            _log.warning("store_unavailable", use=mode, why=reason)
+        self._failures[mode] = reason
         if not self._closed and (self._probe is None or self._probe.done()):
             self._probe = asyncio.get_running_loop().create_task(self._probe_until_healthy())
         return StoreUnavailable()

@@ -269,11 +269,11 @@ class SqlResponseStore:
         return History(history_items, status, response.get("usage"), (response.get("conversation") or {}).get("id"))
 
     async def load_items(self, owner: str, item_ids: Sequence[str]) -> Mapping[str, Item]:
-        wanted = list(dict.fromkeys(filter(is_valid_id, filter(None, item_ids))))
+        requested_ids = list(dict.fromkeys(filter(is_valid_id, filter(None, item_ids))))
         items_by_id: dict[str, Item] = {}
         async with self._database.read_transaction() as connection:
-            for start in range(0, len(wanted), _IDS_PER_QUERY):
-                part = wanted[start : start + _IDS_PER_QUERY]
+            for start in range(0, len(requested_ids), _IDS_PER_QUERY):
+                part = requested_ids[start : start + _IDS_PER_QUERY]
                 in_conversations = select(conversation_items.c.id, conversation_items.c.body).where(
                     conversation_items.c.owner == owner, conversation_items.c.id.in_(part)
                 )

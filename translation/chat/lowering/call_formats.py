@@ -27,7 +27,7 @@ class CallFormat(NamedTuple):
     """Renders past calls as a model writes them."""
 
 
-def dump_json(value: Any) -> str:
+def dump_prompt_json(value: Any) -> str:
     """Returns `value` as compact JSON for a prompt."""
     return orjson.dumps(value).decode()
 
@@ -38,7 +38,7 @@ def _call_objects(calls: Sequence[PastCall], key: str) -> list[Json]:
 
 def _render_json(calls: Sequence[PastCall]) -> str:
     objects = _call_objects(calls, "arguments")
-    return dump_json(objects[0] if len(objects) == 1 else objects)
+    return dump_prompt_json(objects[0] if len(objects) == 1 else objects)
 
 
 def _render_hermes(calls: Sequence[PastCall]) -> str:
@@ -46,15 +46,17 @@ def _render_hermes(calls: Sequence[PastCall]) -> str:
 
 
 def _render_llama(calls: Sequence[PastCall]) -> str:
-    return "\n".join(f"{llama.OPENING_TAG}{call.name}>{dump_json(call.arguments)}{llama.CLOSING_TAG}" for call in calls)
+    return "\n".join(
+        f"{llama.OPENING_TAG}{call.name}>{dump_prompt_json(call.arguments)}{llama.CLOSING_TAG}" for call in calls
+    )
 
 
 def _render_llama3_json(calls: Sequence[PastCall]) -> str:
-    return "; ".join(map(dump_json, _call_objects(calls, "parameters")))
+    return "; ".join(map(dump_prompt_json, _call_objects(calls, "parameters")))
 
 
 def _render_mistral(calls: Sequence[PastCall]) -> str:
-    return f"{mistral.MARKER} {dump_json(_call_objects(calls, 'arguments'))}"
+    return f"{mistral.MARKER} {dump_prompt_json(_call_objects(calls, 'arguments'))}"
 
 
 def _render_pythonic(calls: Sequence[PastCall]) -> str:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import orjson
 
-from translation.chat.lowering.call_formats import CALL_FORMATS, CallFormat, PastCall, dump_json
+from translation.chat.lowering.call_formats import CALL_FORMATS, CallFormat, PastCall, dump_prompt_json
 from translation.errors import Unrepresentable
 from translation.parsers.tools import block_stop_of
 from translation.representation.json_types import Json
@@ -46,13 +46,13 @@ _REPLACED_PARAMS: Final = frozenset({"tools", "tool_choice", "parallel_tool_call
 
 
 def _render_tools_section(tools: Sequence[Json], choice: Any, form: CallFormat, *, one_call: bool) -> str:
-    signatures = "\n".join(dump_json({"type": "function", "function": _signature(tool)}) for tool in tools)
+    signatures = "\n".join(dump_prompt_json({"type": "function", "function": _signature(tool)}) for tool in tools)
     rules = ["Make one call at most in one answer." if one_call else form.several_calls_note]
     match choice:
         case "required":
             rules.append("You must call a function now.")
         case {"function": {"name": name}}:
-            rules.append(f"You must call the function {dump_json(name)} now.")
+            rules.append(f"You must call the function {dump_prompt_json(name)} now.")
     return (
         "# Tools\n\nYou may call one or more functions to help with the user query.\n\n"
         f"Function signatures are given within <tools></tools> XML tags:\n<tools>\n{signatures}\n</tools>\n\n"

@@ -6,7 +6,7 @@ from translation.hygiene.past_calls import with_unique_call_ids_lenient
 from translation.representation.json_types import Item, Json
 
 
-def with_unique_call_ids(messages: Sequence[Json]) -> Sequence[Json]:
+def with_unique_message_call_ids(messages: Sequence[Json]) -> Sequence[Json]:
     """Returns the messages with blank and repeated call ids replaced, in calls and in the tool messages they belong to.
 
     Returns the same object if every id is already unique. The caller has checked that each call has its output.

@@ -5,7 +5,7 @@ from typing import Final
 from translation.chat.lowering.items import add_required_fields
 from translation.chat.lowering.tools import restrict_to_chosen_tools
 from translation.chat.reasoning import is_chat_detail
-from translation.chat.relaying.call_ids import with_unique_call_ids
+from translation.chat.relaying.call_ids import with_unique_message_call_ids
 from translation.errors import InvalidRequest
 from translation.hygiene.outputs import truncate_output
 from translation.hygiene.schema_shims import apply_schema_shims
@@ -66,7 +66,7 @@ def relay_body(body: Json, profile: Profile, *, model: str) -> LoweredRequest:
     relayed = {name: value for name, value in body.items() if value is not None and name not in _GATEWAY_PARAMS}
     relayed["model"] = model
     losses: list[Loss] = []
-    unique = with_unique_call_ids(body["messages"])
+    unique = with_unique_message_call_ids(body["messages"])
     messages = [_relay_message(message, index, profile, losses) for index, message in enumerate(unique)]
     relayed["messages"] = _merge_system_messages(messages, profile, losses)
     _rename_limit(relayed, profile)

@@ -1,4 +1,7 @@
-"""Parsers of tool calls in model text, one per format, and the prefixes and schemas that force a call."""
+"""Parsers of tool calls in model text, one per format, and the prefixes and schemas that force a call.
+
+May import `translation.tools` and `translation.representation`.
+"""
 
 from translation.parsers.tools.forcing import ForcedCall, block_stop_of, call_opening_of, force_call
 from translation.parsers.tools.parser_output import (

@@ -8,14 +8,13 @@ from typing_extensions import TypedDict
 
 from translation.errors import InvalidRequest
 from translation.representation.json_types import Json
-from translation.responses.schema.items import Item
-from translation.responses.schema.parts import Metadata
-from translation.validation import check_body
+from translation.responses.schema.items import InputItem
+from translation.validation import Metadata, check_body
 
 MAX_ITEMS: Final = 20
 """How many items one request may add."""
 
-_Items = Annotated[list[Item], Field(max_length=MAX_ITEMS)]
+_Items = Annotated[list[InputItem], Field(max_length=MAX_ITEMS)]
 
 
 class Create(TypedDict):

@@ -84,7 +84,7 @@ class CustomToolCallOutput(_WithStatus):
     output: OutputContent
 
 
-class Reasoning(_WithStatus):
+class ReasoningItem(_WithStatus):
     type: Literal["reasoning"]
     summary: list[SummaryText]
     content: NotRequired[list[ReasoningText] | None]
@@ -296,13 +296,13 @@ def _kind_of(item: object) -> str | None:
 
 _kind_of.__name__ = "type"  # validation errors name the discriminating key by the function's name
 
-Item: TypeAlias = Annotated[
+InputItem: TypeAlias = Annotated[
     Annotated[Message, Tag("message")]
     | Annotated[FunctionCall, Tag("function_call")]
     | Annotated[FunctionCallOutput, Tag("function_call_output")]
     | Annotated[CustomToolCall, Tag("custom_tool_call")]
     | Annotated[CustomToolCallOutput, Tag("custom_tool_call_output")]
-    | Annotated[Reasoning, Tag("reasoning")]
+    | Annotated[ReasoningItem, Tag("reasoning")]
     | Annotated[ItemReference, Tag("item_reference")]
     | Annotated[Compaction, Tag("compaction")]
     | Annotated[CompactionTrigger, Tag("compaction_trigger")]

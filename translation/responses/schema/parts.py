@@ -22,10 +22,6 @@ Includable: TypeAlias = Literal[
     "message.output_text.logprobs",
 ]
 
-Metadata: TypeAlias = Annotated[
-    dict[Annotated[str, Field(max_length=64)], Annotated[str, Field(max_length=512)]], Field(max_length=16)
-]
-
 _PartT = TypeVar("_PartT", bound=Mapping[str, Any])
 
 

@@ -13,13 +13,12 @@ from typing_extensions import TypedDict
 
 from translation.errors import InvalidRequest
 from translation.representation.json_types import Json
-from translation.responses.schema.items import Item
-from translation.responses.schema.parts import Includable, Metadata
-from translation.responses.schema.tools import Name, TextFormat, ToolChoice, Tools
-from translation.validation import check_body, discriminate_by
+from translation.responses.schema.items import InputItem
+from translation.responses.schema.parts import Includable
+from translation.responses.schema.tools import TextFormat, ToolChoice, Tools
+from translation.validation import Metadata, Name, Penalty, check_body, discriminate_by
 
 Summary: TypeAlias = Literal["auto", "concise", "detailed"]
-Penalty: TypeAlias = Annotated[float, Field(ge=-2, le=2)]
 
 
 class JsonObjectFormat(TypedDict):
@@ -95,7 +94,7 @@ class Request(TypedDict):
     """
 
     model: Name
-    input: NotRequired[str | Annotated[list[Item], Field(fail_fast=True)] | None]
+    input: NotRequired[str | Annotated[list[InputItem], Field(fail_fast=True)] | None]
     access_programs: NotRequired[dict[str, Any] | None]
     background: NotRequired[bool | None]
     client_metadata: NotRequired[dict[str, Any] | None]

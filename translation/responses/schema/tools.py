@@ -9,9 +9,7 @@ from typing import Annotated, Any, Literal, NotRequired, TypeAlias
 from pydantic import Discriminator, Field, Tag
 from typing_extensions import TypedDict
 
-from translation.validation import discriminate_by
-
-Name: TypeAlias = Annotated[str, Field(min_length=1)]
+from translation.validation import Name, discriminate_by
 
 
 def _by_known_type(*known: str) -> Discriminator:

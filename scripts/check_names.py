@@ -1,0 +1,246 @@
+"""Checks names and packages of the production code: `python -m scripts.check_names`.
+
+It enforces docs/glossary.md, one meaning per public name, small packages and files, and a docstring in every package.
+"""
+
+import ast
+import re
+import sys
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+ROOT: Final = Path(__file__).parents[1]
+FOLDERS: Final = ("gateway", "providers", "dataplane", "translation", "clients")
+MAX_MODULES: Final = 16
+MAX_LINES: Final = 400
+
+
+class SharedNames(NamedTuple):
+    """Public names that several modules define on purpose.
+
+    Below `folder`, each subpackage or module may define them once. With `depth` 2, each of their parts may.
+    """
+
+    folder: str
+    names: str
+    reason: str
+    depth: int = 1
+
+
+SHARED_NAMES: Final = (
+    SharedNames(
+        "translation",
+        """
+        lift lower lower_items lower_parts lower_thinking lower_tools failure_in read_logprobs read_usage relay_body
+        stream_of FINISH_REASONS BROKEN_FINISH_REASONS
+        """,
+        "a step of translation, which every dialect has under the same name",
+    ),
+    SharedNames(
+        "translation",
+        "validate REQUEST_FIELDS REQUEST_SCHEMA Request",
+        "what every endpoint's request schema offers",
+    ),
+    SharedNames(
+        "translation",
+        """
+        AllowedTools AssistantMessage Custom Function FunctionCall Grammar InputAudio InputContent JsonObjectFormat
+        JsonSchemaFormat Message Reasoning StreamOptions TextFormat Tool ToolChoice
+        """,
+        "shapes of request fields, which /openapi.json names as each API does",
+    ),
+    SharedNames("translation/parsers/tools", "OPENING_TAG CLOSING_TAG", "the tags of each format of tool calls"),
+    SharedNames("dataplane", "Receiver", "the compiled class, or the same class in Python"),
+    SharedNames(
+        "gateway/doctor/checks",
+        """
+        probe_call_and_result probe_forced_call probe_json_schema probe_length probe_stop probe_streaming probe_text
+        probe_usage
+        """,
+        "the same probe, sent to Chat Completions and to Responses",
+    ),
+    SharedNames("", "GatewayError Json ParsingFormat", "clients must not import the server's code"),
+    SharedNames("", "main", "the entry point of a process", depth=2),
+    SharedNames(
+        "gateway/state/migrations/versions",
+        "revision down_revision upgrade",
+        "Alembic reads these names from every migration",
+    ),
+)
+
+VERBS_OF_SPEECH: Final = "said told asked kept shown opened tidied heard meant came found taken saying telling spoken"
+"""Participles and verbs of speech that are no whole name: docs/glossary.md, "Names"."""
+
+WORD_EXCEPTIONS: Final[dict[str, str]] = {}
+"""Identifier -> why it may contain a word of the glossary's column "Not", or be one of VERBS_OF_SPEECH."""
+
+_OWN_PATH: Final = Path("scripts/check_names.py")
+_DEFINITIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+
+
+class Module(NamedTuple):
+    """One file of production code. `path` is relative to the repository."""
+
+    path: Path
+    text: str
+    tree: ast.Module
+
+
+class Problem(NamedTuple):
+    path: Path
+    line: int
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}: {self.message}"
+
+
+def main() -> None:
+    """Print every problem, and exit with status 1 if there are any."""
+    modules = parse_modules(ROOT)
+    problems = [
+        *check_public_names(modules, SHARED_NAMES),
+        *check_sizes(modules),
+        *check_words(modules, parse_forbidden_words((ROOT / "docs/glossary.md").read_text()), WORD_EXCEPTIONS),
+        *check_packages(modules),
+    ]
+    for problem in sorted(problems):
+        print(problem)
+    if problems:
+        sys.exit(1)
+
+
+def parse_modules(root: Path, folders: Iterable[str] = FOLDERS) -> list[Module]:
+    """Read every Python file in these folders of the repository."""
+    files = sorted(file for folder in folders for file in (root / folder).rglob("*.py"))
+    texts = [(file, file.read_text()) for file in files]
+    return [Module(file.relative_to(root), text, ast.parse(text)) for file, text in texts]
+
+
+def check_public_names(modules: Iterable[Module], shared: Sequence[SharedNames]) -> Iterator[Problem]:
+    """Report public names that several modules define, unless `shared` allows it, and names that need not be shared."""
+    places: defaultdict[str, dict[Path, int]] = defaultdict(dict)
+    for module in modules:
+        for name, line in _public_names(module.tree.body):
+            places[name].setdefault(module.path, line)
+    excused: defaultdict[str, set[Path]] = defaultdict(set)
+    for entry in shared:
+        for name in entry.names.split():
+            allowed = _allowed_places(places.get(name, ()), entry)
+            excused[name].update(allowed[1:])
+            if len(allowed) < 2:
+                place = f"in {entry.folder}/" if entry.folder else "here"
+                yield Problem(_OWN_PATH, 1, f"SHARED_NAMES lists {name}, which no two modules {place} define.")
+    for name, lines in places.items():
+        places_left = [path for path in lines if path not in excused[name]]
+        for path in places_left[1:]:
+            other = f"{places_left[0]}:{lines[places_left[0]]}"
+            yield Problem(path, lines[path], f"{name} is also defined in {other}. A public name has one meaning.")
+
+
+def _allowed_places(paths: Iterable[Path], entry: SharedNames) -> list[Path]:
+    """Return the first path in each part of the entry's folder."""
+    first_of: dict[tuple[str, ...], Path] = {}
+    for path in paths:
+        if path.is_relative_to(entry.folder):
+            first_of.setdefault(path.relative_to(entry.folder).parts[: entry.depth], path)
+    return list(first_of.values())
+
+
+def _public_names(body: Iterable[ast.stmt]) -> Iterator[tuple[str, int]]:
+    """Yield the public names that statements define, with their lines. An import defines nothing."""
+    for node in body:
+        names: list[str] = []
+        if isinstance(node, _DEFINITIONS):
+            names = [node.name]
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            names = [target.id for target in targets if isinstance(target, ast.Name)]
+        elif isinstance(node, ast.If | ast.Try):
+            yield from _public_names([*node.body, *node.orelse])
+        yield from ((name, node.lineno) for name in names if not name.startswith("_"))
+
+
+def check_sizes(modules: Iterable[Module]) -> Iterator[Problem]:
+    """Report folders with too many modules and files with too many lines."""
+    counts: defaultdict[Path, int] = defaultdict(int)
+    for module in modules:
+        counts[module.path.parent] += module.path.name != "__init__.py"
+        length = len(module.text.splitlines())
+        if length > MAX_LINES:
+            yield Problem(module.path, length, f"The file has {length} lines. Split it: {MAX_LINES} are allowed.")
+    for folder, count in counts.items():
+        if count > MAX_MODULES:
+            yield Problem(folder, 1, f"The folder has {count} modules. Split it: {MAX_MODULES} are allowed.")
+
+
+def parse_forbidden_words(glossary: str) -> dict[str, list[str]]:
+    """Return each word of the glossary's column "Not", with the words that are used instead."""
+    forbidden: defaultdict[str, list[str]] = defaultdict(list)
+    for line in glossary.splitlines():
+        cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
+        if line.startswith("|") and len(cells) == 3:
+            for word in re.findall(r"`([^`]+)`", cells[2]):
+                if not re.fullmatch(r"[a-z]+", word):
+                    raise SystemExit(f"docs/glossary.md: {word!r} in the column Not is not one lower-case word.")
+                forbidden[word].append(cells[0])
+    if not forbidden:
+        raise SystemExit("docs/glossary.md: no table has words in backticks in a third column.")
+    return dict(forbidden)
+
+
+def check_words(
+    modules: Iterable[Module], forbidden: dict[str, list[str]], exceptions: dict[str, str]
+) -> Iterator[Problem]:
+    """Report functions, methods and classes with a forbidden word in their name, and exceptions without use."""
+    unused = set(exceptions)
+    for module in modules:
+        for node in ast.walk(module.tree):
+            if not isinstance(node, _DEFINITIONS):
+                continue
+            problems = list(_word_problems(node.name, forbidden))
+            if problems and node.name in exceptions:
+                unused.discard(node.name)
+            else:
+                yield from (Problem(module.path, node.lineno, problem) for problem in problems)
+    for name in sorted(unused):
+        yield Problem(_OWN_PATH, 1, f"WORD_EXCEPTIONS lists {name}, which needs no exception.")
+
+
+def _word_problems(name: str, forbidden: dict[str, list[str]]) -> Iterator[str]:
+    if name.strip("_") in VERBS_OF_SPEECH.split():
+        yield f"{name} is a bare verb of speech or participle. Name what the function does, or what the value is."
+    words = split_words(name)
+    for word in sorted({*words, *(word.removesuffix("s") for word in words)} & forbidden.keys()):
+        instead = " or ".join(f"'{term}'" for term in forbidden[word])
+        yield f"{name} contains '{word}'. The word in docs/glossary.md is {instead}."
+
+
+def split_words(name: str) -> list[str]:
+    """Return the words of an identifier in lower case: it is split at underscores, capitals and digits."""
+    return [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name)]
+
+
+def check_packages(modules: Iterable[Module]) -> Iterator[Problem]:
+    """Report packages without a docstring that says what they are for and what they may import."""
+    modules = list(modules)
+    paths = {module.path for module in modules}
+    for folder in sorted({path.parent for path in paths}):
+        if folder / "__init__.py" not in paths:
+            yield Problem(folder, 1, "The folder is no package. Add an __init__.py with a docstring.")
+    for module in modules:
+        if module.path.name != "__init__.py":
+            continue
+        docstring = ast.get_docstring(module.tree) or ""
+        if not docstring:
+            yield Problem(module.path, 1, "The package has no docstring.")
+        elif len(re.findall(r"[.!?](?=\s|$)", docstring)) < 2:
+            yield Problem(module.path, 1, "The docstring needs two sentences: the purpose, and what it may import.")
+        elif not re.search(r"\b(May import|Knows)\b", docstring):
+            yield Problem(module.path, 1, 'The docstring needs a sentence with "May import" or "Knows".')
+
+
+if __name__ == "__main__":
+    main()
