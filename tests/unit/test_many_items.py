@@ -92,4 +92,4 @@ def test_calls_of_one_id_all_before_their_outputs(lower: Lower) -> None:
 
 def test_an_output_before_its_call_is_nobodys() -> None:
     pairs = CallOutputPairs([OUTPUT, CALL, OUTPUT])
-    assert pairs.claim_output(1) == 2
+    assert pairs.output_of(1) == 2

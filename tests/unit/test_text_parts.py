@@ -8,10 +8,10 @@ from translation.lowering.text_parts import texts_of_parts
 
 def test_text_is_text_in_every_type_of_part() -> None:
     parts = [{"type": "output_text", "text": "a"}, {"type": "refusal", "refusal": "b"}, {"type": "text"}]
-    assert texts_of_parts(parts, "p") == ["a", "b", ""]
+    assert texts_of_parts(parts, 0) == ["a", "b", ""]
 
 
 def test_what_is_no_text_is_refused_by_its_place() -> None:
     with pytest.raises(Unrepresentable) as refused:
-        texts_of_parts([{"type": "text", "text": "a"}, {"type": "input_image"}], "p")
-    assert refused.value.param == "p[1]"
+        texts_of_parts([{"type": "text", "text": "a"}, {"type": "input_image"}], 4)
+    assert refused.value.param == "input[4].content[1]"

@@ -8,7 +8,7 @@ from translation.anthropic.details import THINKING_BLOCKS, blocks_of
 from translation.anthropic.lower_parts import lower_parts, text_blocks
 from translation.errors import Unrepresentable
 from translation.lowering.past_reasoning import is_signature_only, past_reasoning_text
-from translation.lowering.text_parts import texts_of_parts
+from translation.lowering.text_parts import assistant_text, texts_of_parts
 from translation.lowering.unsupported import UNSUCCESSFUL_STATUSES, history_losses, output_losses
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
@@ -83,19 +83,17 @@ class _MessageWriter:
         """Item index and sent id of the calls in the last message, whose results are not written yet."""
 
     def add_message(self, index: int, item: Item) -> None:
-        role, param, parts = item["role"], f"input[{index}].content", item["content"]
+        role, parts = item["role"], item["content"]
         if role == "assistant":
-            if any(part["type"] == "refusal" for part in parts):
-                self._losses.append(Loss("input", "refusal as text"))
-            self._append_blocks("assistant", text_blocks("".join(texts_of_parts(parts, param))))
+            self._append_blocks("assistant", text_blocks(assistant_text(parts, index, self._losses)))
             return
         self.close_assistant()
         if role == "developer":
             role = self._profile.developer_role
         if role == "user":
-            self._append_blocks("user", lower_parts(parts, param, self._losses))
+            self._append_blocks("user", lower_parts(parts, f"input[{index}].content", self._losses))
         else:
-            self._add_system("\n".join(texts_of_parts(parts, param)))
+            self._add_system("\n".join(texts_of_parts(parts, index)))
 
     def add_reasoning(self, _index: int, item: Item) -> None:
         blocks = blocks_of(item)
@@ -129,7 +127,7 @@ class _MessageWriter:
         """Finishes the assistant message and writes the results of its calls, before any other block."""
         if self._messages and self._messages[-1]["role"] == "assistant":
             self._strip_trailing_thinking(self._messages[-1]["content"])
-        outputs = sorted((self._pairs.claim_output(index), call_id) for index, call_id in self._open_calls)
+        outputs = sorted((self._pairs.output_of(index), call_id) for index, call_id in self._open_calls)
         self._append_blocks("user", [self._build_result(index, call_id) for index, call_id in outputs])
         self._open_calls = []
 
@@ -187,7 +185,7 @@ class _MessageWriter:
         if item.get("status") in UNSUCCESSFUL_STATUSES:
             if all(block["type"] == "text" for block in blocks):
                 return {**result, "content": blocks or text_blocks(_FAILURE_TEXT), "is_error": True}
-            self._losses += output_losses(item, f"input[{index}]")  # the API accepts only text with `is_error`
+            self._losses += output_losses(item, index)  # the API accepts only text with `is_error`
         return {**result, "content": blocks} if blocks else result
 
 

@@ -9,7 +9,7 @@ from translation.gemini.families import GeminiFamily
 from translation.gemini.parts import lower_parts
 from translation.gemini.results import result_of
 from translation.lowering.past_reasoning import is_signature_only, past_reasoning_text
-from translation.lowering.text_parts import texts_of_parts
+from translation.lowering.text_parts import assistant_text, texts_of_parts
 from translation.lowering.unsupported import history_losses
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
@@ -76,19 +76,17 @@ class _ContentsWriter:
         """Details with signatures of texts that follow."""
 
     def add_message(self, index: int, item: Item) -> None:
-        role, param, parts = item["role"], f"input[{index}].content", item["content"]
+        role, parts = item["role"], item["content"]
         if role == "assistant":
-            if any(part.get("type") == "refusal" for part in parts):
-                self._losses.append(Loss("input", "refusal as text"))
-            return self._append_text("".join(texts_of_parts(parts, param)))
+            return self._append_text(assistant_text(parts, index, self._losses))
         self.close_assistant()
         if role == "developer" and self._profile.developer_role == "user":
             role = "user"
         if role == "user":
-            if lowered := lower_parts(parts, param, self._losses):
+            if lowered := lower_parts(parts, f"input[{index}].content", self._losses):
                 self._add_parts("user", lowered)
         else:
-            self._add_system("\n".join(texts_of_parts(parts, param)))
+            self._add_system("\n".join(texts_of_parts(parts, index)))
         return None
 
     def add_reasoning(self, _index: int, item: Item) -> None:
@@ -163,7 +161,7 @@ class _ContentsWriter:
     def _build_results(self) -> list[Json]:
         results: list[Json] = []
         media_parts: list[Json] = []
-        for output, call in sorted((self._pairs.claim_output(call), call) for call in self._open_calls):
+        for output, call in sorted((self._pairs.output_of(call), call) for call in self._open_calls):
             item = self._items[output]
             result, media = result_of(item, f"input[{output}].output", self._losses)
             response: Json = {"id": item["call_id"], "name": self._items[call]["name"], "response": result}

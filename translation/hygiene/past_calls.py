@@ -1,13 +1,12 @@
 """Pairs past calls with their outputs, and makes the id of each pair unique."""
 
-from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from translation.errors import InvalidRequest
-from translation.representation.items import CALL_OUTPUT_TYPES, CALL_TYPES
+from translation.representation.items import CALL_TYPES
 from translation.representation.json_types import Item, Json
 from translation.tools.call_ids import CallIdAllocator
+from translation.tools.call_pairs import CallOutputPairs
 
 _PLACEHOLDER_TYPES: Final = frozenset({"compaction", "item_reference"})
 """Types of items that stand for others, which may be calls or outputs."""
@@ -84,36 +83,18 @@ def _renamed_detail(detail: object, ids: dict[str, str]) -> object:
 
 def _new_ids(items: Sequence[Item], *, strict: bool = True) -> dict[int, str]:
     """Returns index -> new id for the items whose id changes. Without `strict` it does not raise."""
-    indexes: list[int] = []
-    for index, item in enumerate(items):
-        kind = item.get("type")
-        if kind in _PLACEHOLDER_TYPES or item.get("async"):
-            return {}
-        if kind in CALL_TYPES or kind in CALL_OUTPUT_TYPES:
-            indexes.append(index)
-    if not indexes:
+    pairs = CallOutputPairs(items)
+    if any(item.get("type") in _PLACEHOLDER_TYPES or item.get("async") for item in items):
         return {}
+    if strict:
+        pairs.check_all()
     ids = CallIdAllocator()
-    waiting: dict[str, deque[tuple[int, str]]] = defaultdict(deque)
     changed_ids: dict[int, str] = {}
-    for index in indexes:
-        item = items[index]
-        kind = item["type"]
-        given_id = item["call_id"]
-        new_id: str = given_id
-        if kind in CALL_TYPES:
-            new_id = ids.claim(given_id)
-            waiting[given_id].append((index, new_id))
-        elif waiting[given_id]:
-            new_id = waiting[given_id].popleft()[1]
-        elif strict:
-            message = f"No tool call with the call_id {given_id!r} comes before this output."
-            raise InvalidRequest(message, param=f"input[{index}].call_id")
+    for call in pairs.calls:
+        given_id = items[call]["call_id"]
+        new_id = ids.claim(given_id)
         if new_id != given_id:
-            changed_ids[index] = new_id
-    for given_id, unanswered in waiting.items() if strict else ():
-        for index, _ in unanswered:
-            raise InvalidRequest(
-                f"No output for the tool call {given_id!r} follows it.", param=f"input[{index}].call_id"
-            )
+            changed_ids[call] = new_id
+            if call in pairs.outputs:
+                changed_ids[pairs.outputs[call]] = new_id
     return changed_ids

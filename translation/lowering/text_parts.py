@@ -1,34 +1,41 @@
 """Text parts of messages: their types, their text, and messages that are built from text in pieces."""
 
-from collections import defaultdict, deque
 from collections.abc import Sequence
 from typing import Final
 
 from translation.errors import Unrepresentable
 from translation.representation.json_types import Json
+from translation.representation.loss import Loss
 
 
 class MessageBuilder:
     """Collects text for the fields of a message in linear time. `build` writes the text into the message."""
 
+    __slots__ = ("_leads", "_pieces", "message")
+
     def __init__(self, message: Json) -> None:
         self.message = message
-        self._pieces: dict[str, deque[str]] = defaultdict(deque)
+        self._pieces: dict[str, list[str]] = {}
+        self._leads: dict[str, list[str]] = {}
+        """The texts before those in `_pieces`, the last one first."""
 
     def add_paragraph(self, field: str, text: str) -> None:
         """Adds text to the end of the field, after a blank line if the field is not empty."""
-        pieces = self._pieces[field]
-        if pieces:
+        pieces = self._pieces.setdefault(field, [])
+        if pieces or field in self._leads:
             pieces.append(f"\n\n{text}")
         elif text:
             pieces.append(text)
 
     def prepend(self, field: str, text: str) -> None:
         """Adds text to the start of the field, without a separator."""
-        self._pieces[field].appendleft(text)
+        self._pieces.setdefault(field, [])
+        self._leads.setdefault(field, []).append(text)
 
     def build(self) -> Json:
         """Writes the collected text into the message and returns it. Call it once."""
+        for field, leads in self._leads.items():
+            self._pieces[field][:0] = reversed(leads)
         for field, pieces in self._pieces.items():
             self.message[field] = "".join(pieces)
         return self.message
@@ -43,15 +50,31 @@ def text_of_part(part: Json) -> str:
     return part.get(TEXT_KEYS[part["type"]]) or ""
 
 
-def texts_of_parts(parts: Sequence[Json], param: str) -> list[str]:
+def texts_of_parts(parts: Sequence[Json], index: int) -> list[str]:
     """Returns the texts of content that may hold text only, because of the role of its message.
 
-    Raises Unrepresentable for any other part, with its position below `param`.
+    Raises Unrepresentable for any other part, with its position below the item at `index`.
     """
     texts: list[str] = []
-    for index, part in enumerate(parts):
+    for part in parts:
         kind = part.get("type", "")
         if kind not in TEXT_KEYS:
-            raise Unrepresentable(f"a message of this role can only hold text, not {kind!r}", param=f"{param}[{index}]")
+            raise Unrepresentable(
+                f"a message of this role can only hold text, not {kind!r}",
+                param=f"input[{index}].content[{len(texts)}]",
+            )
         texts.append(part.get(TEXT_KEYS[kind]) or "")
     return texts
+
+
+def assistant_text(parts: Sequence[Json], index: int, losses: list[Loss]) -> str:
+    """Returns the text of an assistant message. A refusal in it becomes text too, which is appended to `losses`.
+
+    Raises what `texts_of_parts` raises.
+    """
+    text = "".join(texts_of_parts(parts, index))
+    for part in parts:
+        if part["type"] == "refusal":
+            losses.append(Loss("input", "refusal as text"))
+            break
+    return text

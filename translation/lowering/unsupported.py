@@ -1,6 +1,6 @@
 """Losses of items: facts that the Responses API has a field for and no other API has."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from translation.representation.items import CALL_OUTPUT_TYPES, CALL_TYPES
@@ -38,7 +38,9 @@ def history_losses(items: Sequence[Item]) -> list[Loss]:
     return losses
 
 
-def output_losses(item: Item, param: str) -> Iterator[Loss]:
-    """Yields the loss of the status `incomplete`, for upstreams that take an output as text only."""
-    if item.get("status") == "incomplete":
-        yield Loss(f"{param}.status", "dropped")
+def output_losses(item: Item, index: int) -> Sequence[Loss]:
+    """Returns the loss of the status `incomplete`, for upstreams that take an output as text only.
+
+    `index` is the position of the output in the input.
+    """
+    return (Loss(f"input[{index}].status", "dropped"),) if item.get("status") == "incomplete" else ()

@@ -5,7 +5,7 @@ from typing import Final
 
 from translation.errors import Unrepresentable
 from translation.lowering.past_reasoning import is_signature_only, past_reasoning_text
-from translation.lowering.text_parts import MessageBuilder, texts_of_parts
+from translation.lowering.text_parts import MessageBuilder, assistant_text, texts_of_parts
 from translation.lowering.unsupported import history_losses, output_losses
 from translation.ollama.lower_parts import MessageContent, lower_parts
 from translation.representation.json_types import Item, Json
@@ -52,18 +52,16 @@ class _MessageWriter:
         """Reasoning items whose assistant message does not exist yet."""
 
     def add_message(self, index: int, item: Item) -> None:
-        role, param, parts = item["role"], f"input[{index}].content", item["content"]
+        role, parts = item["role"], item["content"]
         if role == "assistant":
-            if any(part["type"] == "refusal" for part in parts):
-                self._losses.append(Loss("input", "refusal as text"))
-            return self._append_assistant_text("".join(texts_of_parts(parts, param)))
+            return self._append_assistant_text(assistant_text(parts, index, self._losses))
         self.close_assistant()
         if role == "developer":
             role = "user" if self._profile.developer_role == "user" else "system"
         if role == "user":
-            self._append_message("user", lower_parts(parts, param, self._losses))
+            self._append_message("user", lower_parts(parts, f"input[{index}].content", self._losses))
         else:
-            self.add_system(role, "\n".join(texts_of_parts(parts, param)))
+            self.add_system(role, "\n".join(texts_of_parts(parts, index)))
         return None
 
     def add_reasoning(self, _index: int, item: Item) -> None:
@@ -92,7 +90,7 @@ class _MessageWriter:
             self._losses.append(Loss("input", "reasoning dropped"))
             self._pending_reasoning = []
         self._finish_assistant()
-        outputs = [(self._pairs.claim_output(call), self._items[call]["name"]) for call in self._open_calls]
+        outputs = [(self._pairs.output_of(call), self._items[call]["name"]) for call in self._open_calls]
         self._open_calls = []
         moved_media: list[MessageContent] = []
         for index, name in sorted(outputs):
@@ -153,7 +151,7 @@ class _MessageWriter:
         """Writes a tool message. Images that the upstream does not accept in one are appended to `moved_media`."""
         item = self._items[index]
         output, call_id = item["output"], item["call_id"]
-        self._losses += output_losses(item, f"input[{index}]")
+        self._losses += output_losses(item, index)
         content = MessageContent(output, []) if isinstance(output, str) else self._lower_output(output, index)
         if content.images and not self._profile.media_in_tool_messages:
             moved_media.append(MessageContent(f"Media from the output of tool call {call_id}:", content.images))

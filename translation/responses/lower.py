@@ -105,7 +105,7 @@ def _lowered_items(items: Sequence[Item], profile: Profile, losses: list[Loss]) 
         if item.get("status") in UNSUCCESSFUL_STATUSES and kind == "function_call_output":
             lowered = {**lowered, "status": "incomplete"}
         elif kind == "custom_tool_call_output":
-            losses += output_losses(item, f"input[{index}]")
+            losses += output_losses(item, index)
         if kind == "message":
             lowered["content"] = [_lower_part(part) for part in item["content"]]
         yield lowered

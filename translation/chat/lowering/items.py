@@ -3,7 +3,6 @@
 Does not know tools or parameters.
 """
 
-from collections import defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
@@ -11,12 +10,12 @@ from translation.chat.lowering.parts import compact_content, lower_parts
 from translation.chat.reasoning import is_chat_detail
 from translation.errors import InvalidRequest, Unrepresentable
 from translation.lowering.past_reasoning import is_signature_only, past_reasoning_text
-from translation.lowering.text_parts import MessageBuilder, texts_of_parts
+from translation.lowering.text_parts import MessageBuilder, assistant_text, texts_of_parts
 from translation.lowering.unsupported import history_losses, output_losses
-from translation.representation.items import CALL_OUTPUT_TYPES
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile
+from translation.tools.call_pairs import CallOutputPairs
 
 _EMPTY_REASONING_FIELDS: Final = {
     "none": "reasoning_content",
@@ -57,10 +56,9 @@ def lower_items(instructions: str | None, items: Sequence[Item], profile: Profil
     if instructions:
         writer.add_instructions(instructions)
     for index, item in enumerate(items):
-        kind = item.get("type", "")
-        write = _ITEM_WRITERS.get(kind)
+        write = _ITEM_WRITERS.get(item.get("type", ""))
         if write is None:
-            raise _unknown_item_error(kind, f"input[{index}]")
+            raise _unknown_item_error(item.get("type", ""), f"input[{index}]")
         write(writer, index, item)
     losses += history_losses(items)
     return writer.finish()
@@ -74,9 +72,7 @@ class _MessageWriter:
         self._items = items
         self._profile = profile
         self._losses = losses
-        self._outputs: dict[str, deque[int]] | None = None
-        """Call id -> indexes of the items that are its outputs. Built at the first call."""
-        self._claimed_outputs: set[int] = set()
+        self._pairs = CallOutputPairs(items)
         self._open_calls: list[int] = []
         """Indexes of the calls in the last message, whose tool messages are not written yet."""
         self._assistant: MessageBuilder | None = None
@@ -89,19 +85,17 @@ class _MessageWriter:
         self._add_system(role, text)
 
     def add_message(self, index: int, item: Item) -> None:
-        role, param = item["role"], f"input[{index}].content"
-        parts = item["content"]
+        role, parts = item["role"], item["content"]
         if role == "assistant":
-            return self._add_assistant(
-                "".join(texts_of_parts(parts, param)), "refusal" in [part["type"] for part in parts]
-            )
+            return self._add_assistant(assistant_text(parts, index, self._losses))
         self.close_assistant()
         if role == "developer":
             role = self._profile.developer_role
         if role == "user":
-            self._messages.append({"role": "user", "content": compact_content(lower_parts(parts, param, self._losses))})
+            content = compact_content(lower_parts(parts, index, "content", self._losses))
+            self._messages.append({"role": "user", "content": content})
         else:
-            self._add_system(role, "\n".join(texts_of_parts(parts, param)))
+            self._add_system(role, "\n".join(texts_of_parts(parts, index)))
         return None
 
     def add_reasoning(self, _index: int, item: Item) -> None:
@@ -110,26 +104,27 @@ class _MessageWriter:
 
     def add_call(self, index: int, item: Item) -> None:
         assistant = self._assistant or self._open_assistant()
-        self._attach_reasoning(assistant)
+        if self._pending_reasoning:
+            self._attach_reasoning(assistant)
+        call: Json = {"id": item["call_id"]}
         if item["type"] == "function_call":
-            call = {"type": "function", "function": {"name": item["name"], "arguments": item["arguments"] or "{}"}}
+            call["type"] = "function"
+            call["function"] = {"name": item["name"], "arguments": item["arguments"] or "{}"}
         else:
-            call = {"type": "custom", "custom": {"name": item["name"], "input": item["input"]}}
-        assistant.message.setdefault("tool_calls", []).append({"id": item["call_id"], **call})
+            call["type"] = "custom"
+            call["custom"] = {"name": item["name"], "input": item["input"]}
+        assistant.message.setdefault("tool_calls", []).append(call)
         self._open_calls.append(index)
 
-    def check_output(self, index: int, item: Item) -> None:
+    def check_output(self, index: int, _item: Item) -> None:
         self.close_assistant()
-        if index not in self._claimed_outputs:
-            call_id = item.get("call_id")
-            raise InvalidRequest(
-                f"No tool call with the call_id {call_id!r} comes before this output.", param=f"input[{index}].call_id"
-            )
+        self._pairs.check_output(index)
 
     def close_assistant(self) -> None:
         """Finishes the assistant message and writes the tool messages of its calls, before any other message."""
         if self._assistant is not None:
-            self._attach_reasoning(self._assistant)
+            if self._pending_reasoning:
+                self._attach_reasoning(self._assistant)
             self._finish_assistant(self._assistant)
         elif self._pending_reasoning:
             self._losses.append(Loss("input", "reasoning dropped"))
@@ -137,7 +132,7 @@ class _MessageWriter:
         if not self._open_calls:
             return
         media: list[Json] = []
-        for index in sorted(map(self._claim_output, self._open_calls)):
+        for index in sorted(map(self._pairs.output_of, self._open_calls)):
             self._add_tool(index, media)
         if media:
             self._messages.append({"role": "user", "content": media})
@@ -163,24 +158,12 @@ class _MessageWriter:
             message |= add_required_fields(message, self._profile)
         self._assistant = None
 
-    def _claim_output(self, call: int) -> int:
-        call_id = self._items[call]["call_id"]
-        if self._outputs is None:
-            self._outputs = _output_positions(self._items)
-        if positions := self._outputs[call_id]:
-            # This output comes after the call: `check_output` refuses one that comes before it.
-            index = positions.popleft()
-            self._claimed_outputs.add(index)
-            return index
-        raise InvalidRequest(f"No output for the tool call {call_id!r} follows it.", param=f"input[{call}].call_id")
-
-    def _add_assistant(self, text: str, refused: bool) -> None:
-        if refused:
-            self._losses.append(Loss("input", "refusal as text"))
+    def _add_assistant(self, text: str) -> None:
         # No message may come between a call and its output, so the text joins the message with the calls.
         assistant = (self._assistant if self._open_calls else None) or self._open_assistant()
         assistant.add_paragraph("content", text)
-        self._attach_reasoning(assistant)
+        if self._pending_reasoning:
+            self._attach_reasoning(assistant)
 
     def _add_system(self, role: str, text: str) -> None:
         first = self._messages[0] if self._messages else None
@@ -205,11 +188,11 @@ class _MessageWriter:
         """Writes a tool message. Parts that the upstream does not accept in one are appended to `media`."""
         item = self._items[index]
         output, call_id = item["output"], item["call_id"]
-        self._losses += output_losses(item, f"input[{index}]")
+        self._losses += output_losses(item, index)
         if isinstance(output, str):
             content: str | list[Json] = output
         else:
-            parts = lower_parts(output, f"input[{index}].output", self._losses)
+            parts = lower_parts(output, index, "output", self._losses)
             texts = [part["text"] for part in parts if part["type"] == "text"]
             media_parts = [part for part in parts if part["type"] != "text"]
             if media_parts and self._profile.media_in_tool_messages:
@@ -224,8 +207,6 @@ class _MessageWriter:
 
     def _attach_reasoning(self, assistant: MessageBuilder) -> None:
         """Adds the pending reasoning to an assistant message, in the field that the upstream reads it from."""
-        if not self._pending_reasoning:
-            return
         reasoning_items, self._pending_reasoning = self._pending_reasoning, []
         field = self._profile.replay_reasoning
         details = [detail for item in reasoning_items for detail in item.get("details") or () if is_chat_detail(detail)]
@@ -242,14 +223,6 @@ class _MessageWriter:
             assistant.prepend("content", f"<think>\n{text}\n</think>\n\n")
         else:
             assistant.add_paragraph("reasoning" if field == "reasoning_details" else field, text)
-
-
-def _output_positions(items: Sequence[Item]) -> dict[str, deque[int]]:
-    positions: dict[str, deque[int]] = defaultdict(deque)
-    for index, item in enumerate(items):
-        if item.get("type") in CALL_OUTPUT_TYPES:
-            positions[item.get("call_id") or ""].append(index)
-    return positions
 
 
 _SYSTEM_ROLES: Final = ("system", "developer")

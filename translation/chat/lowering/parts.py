@@ -10,20 +10,21 @@ from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 
 
-def lower_parts(parts: Sequence[Json], param: str, losses: list[Loss]) -> list[Json]:
-    """Returns user content as chat parts. What is dropped is appended to `losses`.
+def lower_parts(parts: Sequence[Json], index: int, field: str, losses: list[Loss]) -> list[Json]:
+    """Returns user content, the `field` of the item at `index`, as chat parts. What is dropped is appended to `losses`.
 
-    Raises Unrepresentable for a part that chat cannot represent. The error's `param` is the part's path under `param`.
+    Raises Unrepresentable for a part that chat cannot represent. The error's `param` is the part's path in the input.
     """
     lowered: list[Json] = []
-    for index, part in enumerate(parts):
+    for part in parts:
         kind = part.get("type", "")
         if kind in TEXT_KEYS:
             lowered.append({"type": "text", "text": part.get(TEXT_KEYS[kind]) or ""})
-        elif kind in _MEDIA_LOWERERS:
-            lowered.append(_MEDIA_LOWERERS[kind](part, f"{param}[{index}]", losses))
-        else:
-            raise Unrepresentable(f"this model's API has no content of type {kind!r}", param=f"{param}[{index}]")
+            continue
+        param = f"input[{index}].{field}[{len(lowered)}]"
+        if kind not in _MEDIA_LOWERERS:
+            raise Unrepresentable(f"this model's API has no content of type {kind!r}", param=param)
+        lowered.append(_MEDIA_LOWERERS[kind](part, param, losses))
     return lowered
 
 
