@@ -19,6 +19,7 @@ from gateway.state.store import ACTIVE_STATUSES, Job, LogEntry, NewResponse
 from providers.errors import UpstreamBroken
 from tests import databases
 from tests.state.responses import WORKER, answered, completed, new, response, said
+from tests.unit.driving import conclude
 from translation.framing import sse
 from translation.representation.json_types import Json
 
@@ -83,6 +84,21 @@ class ScriptedWire:
         return self.final
 
 
+class ClingingWire(ScriptedWire):
+    """Ends with its last delta, and cannot be let go of."""
+
+    async def frames(self) -> AsyncGenerator[bytes, None]:
+        *before, last = [made async for made in ScriptedWire.frames(self)]
+        self.ended = False
+        for made in before:
+            yield made
+        self.ended = True
+        try:
+            yield last
+        finally:
+            raise UpstreamBroken("too late to matter")
+
+
 class Replica:
     """A runner on a store, and the wires it was asked to begin again."""
 
@@ -134,8 +150,7 @@ async def ended(store: SqlStore, head: Json) -> Json:
 async def told(store: SqlStore, head: Json) -> list[tuple[int, str]]:
     """Number and type of each event of a whole stream, as a follower reads it."""
     wire = await open_log_replay(store, "ann", head["id"], after=None, max_outage_s=1)
-    async with asyncio.timeout(PATIENCE_S):
-        frames = b"".join([frames async for frames in wire.frames()])
+    frames = await collected(wire)
     assert frames.endswith(sse.DONE_FRAME)
     return events(frames)
 
@@ -198,6 +213,14 @@ async def test_what_goes_wrong_upstream_ends_the_response(store: SqlStore) -> No
         await here.runner.submit_job(logged(head), ScriptedWire(head, error=UpstreamBroken("cut")))
         assert (await ended(store, head))["error"]["message"] == "cut"
     assert await told(store, head) == [*WHOLE[:-1], (4, "response.failed")]
+
+
+async def test_what_goes_wrong_after_the_end_changes_nothing(store: SqlStore) -> None:
+    head = queued()
+    async with replica(store) as here:
+        await here.runner.submit_job(logged(head), ClingingWire(head))
+        assert (await ended(store, head))["status"] == "completed"
+    assert await told(store, head) == WHOLE
 
 
 async def test_a_mistake_of_ours_ends_the_response_and_nothing_else(store: SqlStore) -> None:
@@ -370,7 +393,7 @@ async def test_a_follower_cuts_where_its_client_is(store: SqlStore) -> None:
     for after in range(5):
         wire = LogReplay(store, "ann", head["id"], after=after, max_outage_s=1)
         wire.ended = after == 4
-        frames = b"".join([frames async for frames in wire.frames()])
+        frames = await collected(wire)
         assert events(frames) == WHOLE[after + 1 :]
         if after < 4:
             assert wire.result() == (await ended(store, head))
@@ -398,7 +421,7 @@ async def test_a_stream_goes_on_when_its_database_has_been_restarted() -> None:
 
 async def collected(wire: LogReplay) -> bytes:
     async with asyncio.timeout(PATIENCE_S):
-        return b"".join([frames async for frames in wire.frames()])
+        return b"".join([frames async for frames in wire.frames()]) + conclude(wire)
 
 
 class LookedAt(SqlStore):
