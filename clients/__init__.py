@@ -1,1 +1,4 @@
-"""Clients of the gateway for frameworks. They know its HTTP APIs and import none of its code."""
+"""Clients of the gateway for frameworks.
+
+Knows the gateway's HTTP APIs, and imports none of its code.
+"""

@@ -340,7 +340,10 @@ CHECKS: dict[str, tuple[dict[str, Any], list[str]]] = {
         ],
     ),
     "a value for a structure": ({"cpuparams": 3}, ["cpuparams: write keys and values: {key: value}"]),
-    "a number that is too large": ({"n_batch": 10**12}, ["n_batch: llama.cpp does not accept this value: value too large"]),
+    "a number that is too large": (
+        {"n_batch": 10**12},
+        ["n_batch: llama.cpp does not accept this value: value too large"],
+    ),
     "numbers that it takes and cannot live with": (
         {"n_ctx": -5, "n_parallel": 0, "cpuparams": {"n_threads": 0}, "cpuparams_batch.n_threads": -2, "n_batch": 0},
         [
