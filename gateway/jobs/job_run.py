@@ -1,4 +1,4 @@
-"""One job from its start to its end: produced frames go to the log, the end to the store, and nothing anywhere else."""
+"""Runs one job: appends its frames to the event log, and stores the end of its response. It knows no client."""
 
 import asyncio
 import re
@@ -25,23 +25,28 @@ _log = structlog.get_logger(__name__)
 _RETRY_DELAYS_S: Final = (0.05, 1.0)
 
 _FRAME_HEAD: Final = re.compile(rb'event: [^\n]*\ndata: \{"type":"[^"]*","sequence_number":(\d+)[,}]')
-"""How our own frames begin; others are parsed."""
+"""The beginning of frames that the gateway's encoder makes. Frames with another one are parsed."""
 
 _OPENING_EVENTS: Final = (b"event: response.created\n", b"event: response.queued\n", b"event: response.in_progress\n")
 
 
 class Runnable(Protocol):
-    """A reply that can begin."""
+    """A run whose reply has not begun."""
 
-    def build_stream(self) -> ReplyStream: ...
-    def render_losses(self) -> str | None: ...
+    def build_stream(self) -> ReplyStream:
+        """Returns the reply as a stream."""
+        ...
+
+    def render_losses(self) -> str | None:
+        """Returns the losses known so far, as they are stored with the response."""
+        ...
 
 
 class LogEntryBuilder:
-    """Produced frames to entries of a log that has its events up to `told` already.
+    """Builds log entries from produced frames, for a log that has the events up to `last_sequence_number`.
 
-    Those told are the response's beginning, which every attempt produces again. The rest is numbered on from there:
-    numbers of a log have no gaps, whatever an upstream counts.
+    Those are the beginning of the response, which every attempt produces again; they are left out. Further events are
+    renumbered from there: sequence numbers of a log have no gaps, whatever an upstream counts.
     """
 
     def __init__(self, last_sequence_number: int) -> None:
@@ -49,12 +54,12 @@ class LogEntryBuilder:
         self._next_sequence_number = 0
 
     def build_entry(self, frames: bytes) -> LogEntry | None:
-        """Whole frames to an entry; None when there is nothing new in them."""
+        """Returns the entry for whole frames; None if they contain no new event."""
         numbered: list[bytes] = []
         first = -1
         for frame in frames.split(b"\n\n"):
             if not frame.startswith(b"event: "):
-                continue  # [DONE] and comments are no events
+                continue  # [DONE] and comments are not events
             if self._next_sequence_number <= self._last_sequence_number and frame.startswith(_OPENING_EVENTS):
                 self._next_sequence_number += 1
                 continue
@@ -69,8 +74,8 @@ class LogEntryBuilder:
 class JobRun:
     """Runs one job of `worker`.
 
-    Raises NotHeld once the response is not this worker's any more, StoreUnavailable when what was produced could not be
-    kept for `patience_s`; failures of the upstream are the response's end. Closes the upstream, however it ends.
+    Its methods raise LeaseLost once this worker no longer holds the response, and StoreUnavailable if the store failed
+    for `max_outage_s`. A failure of the upstream is the end of the response, and is not raised.
     """
 
     def __init__(self, store: Store, job: Job, *, worker: str, max_outage_s: float) -> None:
@@ -83,13 +88,14 @@ class JobRun:
         self._finished = False
 
     async def run(self, runnable: Runnable) -> None:
+        """Produces the reply and stores it. Closes the upstream connection, however it ends."""
         stream = runnable.build_stream()
         try:
             async with aclosing(stream.frames()) as frames:
                 async for batch_frames in frames:
                     self._losses = runnable.render_losses() if stream.ended else None
                     await self._persist_frames(stream, batch_frames)
-            if stream.ended and not self._finished:  # nothing came before the terminal event in its last batch
+            if stream.ended and not self._finished:  # the last batch had no frames before the terminal event
                 self._losses = runnable.render_losses()
                 await self._persist_frames(stream, b"")
         except (LeaseLost, StoreUnavailable):
@@ -104,18 +110,18 @@ class JobRun:
             await self.interrupt()
 
     async def interrupt(self) -> None:
-        """End it, `failed` with code `interrupted`, with the output that the log has."""
+        """Ends the response as `failed` with code `interrupted`, and with the output that the log has."""
         await self._end_early(endings.build_interrupted_response)
 
     async def fail(self, error: Exception) -> None:
-        """End it before it began."""
+        """Ends the response as `failed` with `error`, before it has begun to run."""
 
-        def failed(response: Json, output: list[Item]) -> Json:
+        def build_failed_response(response: Json, output: list[Item]) -> Json:
             snapshot = Snapshot(response, lambda: int(time.time()))
             snapshot.apply(failed_event(error))
             return snapshot.response | {"output": output}
 
-        await self._end_early(failed)
+        await self._end_early(build_failed_response)
 
     async def _persist_frames(self, stream: ReplyStream, frames: bytes) -> None:
         """Appends frames to the log; the last ones are committed together with the response and its terminal event."""
@@ -126,7 +132,7 @@ class JobRun:
         entry = self._entry_builder.build_entry(frames) if self._job.logged else None
         if stream.ended:
             response = stream.result()
-            assert response is not None  # a Responses wire always has one
+            assert response is not None  # every stream of the Responses API has one
             await self._commit_end(response, entry)
         elif entry is not None:
             job, worker = self._job, self._worker
@@ -140,11 +146,12 @@ class JobRun:
         if stored is None:
             raise LeaseLost(job.response_id)
         log: list[bytes] = []
-        last_sequence_number, more = -1, job.logged
-        while more:
+        last_sequence_number, has_more = -1, job.logged
+        while has_more:
             page = await self._store.load_log_page(job.owner, job.response_id, after=last_sequence_number)
             log += [entry.frames for entry in page.entries]
-            last_sequence_number, more = page.entries[-1].last if page.entries else last_sequence_number, page.has_more
+            last_sequence_number = page.entries[-1].last if page.entries else last_sequence_number
+            has_more = page.has_more
         response = build_response(stored.response, endings.output_from_log(stored.response, log))
         number = last_sequence_number + 1
         frame = endings.encode_lifecycle_frame("response.failed", response, number)
@@ -158,7 +165,7 @@ class JobRun:
         self._finished = True
 
     async def _retry_write(self, write: Callable[[], Awaitable[None]]) -> None:
-        """Write, again and again while the database is away; the upstream is not read meanwhile."""
+        """Writes, and retries while the store is unavailable. The upstream is not read meanwhile."""
         deadline = time.monotonic() + self._max_outage_s
         delay_s, longest_s = _RETRY_DELAYS_S
         while True:

@@ -1,4 +1,4 @@
-"""Event streams as ASGI responses: a real status until the first content, keep-alives, one terminal event always."""
+"""Sends reply streams over HTTP: a real status until the first content, keep-alives, and always one terminal event."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
@@ -33,24 +33,27 @@ _STREAM_HEADERS = (
 
 
 class ReplyStream(Protocol):
-    """One response on its way out, as bytes."""
+    """One reply as a stream of frames."""
 
     @property
     def has_content(self) -> bool:
-        """Whether something a retry would repeat has been yielded: text, a call, an item, a regular end."""
+        """Whether frames with content were returned that a retry would repeat: text, a call, an item, a regular end."""
         ...
 
     @property
     def ended(self) -> bool:
-        """Whether the reply is over, so that `result` is final and `conclude` has its end."""
+        """Whether the reply is over, so that `result` is final and `conclude` returns the end."""
         ...
 
     def result(self) -> Json | None:
-        """The reply as one object: once ended, the finished one. None where there is nothing to keep of it."""
+        """Returns the reply as one object, final once the stream has ended; None if there is nothing to store."""
         ...
 
     def frames(self) -> AsyncGenerator[bytes, None]:
-        """Whole LF frames, one `bytes` per upstream read. May raise; closing it closes the upstream connection."""
+        """Yields whole frames with LF line ends, one `bytes` per upstream read.
+
+        It raises what the upstream's source raises. Closing the generator closes the upstream connection.
+        """
         ...
 
     def fail(self, error: Exception) -> bytes:
@@ -66,12 +69,12 @@ class ReplyStream(Protocol):
 
 
 class EventStreamReply(Response):
-    """Sends a Wire.
+    """Sends a ReplyStream to an HTTP client.
 
-    Nothing is promised before the upstream has said something: until the first content, or `keepalive_s` of waiting,
-    a failure is raised and becomes a status code. After that it becomes the stream's last event. A slow reader holds
-    the upstream back: each batch is sent before the next is read. `recording` keeps the reply before its terminal event
-    is sent. `late_headers`: what is added when the stream starts, as it is known then.
+    Until the first content, or `keepalive_s` of waiting, nothing is sent: a failure is raised, and becomes a status
+    code. After that it becomes the stream's last event. A slow client slows its upstream down, because each batch is
+    sent before the next is read. `recorder` commits the reply before its terminal event is sent. `late_headers` returns
+    headers that are added when the stream starts.
     """
 
     status_code = 200
@@ -92,8 +95,8 @@ class EventStreamReply(Response):
         self.raw_headers = [*_STREAM_HEADERS, *encode_headers(headers)] if headers else [*_STREAM_HEADERS]
         self._late_headers = late_headers
         self._stream = stream
-        self._frames = stream if isinstance(stream, Source) else IteratedSource(stream.frames(), b"")
-        # Each read asks for these, and what only the class has is looked up the slow way.
+        self._source = stream if isinstance(stream, Source) else IteratedSource(stream.frames(), b"")
+        # Every read looks these up, and attributes of the class alone are slower to find.
         self._template: ReadTemplate[bytes] | None = None
         self.fast_path: FastPath | None = None
         self._writer: ClientWriter | None = None
@@ -122,7 +125,7 @@ class EventStreamReply(Response):
                 with guard:
                     await self._pump()
             finally:
-                await self._frames.close()
+                await self._source.close()
         except ClientDisconnected:
             if not self._is_complete:
                 _log.info("client_left", started=self._started)
@@ -139,52 +142,59 @@ class EventStreamReply(Response):
                 await self._abandon_reply(self._recorder)
 
     async def _pump(self) -> None:
-        frames = self._frames
+        source = self._source
         if self._stream.has_content:
             await self._start()
-        await frames.open()
-        made = b""
+        await source.open()
+        frames = b""
         while not self._is_over:
-            made = frames.take()
-            if not self._is_over and (not made or self._forward_frames(made)):
-                # Nothing can have come since.
-                if frames.template is not self._template:
+            frames = source.take()
+            if not self._is_over and (not frames or self._try_forward(frames)):
+                # Nothing was awaited since `take`, so nothing can have arrived.
+                if source.template is not self._template:
                     self._select_fast_path()
-                await frames.wait_for_read(self)
-                made = self._take_unsent()
-            if made and not self._is_over:
-                await self._deliver_frames(made)
+                await source.wait_for_read(self)
+                frames = self._take_unsent()
+            if frames and not self._is_over:
+                await self._forward(frames)
         if not self._is_complete:
-            await self._conclude(made)
+            await self._conclude(frames)
 
     @property
     def _is_over(self) -> bool:
-        return self._frames.ended or self._stream.ended
+        return self._source.ended or self._stream.ended
 
     def push(self, read: bytes) -> bool:
-        """Send what came without waking this stream's task, where sending it is all there is to do: so it is with nine
-        reads in ten, and a task's turn costs as much as their translation."""
-        frames, writer = self._frames, self._writer
+        """Sends a read without waking this stream's task. Returns False if the task has more to do than that.
+
+        Nine reads in ten only have to be sent, and waking the task costs as much as their translation.
+        """
+        source, writer = self._source, self._writer
         try:
             if read:
-                alike = frames.template
-                if alike is None or writer is None or not writer.ready or (made := alike.encode_read(read)) is None:
-                    made = frames.take_read(read)
-                elif made:
-                    writer.write_piece(made)
+                template = source.template
+                if (
+                    template is None
+                    or writer is None
+                    or not writer.ready
+                    or (frames := template.encode_read(read)) is None
+                ):
+                    frames = source.take_read(read)
+                elif frames:
+                    writer.write_piece(frames)
                     return True
             else:
-                made = frames.take()
-            if frames.ended or self._stream.ended:
+                frames = source.take()
+            if source.ended or self._stream.ended:
                 if self._recorder is None and writer is not None and writer.ready:
-                    made += self._stream.conclude()
-                    self._is_complete = writer.end_stream(made)
-                self._unsent = b"" if self._is_complete else made
+                    frames += self._stream.conclude()
+                    self._is_complete = writer.end_stream(frames)
+                self._unsent = b"" if self._is_complete else frames
                 return False
-            if frames.is_draining or (made and not self._forward_frames(made)):
-                self._unsent = made
+            if source.is_draining or (frames and not self._try_forward(frames)):
+                self._unsent = frames
                 return False
-            if frames.template is not self._template:
+            if source.template is not self._template:
                 self._select_fast_path()
         except Exception as failure:
             self._failure = failure
@@ -193,11 +203,11 @@ class EventStreamReply(Response):
 
     def _select_fast_path(self) -> None:
         if self._writer is not None:
-            self._template = self._frames.template
+            self._template = self._source.template
             self.fast_path = make_fast_path(self._template, self._writer)
 
-    def _forward_frames(self, frames: bytes) -> bool:
-        """Send what is not the end, or hold it back; False where sending it takes waiting."""
+    def _try_forward(self, frames: bytes) -> bool:
+        """Sends frames that are not the last, or holds them back. Returns False if the caller must `_forward` them."""
         if self._writer is not None:
             return self._writer.write_piece(frames)
         if self._started:
@@ -208,13 +218,13 @@ class EventStreamReply(Response):
         return True
 
     def _take_unsent(self) -> bytes:
-        """What a push has left to do."""
+        """Returns the frames that a push has left to the task, or raises its failure."""
         if self._failure is not None:
             raise self._failure
-        made, self._unsent = self._unsent, b""
-        return made
+        frames, self._unsent = self._unsent, b""
+        return frames
 
-    async def _deliver_frames(self, frames: bytes) -> None:
+    async def _forward(self, frames: bytes) -> None:
         if self._started:
             await self._write(frames)
             return
@@ -242,7 +252,7 @@ class EventStreamReply(Response):
             await self._start(last=True)
 
     async def _start(self, *, last: bool = False) -> None:
-        """Commit to status 200 and send what was held back; `last`: it is all there is."""
+        """Sends status 200 and the frames that were held back. With `last`, they are the whole reply."""
         if self._started:
             return
         buffered = b"".join(self._buffered)
@@ -254,7 +264,10 @@ class EventStreamReply(Response):
             self._writer = self._client
 
     def _try_start(self, frames: bytes, *, last: bool = False) -> bool:
-        """`_start` in one write, with all that was held back; False where it takes waiting."""
+        """Starts the reply with `frames` in one write. Returns False if it has to wait.
+
+        `frames` include those that were held back.
+        """
         self._started = True
         if self._late_headers is not None:
             self.headers.update(self._late_headers())
@@ -288,18 +301,18 @@ class EventStreamReply(Response):
             recorder, self._recorder = self._recorder, None
             try:
                 await recorder.finish(self._stream.result())
-            except Exception:  # the client is told of the failure all the same; the row ends as interrupted
-                _log.exception("failure_not_kept")
+            except Exception:  # the client gets the failure all the same, and the stored response ends as interrupted
+                _log.exception("failure_not_stored")
         await self._write(self._unsent + frames + self._stream.conclude(), last=True)
 
     async def _abandon_reply(self, recorder: ReplyRecorder) -> None:
-        """The end of a recording whose reply has not been kept whole: its client left, or never heard of it."""
+        """Abandons the record of a reply that was not committed: its client disconnected, or got nothing of it."""
         if self._started and not self._stream.ended:
             self._stream.fail(ShuttingDown())
         await recorder.abandon(self._stream.result() if self._started else None)
 
     def _check_idle(self) -> None:
-        """Runs when a silence may have lasted `keepalive_s`; re-arms itself."""
+        """Runs when a silence may have lasted `keepalive_s`, and schedules itself again."""
         last_sent = self._last_sent if self._writer is None else max(self._last_sent, self._writer.sent_at)
         idle_s = monotonic() - last_sent
         if idle_s >= self._keepalive_s * 0.999 and not self._unsent:
@@ -311,10 +324,10 @@ class EventStreamReply(Response):
         if self._ended or self._is_complete:
             return
         await self._start()
-        if self._ended or self._is_complete:  # while it waited to start
+        if self._ended or self._is_complete:  # it ended while `_start` waited
             return
         if self._writer is None:
             await self._write(KEEP_ALIVE_COMMENT)
         else:
-            # Not where its reader is not ready: that has more to read than this, and it would wait beyond the end.
+            # No comment if the client is not ready: it has unread bytes, and waiting for it could outlast the end.
             self._writer.write_piece(KEEP_ALIVE_COMMENT)

@@ -1,4 +1,4 @@
-"""A stream out of the event log: what it has, then what is added to it, by whichever replica."""
+"""Streams a response from the event log: the entries it has, then those that any replica appends."""
 
 import asyncio
 import time
@@ -18,14 +18,15 @@ _RETRY_S: Final = 0.5
 
 
 class LogReplay:
-    """The events of one response above number `after`, as a Wire; ends with [DONE] after the terminal event.
+    """A ReplyStream of the events of one response with sequence numbers above `after`.
 
-    A follower that cannot go on ends in an `error` event without a number of its own: the response goes on, and so can
-    the client, after the number it has. A database that is away for less than `patience_s` is waited for.
+    It ends with [DONE] after the terminal event. A replay that cannot go on ends with an `error` event, which has no
+    number of its own: the response goes on, and the client can resume after the last number it has. It retries while
+    the database is unavailable, for up to `max_outage_s`.
     """
 
     has_content = True
-    """Whoever follows is answered at once: that there is such a response is known."""
+    """The status is sent at once, since the response is known to exist."""
 
     def __init__(self, store: Store, owner: str, response_id: str, *, after: int = -1, max_outage_s: float) -> None:
         self.ended = False
@@ -38,7 +39,7 @@ class LogReplay:
         self._last_frame = b""
 
     async def frames(self) -> AsyncGenerator[bytes, None]:
-        yield b""  # sends the status, however long there is nothing to tell
+        yield b""  # lets the sender send the status, however long there are no events
         async with self._store.watch_response(self._owner, self._response_id) as watch:
             while not self.ended:
                 page = await self._read_page()
@@ -53,6 +54,7 @@ class LogReplay:
                     await watch.wait_for_change()
 
     def fail(self, error: Exception) -> bytes:
+        """Returns an `error` event and [DONE]; nothing if the terminal event was replayed."""
         if self.ended:
             return b""
         error_object = error_body(error)["error"]
@@ -72,7 +74,7 @@ class LogReplay:
         return sse.DONE_FRAME
 
     def result(self) -> Json:
-        """The response in the terminal event, once ended."""
+        """Returns the response in the terminal event, once ended."""
         response: Json = orjson.loads(self._last_frame.partition(b"\ndata: ")[2])["response"]
         return response
 
@@ -96,7 +98,11 @@ class LogReplay:
 async def open_log_replay(
     store: Store, owner: str, response_id: str, *, after: int | None, max_outage_s: float
 ) -> LogReplay:
-    """The stream of a response that is in the log, after event `after`. Raises NotFound and InvalidRequest."""
+    """Returns the replay of a response after event `after`; None replays all events.
+
+    Raises NotFound for an unknown response. Raises InvalidRequest if the response has no event log, the log has been
+    deleted, or the log has no event `after`.
+    """
     stored = await store.load_response(owner, response_id)
     if stored is None:
         raise NotFound(f"Response with id '{response_id:.80}' not found.")
@@ -106,24 +112,25 @@ async def open_log_replay(
             "`resumable`.",
             param="stream",
         )
-    # The event that the client has last is read too: it must be there.
+    # The page includes the last event that the client has, to check that it exists.
     page = await store.load_log_page(owner, response_id, after=-1 if after is None else after - 1)
     if not page.entries:
         start = await store.load_log_page(owner, response_id, after=-1)
         if not start.entries and stored.response["status"] not in ACTIVE_STATUSES:
             raise InvalidRequest(
-                "The events of this response are no longer kept; the response itself is.", param="stream"
+                "The events of this response are no longer stored. Retrieve the response itself without `stream`.",
+                param="stream",
             )
         raise InvalidRequest(
             f"Invalid value for 'starting_after': there is no event {after} in this stream.", param="starting_after"
         )
     replay = LogReplay(store, owner, response_id, after=-1 if after is None else after, max_outage_s=max_outage_s)
-    # Whoever knows the last event is only told that it was the last.
+    # A client that has the last event only gets [DONE].
     replay.ended = stored.response["status"] not in ACTIVE_STATUSES and page.entries[-1].last == after
     return replay
 
 
 def frames_after(entry: LogEntry, after: int) -> bytes:
-    """The entry's frames numbered above `after`."""
+    """Returns the frames of an entry with sequence numbers above `after`."""
     skipped = after - entry.first + 1
     return entry.frames if skipped <= 0 else entry.frames.split(b"\n\n", skipped)[skipped]

@@ -1,4 +1,7 @@
-"""Keeps what a request answered right away leaves behind: its beginning meanwhile, its end before it is told."""
+"""Stores replies in the foreground: the beginning while the upstream works, the end before it is sent.
+
+Jobs are stored by `gateway/jobs/`.
+"""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -12,39 +15,56 @@ from translation.errors import InvalidRequest
 from translation.representation.json_types import Json
 
 RenderLosses: TypeAlias = Callable[[], str | None]
-"""What a reply has lost so far, as its header says it; some is known only once the upstream has answered."""
+"""Returns the losses known so far as the value of `x-gateway-loss`, or None. Some are known only after the reply."""
 
 _log = structlog.get_logger(__name__)
 
 
 class ReplyRecorder(Protocol):
-    """One reply on its way into the store."""
+    """Stores one reply."""
 
     def begin(self) -> None:
-        """The request is accepted. Does not wait."""
+        """Called when the request is accepted. It does not wait for the store."""
         ...
 
     async def finish(self, result: Json | None) -> None:
-        """The reply has ended, or failed: returns once it is kept, if it can be kept. Raises StoreUnavailable."""
+        """Stores the end of a reply, good or failed, and returns when it is committed.
+
+        It raises StoreUnavailable. A response that was deleted or cancelled meanwhile is not stored.
+        """
         ...
 
     async def abandon(self, unfinished: Json | None) -> None:
-        """Nobody waits for the reply any more. `unfinished`: what was told of it; None: nothing, not even its id."""
+        """Called last. It stores a reply that was not finished, because its client disconnected, as cancelled.
+
+        `unfinished` is the reply as far as it was sent. None means that the client does not even know its id: the reply
+        is then deleted.
+        """
         ...
 
 
 class Lease(Protocol):
-    """This process's word that it lives and runs what it holds. What the store has as its own and it does not hold any
-    more is ended as interrupted."""
+    """The lease of this process on the responses that it works on.
+
+    A response that the store lists as this worker's, but that it no longer tracks, is ended as interrupted.
+    """
 
     @property
-    def worker(self) -> str: ...
-    def track_response(self, owner: str, response_id: str) -> None: ...
-    def untrack_response(self, owner: str, response_id: str) -> None: ...
+    def worker(self) -> str:
+        """The name under which this process holds responses in the store."""
+        ...
+
+    def track_response(self, owner: str, response_id: str) -> None:
+        """Renews the lease for a response from now on."""
+        ...
+
+    def untrack_response(self, owner: str, response_id: str) -> None:
+        """Stops renewing the lease for a response."""
+        ...
 
 
 class ForegroundRecorder:
-    """A response in the foreground. Its row begins while the upstream works, and its end is one transaction."""
+    """Stores a response in the foreground. Its row is created while the upstream works; its end is one transaction."""
 
     def __init__(self, store: Store, lease: Lease, new: NewResponse, render_losses: RenderLosses) -> None:
         self._store = store
@@ -61,7 +81,7 @@ class ForegroundRecorder:
     async def finish(self, result: Json | None) -> None:
         assert result is not None
         self._end_task = _start_detached_task(self._commit_end(result))
-        # A client that leaves now has still been given a whole answer.
+        # If the client disconnects now, the complete response is stored all the same.
         await asyncio.shield(self._end_task)
 
     async def abandon(self, unfinished: Json | None) -> None:
@@ -91,15 +111,17 @@ class ForegroundRecorder:
                     self._new_response.owner, _cancelled_response(unfinished), worker=self._lease.worker
                 )
         except (StoreUnavailable, LeaseLost):
-            _log.info("response_left", why="its beginning stays, to be ended as interrupted")
+            _log.info(
+                "response_abandoned", why="the store did not accept its end; an active row will end as interrupted"
+            )
         except InvalidRequest:
-            _log.info("response_left", why="it never began: what it continues was deleted meanwhile")
+            _log.info("response_abandoned", why="it was never stored: the response it continues was deleted meanwhile")
         finally:
             self._lease.untrack_response(self._new_response.owner, self._new_response.response["id"])
 
 
 class CompletionRecorder:
-    """A chat completion, which is kept whole at its end. `body`: the request that asked for it."""
+    """Stores a chat completion, in one write at its end. `body` is its request."""
 
     def __init__(self, store: Store, owner: str, body: Json, render_losses: RenderLosses) -> None:
         self._store = store
@@ -112,9 +134,9 @@ class CompletionRecorder:
 
     async def finish(self, result: Json | None) -> None:
         if result is None:
-            return  # it failed, and half an answer is none
+            return  # it failed, and partial completions are not stored
         messages = [
-            {**message, "id": f"{result['id']}-{place}"} for place, message in enumerate(self._body["messages"])
+            {**message, "id": f"{result['id']}-{index}"} for index, message in enumerate(self._body["messages"])
         ]
         completion = {**result, "metadata": self._body.get("metadata") or {}}
         await self._store.store_completion(self._owner, completion, messages, self._render_losses())
@@ -124,12 +146,12 @@ class CompletionRecorder:
 
 
 def _start_detached_task(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-    """Work that goes on when whoever waits for it is cancelled, and whose failure only they hear of."""
+    """Starts a task that goes on if its waiter is cancelled. Its failure is raised to a waiter only, and not logged."""
     task = asyncio.get_running_loop().create_task(work)
     task.add_done_callback(lambda done: done.cancelled() or done.exception())
     return task
 
 
 def _cancelled_response(unfinished: Json) -> Json:
-    """The client of a response in the foreground left, which is how it is cancelled."""
+    """Returns the response as cancelled, which is what a disconnect does to a response in the foreground."""
     return {**unfinished, "status": "cancelled", "error": None, "incomplete_details": None, "completed_at": None}

@@ -1,4 +1,4 @@
-"""The two ways a response reaches its client: translated from events, or relayed as it came."""
+"""The two kinds of reply streams: translated from events, or relayed. They know no dialect."""
 
 from collections.abc import AsyncGenerator, Awaitable, Sequence
 from typing import Final, Protocol
@@ -17,48 +17,92 @@ from translation.representation.json_types import Json
 from translation.responses.delta_template import DeltaTemplate
 
 _CONTENTLESS_EVENTS: Final = frozenset({Started, Noted, Opaque})
-"""Events of which a retry would repeat nothing."""
+"""Events without content: if the upstream fails after them, a retry repeats nothing."""
 
 
 class FrameEncoder(Protocol):
-    """Events to whole frames of one endpoint's dialect; ends with [DONE] after Finished or Failed."""
+    """Encodes events as whole frames of one endpoint's dialect."""
 
     @property
-    def ended(self) -> bool: ...
+    def ended(self) -> bool:
+        """Whether Finished or Failed was fed."""
+        ...
+
     @property
-    def failed(self) -> Failed | None: ...
+    def failed(self) -> Failed | None:
+        """The event that ended the reply, if it failed."""
+        ...
+
     @property
-    def response(self) -> Json | None: ...
-    def feed(self, batch: Batch, /) -> bytes: ...
-    def conclude(self) -> bytes: ...
+    def response(self) -> Json | None:
+        """The reply as one object. It is final once the encoder has `ended`; None if there is nothing to store."""
+        ...
+
+    def feed(self, batch: Batch, /) -> bytes:
+        """Returns the frames of a batch, without the terminal event."""
+        ...
+
+    def conclude(self) -> bytes:
+        """Returns the terminal event and [DONE], once, after `ended`."""
+        ...
+
     def delta_template(self, run: DeltaRun, observers: Sequence[TextObserver], /) -> DeltaTemplate | None:
         """Returns the template by which reads of the run become frames without decoding; None if there is none."""
         ...
 
 
 class Relay(Protocol):
-    """Bytes of an upstream that speaks the endpoint's dialect to bytes for the client."""
+    """Forwards the bytes of an upstream that speaks the endpoint's dialect to the client."""
 
     @property
-    def has_content(self) -> bool: ...
+    def has_content(self) -> bool:
+        """Whether content was forwarded that a retry would repeat."""
+        ...
+
     @property
-    def failed(self) -> Failed | None: ...
+    def failed(self) -> Failed | None:
+        """The failure that ended the reply, if it failed."""
+        ...
+
     @property
-    def ended(self) -> bool: ...
+    def ended(self) -> bool:
+        """Whether the reply is over."""
+        ...
+
     @property
-    def response(self) -> Json | None: ...
+    def response(self) -> Json | None:
+        """The reply as one object. It is final once the relay has `ended`; None if there is nothing to store."""
+        ...
+
     @property
-    def warnings(self) -> Sequence[Json]: ...
+    def warnings(self) -> Sequence[Json]:
+        """The warnings about tool calls of the reply."""
+        ...
+
     @property
-    def template(self) -> ReadTemplate[bytes] | None: ...
-    def feed(self, read: bytes, /) -> bytes: ...
-    def finish(self) -> bytes: ...
-    def fail(self, failed: Failed, /) -> bytes: ...
-    def conclude(self) -> bytes: ...
+    def template(self) -> ReadTemplate[bytes] | None:
+        """The template for the next reads, if they may be forwarded by one."""
+        ...
+
+    def feed(self, read: bytes, /) -> bytes:
+        """Returns the frames that a read completes, without the terminal event."""
+        ...
+
+    def finish(self) -> bytes:
+        """Returns the last frames when the upstream has closed its stream, without the terminal event."""
+        ...
+
+    def fail(self, failed: Failed, /) -> bytes:
+        """Ends the reply in failure. Returns the frames before the terminal event."""
+        ...
+
+    def conclude(self) -> bytes:
+        """Returns the terminal event and what follows it, once, after `ended`."""
+        ...
 
 
 class TranslatedReply(Source[bytes]):
-    """Upstream events, encoded."""
+    """A ReplyStream of encoded upstream events. With `params`, errors on opening get the client's parameter names."""
 
     ended = False
     _is_concluded = False
@@ -72,8 +116,7 @@ class TranslatedReply(Source[bytes]):
         encoder: FrameEncoder,
         params: ClientParams | None = None,
     ) -> None:
-        """`params`: names what is refused on opening."""
-        # Each read asks for these, and what only the class has is looked up the slow way.
+        # Every read looks these up, and attributes of the class alone are slower to find.
         self.template: DeltaTemplate | None = None
         self.ended = False
         self.has_content = False
@@ -82,7 +125,7 @@ class TranslatedReply(Source[bytes]):
         self._params = params
         self._encoder = encoder
         self._delta_run: DeltaRun | None = None
-        """The run that `template` is for."""
+        """The run that `template` was made for."""
 
     def frames(self) -> AsyncGenerator[bytes, None]:
         return self.iterate()
@@ -90,9 +133,9 @@ class TranslatedReply(Source[bytes]):
     async def open(self) -> None:
         try:
             await self._batches.open()
-        except InvalidRequest as refused:
+        except InvalidRequest as error:
             if self._params is not None:
-                self._params.rename_param_of(refused)
+                self._params.rename_param_of(error)
             raise
 
     def take(self) -> bytes:
@@ -115,7 +158,7 @@ class TranslatedReply(Source[bytes]):
                 self._last_batch = batch
                 self._failed = self._encoder.failed
         elif self._batches.ended:
-            raise ProtocolViolation("the upstream's turn stopped without an end")
+            raise ProtocolViolation("the upstream's reply ended without a terminal event")
         run = self._batches.delta_run
         if run is not self._delta_run or self.template is None:
             self._delta_run = run
@@ -153,7 +196,7 @@ class TranslatedReply(Source[bytes]):
 
 
 class RelayedReply(Source[bytes]):
-    """Upstream bytes, watched."""
+    """A ReplyStream of relayed upstream bytes."""
 
     ended = False
     has_content = False
@@ -162,7 +205,7 @@ class RelayedReply(Source[bytes]):
         self._reads = exchange if isinstance(exchange, Source) else IteratedSource(exchange.reads(), b"")
         self._relay = relay
         self._failure_frames = b""
-        """The end of a reply that failed before its content, for whoever cannot make it a status any more."""
+        """The frames of a reply that failed before its content. `fail` returns them if status 200 was sent already."""
 
     def frames(self) -> AsyncGenerator[bytes, None]:
         return self.iterate()
@@ -214,7 +257,7 @@ class RelayedReply(Source[bytes]):
 
 
 def relay_buffered_stream(relay: Relay, stream: bytes) -> bytes:
-    """A stream that came all at once. Raises TurnFailed where it ends in failure."""
+    """Relays a stream that has arrived as a whole, and returns all frames. Raises TurnFailed if it ends in failure."""
     frames = relay.feed(stream) + relay.finish()
     if relay.failed is not None:
         raise TurnFailed(relay.failed)
@@ -222,7 +265,7 @@ def relay_buffered_stream(relay: Relay, stream: bytes) -> bytes:
 
 
 def batch_has_content(batch: Sequence[Event]) -> bool:
-    """Whether a batch says anything a retry would repeat. Raises TurnFailed for a failure that comes before that."""
+    """Returns whether a batch has content that a retry would repeat. Raises TurnFailed for a failure before that."""
     for event in batch:
         if isinstance(event, Failed):
             raise TurnFailed(event)

@@ -1,4 +1,4 @@
-"""Chat streams that are also added up, for completions that are stored."""
+"""Wraps chat encoders and relays for completions that are stored: collects the sent frames to one completion."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ from translation.representation.json_types import Json
 
 
 class StoredChatEncoder:
-    """An encoder that remembers what it said."""
+    """A chat FrameEncoder that collects the frames it returned."""
 
     def __init__(self, encoder: ChatEncoder) -> None:
         self._encoder = encoder
@@ -29,7 +29,7 @@ class StoredChatEncoder:
 
     @property
     def response(self) -> Json | None:
-        """The completion the chunks add up to; None unless they ended well."""
+        """The completion that the sent chunks add up to; None unless the reply ended well."""
         if self.failed is not None or not self.ended:
             return None
         return _build_completion([*self._sent_frames, self._encoder.closing_frames], self._encoder.usage)
@@ -43,15 +43,15 @@ class StoredChatEncoder:
         return self._encoder.conclude()
 
     def delta_template(self, _run: DeltaRun, _observers: Sequence[TextObserver]) -> None:
-        """There is none: every frame is recorded."""
+        """Returns None: every frame has to be collected, so there is no fast path."""
         return
 
 
 class StoredChatRelay:
-    """A relay that remembers what it forwarded."""
+    """A chat Relay that collects the frames it returned."""
 
     template = None
-    """No short way past this memory."""
+    """Every frame has to be collected, so there is no fast path."""
 
     def __init__(self, relay: ChatRelay) -> None:
         self._relay = relay
@@ -71,7 +71,7 @@ class StoredChatRelay:
 
     @property
     def response(self) -> Json | None:
-        """The completion the chunks add up to; None unless they ended well."""
+        """The completion that the sent chunks add up to; None unless the reply ended well."""
         if self.failed is not None or not self.ended:
             return None
         return _build_completion([*self._sent_frames, self._relay.closing_frames], self._relay.usage)
@@ -99,7 +99,7 @@ class StoredChatRelay:
 
 def _build_completion(frames: list[bytes], usage: Usage | None) -> Json:
     completion = completion_of(b"".join(frames))
-    # Told even to a client that did not ask for it in its stream.
-    if (counted := reply_objects.build_usage(usage)) is not None:
-        completion["usage"] = counted
+    # The stored completion has the usage even if the client did not request it in its stream.
+    if (usage_object := reply_objects.build_usage(usage)) is not None:
+        completion["usage"] = usage_object
     return completion

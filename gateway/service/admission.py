@@ -18,7 +18,7 @@ _MAX_LOGGED_CHARS = 200
 
 
 class AdmittedRequest(NamedTuple):
-    """A valid request and its route. Its history and its plan are still to be found."""
+    """A valid request and its route. Its history has not been loaded, and it has not been planned."""
 
     body: Json
     """The body in the endpoint's dialect, with the request defaults of the model."""
@@ -30,24 +30,25 @@ class AdmittedRequest(NamedTuple):
 
     @contextmanager
     def renaming_params(self) -> Iterator[None]:
-        """Raises an InvalidRequest of the block with the parameter's name in the client's request."""
+        """Changes an InvalidRequest that the block raises to the parameter's name in the client's request."""
         try:
             yield
         except InvalidRequest as error:
-            name = self.param_names.get(chat_name := error.param or "")
-            if name is None:
+            client_name = self.param_names.get(name := error.param or "")
+            if client_name is None:
                 raise
-            raise InvalidRequest(error.message.replace(chat_name, name), param=name, code=error.code) from None
+            message = error.message.replace(name, client_name)
+            raise InvalidRequest(message, param=client_name, code=error.code) from None
 
     def rename_losses(self, losses: Sequence[Loss]) -> Sequence[Loss]:
-        """Returns losses of the plan in the client's parameter names, with those from before it."""
+        """Returns the plan's losses in the client's parameter names, followed by the losses from before the plan."""
         if not (self.param_names or self.losses):
             return losses
         return [*(loss._replace(param=self.param_names.get(loss.param, loss.param)) for loss in losses), *self.losses]
 
 
 class RequestAdapter(Protocol):
-    """Turns requests of a small API into requests of the dialect in which they are served."""
+    """Adapts requests of a small API, such as `/generate`, to the dialect in which they are served."""
 
     def default_model(self, allowed: Sequence[str]) -> str:
         """Returns the model of a request that names none. A pattern of `allowed` matches it. Raises InvalidRequest."""
@@ -68,7 +69,10 @@ class Admission:
     def admit(
         self, endpoint: Endpoint, principal: Principal, body: Json, adapter: RequestAdapter | None = None
     ) -> AdmittedRequest:
-        """Validates a body and finds its route. Raises InvalidRequest and UnknownModel."""
+        """Validates a body, finds its route, and applies the request defaults of the model.
+
+        With an `adapter`, the body is of its API. Raises InvalidRequest and UnknownModel.
+        """
         endpoint.validate(body)
         model = body.get("model")
         if not model and adapter is not None:

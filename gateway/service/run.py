@@ -1,4 +1,4 @@
-"""One reply in the making: from a plan to the bytes or the object its client gets."""
+"""Produces the reply of a planned request, as a stream or as one JSON object. It does not store it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -27,7 +27,7 @@ from translation.representation.loss import Loss
 
 @dataclass(slots=True)
 class Run:
-    """One response being produced: the client's body, who serves it, and how."""
+    """One response being produced: the client's body, and the plan by which it is served."""
 
     endpoint: Endpoint
     body: Json
@@ -35,10 +35,10 @@ class Run:
     presentation: Presentation
     plan: RelayPlan | TranslationPlan
     late_losses: list[Loss] = field(default_factory=list, init=False)
-    """Calls of a whole reply that have a warning, and what it lacks; known once there is a result."""
+    """Losses that are known only when a JSON reply is complete: tool calls with a warning, and what the reply lacks."""
 
     def build_stream(self) -> ReplyStream:
-        """The response as a stream."""
+        """Returns the reply as a stream. The plan's exchange is used, so only one reply can be produced."""
         plan = self.plan
         if isinstance(plan, RelayPlan):
             return RelayedReply(plan.exchange, self.endpoint.relay(self.body, self.identity, self.presentation))
@@ -46,7 +46,10 @@ class Run:
         return TranslatedReply(plan.exchange, plan.event_stage, encoder, plan.params)
 
     async def produce_reply(self) -> Json:
-        """The response whole: the stream, collected. Raises TurnFailed and ProviderError."""
+        """Produces the reply as one JSON object: the same events as a stream, collected.
+
+        Raises TurnFailed, ProviderError, and InvalidRequest with the client's parameter name.
+        """
         plan = self.plan
         if isinstance(plan, RelayPlan):
             answer = await plan.exchange.fetch_body()
@@ -55,22 +58,22 @@ class Run:
             reply = self.endpoint.relay_json(self.body, answer, self.identity, self.presentation)
             self._record_warnings(warnings_of(reply))
             return reply
-        exchange, calls = plan.exchange, plan.event_stage
+        exchange, event_stage = plan.exchange, plan.event_stage
         collector = self.endpoint.collector(self.body, self.identity, self.presentation)
 
         def collect(batch: Batch) -> None:
-            said = batch if calls is None else calls.feed(batch)
-            if facts := facts_in(said):
+            events = batch if event_stage is None else event_stage.feed(batch)
+            if facts := facts_in(events):
                 self._record_warnings(warnings_in(facts))
                 self._record_unreported(unreported_in(facts))
-            collector.feed(said)
+            collector.feed(events)
 
         source = exchange if isinstance(exchange, Source) else IteratedSource(exchange.batches(), ())
         try:
             await source.feed_to(collect)
-        except InvalidRequest as refused:
+        except InvalidRequest as error:
             if plan.params is not None:
-                plan.params.rename_param_of(refused)
+                plan.params.rename_param_of(error)
             raise
         if collector.failed is not None:
             raise TurnFailed(collector.failed)
@@ -86,10 +89,10 @@ class Run:
             self.late_losses.append(Loss(unreported, "not reported"))
 
     def loss_headers(self) -> dict[str, str]:
-        """What the request lost, and a whole reply of the model's calls, for the client to read."""
+        """Returns the header `x-gateway-loss` with the losses known so far; empty if there are none."""
         losses = [*self.plan.losses, *self.late_losses] if self.late_losses else self.plan.losses
         return render_loss_header(losses) if losses else {}
 
     def render_losses(self) -> str | None:
-        """The same, as it is kept."""
+        """Returns the value of that header, as it is stored with the response; None if there are no losses."""
         return self.loss_headers().get(LOSS_HEADER)

@@ -1,4 +1,4 @@
-"""One turn on a connection: the events of its response, as messages."""
+"""Runs turns of a WebSocket connection: sends the events of each response as messages."""
 
 import asyncio
 import time
@@ -36,9 +36,12 @@ _STATUS_CLIENT_LEFT = 499
 
 
 class _TurnWriter:
-    """Sends a wire as messages. As over HTTP, nothing is said before the upstream has said something that a retry would
-    repeat, or `hold_s` have passed: a failure until then is an error with a status. Each batch is sent before the next
-    is read, and the last once its response is kept."""
+    """Sends a reply stream as messages.
+
+    As over HTTP, nothing is sent until the first content, or until `hold_s` have passed: a failure before that is an
+    error with a status. Each batch is sent before the next is read. The terminal event is sent after the response was
+    stored. `on_end` gets the final response, and the size of its last frames in bytes.
+    """
 
     def __init__(
         self,
@@ -64,7 +67,7 @@ class _TurnWriter:
         self._flush_task: asyncio.Task[None] | None = None
 
     async def run(self) -> None:
-        """Raises what the wire raises, StoreUnavailable, and ClientLeft."""
+        """Sends the whole reply. Raises what the reply stream raises, StoreUnavailable, and ClientDisconnected."""
         if self._accepted.recorder is not None:
             self._accepted.recorder.begin()
         timer = asyncio.get_running_loop().call_later(self._hold_s, self._stop_holding)
@@ -81,17 +84,17 @@ class _TurnWriter:
         await self._flush()
 
     async def fail(self, error: Exception) -> None:
-        """End a response that has begun to be told."""
+        """Ends a response of which something was sent, with the failure `error`."""
         if not self._end_was_processed:
             with suppress(StoreUnavailable):
                 await self._write_frames(self._reply_stream.fail(error))
         await self._flush()
         if not self._is_stored:
-            # What a response ended in is told only once it is kept.
+            # The terminal event may be sent only if the response is stored, so the client gets an error event.
             await self._send_text(encode_error(error, self._lane))
 
     async def close(self) -> None:
-        """Leave nothing half in the store."""
+        """Ends the stored response if `run` did not: as cancelled if a part of it was sent, else by deleting it."""
         if self._accepted.recorder is None:
             return
         unfinished = None
@@ -132,12 +135,12 @@ class _TurnWriter:
             self._flush_task = asyncio.get_running_loop().create_task(self._flush_quietly())
 
     async def _flush_quietly(self) -> None:
-        with suppress(ClientDisconnected):  # the turn hears of it itself
+        with suppress(ClientDisconnected):  # the task of the turn raises it too
             await self._flush()
 
 
 class _EmptyExchange:
-    """An exchange that asks nothing: `generate: false` is about the state it leaves."""
+    """An exchange that sends nothing upstream, for `generate: false`. The empty response can be continued."""
 
     losses: Sequence[Loss] = ()
 
@@ -158,7 +161,7 @@ def _replace_exchange(accepted: AcceptedRequest) -> AcceptedRequest:
 
 
 class TurnRunner:
-    """Runs the turns of one connection."""
+    """Runs the turns of one connection. It knows no queue: callers run turns in their order."""
 
     def __init__(
         self,
@@ -182,8 +185,8 @@ class TurnRunner:
         self._strict = strict
 
     async def run(self, create: TurnRequest) -> None:
-        """From a create event to the last event of its response, or the one error in its place. Raises nothing."""
-        began = time.perf_counter()
+        """Runs a `response.create` event: sends the events of its response, or one error instead. It raises nothing."""
+        started_at = time.perf_counter()
         writer: _TurnWriter | None = None
         status = _STATUS_OK
         try:
@@ -203,7 +206,7 @@ class TurnRunner:
         finally:
             if writer is not None:
                 await writer.close()
-            _access.info("turn", status=status, ms=round((time.perf_counter() - began) * 1000, 1))
+            _access.info("turn", status=status, ms=round((time.perf_counter() - started_at) * 1000, 1))
 
     async def _accept_turn(self, create: TurnRequest) -> _TurnWriter:
         size = self._cache.size_of(create.body.get("previous_response_id")) + create.size

@@ -484,7 +484,7 @@ async def test_a_log_that_is_no_longer_kept_is_refused_by_name(store_url: str, u
             assert (await ended(asking, stream.response_id))["status"] == "completed"
             answer = await until(lambda: asking.http.get(f"{path}?stream=true"), lambda read: read.status_code != 200)
             assert (answer.status_code, answer.json()["error"]["param"]) == (400, "stream")
-            assert "no longer kept" in answer.json()["error"]["message"]
+            assert "no longer stored" in answer.json()["error"]["message"]
             assert (await asking.http.get(path)).status_code == 200
 
 
