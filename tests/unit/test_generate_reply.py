@@ -295,7 +295,9 @@ def test_an_end_that_could_not_be_kept_can_be_taken_back() -> None:
     assert encoder.response is not None
     assert encoder.withdraw(made) == b'data: {"response":"Yes"}\n\n'
     assert [encoder.ended, encoder.response] == [False, None]
+    assert encoder.failed is None
     assert encoder.feed([Failed("store_unavailable", "no")]).startswith(b"event: error\n")
+    assert encoder.failed == Failed("store_unavailable", "no")
     assert encoder.ended
 
 

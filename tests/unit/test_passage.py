@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import orjson
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dataplane import python_fast_path
@@ -94,7 +94,6 @@ def passing(way: Any, alike: DeltaTemplate | RelayTemplate, peer: Peer) -> Calla
 
 
 @EITHER
-@settings(deadline=None)
 @given(
     texts=st.lists(st.text(min_size=1, max_size=200), max_size=8),
     size=st.sampled_from(["%x", "%X"]),
@@ -132,7 +131,6 @@ def test_an_item_may_have_any_id(way: Any) -> None:
 
 
 @COMPILED
-@settings(deadline=None)
 @given(texts=st.lists(st.text(min_size=1), min_size=1, max_size=40), sequence=st.integers(0, 1001))
 def test_chunks_of_one_read_are_told_at_once(way: Any, texts: list[str], sequence: int) -> None:
     short, long, peer = begun(), begun(), Peer()

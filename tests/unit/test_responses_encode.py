@@ -203,7 +203,9 @@ def test_the_head_is_not_changed() -> None:
 def test_a_terminal_event_that_nobody_was_sent_can_still_become_a_failure() -> None:
     encoding = encoder()
     frames = encoding.feed([Started("up"), *message(0, "a"), Finished("length")])
+    assert encoding.failed is None
     told = encoding.withdraw(frames) + encoding.feed([Failed("store_unavailable", "not kept")])
+    assert encoding.failed == Failed("store_unavailable", "not kept")
     events = read_stream(told)
     check_order(events)
     assert [event["sequence_number"] for event in events] == list(range(len(read_stream(frames))))
