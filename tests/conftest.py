@@ -1,6 +1,11 @@
 """What every test may ask for."""
 
 import pytest
+from hypothesis import settings
+
+# How long an example takes says how busy the machine is.
+settings.register_profile("tests")
+settings.load_profile("tests")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 from sqlalchemy.engine import make_url
@@ -109,3 +110,17 @@ def postgres() -> Iterator[Postgres]:
 def sqlite(file: Path) -> str:
     """The URL of a SQLite file."""
     return f"sqlite+aiosqlite:///{file}"
+
+
+def ready_sqlite(file: Path) -> str:
+    """The URL of a new SQLite file with the tables, copied from one that was made once."""
+    file.write_bytes(_sqlite_with_tables())
+    return sqlite(file)
+
+
+@cache
+def _sqlite_with_tables() -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "ready.db"
+        migrated(sqlite(file))
+        return file.read_bytes()

@@ -7,7 +7,6 @@ import pytest
 
 from gateway.config.settings import BackgroundSettings, StoreSettings
 from gateway.state.database.database import Database
-from gateway.state.database.migrate import migrate_database
 from gateway.state.sql.store import SqlStore
 from tests import databases
 from tests.databases import Postgres
@@ -24,9 +23,9 @@ def postgres() -> Iterator[Postgres]:
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """A database of the test's own: an empty SQLite file, or a PostgreSQL database with the tables."""
+    """A database of the test's own, with the tables."""
     if request.param == "sqlite":
-        yield databases.sqlite(tmp_path / "state.db")
+        yield databases.ready_sqlite(tmp_path / "state.db")
         return
     server: Postgres = request.getfixturevalue("postgres")
     url = server.database()
@@ -36,10 +35,8 @@ def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 
 @pytest.fixture
 async def database(store_url: str) -> AsyncIterator[Database]:
-    """It, connected, with the tables."""
+    """It, connected."""
     opened = Database(store_url, deadline_s=DEADLINE_S)
-    if opened.is_sqlite:
-        await migrate_database(store_url)
     yield opened
     await opened.aclose()
 

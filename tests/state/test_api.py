@@ -202,28 +202,25 @@ async def test_a_response_of_a_conversation_is_not_continued_without_what_that_h
     assert conversation.id in refused.value.message
 
 
-@pytest.mark.parametrize(
-    ("more", "param", "status"),
-    [
-        ({"previous_response_id": "resp_unknown"}, "previous_response_id", 400),
-        ({"conversation": "conv_unknown"}, "conversation", 404),
-        ({"previous_response_id": "resp_a", "conversation": "conv_b"}, "previous_response_id", 400),
-        ({"background": True, "store": False}, "background", 400),
-        ({"conversation": "conv_a", "store": False}, "conversation", 400),
-        ({"resumable": True, "store": False, "stream": True}, "resumable", 400),
-        ({"resumable": True}, "resumable", 400),
-        ({"previous_response_id": "a\0b"}, "previous_response_id", 400),
-        ({"previous_response_id": "a" * 5000}, "previous_response_id", 400),
-    ],
-)
-async def test_state_that_cannot_be_is_refused_by_name(
-    client: AsyncOpenAI, upstream: ScriptedUpstream, more: Json, param: str, status: int
-) -> None:
-    body = {"model": "m", "input": "Hello", **more}
+NO_STATE: list[tuple[Json, str, int]] = [
+    ({"previous_response_id": "resp_unknown"}, "previous_response_id", 400),
+    ({"conversation": "conv_unknown"}, "conversation", 404),
+    ({"previous_response_id": "resp_a", "conversation": "conv_b"}, "previous_response_id", 400),
+    ({"background": True, "store": False}, "background", 400),
+    ({"conversation": "conv_a", "store": False}, "conversation", 400),
+    ({"resumable": True, "store": False, "stream": True}, "resumable", 400),
+    ({"resumable": True}, "resumable", 400),
+    ({"previous_response_id": "a\0b"}, "previous_response_id", 400),
+    ({"previous_response_id": "a" * 5000}, "previous_response_id", 400),
+]
+
+
+async def test_state_that_cannot_be_is_refused_by_name(client: AsyncOpenAI, upstream: ScriptedUpstream) -> None:
     async with httpx.AsyncClient() as plain:
-        answer = await plain.post(f"{client.base_url}responses", json=body)
-    assert answer.status_code == status
-    assert answer.json()["error"]["param"] == param
+        for more, param, status in NO_STATE:
+            body = {"model": "m", "input": "Hello", **more}
+            answer = await plain.post(f"{client.base_url}responses", json=body)
+            assert (answer.status_code, answer.json()["error"]["param"]) == (status, param), more
     assert upstream.requests == []
 
 

@@ -102,35 +102,33 @@ def test_a_reference_stands_for_its_item(client: OpenAI) -> None:
     assert (kept.id, kept.type) == (answer.id, "message")
 
 
-@pytest.mark.parametrize(
-    ("path", "body", "param"),
-    [
-        ("/conversations", {"items": [user("x")] * 21}, "items"),
-        ("/conversations", {"items": "x"}, "items"),
-        ("/conversations", {"items": [user("x"), {"type": "message", "role": "user"}]}, "items[1].content"),
-        ("/conversations", {"items": [{"type": "message", "id": "a", **user("x")}] * 2}, "items[1].id"),
-        ("/conversations", {"metadata": {str(number): "x" for number in range(17)}}, "metadata"),
-        ("/conversations", {"metadata": {"k" * 65: "x"}}, f"metadata.{'k' * 65}"),
-        ("/conversations", {"metadata": {"k": "x" * 513}}, "metadata.k"),
-        ("/conversations", {"metadata": {"k": 1}}, "metadata.k"),
-        ("/conversations", {"meta": {}}, "meta"),
-        ("/conversations/{id}", {}, "metadata"),
-        ("/conversations/{id}", {"metadata": "x"}, "metadata"),
-        ("/conversations/{id}/items", {}, "items"),
-        ("/conversations/{id}/items", {"items": None}, "items"),
-        ("/conversations/{id}/items", {"items": [user("x")] * 21}, "items"),
-        ("/conversations/{id}/items", {"items": [{"type": "message", "id": "known", **user("x")}]}, "items[0].id"),
-        ("/conversations/{id}/items?include[]=x", {"items": []}, "include"),
-    ],
-)
-def test_what_a_conversation_cannot_have_is_refused_by_name(
-    http: httpx.Client, path: str, body: Json, param: str
-) -> None:
+NOT_OF_A_CONVERSATION: list[tuple[str, Json, str]] = [
+    ("/conversations", {"items": [user("x")] * 21}, "items"),
+    ("/conversations", {"items": "x"}, "items"),
+    ("/conversations", {"items": [user("x"), {"type": "message", "role": "user"}]}, "items[1].content"),
+    ("/conversations", {"items": [{"type": "message", "id": "a", **user("x")}] * 2}, "items[1].id"),
+    ("/conversations", {"metadata": {str(number): "x" for number in range(17)}}, "metadata"),
+    ("/conversations", {"metadata": {"k" * 65: "x"}}, f"metadata.{'k' * 65}"),
+    ("/conversations", {"metadata": {"k": "x" * 513}}, "metadata.k"),
+    ("/conversations", {"metadata": {"k": 1}}, "metadata.k"),
+    ("/conversations", {"meta": {}}, "meta"),
+    ("/conversations/{id}", {}, "metadata"),
+    ("/conversations/{id}", {"metadata": "x"}, "metadata"),
+    ("/conversations/{id}/items", {}, "items"),
+    ("/conversations/{id}/items", {"items": None}, "items"),
+    ("/conversations/{id}/items", {"items": [user("x")] * 21}, "items"),
+    ("/conversations/{id}/items", {"items": [{"type": "message", "id": "known", **user("x")}]}, "items[0].id"),
+    ("/conversations/{id}/items?include[]=x", {"items": []}, "include"),
+]
+
+
+def test_what_a_conversation_cannot_have_is_refused_by_name(http: httpx.Client) -> None:
     known = {"items": [{**user("there"), "id": "known"}]}
-    conversation = http.post("/conversations", json=known).json()["id"]
-    refused = http.post(path.replace("{id}", conversation), json=body)
-    assert (refused.status_code, refused.json()["error"]["param"]) == (400, param)
-    assert len(http.get(f"/conversations/{conversation}/items").json()["data"]) == 1
+    for path, body, param in NOT_OF_A_CONVERSATION:
+        conversation = http.post("/conversations", json=known).json()["id"]
+        refused = http.post(path.replace("{id}", conversation), json=body)
+        assert (refused.status_code, refused.json()["error"]["param"]) == (400, param), (path, body)
+        assert len(http.get(f"/conversations/{conversation}/items").json()["data"]) == 1, (path, body)
 
 
 def test_references_to_nothing_are_not_found_by_name(http: httpx.Client) -> None:
@@ -205,11 +203,10 @@ def test_messages_of_a_completion_are_listed_in_parts(gateway: Gateway) -> None:
         assert [one.content for one in last] == ["one"]
 
 
-@pytest.mark.parametrize(
-    ("query", "param"),
-    [("limit=0", "limit"), ("order=x", "order"), ("after=nothing", "after"), ("after=", "after"), ("page=2", "page")],
-)
-def test_every_list_refuses_the_same(client: OpenAI, http: httpx.Client, query: str, param: str) -> None:
+NOT_OF_A_LIST = {"limit=0": "limit", "order=x": "order", "after=nothing": "after", "after=": "after", "page=2": "page"}
+
+
+def test_every_list_refuses_the_same(client: OpenAI, http: httpx.Client) -> None:
     response = client.responses.create(model="demo", input="hello")
     conversation = client.conversations.create()
     completion = client.chat.completions.create(model="demo", messages=[user_message("hi")], store=True)
@@ -220,26 +217,25 @@ def test_every_list_refuses_the_same(client: OpenAI, http: httpx.Client, query: 
         "/chat/completions",
         f"/chat/completions/{completion.id}/messages",
     ):
-        refused = http.get(f"{path}?{query}")
-        assert (refused.status_code, refused.json()["error"]["param"]) == (400, param), path
+        for query, param in NOT_OF_A_LIST.items():
+            refused = http.get(f"{path}?{query}")
+            assert (refused.status_code, refused.json()["error"]["param"]) == (400, param), f"{path}?{query}"
 
 
-@pytest.mark.parametrize(
-    ("query", "param"),
-    [
-        ("starting_after=1", "starting_after"),
-        ("stream=true&starting_after=x", "starting_after"),
-        ("stream=yes", "stream"),
-        ("include[]=x", "include"),
-        ("expand=all", "expand"),
-    ],
-)
-def test_what_a_response_cannot_be_asked_is_refused_by_name(
-    client: OpenAI, http: httpx.Client, query: str, param: str
-) -> None:
+NOT_OF_A_RESPONSE = {
+    "starting_after=1": "starting_after",
+    "stream=true&starting_after=x": "starting_after",
+    "stream=yes": "stream",
+    "include[]=x": "include",
+    "expand=all": "expand",
+}
+
+
+def test_what_a_response_cannot_be_asked_is_refused_by_name(client: OpenAI, http: httpx.Client) -> None:
     made = client.responses.create(model="demo", input="hello")
-    refused = http.get(f"/responses/{made.id}?{query}")
-    assert (refused.status_code, refused.json()["error"]["param"]) == (400, param)
+    for query, param in NOT_OF_A_RESPONSE.items():
+        refused = http.get(f"/responses/{made.id}?{query}")
+        assert (refused.status_code, refused.json()["error"]["param"]) == (400, param), query
 
 
 def test_a_filter_that_is_none_is_refused_by_name(client: OpenAI) -> None:

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import orjson
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dataplane.source import Sink, Source
@@ -265,7 +265,6 @@ async def test_the_short_way_says_what_the_long_way_says(reads: list[bytes], sho
     assert wires[0].result() == wires[1].result()
 
 
-@settings(deadline=None)
 @given(st.lists(st.text(), max_size=8), st.lists(st.integers(0, 2000)))
 async def test_the_short_way_says_the_same_wherever_reads_are_cut(texts: list[str], cuts: list[int]) -> None:
     (whole,) = reads_of([ROLE, *map(said, texts), said("end"), STOP], 99)

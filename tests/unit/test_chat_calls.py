@@ -1,7 +1,7 @@
 """Tool calls, however an upstream numbers, names and cuts them."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.chat_chunks import call, calls, chunk, completion, said, thought
@@ -262,7 +262,6 @@ def test_a_million_characters_of_nested_arguments_are_just_a_string() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(1, 5)), max_size=20))
-@settings(deadline=None)
 def test_numbered_calls_survive_any_cut_and_any_order(turns: list[tuple[int, int]]) -> None:
     """Three calls with an index each; every turn sends some more characters of one of them."""
     wanted = ['{"x":"aaaa"}', '{"y":[1,2]}', "{}"]

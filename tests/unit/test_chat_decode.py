@@ -4,7 +4,7 @@ from typing import Any
 
 import orjson
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.chat_chunks import call, calls, chunk, completion, said, thought, usage_only
@@ -665,7 +665,6 @@ DELTAS = st.dictionaries(st.sampled_from([*FIELDS, "annotations"]), ODD, max_siz
 
 
 @given(st.lists(DELTAS, max_size=4), st.sampled_from([Profile(), THINK, THINK_OPEN]), st.booleans())
-@settings(deadline=None)
 def test_odd_deltas_still_give_a_stream_with_an_end(deltas: list[Json], profile: Profile, whole: bool) -> None:
     chunks = [completion(delta) if whole else chunk(delta) for delta in deltas]
     events = decode(ChatDecoder(counting_ids(), profile), [*chunks, chunk(finish="stop")])

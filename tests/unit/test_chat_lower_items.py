@@ -389,6 +389,12 @@ def test_model_families_have_their_ways(
     assert list(map(str, found)) == losses
 
 
+def test_how_closely_a_file_is_to_be_looked_at_is_a_loss() -> None:
+    losses: list[Loss] = []
+    lower_items(None, [user(file("a", "application/pdf", detail="high"))], DEFAULT_PROFILE, losses)
+    assert losses == [Loss("input[0].content[0].detail", "dropped")]
+
+
 def test_instructions_that_come_late_are_moved_to_the_front_where_the_profile_says_so() -> None:
     losses: list[Loss] = []
     messages = lower_items(None, [user("a"), message("system", "b")], Profile(system_messages="merge_all"), losses)

@@ -95,6 +95,15 @@ def test_done_leaves_with_the_read_it_came_in() -> None:
     assert feed_to_end(relay(), wire(*TEXT)).endswith(sse.DONE_FRAME)
 
 
+@pytest.mark.parametrize("model", [None, "mine"])
+def test_reads_like_the_one_before_leave_the_same_way(model: str | None) -> None:
+    relaying = relay(model=model)
+    chunks = [{**each, "model": "theirs"} for each in TEXT]
+    assert run(relaying, [wire(each, done=False) for each in chunks]) == wire(
+        *({**each, "model": model or "theirs"} for each in chunks)
+    )
+
+
 def test_usage_is_read_but_left_out_where_nobody_asked() -> None:
     relaying = relay()
     assert run(relaying, [wire(*TEXT, usage_only(**USAGE))]) == wire(*TEXT)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from translation.chat.relaying.request import relay_body
+from translation.chat.relaying.request import is_plain_request, relay_body
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile
 from translation.representation.turn import LoweredRequest
@@ -266,3 +266,20 @@ def test_tools_are_relayed_as_their_family_wants_them() -> None:
     assert body["tools"] == [{"type": "function", "function": {"name": "f", "parameters": {}}}]
     assert body["parallel_tool_calls"] is False
     assert relay_body({**asked, "parallel_tool_calls": True}, profile, model="m").body["parallel_tool_calls"] is True
+
+
+HI = {"role": "user", "content": "Hi"}
+
+
+@pytest.mark.parametrize(
+    ("messages", "more", "is_plain"),
+    [
+        ([HI, {"role": "assistant", "content": "Hi"}, {"role": "developer", "content": "."}], {"seed": 1}, True),
+        ([HI], {"tools": []}, False),
+        ([{**HI, "name": "ann"}], {}, False),
+        ([{**HI, "content": [{"type": "text", "text": "Hi"}]}], {}, False),
+        ([HI, {"role": "tool", "content": "Hi"}], {}, False),
+    ],
+)
+def test_text_and_scalars_are_what_every_upstream_takes(messages: Any, more: Any, is_plain: bool) -> None:
+    assert is_plain_request({"model": "m", "messages": messages, **more}) is is_plain

@@ -70,6 +70,11 @@ CONFIGS: dict[str, tuple[Json, Json, list[str]]] = {
         {"responseMimeType": "application/json"},
         [],
     ),
+    "a description of the schema": (
+        {"text_format": {**FORMAT, "description": "What it is."}},
+        JSON_CONFIG,
+        ["text.format.description=dropped", "text.format.schema=pattern dropped"],
+    ),
     "JSON of a schema": ({"text_format": FORMAT}, JSON_CONFIG, ["text.format.schema=pattern dropped"]),
     "what has no word": (
         {"sampling": {"user": "u", "metadata": {"a": "b"}, "store": True, "n": 1}, "verbosity": "low"},

@@ -62,6 +62,11 @@ CASES: dict[str, tuple[Json, Json, list[str]]] = {
         {"fileData": {"fileUri": "https://host/a.pdf", "mimeType": "application/pdf"}},
         [],
     ),
+    "a file to be looked at closely": (
+        {"type": "input_file", "file_data": "data:text/plain,a", "detail": "high"},
+        {"text": "a"},
+        ["p[0].detail=dropped"],
+    ),
     "a text file": ({"type": "input_file", "file_data": "data:text/plain,a"}, {"text": "a"}, []),
     "a text file with a name": (
         {"type": "input_file", "file_data": "data:text/plain,a", "filename": "b.txt"},

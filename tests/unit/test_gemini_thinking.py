@@ -113,6 +113,12 @@ def test_thinking_turned_off_goes_before_a_budget() -> None:
     assert asked(FLASH_25, thinking=False, reasoning={"max_tokens": 9}) == ({"thinkingBudget": 0}, [])
 
 
+def test_summaries_are_what_the_model_makes_of_them() -> None:
+    short = {"effort": "high", "summary": "concise"}
+    assert asked(PRO_31, reasoning=short) == (level("high"), ["reasoning.summary=as auto"])
+    assert asked(OLD, reasoning={"summary": "concise"}) == ({}, [])
+
+
 def test_an_operators_budgets_go_before_ours() -> None:
     profile = Profile(effort_budgets={"low": 7, "mine": 8})
     assert asked(PRO_31, profile, reasoning={"effort": "low"}) == (tokens(7), [])

@@ -295,7 +295,9 @@ def test_an_end_that_could_not_be_kept_can_still_become_a_failure() -> None:
     assert encoder.response is not None
     assert made == b'data: {"response":"Yes"}\n\n'
     assert encoder.ended
+    assert encoder.failed is None
     assert encoder.feed([Failed("store_unavailable", "no")]) == b""
+    assert encoder.failed == Failed("store_unavailable", "no")
     assert encoder.response is None
     assert conclude(encoder).startswith(b"event: error\n")
     assert encoder.ended

@@ -156,7 +156,7 @@ _WORDS = st.sampled_from(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(st.lists(_MARKS | _WORDS | st.integers(0, 199997), max_size=120), st.sampled_from(["", F, A, "<|start|>"]))
 def test_no_special_token_reaches_a_client(tokens: list[int], primed: str) -> None:
     """The text that comes out is spelt by the tokens that are none, in their order."""

@@ -7,7 +7,7 @@ from typing import cast
 
 import orjson
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dataplane.client_writer import ChunkWriter
@@ -83,7 +83,6 @@ def passing(alike: DeltaTemplate | RelayTemplate | None, peer: Peer) -> Callable
     return path.forward_chunks
 
 
-@settings(deadline=None)
 @given(
     texts=st.lists(st.text(min_size=1, max_size=200), max_size=8),
     size=st.sampled_from(["%x", "%X"]),
@@ -116,7 +115,6 @@ def test_an_item_may_have_any_id() -> None:
     assert peer.body == long.feed([Delta(0, 0, "two")])
 
 
-@settings(deadline=None)
 @given(texts=st.lists(st.text(min_size=1), min_size=1, max_size=40), sequence=st.integers(0, 1001))
 def test_chunks_of_one_read_are_told_at_once(texts: list[str], sequence: int) -> None:
     short, long, peer = begun(), begun(), Peer()

@@ -7,6 +7,7 @@ import asyncio
 import sqlite3
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import aiosqlite
 import aiosqlite.core
@@ -64,10 +65,14 @@ WEBSOCKET = ("handle_cont", "handle_ping", "keepalive_timeout", "send", "send_re
 CONNECTION = ("_conn", "_connection", "_execute", "_running", "_thread", "_tx")
 
 
+async def _serve_nothing(_scope: Any, _receive: Any, _send: Any) -> None:
+    """An application that is never called."""
+
+
 def test_uvicorns_protocol_has_the_parts_that_the_client_writer_uses() -> None:
     loop = asyncio.new_event_loop()
     try:
-        protocol = httptools_impl.HttpToolsProtocol(Config(app="none:here"), ServerState(), {}, _loop=loop)
+        protocol = httptools_impl.HttpToolsProtocol(Config(app=_serve_nothing), ServerState(), {}, _loop=loop)
         missing = [name for name in PROTOCOL if not hasattr(protocol, name)]
     finally:
         loop.close()

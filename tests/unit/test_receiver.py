@@ -223,7 +223,7 @@ BODIES = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=500)
+@settings(max_examples=500)
 @given(
     BODIES,
     st.lists(st.integers(0, 3000)),

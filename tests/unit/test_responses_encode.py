@@ -206,7 +206,9 @@ def test_a_terminal_event_that_nobody_was_sent_can_still_become_a_failure() -> N
     encoding = encoder()
     frames = encoding.feed([Started("up"), *message(0, "a"), Finished("length")])
     assert encoding.ended
+    assert encoding.failed is None
     events = read_stream(frames + feed_to_end(encoding, [Failed("store_unavailable", "not kept")]))
+    assert encoding.failed == Failed("store_unavailable", "not kept")
     check_order(events)
     assert [event["sequence_number"] for event in events] == list(range(len(frames.split(b"\n\n"))))
     response = events[-1]["response"]

@@ -9,7 +9,7 @@ from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
 from translation.representation.profile import DEFAULT_PROFILE, Profile
 from translation.representation.turn import LoweredRequest, Turn
-from translation.responses.lower import lower
+from translation.responses.lower import lower, lower_items
 
 USER: Item = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "hi"}]}
 FUNCTION: Json = {"type": "function", "name": "f", "parameters": {"type": "object"}, "strict": True}
@@ -145,6 +145,10 @@ ITEMS: dict[str, tuple[Item, Item]] = {
         {**OTHERS, "type": "function_call_output", "call_id": "c", "output": [{"type": "input_text", "text": "a"}]},
         {"type": "function_call_output", "call_id": "c", "output": [{"type": "input_text", "text": "a"}]},
     ),
+    "outputs that failed are incomplete": (
+        {"type": "function_call_output", "call_id": "c", "output": "no", "status": "failed"},
+        {"type": "function_call_output", "call_id": "c", "output": "no", "status": "incomplete"},
+    ),
     "custom calls": (
         {**OTHERS, "type": "custom_tool_call", "call_id": "c", "name": "f", "input": "x"},
         {"type": "custom_tool_call", "call_id": "c", "name": "f", "input": "x"},
@@ -165,6 +169,17 @@ def test_items_go_back_with_the_keys_the_upstream_knows(item: Item, expected: It
     before = repr(item)
     assert lowered(items=[item]) == LoweredRequest({**BARE, "input": [expected]}, [])
     assert repr(item) == before
+
+
+def test_a_freeform_output_that_is_not_whole_says_so_nowhere() -> None:
+    output: Item = {"type": "custom_tool_call_output", "call_id": "c", "output": "a"}
+    told = lowered(items=[{**output, "status": "incomplete"}])
+    assert told == LoweredRequest({**BARE, "input": [output]}, [Loss("input[0].status", "dropped")])
+
+
+def test_items_alone_go_back_the_same_way() -> None:
+    told = [item for item, _ in ITEMS.values()]
+    assert lower_items(told, DEFAULT_PROFILE) == ([expected for _, expected in ITEMS.values()], [])
 
 
 THOUGHTS: Item = {

@@ -10,7 +10,7 @@ from openai.types.responses.response_input_item_param import ResponseInputItemPa
 from openai.types.responses.tool_param import ToolParam
 
 from translation.errors import InvalidRequest
-from translation.responses.schema.request import REQUEST_FIELDS, REQUEST_SCHEMA, validate
+from translation.responses.schema.request import REQUEST_FIELDS, REQUEST_SCHEMA, partial_request_schema, validate
 
 Json = dict[str, Any]
 
@@ -327,3 +327,11 @@ def test_the_published_schema_knows_every_parameter() -> None:
     assert schema["properties"].keys() == REQUEST_FIELDS
     assert schema["required"] == ["model"]
     assert REQUEST_SCHEMA() is schema
+
+
+def test_the_schema_of_some_parameters_is_the_schema_of_all_without_the_others() -> None:
+    whole = REQUEST_SCHEMA()
+    schema = partial_request_schema("counting", ["model", "input"])
+    assert (schema["$id"], schema["properties"].keys()) == ("counting", {"model", "input"})
+    assert schema["properties"]["input"] == whole["properties"]["input"]
+    assert {**schema, "$id": whole["$id"], "properties": whole["properties"]} == whole

@@ -5,7 +5,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.driving import collect, counting_ids
@@ -261,7 +261,6 @@ TEXT = f"One.\n{F}{UNKNOWN} Two. {G}\n"
 
 
 @HELD
-@settings(deadline=None)
 @given(cuts=st.lists(st.integers(0, len(TEXT)), max_size=8))
 def test_how_the_text_is_cut_does_not_matter(held: bool, cuts: list[int]) -> None:
     places = sorted({0, len(TEXT), *cuts})

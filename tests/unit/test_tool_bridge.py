@@ -12,7 +12,7 @@ from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 from translation.representation.turn import Turn
 from translation.tools import schemas
-from translation.tools.bridge import BridgedTurn, bridge_tools
+from translation.tools.bridge import BridgedTurn, bridge_tools, is_tool_free
 
 FUNCTION: Json = {"type": "function", "name": "get_weather", "parameters": {"type": "object"}, "strict": True}
 CUSTOM: Json = {"type": "custom", "name": "exec", "description": "Runs code."}
@@ -446,6 +446,12 @@ def test_past_outputs_are_said_as_function_outputs(item: Json, expected: Any) ->
     assert said == {"type": "function_call_output", "call_id": "c", "output": expected}
 
 
+def test_a_limit_on_a_past_output_is_a_loss() -> None:
+    result = bridged(items=[{"type": "shell_call_output", "call_id": "c", "output": [], "max_output_length": 9}])
+    assert result.turn.items == [{"type": "function_call_output", "call_id": "c", "output": "[]"}]
+    assert result.losses == [Loss("input[0].max_output_length", "dropped")]
+
+
 @pytest.mark.parametrize(
     ("kind", "status", "kept"),
     [
@@ -507,3 +513,12 @@ def test_the_request_is_not_changed() -> None:
     bridge_tools(asked, kinds=CHAT, hosted=frozenset())
     assert orjson.dumps([asked.tools, asked.items, asked.tool_choice]) == before
     assert replace(asked) == asked
+
+
+def test_a_turn_without_anything_of_tools_needs_no_bridge() -> None:
+    hi: Json = {"type": "message", "role": "user", "content": []}
+    call: Json = {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}
+    assert is_tool_free(turn(items=[hi]))
+    assert not is_tool_free(turn(items=[hi, call]))
+    assert not is_tool_free(turn(FUNCTION, items=[hi]))
+    assert not is_tool_free(turn(tool_choice="none", items=[hi]))

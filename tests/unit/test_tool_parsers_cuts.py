@@ -39,14 +39,13 @@ def test_a_text_may_come_one_character_at_a_time(parser: str, text: str) -> None
 
 
 @EACH_TEXT
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(cuts=st.lists(st.integers(0, 200), max_size=8))
 def test_a_text_may_be_cut_into_any_pieces(parser: str, text: str, cuts: list[int]) -> None:
     places = sorted({0, len(text), *(cut for cut in cuts if cut < len(text))})
     assert parse(parser, [text[start:end] for start, end in pairwise(places)]) == parse(parser, [text])
 
 
-@settings(deadline=None)
 @given(JSON, st.sampled_from([None, 2]), st.booleans())
 def test_json_is_read_to_its_end(value: Any, indent: int | None, in_ascii: bool) -> None:
     text = json.dumps(value, indent=indent, ensure_ascii=in_ascii)
@@ -63,7 +62,6 @@ def test_json_with_spaces_everywhere_may_come_one_character_at_a_time() -> None:
     assert reader.is_complete
 
 
-@settings(deadline=None)
 @given(st.text(alphabet='{}[]",:\\u0aE1-+. \n\x01truefalsn', max_size=30))
 def test_what_is_read_as_json_is_json(text: str) -> None:
     reader = JsonValueReader()
