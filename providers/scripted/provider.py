@@ -57,7 +57,7 @@ class ScriptedProvider:
         return ScriptedExchange(turn, build_reply(turn), [Loss(key, "dropped") for key in turn.extra])
 
     def prepare_relay(self, dialect: Dialect, body: Json) -> RelayExchange:
-        raise ValueError(f"a scripted provider has no client API, so nothing can be relayed to it in {dialect}")
+        raise ValueError(f"a scripted provider cannot relay the dialect {dialect}, because it has no client API")
 
     async def count_tokens(self, turn: Turn, profile: Profile, method: CountMethod) -> int:
         return _count_tokens(turn)

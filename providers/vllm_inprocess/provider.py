@@ -65,7 +65,7 @@ class VllmProvider:
         return prepare_engine_exchange(engine, turn, profile, parsers)
 
     def prepare_relay(self, dialect: Dialect, body: Json) -> RelayExchange:
-        raise ValueError(f"an engine has no client API, so nothing can be relayed to it in {dialect}")
+        raise ValueError(f"an engine cannot relay the dialect {dialect}, because it has no client API")
 
     async def count_tokens(self, turn: Turn, profile: Profile, method: CountMethod) -> int:
         if method not in ("template", "tokenize"):
