@@ -1,4 +1,4 @@
 """Clients of the gateway for frameworks.
 
-Knows the gateway's HTTP APIs, and imports none of its code.
+Knows the HTTP APIs of the gateway, and imports none of its code.
 """

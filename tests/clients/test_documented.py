@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.clients.running import Installed
+from tests.project.test_snippets import SNIPPETS, Snippet
 from tests.serving import Gateway
-from tests.unit.test_snippets import SNIPPETS, Snippet
 
 ADDRESS = "http://127.0.0.1:8080"
 SUFFIXES = {"python": ".py", "js": ".mjs", "ts": ".mts"}

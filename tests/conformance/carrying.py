@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from openai import AsyncOpenAI
 
 from tests.serving import Gateway, serving
-from tests.unit.harmony import marked, real
+from tests.unit.support.harmony import marked, real
 from tests.upstream import Script, ScriptedUpstream, harmony
 from tests.upstream.anthropic import anthropic_calls, anthropic_text, thinking_block
 from tests.upstream.builders import (

@@ -10,8 +10,8 @@ import orjson
 import pytest
 
 from tests.serving import command, serving
-from tests.unit.responses_order import check_stream, read_stream
-from tests.unit.test_responses_relay_calls import call_events, items_of
+from tests.unit.support.responses_order import check_stream, read_stream
+from tests.unit.translation.responses.relaying.test_calls import call_events, items_of
 from tests.upstream import Script, ScriptedUpstream, chat_chunk, chat_json, chat_sse, chat_text
 from tests.upstream.builders import either, json_reply, response_snapshot, responses_sse, responses_text, text_events
 

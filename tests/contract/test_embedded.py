@@ -12,7 +12,7 @@ from providers.config import ProviderConfig, ProviderType
 from providers.registry import BUILDERS, build_provider
 from providers.vllm_inprocess import lifecycle
 from tests.contract.conftest import ELSEWHERE, KINDS, QUESTION, STREAMED, events_of, text_of
-from tests.unit.vllm_fakes import AsyncLLM, EngineDeadError, GracefulHTTPError, library, said
+from tests.unit.support.vllm_fakes import AsyncLLM, EngineDeadError, GracefulHTTPError, library, said
 from translation.representation.events import Finished
 from translation.representation.profile import DEFAULT_PROFILE
 from translation.representation.turn import Turn

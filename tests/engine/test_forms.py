@@ -8,7 +8,7 @@ import pytest
 from openai import BadRequestError, OpenAI
 
 from tests.integration.engines import ROOT
-from tests.integration.test_engines import WEATHER
+from tests.integration.real_engines.test_engines import WEATHER
 
 QUESTION = "What is 3 + 4?"
 

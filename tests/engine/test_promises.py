@@ -4,7 +4,7 @@ All but one: here an answer in one pass that is held to a schema is held from it
 about before, and what it says is of lesser worth. test_two_pass.py has that promise.
 """
 
-from tests.integration.test_engines import (
+from tests.integration.real_engines.test_engines import (
     test_a_client_that_leaves_frees_the_engine,
     test_a_conversation_remembers_what_was_said,
     test_a_prompt_beyond_the_context_is_refused_by_name,

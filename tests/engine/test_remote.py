@@ -8,7 +8,7 @@ from openai import OpenAI
 
 from tests.engine.hosting import engine_python
 from tests.integration.engines import vllm
-from tests.integration.test_engines import WEATHER
+from tests.integration.real_engines.test_engines import WEATHER
 from tests.serving import command
 
 QUESTIONS = [

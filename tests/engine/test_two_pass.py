@@ -8,7 +8,7 @@ from openai import BadRequestError, OpenAI
 
 from tests.integration.asking import Api, ChatApi, ResponsesApi, user
 from tests.integration.engines import CONTEXT
-from tests.integration.test_engines import SUM, WEATHER
+from tests.integration.real_engines.test_engines import SUM, WEATHER
 
 STEPS = "Think in 9 steps about river."
 BRIDGE = "Now I answer."

@@ -11,8 +11,8 @@ from typing import Any, Final
 import httpx
 
 from tests.integration.engines import llama
-from tests.integration.gpt_oss import write_model
-from tests.unit.harmony import lower_to_harmony, real
+from tests.integration.harmony.gpt_oss import write_model
+from tests.unit.support.harmony import lower_to_harmony, real
 from translation.representation.turn import Turn
 
 Json = dict[str, Any]

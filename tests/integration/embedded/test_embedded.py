@@ -1,0 +1,399 @@
+"""A real llama.cpp inside the gateway: it starts with it, ends with it, and when it dies everybody is told."""
+
+import json
+import operator
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import xllamacpp
+from openai import OpenAI
+
+from gateway.config.settings import parse_settings
+from gateway.config.yaml_file import ConfigError, Problem, render_path
+from providers.llamacpp.ranges import RANGES
+from tests.serving import Command, command
+
+ROOT = Path(__file__).parents[3]
+MODEL = ROOT / "models/tiny-reasoner.gguf"
+PROC = Path("/proc")
+
+ENGINE: dict[str, Any] = {
+    "type": "llamacpp",
+    "model": str(MODEL),
+    "engine": {"n_ctx": 4096, "n_parallel": 1, "cpuparams.n_threads": 1},
+}
+CONFIG: dict[str, Any] = {
+    "store": {"url": None},
+    "server": {"drain_s": 5},
+    "providers": {"embedded": ENGINE},
+    "models": {
+        "tiny": {"provider": "embedded", "request_defaults": {"temperature": 0}},
+        "thinker": {"provider": "embedded", "request_defaults": {"temperature": 0}, "two_pass": True},
+    },
+}
+pytestmark = pytest.mark.timeout(180)  # servers with engines are started and ended
+
+ENDLESS = {"model": "tiny", "input": "Never stop.", "stream": True}
+
+needs_proc = pytest.mark.skipif(not PROC.is_dir(), reason="there is no /proc to find the engine's process in")
+
+
+@pytest.fixture(scope="module")
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Command]:
+    folder = tmp_path_factory.mktemp("embedded")
+    engine = {**ENGINE, "model": str(copy_of_the_model(folder))}
+    with command({**CONFIG, "providers": {"embedded": engine}}, folder) as gateway:
+        yield gateway
+
+
+def copy_of_the_model(folder: Path) -> Path:
+    """A file of its own, in the place of the one that may be there."""
+    new = folder / "new.gguf"
+    shutil.copy(MODEL, new)
+    return new.replace(folder / MODEL.name)
+
+
+@pytest.fixture
+def http() -> Iterator[httpx.Client]:
+    with httpx.Client(verify=False, trust_env=False, timeout=30) as client:
+        yield client
+
+
+@pytest.fixture
+def sdk(gateway: Command) -> Iterator[OpenAI]:
+    with OpenAI(base_url=gateway.v1, api_key="none", max_retries=0, timeout=30) as client:
+        yield client
+
+
+def engine_of(gateway: Command) -> int:
+    """The process id of the gateway's engine."""
+    (pid,) = children_of(gateway.process.pid)
+    return pid
+
+
+def children_of(pid: int) -> list[int]:
+    return [int(child) for child in (PROC / f"{pid}/task/{pid}/children").read_text().split()]
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return (PROC / f"{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def until(claim: Callable[[], bool], seconds: float = 20.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not claim():
+        assert time.monotonic() < deadline, "it did not come true in time"
+        time.sleep(0.02)
+
+
+@contextmanager
+def held(pid: int) -> Iterator[None]:
+    """A process that does nothing meanwhile: so small a model has answered before anybody can look."""
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+def running(http: httpx.Client, gateway: Command) -> int:
+    """Requests that the engine is at work on, as the server tells."""
+    said: int = ready(http, gateway).json()["engines"]["embedded"]["running"]
+    return said
+
+
+def ready(http: httpx.Client, gateway: Command) -> httpx.Response:
+    return http.get(f"{gateway.url}/readyz")
+
+
+def test_it_is_ready_when_the_server_says_that_it_listens(gateway: Command, http: httpx.Client) -> None:
+    reply = ready(http, gateway)
+    assert reply.status_code == 200
+    state = {"state": "ready", "detail": None, "running": 0}
+    assert reply.json() == {"status": "ready", "engines": {"embedded": state}}
+
+
+def test_both_apis_answer_whole(sdk: OpenAI) -> None:
+    response = sdk.responses.create(model="tiny", input="What is 3 + 4?")
+    assert response.output_text == "The answer is 7."
+    assert [item.type for item in response.output] == ["reasoning", "message"]
+    completion = sdk.chat.completions.create(model="tiny", messages=[{"role": "user", "content": "What is 3 + 4?"}])
+    assert (completion.choices[0].message.content or "").strip() == "The answer is 7."
+
+
+def test_both_apis_answer_in_pieces(sdk: OpenAI) -> None:
+    with sdk.responses.create(model="tiny", input="Count to 12.", stream=True) as stream:
+        deltas = [event.delta for event in stream if event.type == "response.output_text.delta"]
+    assert "".join(deltas) == "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12."
+    assert len(deltas) > 10
+    asked: Any = {"model": "tiny", "messages": [{"role": "user", "content": "Count to 12."}], "stream": True}
+    with sdk.chat.completions.create(**asked) as chunks:
+        texts = [choice.delta.content or "" for chunk in chunks for choice in chunk.choices]
+    assert "".join(texts).strip() == "".join(deltas)
+
+
+def test_a_tool_is_called(sdk: OpenAI) -> None:
+    parameters = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+    tool: Any = {"type": "function", "name": "get_weather", "parameters": parameters, "strict": None}
+    response = sdk.responses.create(model="tiny", input="What is the weather in Paris?", tools=[tool])
+    (call,) = [item for item in response.output if item.type == "function_call"]
+    assert (call.name, json.loads(call.arguments)) == ("get_weather", {"city": "Paris"})
+
+
+def test_a_budget_for_thinking_holds(sdk: OpenAI) -> None:
+    budget: Any = {"max_tokens": 20}
+    response = sdk.responses.create(model="thinker", input="Think forever.", reasoning=budget)
+    assert response.output_text == "I stopped thinking."
+    assert response.usage is not None
+    assert response.usage.output_tokens_details.reasoning_tokens == 20
+
+
+def test_its_tokens_are_counted(sdk: OpenAI) -> None:
+    asked: Any = {"model": "tiny", "input": "What is the capital of France?"}
+    answered = sdk.responses.create(**asked)
+    assert answered.usage is not None
+    assert sdk.responses.input_tokens.count(**asked).input_tokens == answered.usage.input_tokens
+
+
+@needs_proc
+def test_a_client_that_leaves_frees_its_slot(gateway: Command, http: httpx.Client, sdk: OpenAI) -> None:
+    """There is one slot: whoever comes next waits until it is free."""
+    with http.stream("POST", f"{gateway.v1}/responses", json=ENDLESS) as left:
+        lines = left.iter_lines()
+        next(line for line in lines if "delta" in line)
+        with held(engine_of(gateway)):
+            until(lambda: running(http, gateway) == 1)
+            left.close()
+            until(lambda: running(http, gateway) == 0)
+            assert http.get(f"{gateway.url}/healthz").status_code == 200
+    assert sdk.responses.create(model="tiny", input="What is 3 + 4?").output_text == "The answer is 7."
+
+
+@needs_proc
+def test_nobody_else_is_answered_by_it(gateway: Command, http: httpx.Client) -> None:
+    (port,) = listening_ports(engine_of(gateway))
+    assert http.get(f"http://127.0.0.1:{port}/v1/models").status_code == 401
+    asked = {"prompt": "Hello", "n_predict": 1}
+    assert http.post(f"http://127.0.0.1:{port}/completion", json=asked).status_code == 401
+
+
+def listening_ports(pid: int) -> Iterator[int]:
+    """The TCP ports of a process, inherited ones too."""
+    sockets = {os.readlink(each) for each in (PROC / f"{pid}/fd").iterdir() if each.is_symlink()}
+    for line in (PROC / f"{pid}/net/tcp").read_text().splitlines()[1:]:
+        _, local, _, state, *rest = line.split()
+        if state == "0A" and f"socket:[{rest[5]}]" in sockets:
+            yield int(local.partition(":")[2], 16)
+
+
+@needs_proc
+def test_the_gateway_itself_imports_no_engine(gateway: Command, sdk: OpenAI) -> None:
+    assert sdk.responses.create(model="tiny", input="Hi").output_text
+    mapped = (PROC / f"{gateway.process.pid}/maps").read_text()
+    assert "orjson" in mapped, "libraries that are imported are there to see"
+    assert not {name for name in ("xllamacpp", "libtorch", "vllm") if name in mapped}
+
+
+@needs_proc
+@pytest.mark.parametrize("name", ["tiny", "thinker"])
+def test_a_killed_engine_fails_its_streams_at_once_and_comes_back(
+    name: str, gateway: Command, http: httpx.Client, sdk: OpenAI
+) -> None:
+    until(lambda: ready(http, gateway).status_code == 200)
+    victim = engine_of(gateway)
+    model = gateway.log.with_name(MODEL.name)
+    broken = gateway.log.with_name("broken.gguf")
+    broken.write_bytes(MODEL.read_bytes()[:2_000_000])
+    broken.replace(model)  # so that it does not come back before everybody has looked
+    with http.stream("POST", f"{gateway.v1}/responses", json={**ENDLESS, "model": name}) as stream:
+        lines = stream.iter_lines()
+        next(line for line in lines if "output_text.delta" in line)
+        os.kill(victim, signal.SIGSTOP)
+        os.kill(victim, signal.SIGKILL)
+        killed_at = time.monotonic()
+        *_, last = (line for line in lines if line.startswith("data: {"))
+    assert time.monotonic() - killed_at < 1
+    failed = json.loads(last.removeprefix("data: "))
+    assert failed["type"] == "response.failed"
+    assert failed["response"]["error"]["message"] == "the engine died in the middle of its reply"
+
+    # The system closes a dead process's connections before it tells of its death.
+    until(lambda: ready(http, gateway).status_code == 503, seconds=1)
+    assert ready(http, gateway).json()["status"] in ("engine_down", "starting")
+    assert "killed by SIGKILL" in gateway.log.read_text()
+    refused = http.post(f"{gateway.v1}/responses", json={"model": name, "input": "Hi"})
+    assert refused.status_code == 503
+    assert refused.json()["error"]["code"] == "engine_unavailable"
+    assert int(refused.headers["retry-after"]) >= 1
+    assert http.get(f"{gateway.url}/healthz").status_code == 200
+
+    copy_of_the_model(model.parent)
+    until(lambda: ready(http, gateway).status_code == 200)
+    assert engine_of(gateway) != victim
+    assert sdk.responses.create(model="tiny", input="What is 3 + 4?").output_text == "The answer is 7."
+
+
+@needs_proc
+def test_a_whole_answer_that_was_being_made_is_refused_when_the_engine_dies(
+    gateway: Command, http: httpx.Client
+) -> None:
+    until(lambda: ready(http, gateway).status_code == 200)
+    victim = engine_of(gateway)
+    asked = json.dumps({**ENDLESS, "stream": False})
+    os.kill(victim, signal.SIGSTOP)
+    with subprocess.Popen(
+        ["curl", "-s", f"{gateway.v1}/responses", "-H", "Content-Type: application/json", "-d", asked],
+        stdout=subprocess.PIPE,
+    ) as waiting:
+        until(lambda: running(http, gateway) == 1)
+        os.kill(victim, signal.SIGKILL)
+        said, _ = waiting.communicate(timeout=20)
+    assert json.loads(said)["error"]["code"] == "engine_unavailable"
+    until(lambda: ready(http, gateway).status_code == 200)
+
+
+@needs_proc
+@pytest.mark.parametrize(
+    ("end", "workers"),
+    [(signal.SIGTERM, "1"), (signal.SIGKILL, "1"), (signal.SIGKILL, "2")],
+    ids=["told to stop", "killed", "workers killed"],
+)
+def test_no_engine_outlives_its_gateway(end: signal.Signals, workers: str, tmp_path: Path) -> None:
+    with command(CONFIG, tmp_path, "--workers", workers) as gateway:
+        servers = [gateway.process.pid] if workers == "1" else workers_of(gateway.process.pid)
+        engines = [child for server in servers for child in children_of(server) if "llamacpp" in words_of(child)]
+        assert len(engines) == int(workers)
+        for server in servers if end is signal.SIGKILL else [gateway.process.pid]:
+            os.kill(server, end)
+        until(lambda: not any(is_alive(engine) for engine in engines))
+
+
+def workers_of(pid: int) -> list[int]:
+    return [child for child in children_of(pid) if "spawn_main" in words_of(child)]
+
+
+def words_of(pid: int) -> str:
+    return (PROC / f"{pid}/cmdline").read_text()
+
+
+@needs_proc
+def test_streams_of_the_engine_end_well_while_the_server_stops(tmp_path: Path, http: httpx.Client) -> None:
+    """Ctrl-C goes to everybody in the terminal's group; the engine is not in it."""
+    with command(CONFIG, tmp_path, within=["setsid"]) as gateway:
+        asked = {"model": "tiny", "input": "Think in 20 steps about river.", "stream": True}
+        with http.stream("POST", f"{gateway.v1}/responses", json=asked) as stream:
+            lines = stream.iter_lines()
+            next(line for line in lines if "delta" in line)
+            os.killpg(gateway.process.pid, signal.SIGINT)
+            *_, last = (line for line in lines if line.startswith("data: {"))
+        assert json.loads(last.removeprefix("data: "))["type"] == "response.completed"
+        assert gateway.process.wait(20) == 0
+
+
+def test_an_engine_that_cannot_start_is_told_and_the_rest_is_served(tmp_path: Path, http: httpx.Client) -> None:
+    cut = tmp_path / "cut.gguf"
+    cut.write_bytes(MODEL.read_bytes()[:2_000_000])
+    providers = {"embedded": {**ENGINE, "model": str(cut)}, "other": {"type": "scripted"}}
+    models = {**CONFIG["models"], "other": {"provider": "other"}}
+    with command({**CONFIG, "providers": providers, "models": models}, tmp_path) as gateway:
+        reply = ready(http, gateway)
+        assert reply.status_code == 503
+        assert "model is corrupted or incomplete" in gateway.log.read_text()
+        asked = {"input": "Hi", "stream": False}
+        refused = http.post(f"{gateway.v1}/responses", json={"model": "tiny", **asked})
+        assert (refused.status_code, refused.json()["error"]["code"]) == (503, "engine_unavailable")
+        assert http.post(f"{gateway.v1}/responses", json={"model": "other", **asked}).status_code == 200
+
+
+CHECKS: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "a parameter there is not": ({"n_ctxx": 1}, ["n_ctxx: llama.cpp has no such parameter; did you mean n_ctx?"]),
+    "one inside another": (
+        {"cpuparams": {"n_thread": 1}},
+        ["cpuparams.n_thread: llama.cpp has no such parameter; did you mean n_threads?"],
+    ),
+    "one with dots": (
+        {"cpuparams.n_thread": 1},
+        ['"cpuparams.n_thread": llama.cpp has no such parameter; did you mean n_threads?'],
+    ),
+    "values of other types": (
+        {"n_ctx": "big", "n_parallel": True, "warmup": 1, "rope_freq_base": "x", "prompt": 1, "tensor_split": 1},
+        [
+            "n_ctx: write a whole number",
+            "n_parallel: write a whole number",
+            "warmup: write true or false",
+            "rope_freq_base: write a number",
+            "prompt: write text",
+            "tensor_split: write a list: [a, b]",
+        ],
+    ),
+    "a value for a structure": ({"cpuparams": 3}, ["cpuparams: write keys and values: {key: value}"]),
+    "a number that is too large": (
+        {"n_batch": 10**12},
+        ["n_batch: llama.cpp does not accept this value: value too large"],
+    ),
+    "numbers that it takes and cannot live with": (
+        {"n_ctx": -5, "n_parallel": 0, "cpuparams": {"n_threads": 0}, "cpuparams_batch.n_threads": -2, "n_batch": 0},
+        [
+            "n_ctx: write a number from 64 on, or 0",
+            "n_parallel: write a number from 1 to 256, or -1",
+            "cpuparams.n_threads: write a number from 1 to 512, or -1",
+            '"cpuparams_batch.n_threads": write a number from 1 to 512, or -1',
+            "n_batch: write a number from 1 on",
+        ],
+    ),
+    "numbers that mean its own choice": ({"n_ctx": 0, "n_parallel": -1, "cpuparams": {"n_threads": -1}}, []),
+    "a share that is none": ({"sampling.top_p": float("nan")}, ['"sampling.top_p": write a number from 0 to 1']),
+    "a word there is not": ({"cache_type_k": "Q8"}, ["cache_type_k: write one of GGML_TYPE_F32, "]),
+    "a structure that is made in code": ({"model_tags": ["a"]}, ["model_tags: this parameter cannot be set here"]),
+    "what is the gateway's to say": ({"port": 80}, ["port: port cannot be set: the engine is only reachable through"]),
+    "all of it well": ({"n_ctx": 512, "rope_freq_base": 1, "cache_type_k": "GGML_TYPE_Q8_0", "mmproj.path": "x"}, []),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("given", "said"), CHECKS.values(), ids=CHECKS)
+def test_parameters_are_checked_by_llama_cpp_itself(given: dict[str, Any], said: list[str]) -> None:
+    problems: Sequence[Problem] = ()
+    try:
+        parse_settings({**CONFIG, "providers": {"embedded": {**ENGINE, "engine": given}}}, environ={})
+    except ConfigError as error:
+        problems = error.problems
+    lines = [f"{render_path(problem.path)}: {problem.message}" for problem in problems]
+    lines = [line.removeprefix("providers.embedded.engine.") for line in lines]
+    assert len(lines) == len(said)
+    assert all(line.startswith(claim) for line, claim in zip(lines, said, strict=True)), lines
+
+
+def test_every_number_with_a_range_is_one_of_llama_cpps_and_its_default_is_in_it() -> None:
+    parameters = xllamacpp.CommonParams()
+    for path, allowed in RANGES.items():
+        value = operator.attrgetter(path)(parameters)
+        assert isinstance(value, int | float), path
+        assert allowed.problem_of(value) is None, path
+
+
+def test_without_the_library_the_configuration_says_what_to_install(tmp_path: Path) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text(json.dumps(CONFIG))
+    hiding = (
+        "import sys; from importlib.machinery import PathFinder; find = PathFinder.find_spec\n"
+        "PathFinder.find_spec = lambda name, *rest: None if name == 'xllamacpp' else find(name, *rest)\n"
+        "from gateway.cli.commands import app; app(['check-config', sys.argv[1]])"
+    )
+    done = subprocess.run([sys.executable, "-c", hiding, str(file)], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert (
+        'providers.embedded.type: llama.cpp is not installed: pip install "responses-gateway[llamacpp]"' in done.stderr
+    )

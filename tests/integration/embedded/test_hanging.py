@@ -1,0 +1,50 @@
+"""A real llama.cpp that is stopped in the middle of its work, and does not die of it."""
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.integration.embedded.test_embedded import (
+    CONFIG,
+    ENDLESS,
+    ENGINE,
+    engine_of,
+    is_alive,
+    needs_proc,
+    ready,
+    until,
+)
+from tests.serving import command
+
+pytestmark = pytest.mark.timeout(180)  # servers with engines are started and ended
+
+PATIENCE_S = 2.0
+
+
+@needs_proc
+def test_an_engine_that_hangs_is_ended_and_another_one_started(tmp_path: Path) -> None:
+    watched = {**CONFIG, "providers": {"embedded": {**ENGINE, "hang_s": PATIENCE_S}}}
+    with command(watched, tmp_path) as gateway, httpx.Client(verify=False, trust_env=False, timeout=60) as http:
+        victim = engine_of(gateway)
+        with http.stream("POST", f"{gateway.v1}/responses", json=ENDLESS) as stream:
+            lines = stream.iter_lines()
+            next(line for line in lines if "output_text.delta" in line)
+            os.kill(victim, signal.SIGSTOP)
+            stopped_at = time.monotonic()
+            *_, last = (line for line in lines if line.startswith("data: {"))
+        assert time.monotonic() - stopped_at >= PATIENCE_S
+        failed = json.loads(last.removeprefix("data: "))
+        assert failed["type"] == "response.failed"
+        assert failed["response"]["error"]["message"] == "the engine died in the middle of its reply"
+        until(lambda: not is_alive(victim))
+        until(lambda: "it gave no sign of life for 2 s" in gateway.log.read_text())
+        until(lambda: ready(http, gateway).status_code == 200)
+        assert engine_of(gateway) != victim
+        asked = {"model": "tiny", "input": "What is 3 + 4?"}
+        reply = http.post(f"{gateway.v1}/responses", json=asked).raise_for_status().json()
+        assert reply["output"][-1]["content"][0]["text"] == "The answer is 7."

@@ -1,0 +1,102 @@
+"""What tests of killed servers share: answers that stop half-way, and what is there to be found afterwards."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import ParamSpec
+
+from tests.state.processes import beside
+from tests.state.replicas import PATIENCE_S, Client, Json
+from tests.upstream import Pause, Reply
+from tests.upstream.builders import DONE, SSE, chat_chunk, data_frame, text_chunks
+from tests.upstream.script import Exchange
+
+P = ParamSpec("P")
+
+POLL_S = 0.02
+ACTIVE = ("queued", "in_progress")
+
+
+class Paused:
+    """An upstream's answer in the middle of which it waits; `said` once all of it has been sent."""
+
+    def __init__(self, *before: str, after: str | None = None) -> None:
+        self.go_on, self.said = asyncio.Event(), asyncio.Event()
+        pieces = [chat_chunk({"content": piece}) for piece in before]
+        rest = text_chunks(*([after] if after else ()))[1:]
+        frames = [data_frame(chunk) for chunk in [text_chunks()[0], *pieces]]
+        self._reply = Reply(headers=SSE, body=[*frames, Pause(self.go_on), *map(data_frame, rest), DONE])
+
+    async def __call__(self, exchange: Exchange) -> None:
+        await self._reply(exchange)
+        self.said.set()
+
+
+def background(store_url: str, **more: int) -> Json:
+    """Whoever starts on a SQLite file knows at once that nobody else is there; on PostgreSQL the lease tells."""
+    return {"lease_s": 60.0 if store_url.startswith("sqlite") else 1.0, **more}
+
+
+async def until(claim: Callable[P, Awaitable[bool]], *of: P.args, **more: P.kwargs) -> None:
+    """Wait for a claim to become true."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not await claim(*of, **more):
+        assert time.monotonic() < deadline, "it did not come true in time"
+        await asyncio.sleep(POLL_S)
+
+
+async def is_kept(asking: Client, response_id: str) -> bool:
+    """A response's beginning is written while its first tokens leave."""
+    return (await asking.http.get(f"/responses/{response_id}")).status_code == 200
+
+
+async def is_waiting(store_url: str, event: str) -> bool:
+    """Whether a gateway waits in PostgreSQL for this."""
+    return await beside.count_waiting(store_url, event) > 0
+
+
+async def has_ended(asking: Client, response_id: str) -> bool:
+    return (await asking.read(response_id))["status"] not in ACTIVE
+
+
+async def left_behind(asking: Client, response_id: str, store_url: str) -> Json:
+    """A response whose server died, once that is known: at once where nobody else can be working on it."""
+    response = await asking.read(response_id)
+    if response["status"] in ACTIVE and not store_url.startswith("sqlite"):
+        await until(has_ended, asking, response_id)
+        return await asking.read(response_id)
+    return response
+
+
+def check_interrupted(response: Json) -> None:
+    assert (response["status"], (response["error"] or {}).get("code")) == ("failed", "interrupted")
+
+
+class Before:
+    """What a server was asked to keep before it was killed."""
+
+    def __init__(self) -> None:
+        self.last = ""
+        self._paths: list[str] = []
+
+    async def fill(self, asking: Client) -> None:
+        """A chain of two, a conversation with a turn, a completion."""
+        first = await asking.create(
+            input="One \u2014 \u00fc\u2028", metadata={"z": "1", "a": "2"}, instructions="Be brief."
+        )
+        second = await asking.create(input="Two", previous_response_id=first["id"])
+        self.last = second["id"]
+        conversation = (await asking.http.post("/conversations", json={"metadata": {"k": "v"}})).json()["id"]
+        third = await asking.create(input="Three", conversation=conversation)
+        body = {"model": "some-model", "messages": [{"role": "user", "content": "Four"}], "store": True}
+        completion = (await asking.http.post("/chat/completions", json=body)).json()["id"]
+        for response in (first, second, third):
+            self._paths += [f"/responses/{response['id']}", f"/responses/{response['id']}/input_items"]
+        self._paths += [f"/conversations/{conversation}", f"/conversations/{conversation}/items"]
+        self._paths += [f"/chat/completions/{completion}", f"/chat/completions/{completion}/messages"]
+
+    async def bodies(self, asking: Client) -> list[bytes]:
+        """How it all reads, byte for byte."""
+        answers = [await asking.http.get(path) for path in self._paths]
+        assert {answer.status_code for answer in answers} == {200}
+        return [answer.content for answer in answers]

@@ -1,0 +1,86 @@
+"""One id for one response, wherever it is told or kept; nobody can guess it."""
+
+import re
+from collections.abc import AsyncIterator
+from functools import reduce
+from operator import or_
+from pathlib import Path
+
+import orjson
+import pytest
+from sqlalchemy import select
+
+from gateway.state.database.tables import OUTPUT_PLACE, events, items, jobs, responses
+from tests.state.processes import beside
+from tests.state.replicas import Json, client, replica
+from tests.upstream import ScriptedUpstream
+from tests.upstream.builders import chat_text, responses_text
+
+pytestmark = pytest.mark.timeout(180)  # servers take long to start where every core is busy
+
+RANDOM_BITS = 128
+SAMPLES = 64
+
+_RESPONSE_ID = re.compile(rb"resp_[^\"' ]*")
+
+
+@pytest.fixture
+async def upstream() -> AsyncIterator[ScriptedUpstream]:
+    async with ScriptedUpstream() as up:
+        up.on("/chat/completions", chat_text("Hi", " there"))
+        up.on("/responses", responses_text("Hi", " there"))
+        yield up
+
+
+def config(upstream: ScriptedUpstream) -> Json:
+    provider = {"type": "openai_compatible", "base_url": upstream.url}
+    return {
+        "providers": {"chat": provider, "both": {**provider, "dialects": ["chat", "responses"]}},
+        "models": {"relayed": {"provider": "both"}, "*": {"provider": "chat"}},
+    }
+
+
+@pytest.mark.parametrize("model", ["translated", "relayed"])
+@pytest.mark.parametrize("how", [{}, {"background": True}, {"resumable": True}], ids=str)
+async def test_an_id_is_the_same_in_every_event_row_and_log(
+    upstream: ScriptedUpstream, store_url: str, tmp_path: Path, model: str, how: Json
+) -> None:
+    with replica(tmp_path / "a", store_url, upstream.url, **config(upstream)) as server:
+        async with client(server) as asking:
+            asking.http.headers["x-request-id"] = "asked-by-me"
+            async with asking.stream(input="Hello", model=model, **how) as stream:
+                assert stream.answer.headers["x-request-id"] == "asked-by-me"
+                final = await stream.read_all()
+            response_id = stream.response_id
+            assert {event["response"]["id"] for event in stream.events if "response" in event} == {response_id}
+            output = final["response"]["output"]
+            told = {event["item_id"] for event in stream.events if "item_id" in event}
+            told |= {event["item"]["id"] for event in stream.events if "item" in event}
+            assert told == {item["id"] for item in output}
+            read = await asking.read(response_id)
+            assert read == final["response"]
+            (row,) = await beside.rows(store_url, select(responses))
+            assert (row.id, orjson.loads(row.body)["id"]) == (response_id, response_id)
+            kept = await beside.rows(store_url, select(items).where(items.c.place == OUTPUT_PLACE))
+            assert [(item.response_id, item.id) for item in kept] == [(response_id, item["id"]) for item in output]
+            log = await beside.rows(store_url, select(events))
+            assert {entry.response_id for entry in log} == ({response_id} if how else set())
+            assert set(_RESPONSE_ID.findall(b"".join(entry.frames for entry in log))) <= {response_id.encode()}
+            assert await beside.rows(store_url, select(jobs)) == []
+
+
+async def test_ids_cannot_be_guessed(upstream: ScriptedUpstream, tmp_path: Path) -> None:
+    made: dict[str, list[str]] = {"resp": [], "msg": [], "conv": [], "chatcmpl": []}
+    with replica(tmp_path / "a", f"sqlite+aiosqlite:///{tmp_path}/state.db", upstream.url) as server:
+        async with client(server) as asking:
+            body = {"model": "m", "messages": [{"role": "user", "content": "Hello"}], "store": True}
+            for _ in range(SAMPLES):
+                response = await asking.create(input="Hello")
+                made["resp"].append(response["id"])
+                made["msg"].append(response["output"][0]["id"])
+                made["conv"].append((await asking.http.post("/conversations", json={})).json()["id"])
+                made["chatcmpl"].append((await asking.http.post("/chat/completions", json=body)).json()["id"])
+    for prefix, ids in made.items():
+        numbers = [int(one.removeprefix(f"{prefix}_"), 16) for one in ids]
+        # A bit that is the same in all of them says nothing.
+        assert reduce(or_, (number ^ numbers[0] for number in numbers)).bit_count() >= RANDOM_BITS

@@ -1,0 +1,300 @@
+"""A delta that comes alone leaves as it would have by the long way, in a chunk of its own; anything else is left."""
+
+import asyncio
+import socket
+from collections.abc import Callable
+from typing import cast
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dataplane.client_writer import ChunkWriter
+from dataplane.core import CORE
+from dataplane.fast_path import make_fast_path
+from tests.unit.support.chat_chunks import chunk, said
+from translation.chat.delta_run import ChatDeltaRun
+from translation.chat.relay_template import RelayTemplate
+from translation.chat.relaying.relay import ChatRelay
+from translation.framing import sse
+from translation.representation.events import Delta, ItemStarted, PartStarted, Started
+from translation.responses.delta_template import DeltaTemplate
+from translation.responses.encode import ResponsesEncoder
+from translation.responses.initial_response import new_response
+
+pytestmark = pytest.mark.skipif(CORE is None, reason="core/ is not compiled here: it needs a C compiler")
+
+HEAD = new_response({"model": "m", "input": "hi"}, response_id="resp_1", created_at=100, model="m")
+NEVER = 0.0
+
+
+class Peer(ChunkWriter):
+    """Keeps what is written to it."""
+
+    def __init__(self) -> None:
+        self.ready = True
+        self.sent_at = NEVER
+        self.written = bytearray()
+        self.write_chunk = self.written.extend
+
+    @property
+    def body(self) -> bytes:
+        """What it was sent, out of its chunks."""
+        body, rest = b"", bytes(self.written)
+        while rest:
+            size, _, rest = rest.partition(b"\r\n")
+            body, rest = body + rest[: int(size, 16)], rest[int(size, 16) :]
+            assert rest[:2] == b"\r\n"
+            rest = rest[2:]
+        return body
+
+
+def chunked(body: bytes, size: str = "%x") -> bytes:
+    return b"%b\r\n%b\r\n" % ((size % len(body)).encode(), body)
+
+
+def frame(text: str) -> bytes:
+    return sse.encode_data(orjson.dumps(said(text)))
+
+
+def begun(item_id: str = "msg_1") -> ResponsesEncoder:
+    encoder = ResponsesEncoder(HEAD, lambda: 105)
+    encoder.feed(
+        [
+            Started("m"),
+            ItemStarted(0, {"type": "message", "id": item_id, "role": "assistant", "content": []}),
+            PartStarted(0, 0, {"type": "output_text", "text": "", "annotations": []}),
+            Delta(0, 0, "one"),
+        ]
+    )
+    return encoder
+
+
+def run() -> ChatDeltaRun:
+    run = ChatDeltaRun.from_delta(orjson.dumps(said("one")), "content", Delta(0, 0, "one"))
+    assert run is not None
+    return run
+
+
+def passing(alike: DeltaTemplate | RelayTemplate | None, peer: Peer) -> Callable[[bytes], int]:
+    path = make_fast_path(alike, peer)
+    assert path is not None
+    return path.forward_chunks
+
+
+@given(
+    texts=st.lists(st.text(min_size=1, max_size=200), max_size=8),
+    size=st.sampled_from(["%x", "%X"]),
+    sequence=st.integers(0, 1001),
+)
+def test_deltas_are_told_as_the_encoder_tells_them(texts: list[str], size: str, sequence: int) -> None:
+    short, long, peer = begun(), begun(), Peer()
+    short.sequence = long.sequence = sequence
+    forward_chunks = passing(short.delta_template(run()), peer)
+    told = b""
+    for text in texts:
+        assert forward_chunks(chunked(frame(text), size))
+        told += long.feed([Delta(0, 0, text)])
+    assert peer.body == told
+    assert short.feed([Delta(0, 0, "end")]) == long.feed([Delta(0, 0, "end")])
+    assert short.response == long.response
+
+
+def test_a_number_may_gain_a_digit_on_the_way() -> None:
+    short, long, peer = begun(), begun(), Peer()
+    forward_chunks = passing(short.delta_template(run()), peer)
+    assert all(forward_chunks(chunked(frame(f"{count}"))) for count in range(1200))
+    assert peer.body == long.feed([Delta(0, 0, f"{count}") for count in range(1200)])
+
+
+def test_an_item_may_have_any_id() -> None:
+    item_id = "%d%b%%%x%%d"
+    short, long, peer = begun(item_id), begun(item_id), Peer()
+    assert passing(short.delta_template(run()), peer)(chunked(frame("two")))
+    assert peer.body == long.feed([Delta(0, 0, "two")])
+
+
+@given(texts=st.lists(st.text(min_size=1), min_size=1, max_size=40), sequence=st.integers(0, 1001))
+def test_chunks_of_one_read_are_told_at_once(texts: list[str], sequence: int) -> None:
+    short, long, peer = begun(), begun(), Peer()
+    short.sequence = long.sequence = sequence
+    assert passing(short.delta_template(run()), peer)(b"".join(chunked(frame(text)) for text in texts))
+    assert peer.body == long.feed([Delta(0, 0, text) for text in texts])
+    assert short.feed([Delta(0, 0, "end")]) == long.feed([Delta(0, 0, "end")])
+    assert short.response == long.response
+
+
+def test_chunks_of_one_read_are_passed_at_once() -> None:
+    peer = Peer()
+    data = b"".join(chunked(frame(text)) for text in ["two", '"drei\\', "fünf", ""])
+    assert passing(RelayTemplate(run(), ()), peer)(data)
+    assert peer.written == data
+
+
+def test_when_it_was_sent_is_known() -> None:
+    peer = Peer()
+    assert passing(begun().delta_template(run()), peer)(chunked(frame("two")))
+    assert peer.sent_at > NEVER
+
+
+BARE_QUOTE = frame("two").replace(b"two", b'two","b":"c')
+OTHERS = {
+    "nothing": b"",
+    "the end": b"0\r\n\r\n",
+    "no frame of the run": chunked(b"data: [DONE]\n\n"),
+    "another beginning": chunked(frame("two").replace(b"data", b"date")),
+    "less than a frame": chunked(frame("two")[:20]),
+    "no whole frame": chunked(frame("two")[:-1]),
+    "bare quotes": chunked(BARE_QUOTE),
+    "bare quotes behind an escape": chunked(BARE_QUOTE.replace(b"two", b"two\\n")),
+    "a bare line end": chunked(frame("two").replace(b"two", b"t\nwo")),
+    "half an escape": chunked(frame("two").replace(b"two", b"two\\")),
+    "bytes that are no text": chunked(frame("two").replace(b"two", b"\xff")),
+    "no line end behind it": chunked(frame("two"))[:-2] + b"xx",
+    "a part of a chunk": chunked(frame("two"))[:-1],
+    "a part of a size": b"1",
+    "a chunk that says less than it has": b"3\r\n%b\r\n" % frame("two"),
+    "a chunk that says more than it has": b"fffffff\r\n%b\r\n" % frame("two"),
+    "a chunk that says more than there is": b"ffffffff\r\n%b\r\n" % frame("two"),
+    "a chunk that says nothing": b"\r\n%b\r\n" % frame("two"),
+    "a chunk with an extension": chunked(frame("two")).replace(b"\r\n", b";x\r\n", 1),
+    "a chunk with a zero before its size": b"0" + chunked(frame("two")),
+}
+
+
+@pytest.mark.parametrize("data", OTHERS.values(), ids=OTHERS)
+def test_anything_else_is_left(data: bytes) -> None:
+    encoder, peer = begun(), Peer()
+    assert not passing(encoder.delta_template(run()), peer)(data)
+    assert not passing(RelayTemplate(run(), ()), peer)(data)
+    assert (bytes(peer.written), peer.sent_at) == (b"", NEVER)
+    assert encoder.feed([Delta(0, 0, "end")]) == begun().feed([Delta(0, 0, "end")])
+
+
+@pytest.mark.parametrize(
+    "data", [data for data in OTHERS.values() if data], ids=[name for name in OTHERS if OTHERS[name]]
+)
+def test_what_comes_behind_chunks_of_the_run_is_left(data: bytes) -> None:
+    first = b"".join(chunked(frame(text)) for text in ("two", "drei\n"))
+    taken = len(first)
+    short, long, peer, other = begun(), begun(), Peer(), Peer()
+    assert passing(short.delta_template(run()), peer)(first + data) == taken
+    assert passing(RelayTemplate(run(), ()), other)(first + data) == taken
+    assert peer.body == (long.feed([Delta(0, 0, "two"), Delta(0, 0, "drei\n")]) if taken else b"")
+    assert bytes(other.written) == first[:taken]
+    assert short.feed([Delta(0, 0, "end")]) == long.feed([Delta(0, 0, "end")])
+
+
+NOT_ONE_TEXT = {
+    "an empty one": chunked(frame("")),
+    "two in a chunk": chunked(frame("two") * 2),
+}
+
+
+@pytest.mark.parametrize("data", NOT_ONE_TEXT.values(), ids=NOT_ONE_TEXT)
+def test_chunks_that_are_not_one_text_each_are_not_retold(data: bytes) -> None:
+    encoder, peer = begun(), Peer()
+    assert not passing(encoder.delta_template(run()), peer)(data)
+    assert encoder.feed([Delta(0, 0, "end")]) == begun().feed([Delta(0, 0, "end")])
+
+
+@pytest.mark.parametrize("alike", [begun().delta_template(run()), RelayTemplate(run(), ())], ids=["retold", "passed"])
+def test_nothing_is_written_to_a_client_that_does_not_read(alike: DeltaTemplate | RelayTemplate) -> None:
+    peer = Peer()
+    peer.ready = False
+    assert not passing(alike, peer)(chunked(frame("two")))
+    assert not peer.written
+
+
+def test_names_are_changed_in_what_is_passed() -> None:
+    identity = {"id": "chatcmpl-ours", "created": 1}
+    relay = ChatRelay(model="ours", identity=identity, reasoning_fields=frozenset(), include_usage=False)
+    peer = Peer()
+    for each in (chunk({"role": "assistant", "content": ""}), said("one")):
+        relay.feed(sse.encode_data(orjson.dumps(each)))
+    assert relay.template is not None
+    assert passing(relay.template, peer)(chunked(frame("two, not the model")))
+    assert peer.body == relay.feed(frame("two, not the model"))
+    assert b'"model":"ours"' in peer.body
+    assert peer.sent_at > NEVER
+
+
+class SocketTransport:
+    """One with a socket to which others may write."""
+
+    def __init__(self, closing: bool = False, waiting: int = 0) -> None:
+        self.here, self.there = socket.socketpair()
+        self.here.setblocking(False)
+        self.closing = closing
+        self.waiting = waiting
+
+    def is_closing(self) -> bool:
+        return self.closing
+
+    def get_write_buffer_size(self) -> int:
+        return self.waiting
+
+    def sent(self) -> bytes:
+        with self.here, self.there:
+            self.here.shutdown(socket.SHUT_WR)
+            return b"".join(iter(lambda: self.there.recv(1 << 16), b""))
+
+
+def socket_peer(transport: SocketTransport) -> Peer:
+    peer = Peer()
+    peer.transport = cast("asyncio.Transport", transport)
+    peer.socket = transport.here.fileno()
+    return peer
+
+
+def test_what_is_compiled_writes_to_the_socket_itself() -> None:
+    peer = socket_peer(transport := SocketTransport())
+    assert passing(RelayTemplate(run(), ()), peer)(delta := chunked(frame("two")))
+    assert (transport.sent(), bytes(peer.written)) == (delta, b"")
+    assert peer.sent_at > NEVER
+
+
+@pytest.mark.parametrize(("closing", "waiting"), [(True, 0), (False, 1)], ids=["it closes", "something goes first"])
+def test_it_does_not_where_the_transport_has_to(closing: bool, waiting: int) -> None:
+    peer = socket_peer(transport := SocketTransport(closing, waiting))
+    assert passing(RelayTemplate(run(), ()), peer)(delta := chunked(frame("two")))
+    assert (transport.sent(), bytes(peer.written)) == (b"", delta)
+
+
+def test_what_the_socket_has_no_room_for_is_the_transport_s() -> None:
+    peer = socket_peer(transport := SocketTransport())
+    delta = chunked(frame("two" * 100_000))
+    forward_chunks = passing(RelayTemplate(run(), ()), peer)
+    while not peer.written:
+        assert forward_chunks(delta)
+    kept = bytes(peer.written)
+    assert forward_chunks(delta)  # nothing of which there is room for
+    assert bytes(peer.written) == kept + delta
+    sent = transport.sent()
+    assert sent + kept == delta * (len(sent + kept) // len(delta))
+
+
+def test_a_socket_that_is_broken_is_the_transport_s_to_find_out() -> None:
+    peer = socket_peer(transport := SocketTransport())
+    transport.there.close()
+    assert passing(RelayTemplate(run(), ()), peer)(delta := chunked(frame("two")))
+    assert bytes(peer.written) == delta
+    transport.here.close()
+
+
+def test_there_is_one_for_each_kind_of_what_is_alike() -> None:
+    for alike in (begun().delta_template(run()), RelayTemplate(run(), ())):
+        way = make_fast_path(alike, peer := Peer())
+        assert way is not None
+        assert way.forward_chunks(data := chunked(frame("two"))) == len(data)
+        assert peer.written
+
+
+def test_there_is_none_without_anything_alike() -> None:
+    class Other:
+        def encode_read(self, read: bytes) -> bytes | None:
+            raise AssertionError(read)
+
+    assert make_fast_path(None, Peer()) is None
+    assert make_fast_path(Other(), Peer()) is None

@@ -1,0 +1,88 @@
+"""What comes in pieces: read to its end, whatever it is made of, and let go of whatever happens."""
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+
+import pytest
+
+from dataplane.source import IteratedSource
+from tests.unit.dataplane.sinks import FakeSink
+
+
+class Pieces:
+    """Pieces of a generator; an exception breaks it off."""
+
+    def __init__(self, *pieces: str | Exception) -> None:
+        self.closed = False
+        self._pieces = pieces
+
+    async def __call__(self) -> AsyncGenerator[str, None]:
+        try:
+            for piece in self._pieces:
+                if isinstance(piece, Exception):
+                    raise piece
+                yield piece
+        finally:
+            self.closed = True
+
+
+async def test_every_piece_is_read_once() -> None:
+    pieces = Pieces("a", "", "b")
+    assert [piece async for piece in IteratedSource(pieces(), "").iterate()] == ["a", "b"]
+    assert pieces.closed
+
+
+async def test_a_failure_is_raised_after_what_came_before_it() -> None:
+    pieces = Pieces("a", ValueError("no"))
+    each = IteratedSource(pieces(), "").iterate()
+    assert await anext(each) == "a"
+    with pytest.raises(ValueError, match="no"):
+        await anext(each)
+    assert pieces.closed
+
+
+async def test_leaving_in_the_middle_lets_go() -> None:
+    pieces = Pieces("a", "b")
+    async with aclosing(IteratedSource(pieces(), "").iterate()) as each:
+        assert await anext(each) == "a"
+    assert pieces.closed
+
+
+async def test_every_piece_is_given_to_who_takes_them() -> None:
+    pieces, taken = Pieces("a", "", "b"), list[str]()
+    await IteratedSource(pieces(), "").feed_to(taken.append)
+    assert taken == ["a", "b"]
+    assert pieces.closed
+
+
+async def test_who_takes_no_more_lets_go() -> None:
+    pieces = Pieces("a", "b")
+
+    def refuse(piece: str) -> None:
+        raise ValueError(piece)
+
+    with pytest.raises(ValueError, match="a"):
+        await IteratedSource(pieces(), "").feed_to(refuse)
+    assert pieces.closed
+
+
+async def test_a_push_takes_what_comes_for_as_long_as_it_will() -> None:
+    incoming = IteratedSource(Pieces("a", "b", "c", "d")(), "")
+    pushed: list[str] = []
+
+    def push(read: bytes) -> bool:
+        assert read == b""
+        if len(pushed) == 2:
+            return False
+        pushed.append(incoming.take())
+        return True
+
+    await incoming.wait_for_read(FakeSink(push))
+    assert (pushed, incoming.take(), incoming.ended) == (["a", "b"], "c", False)
+    await incoming.close()
+
+
+async def test_a_push_hears_of_the_end() -> None:
+    incoming = IteratedSource(Pieces("a")(), "")
+    await incoming.wait_for_read(FakeSink(lambda _: bool(incoming.take())))
+    assert incoming.ended

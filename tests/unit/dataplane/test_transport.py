@@ -1,0 +1,396 @@
+"""The pooled transport against a server that says exactly what its script says."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import httpx
+import pytest
+
+from dataplane.coalescing import ReadCoalescer
+from dataplane.connection import Connection
+from dataplane.transport import Body, PooledTransport
+from providers.config import ProviderConfig
+from providers.errors import UpstreamOverloaded
+from providers.http.upstream import Upstream
+from tests.unit.dataplane.sinks import FakeSink
+from tests.upstream.builders import json_reply
+from tests.upstream.script import (
+    Close,
+    Drip,
+    Exchange,
+    Framing,
+    Hang,
+    Pause,
+    Raw,
+    Repeat,
+    Reply,
+    Reset,
+    Script,
+    Step,
+    silence,
+)
+from tests.upstream.server import ScriptedUpstream, closed_port
+
+LIMITS = {"connect": 5.0, "read": 5.0, "pool": 5.0}
+
+
+@asynccontextmanager
+async def talking(
+    *scripts: Script, max_connections: int = 0
+) -> AsyncIterator[tuple[PooledTransport, ScriptedUpstream]]:
+    async with ScriptedUpstream() as upstream, PooledTransport(max_connections=max_connections) as transport:
+        upstream.script(*scripts)
+        yield transport, upstream
+
+
+class FakeTransport(asyncio.Transport):
+    def write(self, data: object) -> None:
+        pass
+
+
+def post(upstream: ScriptedUpstream, **limits: float) -> httpx.Request:
+    timeout = {**LIMITS, **limits}
+    return httpx.Request("POST", f"{upstream.url}/x", content=b'{"a":1}', extensions={"timeout": timeout})
+
+
+async def body_of(response: httpx.Response) -> bytes:
+    return b"".join([piece async for piece in response.aiter_raw()])
+
+
+def reply(*steps: Step, framing: Framing = "chunked", content_length: int | None = None) -> Reply:
+    return Reply(body=list(steps), framing=framing, content_length=content_length)
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        reply(b"hel", b"lo"),
+        reply(b"hel", b"lo", framing="length"),
+        reply(b"hel", b"lo", framing="close"),
+        reply(Raw(b"5;ext=1\r\nhel"), Raw(b"lo\r\n")),
+    ],
+    ids=["chunked", "with a length", "until the connection closes", "with a chunk extension"],
+)
+async def test_a_body_is_whole_however_it_is_framed(script: Script) -> None:
+    async with talking(script) as (transport, upstream):
+        response = await transport.handle_async_request(post(upstream))
+        assert (response.status_code, await body_of(response)) == (200, b"hello")
+        request = await upstream.received(1)
+        assert (request.method, request.content) == ("POST", b'{"a":1}')
+
+
+async def test_a_connection_is_used_again_once_its_reply_is_read() -> None:
+    async with talking(reply(b"one"), reply(b"two")) as (transport, upstream):
+        for expected in (b"one", b"two"):
+            assert await body_of(await transport.handle_async_request(post(upstream))) == expected
+        assert upstream.open_connections == 1
+
+
+async def test_leaving_a_reply_in_the_middle_hangs_up() -> None:
+    async with talking(reply(b"one", Hang())) as (transport, upstream):
+        response = await transport.handle_async_request(post(upstream))
+        async for piece in response.aiter_raw():
+            assert piece == b"one"
+            break
+        await response.aclose()
+        request = await upstream.received(1)
+        async with asyncio.timeout(1):
+            await request.closed
+
+
+async def test_being_cancelled_before_the_reply_hangs_up() -> None:
+    async with talking(silence) as (transport, upstream):
+        asking = asyncio.ensure_future(transport.handle_async_request(post(upstream)))
+        request = await upstream.received(1)
+        asking.cancel()
+        async with asyncio.timeout(1):
+            await request.closed
+
+
+BROKEN: dict[str, tuple[Script, type[httpx.TransportError]]] = {
+    "a reset in the body": (reply(b"one", Reset()), httpx.ReadError),
+    "an end before the length": (reply(b"one", framing="length", content_length=10), httpx.ReadError),
+    "an end without the last chunk": (reply(b"one", Close()), httpx.ReadError),
+    "a chunk size that is none": (reply(b"one", Raw(b"zz\r\n")), httpx.RemoteProtocolError),
+}
+
+
+@pytest.mark.parametrize(("script", "failure"), BROKEN.values(), ids=BROKEN)
+async def test_a_body_that_breaks_off_is_an_error_after_what_came(
+    script: Script, failure: type[httpx.TransportError]
+) -> None:
+    async def one_then_close(exchange: Exchange) -> None:
+        await script(exchange)
+        exchange.close()
+
+    async with talking(one_then_close) as (transport, upstream):
+        response = await transport.handle_async_request(post(upstream))
+        with pytest.raises(failure):
+            await body_of(response)
+
+
+async def test_an_end_that_came_before_what_was_taken_is_told_to_who_waits_after_it() -> None:
+    connection = Connection(ReadCoalescer(0))
+    connection.connection_made(FakeTransport())
+    came = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\none\r\n"
+    asyncio.get_running_loop().call_soon(connection.data_received, came)
+    await connection.send(b"", None)
+    connection.connection_lost(None)
+    assert connection.take() == b"one"
+    async with asyncio.timeout(5):
+        await connection.wait_for_read()
+    with pytest.raises(httpx.ReadError):
+        connection.take()
+
+
+async def test_silence_in_the_body_is_a_read_timeout() -> None:
+    async with talking(reply(b"one", Hang())) as (transport, upstream):
+        response = await transport.handle_async_request(post(upstream, read=0.05))
+        with pytest.raises(httpx.ReadTimeout):
+            await body_of(response)
+
+
+async def test_no_one_at_the_address_is_a_connect_error() -> None:
+    async with PooledTransport() as transport:
+        request = httpx.Request(
+            "POST", f"http://127.0.0.1:{closed_port()}/x", content=b"", extensions={"timeout": LIMITS}
+        )
+        with pytest.raises(httpx.ConnectError):
+            await transport.handle_async_request(request)
+
+
+async def test_a_kept_connection_that_the_server_closed_costs_the_client_nothing() -> None:
+    async def answer_and_close(exchange: Exchange) -> None:
+        await reply(b'{"n":1}', framing="length")(exchange)
+        exchange.close()
+
+    async with ScriptedUpstream() as server:
+        server.script(answer_and_close, json_reply({"n": 2}))
+        upstream = Upstream("up", ProviderConfig(type="vllm", base_url=server.url), server.url)
+        assert [await upstream.get_json("/models") for _ in range(2)] == [{"n": 1}, {"n": 2}]
+        await upstream.aclose()
+
+
+async def test_requests_over_the_limit_wait_for_a_connection() -> None:
+    go_on = asyncio.Event()
+    async with talking(reply(b"one", Pause(go_on)), reply(b"two"), max_connections=1) as (transport, upstream):
+        first = await transport.handle_async_request(post(upstream))
+        with pytest.raises(httpx.PoolTimeout):
+            await transport.handle_async_request(post(upstream, pool=0.05))
+        async with asyncio.TaskGroup() as group:
+            second = group.create_task(transport.handle_async_request(post(upstream)))
+            go_on.set()
+            assert await body_of(first) == b"one"
+        assert await body_of(second.result()) == b"two"
+
+
+async def test_a_request_that_found_no_connection_free_is_told_to_come_again() -> None:
+    async with ScriptedUpstream() as server:
+        server.script(silence)
+        config = ProviderConfig(type="vllm", base_url=server.url, max_connections=1, connect_s=0.05)
+        upstream = Upstream("up", config, server.url)
+        first = asyncio.ensure_future(upstream.post("/x", {}, stream=True))
+        await server.received(1)
+        with pytest.raises(UpstreamOverloaded, match="in use") as caught:
+            await upstream.post("/x", {}, stream=True)
+        assert caught.value.headers == {"retry-after": "1"}
+        first.cancel()
+        await upstream.aclose()
+
+
+async def test_a_slow_reader_holds_the_upstream_back() -> None:
+    size = 64 * 1024 * 1024
+    sent = 0
+
+    async def pour(exchange: Exchange) -> None:
+        nonlocal sent
+        await exchange.send(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % size)
+        for _ in range(size // 65536):
+            await exchange.send(bytes(65536))
+            sent += 65536
+
+    async with talking(pour) as (transport, upstream):
+        response = await transport.handle_async_request(post(upstream))
+        # Turns of the loop: four times what the server needs if nothing held it back.
+        for _ in range(4 * size // 65536):
+            await asyncio.sleep(0)
+        assert sent < size // 2
+        assert len(await body_of(response)) == size
+
+
+async def test_what_comes_after_the_end_of_a_reply_is_never_taken_for_the_next() -> None:
+    async with talking(
+        reply(b"one", Raw(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil"), framing="length", content_length=3),
+        reply(b"two"),
+    ) as (transport, upstream):
+        assert await body_of(await transport.handle_async_request(post(upstream))) == b"one"
+        assert await body_of(await transport.handle_async_request(post(upstream))) == b"two"
+
+
+async def test_an_endless_head_is_refused() -> None:
+    async def head(exchange: Exchange) -> None:
+        await exchange.send(b"HTTP/1.1 200 OK\r\n")
+        await Reply(body=[Repeat(b"x-a: " + b"y" * 1000 + b"\r\n", 1000)], framing="length")(exchange)
+
+    async with talking(head) as (transport, upstream):
+        with pytest.raises(httpx.RemoteProtocolError):
+            await transport.handle_async_request(post(upstream))
+
+
+async def test_an_informational_reply_is_not_the_answer() -> None:
+    async def early_hints(exchange: Exchange) -> None:
+        await exchange.send(b"HTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n")
+        await reply(b"one")(exchange)
+
+    async with talking(early_hints) as (transport, upstream):
+        response = await transport.handle_async_request(post(upstream))
+        assert (response.status_code, await body_of(response)) == (200, b"one")
+        assert "link" not in response.headers
+
+
+async def test_what_comes_is_pushed_to_who_waits_until_that_has_enough() -> None:
+    go_on = [asyncio.Event() for _ in range(3)]
+    steps: list[Step] = [b"zero", Pause(go_on[0]), b"one", Pause(go_on[1]), b"two", Pause(go_on[2]), b"three"]
+    async with talking(reply(*steps)) as (transport, upstream):
+        body = (await transport.handle_async_request(post(upstream))).stream
+        assert isinstance(body, Body)
+        pushed: list[bytes] = []
+
+        def push(read: bytes) -> bool:
+            pushed.append(read)
+            if len(pushed) == 2:
+                return False
+            go_on[len(pushed)].set()
+            return True
+
+        while not body.take():
+            await body.wait_for_read()
+        go_on[0].set()
+        async with asyncio.timeout(5):
+            await body.wait_for_read(FakeSink(push))
+        assert pushed == [b"one", b"two"]
+        assert body.take() == b""
+        go_on[2].set()
+        await body.wait_for_read()
+        assert body.take() == b"three"
+        await body.close()
+
+
+async def test_nothing_is_pushed_once_its_wait_was_cancelled() -> None:
+    more = asyncio.Event()
+    async with talking(reply(b"one", Pause(more), b"two")) as (transport, upstream):
+        body = (await transport.handle_async_request(post(upstream))).stream
+        assert isinstance(body, Body)
+        while not body.take():
+            await body.wait_for_read()
+        pushed: list[bytes] = []
+
+        def push(read: bytes) -> bool:
+            pushed.append(read)
+            return True
+
+        async def wait() -> None:
+            await body.wait_for_read(FakeSink(push))
+
+        waiting = asyncio.ensure_future(wait())
+        await asyncio.sleep(0)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        more.set()
+        await body.wait_for_read()
+        assert (body.take(), pushed) == (b"two", [])
+        await body.close()
+
+
+async def test_silence_after_a_push_is_a_read_timeout() -> None:
+    more = asyncio.Event()
+    async with talking(reply(b"one", Pause(more), b"two", Hang())) as (transport, upstream):
+        body = (await transport.handle_async_request(post(upstream, read=0.05))).stream
+        assert isinstance(body, Body)
+        while not body.take():
+            await body.wait_for_read()
+        more.set()
+        pushed: list[bytes] = []
+
+        def push(read: bytes) -> bool:
+            pushed.append(read)
+            return bool(read)
+
+        async with asyncio.timeout(5):
+            await body.wait_for_read(FakeSink(push))
+        assert pushed == [b"two"]
+        with pytest.raises(httpx.ReadTimeout):
+            body.take()
+        await body.close()
+
+
+async def test_what_is_passed_is_no_silence() -> None:
+    async with talking(reply(b"one", Drip(b"abcde", per=0.3), Hang())) as (transport, upstream):
+        body = (await transport.handle_async_request(post(upstream, read=1.0))).stream
+        assert isinstance(body, Body)
+        while not body.take():
+            await body.wait_for_read()
+        passed: list[bytes] = []
+
+        def forward_chunks(read: bytes) -> int:
+            passed.append(read)
+            return len(read)
+
+        async with asyncio.timeout(10):
+            await body.wait_for_read(FakeSink(bool, forward_chunks))
+        assert b"".join(passed)[-6:] == b"1\r\ne\r\n"
+        with pytest.raises(httpx.ReadTimeout):
+            body.take()
+        await body.close()
+
+
+async def test_chunks_of_one_read_are_pushed_as_one() -> None:
+    more = asyncio.Event()
+    async with talking(reply(b"one", Pause(more), Raw(b"3\r\ntwo\r\n3\r\n-th\r\n"), Hang())) as (transport, upstream):
+        body = (await transport.handle_async_request(post(upstream))).stream
+        assert isinstance(body, Body)
+        while not body.take():
+            await body.wait_for_read()
+        more.set()
+        offered: list[bytes] = []
+
+        def refuse(read: bytes) -> bool:
+            offered.append(read)
+            return False
+
+        async with asyncio.timeout(5):
+            await body.wait_for_read(FakeSink(refuse))
+        assert (offered, body.take()) == ([b"two-th"], b"")
+        await body.close()
+
+
+async def test_a_last_piece_is_not_offered_as_one_that_more_may_follow() -> None:
+    more = asyncio.Event()
+    async with talking(reply(b"one", Pause(more), Raw(b"3\r\ntwo\r\n0\r\n\r\n"))) as (transport, upstream):
+        body = (await transport.handle_async_request(post(upstream))).stream
+        assert isinstance(body, Body)
+        while not body.take():
+            await body.wait_for_read()
+        more.set()
+
+        def push(read: bytes) -> bool:
+            return bool(read)
+
+        async with asyncio.timeout(5):
+            await body.wait_for_read(FakeSink(push))
+        assert (body.take(), body.ended) == (b"two", True)
+
+
+@pytest.mark.parametrize(("first", "second"), [(5.0, 0.05), (0.05, 0.1)], ids=["a shorter one", "a longer one"])
+async def test_a_connection_that_is_used_again_waits_as_long_as_the_new_request_says(
+    first: float, second: float
+) -> None:
+    async with talking(reply(b"one"), reply(b"two", Hang())) as (transport, upstream):
+        assert await body_of(await transport.handle_async_request(post(upstream, read=first))) == b"one"
+        response = await transport.handle_async_request(post(upstream, read=second))
+        async with asyncio.timeout(4):
+            with pytest.raises(httpx.ReadTimeout):
+                await body_of(response)
+        assert upstream.accepted == 1

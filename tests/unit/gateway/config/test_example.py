@@ -1,0 +1,85 @@
+"""config.example.yaml documents every key, and its comments about defaults are true."""
+
+import types
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Union, get_args, get_origin
+
+import pytest
+import yaml
+from pydantic import BaseModel
+
+from gateway.config.settings import EgressSettings, ServerSettings, Settings, StoreSettings, load_settings
+from providers.config import ProviderConfig
+
+EXAMPLE = Path(__file__).parents[4] / "config.example.yaml"
+TREE = yaml.safe_load(EXAMPLE.read_text())
+ENVIRON = dict.fromkeys(
+    ["OPENAI_API_KEY", "OPENROUTER_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "LOCAL_KEY", "TEAM_A_KEY"], "k"
+) | {"TEAM_B_KEY": "l", "SEALING_KEY": "k" * 32}
+
+
+def keys_of(model: type[BaseModel], path: str = "") -> Iterator[str]:
+    """`server.port`, `providers.*.type`, `auth.keys.*.name`, …"""
+    for name, field in model.model_fields.items():
+        yield f"{path}{name}"
+        inner, suffix = innermost(field.annotation)
+        if isinstance(inner, type) and issubclass(inner, BaseModel):
+            yield from keys_of(inner, f"{path}{name}.{suffix}")
+
+
+def innermost(annotation: Any, suffix: str = "") -> tuple[Any, str]:
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin in (Union, types.UnionType):
+        return innermost(arguments[0], suffix)
+    if origin is dict:
+        return innermost(arguments[1], f"{suffix}*.")
+    if origin is tuple:
+        return innermost(arguments[0], f"{suffix}*.")
+    return annotation, suffix
+
+
+def written_keys(tree: Any, path: str = "") -> Iterator[str]:
+    names_of_ones_choice = path in ("providers.", "models.")
+    for key, value in tree.items() if isinstance(tree, dict) else [("*", entry) for entry in tree]:
+        name = f"{path}{'*' if names_of_ones_choice else key}"
+        yield name
+        if isinstance(value, dict | list):
+            yield from written_keys(value, f"{name}.")
+
+
+def test_the_example_can_be_used_as_it_is() -> None:
+    settings = load_settings(EXAMPLE, environ=ENVIRON)
+    assert next(iter(settings.models)) == "demo"
+
+
+WRITTEN = set(written_keys(TREE))
+
+
+@pytest.fixture(autouse=True)
+def at_the_top(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the files are that it names."""
+    monkeypatch.chdir(EXAMPLE.parent)
+
+
+@pytest.mark.parametrize("name", sorted(keys_of(Settings)))
+def test_every_key_is_in_the_example(name: str) -> None:
+    # What a model can do is written with the same keys as what its provider can, and the example says so.
+    written = name.replace("models.*.capabilities.", "providers.*.capabilities.")
+    # One of two keys that exclude each other is only named.
+    assert written in WRITTEN or f"or {written.rpartition('.')[2]}: " in EXAMPLE.read_text()
+
+
+def test_the_defaults_it_shows_are_the_defaults() -> None:
+    settings = load_settings(EXAMPLE, environ=ENVIRON)
+    assert settings.server.model_copy(update={"cors": None}) == ServerSettings()
+    assert settings.store == StoreSettings()
+    assert settings.egress.model_copy(update={"allow": ()}) == EgressSettings()
+    shown = settings.providers["local"]
+    limits = ("connect_s", "silence_s", "answer_s", "retries", "max_line_mb", "max_connections", "coalesce_ms")
+    for name in (*limits, "transport"):
+        assert getattr(shown, name) == ProviderConfig.model_fields[name].default, name
+
+
+def test_it_needs_no_variable_that_it_does_not_name() -> None:
+    assert all(name in EXAMPLE.read_text() for name in ENVIRON)

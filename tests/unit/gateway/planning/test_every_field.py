@@ -1,0 +1,202 @@
+"""No field of a request gets lost unsaid: an upstream is told of it, or the client is."""
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+import pytest
+
+from providers.base import Dialect
+from scripts.docs import parameters
+from tests.unit.gateway.planning import chat_fields, responses_fields
+from tests.unit.gateway.planning.field_cases import Case
+from tests.unit.gateway.planning.upstreams_told import UPSTREAMS, Heard, told
+from translation.chat import schema as chat_schema
+from translation.errors import InvalidRequest, Unrepresentable
+from translation.representation.loss import Loss
+from translation.responses.schema import request as responses_schema
+
+Json = dict[str, Any]
+
+_MINIMAL: Final[dict[Dialect, Json]] = {
+    "chat": {"messages": [{"role": "user", "content": "Hi"}]},
+    "responses": {"input": "Hi"},
+}
+
+
+def _cases(
+    dialect: Dialect, asked: Mapping[str, parameters.ParameterSample], fields: Mapping[str, Case]
+) -> dict[str, Case]:
+    plain = _MINIMAL[dialect]
+    whole = {
+        name: Case(name, {**plain, **sample.other_fields}, {**plain, **sample.other_fields, name: sample.value})
+        for name, sample in asked.items()
+    }
+    return {**whole, **fields}
+
+
+CASES: dict[Dialect, dict[str, Case]] = {
+    "chat": _cases("chat", parameters.CHAT, chat_fields.CASES),
+    "responses": _cases("responses", parameters.RESPONSES, responses_fields.CASES),
+}
+
+ALL = [
+    pytest.param(dialect, upstream, name, id=f"{dialect} to {upstream}: {name}")
+    for dialect, cases in CASES.items()
+    for upstream in UPSTREAMS
+    if UPSTREAMS[upstream].relays <= upstream.startswith(dialect)
+    for name in cases
+]
+
+
+OURS: Final = {
+    "background": "the gateway keeps it",
+    "client_metadata": "Codex tells it to whom it may concern",
+    "context_management": "the gateway does it",
+    "extensions": "the gateway's own",
+    "stream_options": "the gateway counts, and its own stream has nothing to hide",
+    "StreamOptions.include_usage": "its part",
+    "truncation": "the gateway does it",
+}
+"""What no upstream needs to be told."""
+
+_SCHEMAS = ("JsonSchema", "JsonSchemaFormat")
+_HOLDING = ("anthropic", "gemini", "ollama", "harmony", "engine")
+_A_LABEL = "a label of a schema that is held to whatever it is called"
+_ALWAYS_HELD = "schemas are always held to here"
+_BY_FORMAT = "gpt-oss is not told its earlier reasoning once it has answered: its format says so"
+
+HONOURED: Final[dict[tuple[str, str], str]] = {
+    **{(upstream, f"{of}.name"): _A_LABEL for upstream in _HOLDING for of in _SCHEMAS},
+    **{(upstream, f"{of}.strict"): _ALWAYS_HELD for upstream in _HOLDING for of in _SCHEMAS},
+    ("harmony", "Function.strict"): _ALWAYS_HELD,
+    ("harmony", "SummaryText.text"): _BY_FORMAT,
+    ("harmony", "ReasoningText.text"): _BY_FORMAT,
+    ("harmony", "ReasoningItem.summary"): _BY_FORMAT,
+    ("harmony", "ReasoningItem.content"): _BY_FORMAT,
+    ("harmony", "AssistantMessage.reasoning_content"): _BY_FORMAT,
+    ("harmony", "AssistantMessage.reasoning"): _BY_FORMAT,
+    ("harmony", "thinking"): "gpt-oss thinks unless told not to",
+    ("harmony", "parallel_tool_calls"): "gpt-oss makes one call at a time",
+}
+"""(upstream, field) -> why there is nothing to say and nothing to lose."""
+
+
+def _names(param: str | None, place: str) -> bool:
+    """Whether a parameter is this place, or holds it, or is in it."""
+    said, wanted = (re.sub(r"\[\d+\]", "", each).split(".") for each in (param or "", place))
+    short, long = sorted((said, wanted), key=len)
+    rest = iter(long)
+    return said[0] == wanted[0] and all(word in rest for word in short)
+
+
+def _losses(case: Case, before: Heard, after: Heard) -> list[Loss]:
+    """Of the field itself: those that come with it, and those that name it as exactly as can be."""
+    exactly = [loss for loss in after.losses if re.sub(r"\[\d+\]", "", loss.param) == case.place]
+    return [*exactly, *(loss for loss in after.losses if loss not in before.losses)]
+
+
+@pytest.mark.parametrize(("dialect", "upstream", "name"), ALL)
+def test_a_field_is_said_or_refused_or_lost_by_name(dialect: Dialect, upstream: str, name: str) -> None:
+    case = CASES[dialect][name]
+    try:
+        before = told(upstream, dialect, case.plain)
+    except InvalidRequest:
+        return  # refused is what the field stands beside, by a case of its own
+    refused: InvalidRequest | None = None
+    try:
+        after = told(upstream, dialect, case.asked)
+    except InvalidRequest as refusal:
+        refused = refusal
+    if refused is not None:
+        assert _names(refused.param, case.place), refused.param
+        return
+    lost = _losses(case, before, after)
+    if lost:
+        assert any(_names(loss.param, case.place) for loss in lost), lost
+    elif name not in OURS and (upstream, name) not in HONOURED:
+        assert after.sent != before.sent, "lost unsaid"
+        assert case.value is None or case.value in after.text, after.text
+
+
+@pytest.mark.parametrize(("dialect", "upstream", "name"), ALL)
+def test_a_strict_request_is_refused_for_what_it_would_lose(dialect: Dialect, upstream: str, name: str) -> None:
+    body = CASES[dialect][name].asked
+    try:
+        lenient = told(upstream, dialect, body)
+    except InvalidRequest as refusal:
+        with pytest.raises(InvalidRequest, match=re.escape(str(refusal))):
+            told(upstream, dialect, body, strict=True)
+        return
+    if not lenient.losses:
+        assert told(upstream, dialect, body, strict=True).sent == lenient.sent
+        return
+    with pytest.raises(Unrepresentable) as refused:
+        told(upstream, dialect, body, strict=True)
+    assert refused.value.param == lenient.losses[0].param
+    assert all(str(loss) in str(refused.value) for loss in lenient.losses)
+
+
+@pytest.mark.parametrize("upstream", UPSTREAMS)
+@pytest.mark.parametrize("dialect", ["chat", "responses"])
+def test_a_strict_model_refuses_what_a_strict_request_does(dialect: Dialect, upstream: str) -> None:
+    asked = {**_MINIMAL[dialect], "unheard_of": 1}
+    if "relayed" in upstream and upstream.startswith(dialect):
+        asked = {**_MINIMAL[dialect], "thinking": True}
+    with pytest.raises(Unrepresentable) as refused:
+        told(upstream, dialect, asked, by_model=True)
+    assert refused.value.param in ("unheard_of", "thinking")
+
+
+@pytest.mark.parametrize(("dialect", "schema"), [("chat", chat_schema), ("responses", responses_schema)])
+def test_every_field_of_a_request_has_a_case(dialect: Dialect, schema: Any) -> None:
+    found = {
+        f"{name.rpartition('__')[2]}.{key}"
+        for name, definition in schema.REQUEST_SCHEMA()["$defs"].items()
+        for key in definition.get("properties", {})
+        if key != "type"
+    }
+    known = CASES[dialect].keys() | OURS.keys() | {f"{of}.{key}" for of, keys in NAMES[dialect].items() for key in keys}
+    everywhere = {name for name in found if name.partition(".")[2] in EVERYWHERE[dialect]}
+    assert found - known - everywhere == set()
+
+
+EVERYWHERE: Final[dict[Dialect, frozenset[str]]] = {
+    "chat": frozenset({"role", "id", "tool_call_id"}),
+    "responses": frozenset({"id", "call_id", "role", "status"}),
+}
+"""Names of items, and how an item ended: of outputs there are cases, and of others no API tells its model."""
+
+NAMES: Final[dict[Dialect, dict[str, tuple[str, ...]]]] = {
+    "chat": {
+        "AllowedToolsChoice": ("allowed_tools",),
+        "AudioOutput": ("format", "voice"),
+        "AudioPart": ("input_audio",),
+        "CustomCall": ("custom",),
+        "CustomTool": ("custom",),
+        "FilePart": ("file",),
+        "FunctionCall": ("function",),
+        "FunctionMessage": ("name",),
+        "FunctionTool": ("function",),
+        "GrammarFormat": ("grammar",),
+        "ImagePart": ("image_url",),
+        "JsonSchemaFormat": ("json_schema",),
+        "NamedFunction": ("function",),
+        "Prediction": ("content",),
+        "UserLocation": ("approximate",),
+        "WebSearchOptions": ("user_location",),
+    },
+    "responses": {
+        "Compaction": ("encrypted_content",),
+        "ContextManagement": ("compact_threshold",),
+        "Conversation": ("id",),
+        "McpApprovalRequest": ("name", "server_label"),
+        "McpApprovalResponse": ("approval_request_id",),
+        "McpCall": ("name", "server_label"),
+        "McpListTools": ("server_label",),
+        "Moderation": ("model",),
+        "Program": ("fingerprint",),
+        "Prompt": ("version", "variables"),
+    },
+}
+"""Parts of what has its case as a whole, and what the gateway reads itself."""

@@ -1,0 +1,249 @@
+"""A request is relayed where the upstream can take it as it is, translated where it cannot, and never both."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from gateway.planning.plan import RelayPlan, TranslationPlan, make_plan
+from gateway.replies.endpoints import CHAT, RESPONSES, Endpoint
+from providers.base import Dialect
+from providers.capabilities import CAPABILITIES
+from tests.unit.support.routing import Recorder, resolver
+from translation.errors import Unrepresentable
+from translation.representation.loss import Loss
+
+Json = dict[str, Any]
+
+TOOL = {"type": "function", "name": "f", "parameters": {}}
+CUSTOM: Json = {"type": "custom", "custom": {"name": "sh"}}
+
+
+def plan(
+    endpoint: Endpoint,
+    *dialects: Dialect,
+    strict: bool = False,
+    model: Json | None = None,
+    losses: Any = (),
+    **asked: Any,
+) -> tuple[RelayPlan | TranslationPlan, Recorder]:
+    capabilities = replace(CAPABILITIES["openai_compatible"], dialects=frozenset(dialects))
+    provider = Recorder("up", capabilities, losses=losses)
+    question: Json = {"input": "Hi"} if endpoint is RESPONSES else {"messages": [{"role": "user", "content": "Hi"}]}
+    body = {"model": "mine", **question, **asked}
+    endpoint.validate(body)
+    route = resolver({"mine": {"provider": "up", "model": "theirs", **(model or {})}}, provider).resolve("mine")
+    return make_plan(endpoint, body, route, strict=strict), provider
+
+
+RELAYED: dict[str, tuple[Endpoint, tuple[Dialect, ...], Json]] = {
+    "chat to chat": (CHAT, ("chat",), {}),
+    "Responses to Responses": (RESPONSES, ("responses",), {}),
+    "either to an upstream that speaks both": (RESPONSES, ("chat", "responses"), {}),
+    "function tools": (CHAT, ("chat",), {"tools": [{"type": "function", "function": {"name": "f"}}]}),
+    "several choices": (CHAT, ("chat",), {"n": 2}),
+    "audio output": (CHAT, ("chat",), {"modalities": ["text", "audio"], "audio": {"voice": "a", "format": "wav"}}),
+    "stored history": (RESPONSES, ("responses",), {"previous_response_id": "resp_1"}),
+    "tools the upstream runs": (RESPONSES, ("responses",), {"tools": [{"type": "web_search"}]}),
+}
+
+
+@pytest.mark.parametrize(("endpoint", "dialects", "asked"), RELAYED.values(), ids=RELAYED)
+def test_the_upstream_gets_the_clients_body(endpoint: Endpoint, dialects: tuple[Dialect, ...], asked: Json) -> None:
+    planned, provider = plan(endpoint, *dialects, **asked)
+    assert isinstance(planned, RelayPlan)
+    assert provider.relayed is not None
+    dialect, body = provider.relayed
+    assert dialect == endpoint.dialect
+    assert body["model"] == "theirs"
+    assert body.items() >= asked.items()
+    assert provider.turn is None
+
+
+SWITCHED = {"thinking_switch": "chat_template_kwargs"}
+
+TRANSLATED: dict[str, tuple[Endpoint, tuple[Dialect, ...], Json, Json]] = {
+    "Responses to chat": (RESPONSES, ("chat",), {}, {}),
+    "chat to Responses": (CHAT, ("responses",), {}, {}),
+    "either to an upstream that speaks neither": (CHAT, (), {}, {}),
+    "think tags": (CHAT, ("chat",), {"parsing_format": "think_tags"}, {}),
+    "calls in text": (CHAT, ("chat",), {"tool_parser": "hermes"}, {}),
+    "tools in words": (CHAT, ("chat",), {"text_tool_calls": "hermes"}, {}),
+    "a limit for calls": (CHAT, ("chat",), {"max_tool_calls_per_turn": 1}, {}),
+    "empty answers that are mended": (RESPONSES, ("responses",), {"fix_empty_final": True}, {}),
+    "our own switch for thinking": (CHAT, ("chat",), SWITCHED, {"thinking": True}),
+    "our own switch, turned off": (RESPONSES, ("responses",), SWITCHED, {"thinking": False}),
+    "our own extensions": (CHAT, ("chat",), {}, {"extensions": True}),
+    "tools that ride on functions": (CHAT, ("chat",), {}, {"tools": [CUSTOM]}),
+    "a budget for reasoning": (RESPONSES, ("responses",), {}, {"reasoning": {"max_tokens": 9}}),
+}
+
+
+@pytest.mark.parametrize(("endpoint", "dialects", "model", "asked"), TRANSLATED.values(), ids=TRANSLATED)
+def test_the_upstream_gets_a_turn(endpoint: Endpoint, dialects: tuple[Dialect, ...], model: Json, asked: Json) -> None:
+    planned, provider = plan(endpoint, *dialects, model=model, **asked)
+    assert isinstance(planned, TranslationPlan)
+    assert provider.turn is not None
+    assert provider.turn.model == "theirs"
+    assert provider.relayed is None
+
+
+@pytest.mark.parametrize("endpoint", [CHAT, RESPONSES], ids=["chat", "Responses"])
+def test_what_is_reported_as_dropped_does_not_go_out(endpoint: Endpoint) -> None:
+    tool = TOOL if endpoint is RESPONSES else {"type": "function", "function": {"name": "f"}}
+    model = {"capabilities": {"parallel_tools": False}}
+    planned, provider = plan(endpoint, endpoint.dialect, model=model, tools=[tool], parallel_tool_calls=True)
+    assert planned.losses == [Loss("parallel_tool_calls", "dropped")]
+    assert provider.relayed is not None
+    assert "parallel_tool_calls" not in provider.relayed[1]
+
+
+OURS: dict[str, tuple[Endpoint, Json, Json, list[Loss]]] = {
+    "a switch the upstream has no word for": (CHAT, {}, {"thinking": False}, [Loss("thinking", "dropped")]),
+    "a switch for an upstream that never reasons": (
+        CHAT,
+        {"capabilities": {"reasoning": False}},
+        {"thinking": True},
+        [Loss("thinking", "dropped")],
+    ),
+    "thinking, forbidden to an upstream that never reasons": (
+        CHAT,
+        {"capabilities": {"reasoning": False}},
+        {"thinking": False},
+        [],
+    ),
+    "extensions that the Responses API has none of": (
+        RESPONSES,
+        {},
+        {"extensions": True},
+        [Loss("extensions", "dropped")],
+    ),
+    "extensions, turned off": (CHAT, {}, {"extensions": False}, []),
+}
+
+
+@pytest.mark.parametrize(("endpoint", "model", "asked", "losses"), OURS.values(), ids=OURS)
+def test_a_relay_reports_what_only_the_gateway_could_have_said(
+    endpoint: Endpoint, model: Json, asked: Json, losses: list[Loss]
+) -> None:
+    planned, provider = plan(endpoint, endpoint.dialect, model=model, **asked)
+    assert isinstance(planned, RelayPlan)
+    assert planned.losses == losses
+    assert provider.relayed is not None
+    assert not asked.keys() & provider.relayed[1].keys()
+
+
+REFUSED: dict[str, tuple[Endpoint, tuple[Dialect, ...], Json, str]] = {
+    "images, relayed as Responses": (
+        RESPONSES,
+        ("responses",),
+        {"input": [{"role": "user", "content": [{"type": "input_image", "image_url": "data:"}]}]},
+        "input[0]",
+    ),
+    "several choices, translated": (CHAT, ("responses",), {"n": 2}, "n"),
+    "audio output, translated": (
+        CHAT,
+        (),
+        {"modalities": ["audio"], "audio": {"voice": "a", "format": "wav"}},
+        "modalities",
+    ),
+    "stored history, translated": (RESPONSES, ("chat",), {"background": True}, "background"),
+}
+
+
+@pytest.mark.parametrize(("endpoint", "dialects", "asked", "param"), REFUSED.values(), ids=REFUSED)
+def test_a_refusal_comes_before_anything_is_sent(
+    endpoint: Endpoint, dialects: tuple[Dialect, ...], asked: Json, param: str
+) -> None:
+    with pytest.raises(Unrepresentable) as refusal:
+        plan(endpoint, *dialects, model={"capabilities": {"images": False}}, **asked)
+    assert refusal.value.param == param
+
+
+@pytest.mark.parametrize(("strict", "model"), [(True, {}), (False, {"strict": True})], ids=["the client", "the model"])
+def test_in_strict_mode_a_loss_is_a_refusal(strict: bool, model: Json) -> None:
+    with pytest.raises(Unrepresentable, match="max_tool_calls=dropped") as refusal:
+        plan(RESPONSES, "chat", strict=strict, model=model, max_tool_calls=1)
+    assert refusal.value.param == "max_tool_calls"
+
+
+def test_losses_of_every_step_are_reported() -> None:
+    model = {"capabilities": {"parallel_tools": False}}
+    asked: Json = {"max_tool_calls": 1, "parallel_tool_calls": True, "tools": [TOOL, {"type": "web_search"}]}
+    planned, _ = plan(RESPONSES, "chat", model=model, losses=[Loss("seed", "dropped")], **asked)
+    assert list(map(str, planned.losses)) == [
+        "max_tool_calls=dropped",
+        "parallel_tool_calls=dropped",
+        "tools[1]=web_search left out",
+        "seed=dropped",
+    ]
+
+
+def test_a_request_without_a_loss_passes_in_strict_mode() -> None:
+    planned, _ = plan(CHAT, "chat", strict=True)
+    assert planned.losses == []
+
+
+def test_losses_and_refusals_are_told_under_the_clients_names() -> None:
+    planned, _ = plan(CHAT, "responses", losses=[Loss("input", "reasoning dropped")])
+    assert list(planned.losses) == [Loss("messages", "reasoning dropped")]
+    with pytest.raises(Unrepresentable) as refusal:
+        plan(CHAT, "responses", losses=[Loss("max_output_tokens", "raised to 16")], strict=True)
+    assert refusal.value.param == "max_completion_tokens"
+
+
+CALLED: dict[str, tuple[Endpoint, Json]] = {
+    "chat": (
+        CHAT,
+        {
+            "messages": [
+                *({"role": "assistant", "tool_calls": [{"id": "x", "function": {"name": "f", "arguments": ""}}]},),
+                *({"role": "tool", "tool_call_id": "x", "content": "ok"},),
+            ]
+            * 2
+        },
+    ),
+    "Responses": (
+        RESPONSES,
+        {
+            "input": [
+                {"type": "function_call", "call_id": "x", "name": "f", "arguments": "{}"},
+                {"type": "function_call_output", "call_id": "x", "output": "ok"},
+            ]
+            * 2
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize(("endpoint", "asked"), CALLED.values(), ids=CALLED)
+def test_a_relayed_reply_knows_the_ids_that_its_upstream_was_told(endpoint: Endpoint, asked: Json) -> None:
+    planned, _ = plan(endpoint, endpoint.dialect, model={"max_tool_args_bytes": 7}, **asked)
+    assert isinstance(planned, RelayPlan)
+    assert planned.call_rules.used_ids == {"x", "x__2"}
+    assert planned.call_rules.max_args_bytes == 7
+
+
+KEEPING: dict[str, tuple[Endpoint, Json, bool]] = {
+    "chat, which goes on from nothing": (CHAT, {"store": True}, True),
+    "a response that is not stored": (RESPONSES, {"store": False}, True),
+    "a response, which is stored unless that is forbidden": (RESPONSES, {}, False),
+    "a response in a conversation": (RESPONSES, {"store": False, "conversation": "c"}, False),
+}
+
+
+@pytest.mark.parametrize(("endpoint", "asked", "renames"), KEEPING.values(), ids=KEEPING)
+def test_ids_are_changed_unless_the_upstream_goes_on_from_them(endpoint: Endpoint, asked: Json, renames: bool) -> None:
+    planned, _ = plan(endpoint, endpoint.dialect, **asked)
+    assert isinstance(planned, RelayPlan)
+    assert planned.call_rules.renames_ids is renames
+
+
+def test_what_the_upstream_of_a_relay_will_not_do_is_a_loss() -> None:
+    unheld = Loss("response_format", "uniqueItems not enforced")
+    planned, _ = plan(CHAT, "chat", losses=[unheld])
+    assert isinstance(planned, RelayPlan)
+    assert list(planned.losses) == [unheld]
+    with pytest.raises(Unrepresentable, match="uniqueItems not enforced") as refused:
+        plan(CHAT, "chat", losses=[unheld], strict=True)
+    assert refused.value.param == "response_format"

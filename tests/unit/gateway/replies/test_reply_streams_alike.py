@@ -1,0 +1,298 @@
+"""What only says more of one text goes a shorter way, and comes out as it would have by the long one."""
+
+from collections.abc import Awaitable, Iterable, Sequence
+from itertools import pairwise
+from typing import Any, cast
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dataplane.source import Sink, Source
+from gateway.replies.reply_streams import RelayedReply, TranslatedReply
+from providers.base import Batch
+from providers.http.dialects import RELAY_DIALECTS, SSE
+from providers.http.exchange import HttpExchange, HttpRelay
+from providers.http.upstream import Upstream
+from tests.unit.support.chat_chunks import chunk, said
+from tests.unit.support.driving import conclude, counting_ids
+from translation.chat.decode import ChatDecoder
+from translation.chat.encode import ChatEncoder
+from translation.chat.relaying.relay import ChatRelay
+from translation.framing import sse
+from translation.hygiene.reply import ReplyNormalizer
+from translation.representation.delta_runs import TextKey
+from translation.representation.event_stage import EventStage
+from translation.representation.json_types import Json
+from translation.representation.profile import Profile
+from translation.representation.turn import Turn
+from translation.responses.encode import ResponsesEncoder
+from translation.responses.initial_response import new_response
+from translation.tools.bridge import bridge_tools
+
+TOOL = {"type": "custom", "name": "f", "description": "Runs a script."}
+
+HEAD = new_response({"model": "m", "input": "hi"}, response_id="resp_1", created_at=100, model="m")
+ROLE, STOP = chunk({"role": "assistant", "content": ""}), chunk(finish="stop")
+
+
+class Server(Source[bytes]):
+    """An upstream whose reply is these reads; the upstream's reply too."""
+
+    max_frame_bytes = 1000
+    content_type = "text/event-stream"
+    ended = False
+
+    def __init__(self, reads: Iterable[bytes]) -> None:
+        self.reads = list(reads)
+
+    async def post(self, *_: Any, **__: Any) -> "Server":
+        return self
+
+    def redact(self, message: str) -> str:
+        return message
+
+    def take(self) -> bytes:
+        read = self.reads.pop(0)
+        self.ended = not self.reads
+        return read
+
+    def take_read(self, read: bytes) -> bytes:
+        return read
+
+    def wait_for_read(self, sink: Sink | None = None) -> Awaitable[None]:
+        raise AssertionError("everything has come")
+
+    async def close(self, *, whole: bool = False) -> None:
+        """Nothing to let go of."""
+
+
+class Watching:
+    """A stage that changes nothing and wants every event fed."""
+
+    def feed(self, batch: Batch, /) -> Batch:
+        return batch
+
+    def delta_observers(self, _text_key: TextKey, /) -> None:
+        return None
+
+
+def normalizer(tools: Sequence[Json] = (), **profile: Any) -> ReplyNormalizer:
+    """What the replies to a request with tools pass."""
+    return ReplyNormalizer(Turn(model="m", items=[], tools=list(tools)), Profile(**profile), counting_ids())
+
+
+def wire_of(server: Server, encoder: Any = None, calls: EventStage | None = None) -> TranslatedReply:
+    exchange = HttpExchange(
+        cast("Upstream", server), "/x", {}, (), ChatDecoder(counting_ids()), stream=True, framing=SSE
+    )
+    return TranslatedReply(exchange, calls, encoder or ResponsesEncoder(HEAD, lambda: 105))
+
+
+async def sent(server: Server, wire: TranslatedReply | RelayedReply, *, alike: bool) -> tuple[bytes, int]:
+    """All its frames, and how many reads took the short way if they might."""
+    frames, short = [], 0
+    await wire.open()
+    while not wire.ended:
+        offered = server.reads[0] if alike and len(server.reads) > 1 else None
+        if (
+            offered is not None
+            and wire.template is not None
+            and (made := wire.template.encode_read(offered)) is not None
+        ):
+            server.reads.pop(0)
+            frames.append(made)
+            short += 1
+        else:
+            frames.append(wire.take())
+    return b"".join(frames) + conclude(wire), short
+
+
+def reads_of(chunks: Iterable[Json], frames_per_read: int) -> list[bytes]:
+    frames = [*(sse.encode_data(orjson.dumps(each)) for each in chunks), sse.DONE_FRAME]
+    return [b"".join(frames[at : at + frames_per_read]) for at in range(0, len(frames), frames_per_read)]
+
+
+def arguments(text: str, index: int = 0) -> Json:
+    return chunk({"tool_calls": [{"index": index, "function": {"arguments": text}}]})
+
+
+def call(name: str, index: int = 0) -> Json:
+    function = {"name": name, "arguments": ""}
+    return chunk({"tool_calls": [{"index": index, "id": f"call_{index}", "type": "function", "function": function}]})
+
+
+def thought(text: str) -> Json:
+    return chunk({"reasoning": text})
+
+
+CALLED = chunk(finish="tool_calls")
+REASONING = thought("r")
+B = sse.encode_data(orjson.dumps(said("b")))
+STREAMS: dict[str, tuple[list[bytes], int]] = {
+    "one by one": (reads_of([ROLE, said("a"), said('"b\\ü'), said("c"), STOP], 1), 2),
+    "several in a read": (reads_of([ROLE, said("a"), *[said("b")] * 6, STOP], 2), 3),
+    "empty ones": (reads_of([ROLE, said("a"), said(""), said("b"), STOP], 1), 2),
+    "cut in two": ([*reads_of([ROLE, said("a")], 1)[:2], B[:-9], B[-9:], *reads_of([STOP], 1)], 0),
+    "nothing in between": ([*reads_of([ROLE, said("a")], 1)[:2], b"", B, *reads_of([STOP], 1)], 1),
+    "another kind in between": (reads_of([ROLE, said("a"), said("b"), REASONING, said("c"), said("d"), STOP], 1), 2),
+    "another kind and the first again in one read": (
+        [
+            *reads_of([ROLE, said("a"), said("b")], 1)[:3],
+            *reads_of([REASONING, said("c"), said("d"), said("e")], 2)[:2],
+            *reads_of([said("f"), STOP], 1),
+        ],
+        3,
+    ),
+    "the end in the same read": ([*reads_of([ROLE, said("a")], 1)[:2], b"".join(reads_of([said("b"), STOP], 9))], 0),
+    "after half a frame": (
+        [
+            *reads_of([ROLE, said("a")], 1)[:2],
+            b"data: ",
+            reads_of([said("b")], 1)[0][6:],
+            *reads_of([said("c"), STOP], 1),
+        ],
+        1,
+    ),
+    "after the end": ([*reads_of([ROLE, said("a")], 1), *reads_of([said("b"), STOP], 1)], 0),
+}
+
+
+AGENT_STREAMS: dict[str, tuple[list[bytes], int]] = {
+    "arguments": (reads_of([ROLE, call("f"), *map(arguments, ['{"a":', ' "x', 'y"', "}"]), CALLED], 1), 3),
+    "arguments after blanks": (reads_of([ROLE, call("f"), *map(arguments, [" ", '{"a":', " 1", "}"]), CALLED], 1), 2),
+    "arguments in a fence": (reads_of([ROLE, call("f"), *map(arguments, ["```", "{}", "```"]), CALLED], 1), 0),
+    "two calls": (
+        reads_of(
+            [
+                ROLE,
+                call("f"),
+                arguments('{"a"'),
+                arguments(":1}"),
+                call("g", 1),
+                arguments("{", 1),
+                arguments("}", 1),
+                CALLED,
+            ],
+            1,
+        ),
+        2,
+    ),
+    "calls in turns": (
+        reads_of(
+            [
+                ROLE,
+                call("f"),
+                call("g", 1),
+                arguments("{"),
+                arguments("{", 1),
+                arguments("}"),
+                arguments("}", 1),
+                CALLED,
+            ],
+            1,
+        ),
+        0,
+    ),
+    "text, then a call": (
+        reads_of(
+            [ROLE, said("a"), said("b"), call("f"), arguments("{"), arguments('"a"'), arguments(":1}"), CALLED], 1
+        ),
+        3,
+    ),
+    "reasoning": (reads_of([ROLE, *map(thought, ["a", "b", "c"]), said("d"), said("e"), STOP], 1), 3),
+    "line breaks in reasoning": (
+        reads_of([ROLE, *map(thought, ["\n", "a", "b\n", "\nc", "d", "e\n", "\n"]), said("\n"), said("f"), STOP], 1),
+        0,
+    ),
+    "line breaks within a piece of reasoning": (
+        reads_of([ROLE, *map(thought, ["a", "b\nc", "\nd", "e"]), said("f"), STOP], 1),
+        3,
+    ),
+}
+
+
+@pytest.mark.parametrize("frames_per_read", [1, 3, 99])
+@pytest.mark.parametrize("stages", ["none", "normalizer", "mapper"])
+@pytest.mark.parametrize("reads", [reads for reads, _ in AGENT_STREAMS.values()], ids=AGENT_STREAMS)
+async def test_agents_streams_are_the_same_by_every_way(reads: list[bytes], stages: str, frames_per_read: int) -> None:
+    frames = [frame + b"\n\n" for frame in b"".join(reads).split(b"\n\n")[:-1]]
+    cut = [b"".join(frames[at : at + frames_per_read]) for at in range(0, len(frames), frames_per_read)]
+    outcomes = []
+    for server, fast in ((Server(cut), True), (Server([b"".join(reads)]), False)):
+        stage = None if stages == "none" else normalizer()
+        if stages == "mapper":
+            bridged = bridge_tools(
+                Turn(model="m", items=[], tools=[TOOL]), kinds=frozenset({"function"}), hosted=frozenset()
+            )
+            stage = ReplyNormalizer(bridged.turn, Profile(), counting_ids(), bridged.call_mapper)
+        wire = wire_of(server, calls=stage)
+        outcomes.append(((await sent(server, wire, alike=fast))[0], wire.result()))
+    assert outcomes[0] == outcomes[1]
+
+
+@pytest.mark.parametrize(("reads", "short"), AGENT_STREAMS.values(), ids=AGENT_STREAMS)
+async def test_what_agents_get_goes_the_short_way(reads: list[bytes], short: int) -> None:
+    server = Server(reads)
+    assert (await sent(server, wire_of(server, calls=normalizer()), alike=True))[1] == short
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from([said, thought, arguments]), st.text(max_size=4)), max_size=12),
+    st.lists(st.integers(0, 3000)),
+)
+async def test_any_stream_of_an_agent_is_the_same_however_it_is_cut(pieces: list[Any], cuts: list[int]) -> None:
+    chunks = [ROLE, *(make(text) for make, text in pieces), call("f", 1), arguments("{}", 1), CALLED]
+    (whole,) = reads_of([chunks[0], call("g"), *chunks[1:]], 99)
+    ends = sorted({cut for cut in cuts if 0 < cut < len(whole)})
+    ends = sorted({*ends, *(at + 2 for at in range(len(whole) - 2) if whole[at : at + 2] == b"\n\n" and at % 5)})
+    cut = [whole[start:end] for start, end in pairwise([0, *ends, len(whole)]) if end > start]
+    outcomes = []
+    for server, fast in ((Server(cut), True), (Server([whole]), False)):
+        wire = wire_of(server, calls=normalizer())
+        outcomes.append(((await sent(server, wire, alike=fast))[0], wire.result()))
+    assert outcomes[0] == outcomes[1]
+
+
+@pytest.mark.parametrize(("reads", "short"), STREAMS.values(), ids=STREAMS)
+async def test_the_short_way_says_what_the_long_way_says(reads: list[bytes], short: int) -> None:
+    servers = Server(reads), Server(reads)
+    wires = [wire_of(server) for server in servers]
+    frames, taken = await sent(servers[0], wires[0], alike=True)
+    assert (frames, taken) == (*(await sent(servers[1], wires[1], alike=False))[:1], short)
+    assert wires[0].result() == wires[1].result()
+
+
+@given(st.lists(st.text(), max_size=8), st.lists(st.integers(0, 2000)))
+async def test_the_short_way_says_the_same_wherever_reads_are_cut(texts: list[str], cuts: list[int]) -> None:
+    (whole,) = reads_of([ROLE, *map(said, texts), said("end"), STOP], 99)
+    ends = sorted({cut for cut in cuts if 0 < cut < len(whole)})
+    # Most frames come whole, as they do from most servers.
+    ends = sorted({*ends, *(at + 2 for at in range(len(whole) - 2) if whole[at : at + 2] == b"\n\n" and at % 5)})
+    reads = [whole[start:end] for start, end in pairwise([0, *ends, len(whole)]) if end > start]
+    servers = Server(reads), Server([whole])
+    wires = [wire_of(server) for server in servers]
+    frames, _ = await sent(servers[0], wires[0], alike=True)
+    assert frames == (await sent(servers[1], wires[1], alike=False))[0]
+    assert wires[0].result() == wires[1].result()
+
+
+@pytest.mark.parametrize("way", ["its calls are mapped", "its dialect numbers nothing"])
+async def test_others_go_the_long_way(way: str) -> None:
+    reads = reads_of([ROLE, said("a"), said("b"), STOP], 1)
+    chat = ChatEncoder(completion_id="c", created=1, model="m", reasoning_fields=frozenset(), include_usage=False)
+    server = Server(reads)
+    wire = wire_of(server, calls=Watching()) if way == "its calls are mapped" else wire_of(server, chat)
+    frames, short = await sent(server, wire, alike=True)
+    assert frames.endswith(sse.DONE_FRAME)
+    assert short == 0
+
+
+async def test_a_relay_passes_on_what_is_alike_as_it_came() -> None:
+    reads = reads_of([ROLE, said("a"), said("b"), said("[DONE]"), STOP], 1)
+    server = Server(reads)
+    relay = ChatRelay(model=None, identity={}, reasoning_fields=frozenset(), include_usage=False)
+    wire = RelayedReply(HttpRelay(cast("Upstream", server), RELAY_DIALECTS["chat"], {}), relay)
+    assert await sent(server, wire, alike=True) == (b"".join(reads), 2)
+    assert wire.ended

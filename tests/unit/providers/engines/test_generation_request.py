@@ -1,0 +1,244 @@
+"""What an engine is asked of a turn, and what it is not."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from providers.engines.base import OutputConstraint
+from providers.engines.generation_request import EngineRequest, build_engine_request
+from providers.engines.output_constraints import structural_tag_of
+from providers.engines.thinking_budget import fit_budget, may_think, thinking_budget_of
+from tests.unit.providers.engines.asking_engines import WEATHER
+from tests.unit.support.fake_engine import message
+from translation.errors import InvalidRequest, Unrepresentable
+from translation.representation.loss import Loss
+from translation.representation.profile import Profile
+from translation.representation.turn import Turn
+
+TWO = Profile(two_pass="on", tool_parser="hermes", max_thinking_tokens=160, thinking_switch="chat_template_kwargs")
+ONE = replace(TWO, two_pass="off")
+EXTRA = frozenset({"structured_outputs", "guided_json", "grammar", "top_k", "chat_template_kwargs", "prompt_lookup"})
+HONOURED = frozenset({"temperature", "seed", "top_k", "thinking_token_budget"})
+FORM = {"type": "json_schema", "name": "x", "schema": {"type": "object"}}
+
+
+def turn(**fields: Any) -> Turn:
+    return Turn(model="m", items=[message("Hi")], **fields)
+
+
+def asked(profile: Profile = TWO, **fields: Any) -> EngineRequest:
+    return build_engine_request(turn(**fields), replace(profile, extra_params=EXTRA), HONOURED)
+
+
+def lost(profile: Profile = TWO, **fields: Any) -> set[str]:
+    return {loss.param for loss in asked(profile, **fields).losses}
+
+
+BUDGETS: dict[str, tuple[dict[str, Any] | None, int]] = {
+    "the model's, where the request says nothing": (None, 160),
+    "the request's, before its effort": ({"max_tokens": 7, "effort": "low"}, 7),
+    "the request's, above the model's": ({"max_tokens": 999}, 999),
+    "the effort's, where the model lists it": ({"effort": "medium"}, 50),
+    "a sixteenth for minimal": ({"effort": "minimal"}, 10),
+    "a quarter for low": ({"effort": "low"}, 40),
+    "all for high": ({"effort": "high"}, 160),
+    "all for more": ({"effort": "xhigh"}, 160),
+}
+
+
+@pytest.mark.parametrize(("reasoning", "budget"), BUDGETS.values(), ids=BUDGETS)
+def test_the_budget_is(reasoning: dict[str, Any] | None, budget: int) -> None:
+    profile = replace(TWO, effort_budgets={"medium": 50})
+    assert thinking_budget_of(turn(reasoning=reasoning), profile) == budget
+
+
+def test_a_model_that_may_not_think_thinks_at_no_effort() -> None:
+    assert thinking_budget_of(turn(reasoning={"effort": "low"}), replace(TWO, max_thinking_tokens=0)) == 0
+    assert thinking_budget_of(turn(reasoning={"effort": "minimal"}), replace(TWO, max_thinking_tokens=3)) == 1
+
+
+@pytest.mark.parametrize(
+    ("room", "answer", "budget"),
+    [(None, None, 100), (1000, None, 100), (120, None, 90), (120, 5, 100), (104, 5, 99), (4, None, 3), (2, None, 1)],
+)
+def test_thinking_leaves_the_answer_its_share(room: int | None, answer: int | None, budget: int) -> None:
+    assert fit_budget(100, room=room, max_answer_tokens=answer) == budget
+
+
+@pytest.mark.parametrize("room", [0, 1])
+def test_where_there_is_no_room_for_both_there_is_no_thinking(room: int) -> None:
+    assert fit_budget(100, room=room, max_answer_tokens=None) == 0
+
+
+def test_long_answers_do_not_cost_all_thinking() -> None:
+    assert fit_budget(100_000, room=10_000, max_answer_tokens=None) == 10_000 - 256
+
+
+OFF = [
+    {"thinking": False},
+    {"reasoning": {"effort": "none"}},
+    {"extra": {"chat_template_kwargs": {"enable_thinking": False}}},
+]
+
+
+@pytest.mark.parametrize("fields", OFF)
+def test_a_turn_that_is_not_to_think_is_one_run(fields: dict[str, Any]) -> None:
+    assert not may_think(turn(**fields))
+    found = asked(**fields)
+    assert found.thinking_budget is None
+    assert found.chat["chat_template_kwargs"] == {"enable_thinking": False}
+
+
+@pytest.mark.parametrize("fields", [{}, {"thinking": True}, {"extra": {"chat_template_kwargs": "odd"}}])
+def test_any_other_turn_thinks(fields: dict[str, Any]) -> None:
+    assert may_think(turn(**fields))
+
+
+def test_templates_are_told_to_think_before_they_are_asked_for_a_thought() -> None:
+    assert asked().chat["chat_template_kwargs"] == {"enable_thinking": True}
+    own = {"chat_template_kwargs": {"style": "x"}}
+    assert asked(extra=own).chat["chat_template_kwargs"] == {"style": "x", "enable_thinking": True}
+
+
+def test_in_one_run_the_template_hears_of_effort() -> None:
+    assert asked(ONE, reasoning={"effort": "low"}).chat["chat_template_kwargs"] == {"reasoning_effort": "low"}
+    assert asked(ONE).chat["chat_template_kwargs"] == {}
+    assert asked(ONE, thinking=True).chat["chat_template_kwargs"] == {"enable_thinking": True}
+
+
+def test_what_is_honoured_is_no_loss() -> None:
+    honoured: dict[str, Any] = {
+        "reasoning": {"effort": "low", "max_tokens": 5},
+        "thinking": True,
+        "text_format": FORM,
+        "max_output_tokens": 9,
+        "sampling": {"temperature": 0, "seed": 1, "stop": ["x"], "logprobs": True, "top_logprobs": 1, "store": False},
+        "extra": {"top_k": 3, "chat_template_kwargs": {}},
+    }
+    assert lost(**honoured) == set()
+
+
+def test_what_is_not_honoured_is_a_loss() -> None:
+    assert lost(reasoning={"summary": "auto"}, verbosity="low") == {"reasoning.summary", "text.verbosity"}
+    assert lost(text_format={**FORM, "description": "d"}) == {"text.format.description"}
+    assert lost(sampling={"user": "u", "store": True, "metadata": {"a": "b"}}) == {"user", "store", "metadata"}
+    assert lost(sampling={"top_p": 0.5, "service_tier": "flex"}) == {"top_p", "service_tier"}
+    assert lost(sampling={"service_tier": "auto"}) == set()
+    assert lost(extra={"top_a": 1, "prompt_lookup": 2, "thinking_token_budget": 3}) == {
+        "top_a",
+        "prompt_lookup",
+        "thinking_token_budget",
+    }
+    assert lost(extra={"top_a": None}) == set()
+    assert lost(ONE, reasoning={"max_tokens": 5}) == {"reasoning.max_tokens"}
+    assert lost(replace(ONE, thinking_switch="none"), thinking=False) == {"thinking"}
+
+
+def test_several_choices_are_refused() -> None:
+    with pytest.raises(Unrepresentable) as refused:
+        asked(sampling={"n": 2})
+    assert refused.value.param == "n"
+
+
+def test_a_budget_that_the_engine_cannot_keep_in_one_run_is_refused() -> None:
+    profile = replace(TWO, two_pass="engine")
+    assert asked(profile, reasoning={"max_tokens": 5}).sampling == {"thinking_token_budget": 5}
+    with pytest.raises(Unrepresentable) as refused:
+        build_engine_request(turn(), profile, frozenset())
+    assert refused.value.param == "reasoning"
+
+
+def test_tools_without_a_parser_are_refused_unless_they_are_not_to_be_called() -> None:
+    profile = replace(TWO, tool_parser="openai")
+    with pytest.raises(Unrepresentable) as refused:
+        asked(profile, tools=[WEATHER])
+    assert refused.value.param == "tools"
+    assert "tools" not in asked(profile, tools=[WEATHER], tool_choice="none").chat
+
+
+def test_a_parser_for_text_only_upstreams_is_taken_too() -> None:
+    profile = replace(TWO, tool_parser="openai", text_tool_calls="hermes")
+    assert asked(profile, tools=[WEATHER]).parser is not None
+
+
+def test_parsers_that_an_engine_has_beside_ours_are_taken() -> None:
+    profile = replace(TWO, tool_parser="vllm:other")
+    ours = asked(tools=[WEATHER]).parser
+    assert ours is not None
+    found = build_engine_request(turn(tools=[WEATHER]), profile, HONOURED, {"vllm:other": ours})
+    assert found.parser is ours
+    assert found.call_format == "hermes"
+    assert found.block_stop is None
+
+
+def test_one_call_cannot_be_asked_for_where_nothing_ends_it() -> None:
+    assert lost(tools=[WEATHER], parallel_tool_calls=False) == set()
+    assert lost(replace(TWO, tool_parser="pythonic"), tools=[WEATHER], parallel_tool_calls=False) == {
+        "parallel_tool_calls"
+    }
+
+
+def test_calls_in_a_format_that_cannot_be_forced_are_refused() -> None:
+    with pytest.raises(Unrepresentable) as refused:
+        asked(replace(TWO, tool_parser="pythonic"), tools=[WEATHER], tool_choice="required")
+    assert refused.value.param == "tool_choice"
+
+
+def test_a_form_holds_what_is_no_call() -> None:
+    found = asked(tools=[WEATHER], text_format=FORM)
+    assert (found.constraint, found.call_opening) == (OutputConstraint(json_schema={"type": "object"}), "<tool_call>")
+    assert found.losses == ()
+
+
+def test_a_form_beside_calls_that_look_like_it_is_reported_and_left_out() -> None:
+    found = asked(replace(TWO, tool_parser="json"), tools=[WEATHER], text_format=FORM)
+    assert (found.constraint, found.call_opening) == (None, None)
+    assert found.losses == (Loss("text.format", "not enforced beside tools"),)
+
+
+GUIDES: dict[str, tuple[dict[str, Any], OutputConstraint | None]] = {
+    "nothing": ({}, None),
+    "plain text": ({"text_format": {"type": "text"}}, None),
+    "an object": ({"text_format": {"type": "json_object"}}, OutputConstraint(json_object=True)),
+    "a schema": ({"text_format": FORM}, OutputConstraint(json_schema={"type": "object"})),
+    "a schema as a field": ({"extra": {"guided_json": {"a": 1}}}, OutputConstraint(json_schema={"a": 1})),
+    "a grammar": ({"extra": {"grammar": "root ::= x"}}, OutputConstraint(grammar="root ::= x")),
+    "a regex": ({"extra": {"structured_outputs": {"regex": "a+", "json": None}}}, OutputConstraint(regex="a+")),
+    "a choice": ({"extra": {"structured_outputs": {"choice": ["a", "b"]}}}, OutputConstraint(choice=("a", "b"))),
+    "any JSON": ({"extra": {"structured_outputs": {"json_object": True}}}, OutputConstraint(json_object=True)),
+    "no JSON": ({"extra": {"structured_outputs": {"json_object": False}}}, None),
+    "a field the model does not take": ({"extra": {"guided_regex": "a"}}, None),
+}
+
+
+@pytest.mark.parametrize(("fields", "guide"), GUIDES.values(), ids=GUIDES)
+def test_an_answer_is_held_to(fields: dict[str, Any], guide: OutputConstraint | None) -> None:
+    assert asked(**fields).constraint == guide
+
+
+BAD_GUIDES: dict[str, tuple[dict[str, Any], str]] = {
+    "two of them": ({"text_format": FORM, "extra": {"grammar": "x"}}, "grammar"),
+    "two kinds of one": ({"extra": {"structured_outputs": {"regex": "a", "choice": ["b"]}}}, "structured_outputs"),
+    "a kind nobody knows": ({"extra": {"structured_outputs": {"style": "a"}}}, "structured_outputs.style"),
+    "no object": ({"extra": {"structured_outputs": "a"}}, "structured_outputs"),
+    "a schema that is none": ({"extra": {"guided_json": "a"}}, "guided_json"),
+    "a grammar that is none": ({"extra": {"grammar": ""}}, "grammar"),
+    "a choice of one text": ({"extra": {"structured_outputs": {"choice": "ab"}}}, "structured_outputs.choice"),
+    "another format": ({"text_format": {"type": "xml"}}, "text.format.type"),
+}
+
+
+@pytest.mark.parametrize(("fields", "param"), BAD_GUIDES.values(), ids=BAD_GUIDES)
+def test_what_cannot_hold_an_answer_is_refused_by_name(fields: dict[str, Any], param: str) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        asked(**fields)
+    assert refused.value.param == param
+
+
+def test_a_schema_and_what_follows_it_are_one_tag() -> None:
+    assert structural_tag_of(OutputConstraint(json_schema={"a": 1})) is None
+    assert structural_tag_of(OutputConstraint(regex="a", suffix="x")) is None
+    tag = structural_tag_of(OutputConstraint(json_schema={"a": 1}, suffix="x"))
+    assert tag is not None
+    assert '"const_string"' in tag

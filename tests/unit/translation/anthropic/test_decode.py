@@ -1,0 +1,506 @@
+"""What the Messages API says, as events."""
+
+from typing import Any
+
+import orjson
+import pytest
+
+from tests.unit.support.driving import collect, counting_ids, decode
+from tests.upstream.anthropic import (
+    block,
+    call_block,
+    closing,
+    given,
+    message,
+    opening,
+    said,
+    text_block,
+    text_events,
+    thinking_block,
+    thought,
+)
+from translation.anthropic.decode import AnthropicDecoder
+from translation.anthropic.failures import failure_in
+from translation.anthropic.usage import read_usage
+from translation.errors import ProtocolViolation
+from translation.representation.events import Delta, Event, Failed, Finished, Noted, Opaque, Progressed, Started, Usage
+from translation.representation.json_types import Item, Json
+from translation.representation.profile import DEFAULT_PROFILE, Profile
+
+SUMMARIES = Profile(reasoning_part="summary_text")
+
+
+def events_of(*chunks: Any, profile: Profile = DEFAULT_PROFILE) -> list[Event]:
+    return decode(AnthropicDecoder(counting_ids(), profile), chunks)
+
+
+def items_of(*chunks: Any, profile: Profile = DEFAULT_PROFILE) -> list[Item]:
+    return collect(events_of(*chunks, profile=profile))
+
+
+def said_item(text: str, status: str = "completed", number: int = 1, annotations: list[Json] | None = None) -> Item:
+    part = {"type": "output_text", "text": text, "annotations": annotations or [], "logprobs": []}
+    return {"id": f"msg_{number}", "type": "message", "status": status, "role": "assistant", "content": [part]}
+
+
+def call_item(arguments: str, status: str = "completed", number: int = 1, call_id: str = "toolu_1") -> Item:
+    return {
+        "id": f"fc_{number}",
+        "type": "function_call",
+        "status": status,
+        "call_id": call_id,
+        "name": "f",
+        "arguments": arguments,
+    }
+
+
+def signed(thinking: str = "", signature: str = "s1") -> Json:
+    return {"type": "anthropic.thinking", "thinking": thinking, "signature": signature}
+
+
+def thought_item(text: str, *details: Json, number: int = 1, **more: Any) -> Item:
+    whole: Item = {"id": f"rs_{number}", "type": "reasoning", "summary": []}
+    if text:
+        whole["content"] = [{"type": "reasoning_text", "text": text}]
+    return {**whole, **({"details": list(details)} if details else {}), **more}
+
+
+REDACTED = {"type": "redacted_thinking", "data": "d1"}
+HIDDEN = {"type": "anthropic.redacted_thinking", "data": "d1"}
+RUN = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "code_execution", "input": {}}
+SEARCH = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {}}
+FOUND: Json = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": [{"url": "https://a"}]}
+
+
+def search_item(query: str = "", *, input: Json | None = None, **more: Any) -> Item:
+    asked = {"type": "anthropic.server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": input or {}}
+    return {
+        "id": "ws_1",
+        "type": "web_search_call",
+        "status": "completed",
+        "action": {"type": "search", "query": query},
+        "details": [asked, {**FOUND, "type": "anthropic.web_search_tool_result"}],
+        **more,
+    }
+
+
+def test_a_text() -> None:
+    *_, finished = events = events_of(*text_events("Hel", "lo"))
+    assert events[0] == Started("scripted-model", "msg_1")
+    assert collect(events) == [said_item("Hello")]
+    assert isinstance(finished, Finished)
+    assert (finished.reason, finished.raw_reason) == ("stop", "end_turn")
+    assert finished.usage is not None
+    assert (finished.usage.input, finished.usage.output) == (9, 3)
+
+
+def test_a_tier_is_a_fact() -> None:
+    facts = [event.facts for event in events_of(*text_events("a")) if isinstance(event, Noted)]
+    assert facts == [{"service_tier": "default"}, None]
+
+
+ANSWERS: dict[str, tuple[list[Json], list[Json], list[Item]]] = {
+    "thinking, then a text": (
+        [*block(0, thinking_block(), *thought("H", "m.")), *block(1, text_block(), *said("a"))],
+        [thinking_block("Hm.", "s1"), text_block("a")],
+        [thought_item("Hm.", signed("Hm.")), said_item("a")],
+    ),
+    "thinking without words": (
+        [*block(0, thinking_block(), *thought()), *block(1, text_block(), *said("a"))],
+        [thinking_block("", "s1"), text_block("a")],
+        [thought_item("", signed()), said_item("a")],
+    ),
+    "thinking nobody may read": (
+        [*block(0, REDACTED), *block(1, text_block(), *said("a"))],
+        [REDACTED, text_block("a")],
+        [thought_item("", HIDDEN), said_item("a")],
+    ),
+    "one thought after the other": (
+        [*block(0, thinking_block(), *thought("a")), *block(1, thinking_block(), *thought("b", signature="s2"))],
+        [thinking_block("a", "s1"), thinking_block("b", "s2")],
+        [thought_item("a", signed("a")), thought_item("b", signed("b", "s2"), number=2)],
+    ),
+    "thinking between calls": (
+        [
+            *block(0, thinking_block(), *thought("a")),
+            *block(1, call_block("f"), *given("", '{"x"', ":1}")),
+            *block(2, thinking_block(), *thought("b", signature="s2")),
+            *block(3, call_block("f", "toolu_2"), *given('{"x":2}')),
+        ],
+        [
+            thinking_block("a", "s1"),
+            call_block("f", x=1),
+            thinking_block("b", "s2"),
+            call_block("f", "toolu_2", x=2),
+        ],
+        [
+            thought_item("a", signed("a")),
+            call_item('{"x":1}'),
+            thought_item("b", signed("b", "s2"), number=2),
+            call_item('{"x":2}', number=2, call_id="toolu_2"),
+        ],
+    ),
+    "text, a call and text": (
+        [
+            *block(0, text_block(), *said("a")),
+            *block(1, call_block("f"), *given("{}")),
+            *block(2, text_block(), *said("b")),
+        ],
+        [text_block("a"), call_block("f"), text_block("b")],
+        [said_item("a"), call_item("{}"), said_item("b", number=2)],
+    ),
+    "texts in one": (
+        [*block(0, text_block(), *said("a")), *block(1, text_block(), *said("b"))],
+        [text_block("a"), text_block("b")],
+        [said_item("ab")],
+    ),
+    "a call without arguments": (
+        block(0, call_block("f")),
+        [call_block("f")],
+        [call_item("{}")],
+    ),
+    "calls of one id": (
+        [*block(0, call_block("f")), *block(1, call_block("f"))],
+        [call_block("f"), call_block("f")],
+        [call_item("{}"), call_item("{}", number=2, call_id="toolu_1__2")],
+    ),
+    "a call without an id": (
+        block(0, call_block("f", "")),
+        [call_block("f", "")],
+        [call_item("{}", call_id="tc_1")],
+    ),
+    "nothing": ([], [], []),
+    "empty texts": (block(0, text_block(), *said("")), [text_block("")], []),
+    "what is newer than this": (
+        [*block(0, RUN, *given('{"query"')), *block(1, text_block(), {"type": "new"}, *said("a"))],
+        [RUN, text_block("a")],
+        [said_item("a")],
+    ),
+    "a search": (
+        [
+            *block(0, text_block(), *said("a")),
+            *block(1, SEARCH, *given("", '{"query":', '"b"}')),
+            *block(2, FOUND),
+            *block(3, text_block(), *said("c")),
+        ],
+        [text_block("a"), {**SEARCH, "input": {"query": "b"}}, FOUND, text_block("c")],
+        [said_item("a"), search_item("b", input={"query": "b"}), said_item("c", number=2)],
+    ),
+    "results nobody asked for": (block(0, FOUND), [FOUND], []),
+}
+
+
+@pytest.mark.parametrize(("events", "content", "items"), ANSWERS.values(), ids=ANSWERS)
+def test_a_stream_and_a_whole_message_say_the_same(events: list[Json], content: list[Json], items: list[Item]) -> None:
+    assert items_of(opening(), *events, *closing()) == items
+    assert items_of(message(*content)) == items
+
+
+def test_a_search_moves_on() -> None:
+    events = events_of(opening(), *block(0, SEARCH), *block(1, FOUND), *closing())
+    assert [event.phase for event in events if isinstance(event, Progressed)] == [
+        "in_progress",
+        "searching",
+        "completed",
+    ]
+
+
+def test_a_search_that_failed_has_failed() -> None:
+    error = {"type": "web_search_tool_result_error", "error_code": "max_uses_exceeded"}
+    told = {**FOUND, "content": error}
+    [item] = items_of(opening(), *block(0, SEARCH, *given("[]")), *block(1, told), *closing())
+    details = [search_item()["details"][0], {**told, "type": "anthropic.web_search_tool_result"}]
+    assert item == search_item(status="failed", details=details)
+
+
+@pytest.mark.parametrize("word", ["pause_turn", "max_tokens"])
+def test_a_search_without_an_end_has_failed(word: str) -> None:
+    [item] = items_of(opening(), *block(0, SEARCH, *given('{"query":1}')), *closing(word))
+    assert item == {key: value for key, value in search_item(status="failed").items() if key != "details"}
+
+
+def test_thinking_is_a_summary_where_the_profile_says_so() -> None:
+    items = items_of(opening(), *block(0, thinking_block(), *thought("a")), *closing(), profile=SUMMARIES)
+    assert items == [
+        {
+            "id": "rs_1",
+            "type": "reasoning",
+            "summary": [{"type": "summary_text", "text": "a"}],
+            "details": [signed("a")],
+        }
+    ]
+
+
+@pytest.mark.parametrize("words", ["a", ""])
+def test_thinking_that_was_cut_off_has_no_signature_and_keeps_nothing(words: str) -> None:
+    items = items_of(opening(), *block(0, thinking_block(), *thought(words, signature="")), *closing("max_tokens"))
+    assert items == ([thought_item("a", status="incomplete")] if words else [])
+
+
+def test_whole_thinking_before_the_end_of_the_room_is_whole() -> None:
+    items = items_of(opening(), *block(0, thinking_block(), *thought("a")), *closing("max_tokens"))
+    assert items == [thought_item("a", signed("a"))]
+
+
+def test_a_call_that_was_cut_off_is_incomplete() -> None:
+    cut = block(0, call_block("f"), *given('{"x'))[:-1]
+    assert items_of(opening(), *cut, *closing("max_tokens")) == [call_item('{"x', "incomplete")]
+    assert items_of(opening(), *block(0, call_block("f")), *closing("max_tokens")) == [call_item("", "incomplete")]
+
+
+def test_a_text_that_was_cut_off_is_incomplete() -> None:
+    items = items_of(opening(), *block(0, text_block(), *said("a")), *closing("max_tokens"))
+    assert items == [said_item("a", "incomplete")]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [({}, "{}"), ([], "[]"), (None, "null"), ("", "{}"), ('{"x":', '{"x":'), ([1], "[1]"), (0, "0"), (False, "false")],
+)
+def test_arguments_that_are_no_object_are_kept_as_they_are(arguments: Any, text: str) -> None:
+    odd = {**call_block("f"), "input": arguments}
+    assert items_of(message(odd, stop_reason="tool_use")) == [call_item(text)]
+    assert items_of(opening(), *block(0, odd), *closing("tool_use")) == [call_item(text)]
+
+
+@pytest.mark.parametrize("placeholder", [{}, [], None, ""])
+def test_arguments_that_come_in_pieces_go_before_what_stood_for_them(placeholder: Any) -> None:
+    stream = block(0, {**call_block("f"), "input": placeholder}, *given('{"x"', ":1}"))
+    assert items_of(opening(), *stream, *closing("tool_use")) == [call_item('{"x":1}')]
+
+
+def test_a_call_that_says_nothing_of_its_arguments_has_none() -> None:
+    bare = {"type": "tool_use", "id": "toolu_1", "name": "f"}
+    assert items_of(message(bare, stop_reason="tool_use")) == [call_item("{}")]
+
+
+def test_arguments_that_came_with_the_call_do_not_come_twice() -> None:
+    assert items_of(opening(), *block(0, call_block("f", x=1), *given('{"x":1}')), *closing()) == [call_item('{"x":1}')]
+
+
+REASONS = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "tool_use": "stop",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "refusal": "content_filter",
+    "pause_turn": "length",
+}
+
+
+@pytest.mark.parametrize(("word", "reason"), REASONS.items())
+def test_why_it_stopped(word: str, reason: str) -> None:
+    for chunks in ([opening(), *closing(word)], [message(stop_reason=word)]):
+        *_, finished = events_of(*chunks)
+        assert isinstance(finished, Finished)
+        assert (finished.reason, finished.raw_reason) == (reason, word)
+
+
+def test_a_turn_that_was_paused_is_not_complete() -> None:
+    items = items_of(opening(), *block(0, text_block(), *said("a")), *closing("pause_turn"))
+    assert items == [said_item("a", "incomplete")]
+
+
+def test_an_end_of_another_kind_is_told_of_with_what_was_said() -> None:
+    *_, finished = events_of(opening(), *block(0, text_block(), *said("a")), *closing("something_new"))
+    assert isinstance(finished, Finished)
+    assert (finished.reason, finished.raw_reason) == ("other", "something_new")
+
+
+@pytest.mark.parametrize("chunks", [[opening(), *closing("something_new")], [message(stop_reason="something_new")]])
+def test_an_end_of_another_kind_without_an_answer_is_a_failure(chunks: list[Json]) -> None:
+    *_, failed = events_of(*chunks)
+    assert isinstance(failed, Failed)
+    assert (failed.code, failed.message) == (
+        "upstream_error",
+        "the upstream sent no output and ended with an unknown finish reason: something_new",
+    )
+    assert failed.usage is not None
+
+
+def test_who_called_stopped_to_call() -> None:
+    *_, finished = events_of(opening(), *block(0, call_block("f")), *closing("end_turn"))
+    assert isinstance(finished, Finished)
+    assert finished.reason == "tool_calls"
+
+
+@pytest.mark.parametrize(
+    "chunks", [[opening(), {"type": "message_stop"}], [message(stop_reason=None)]], ids=["stream", "whole"]
+)
+def test_an_end_without_a_reason_is_an_end(chunks: list[Json]) -> None:
+    *_, finished = events_of(*chunks)
+    assert isinstance(finished, Finished)
+    assert (finished.reason, finished.raw_reason) == ("stop", None)
+
+
+def test_a_stream_that_broke_off_after_its_reason_is_whole() -> None:
+    *_, finished = events_of(*text_events("a")[:-1])
+    assert isinstance(finished, Finished)
+
+
+@pytest.mark.parametrize("kept", range(6))
+def test_a_stream_without_a_reason_has_failed(kept: int) -> None:
+    *_, failed = events_of(*text_events("a", "b")[:kept])
+    assert isinstance(failed, Failed)
+    assert failed.code == "upstream_truncated"
+
+
+def test_the_first_reason_counts() -> None:
+    later = {"type": "message_delta", "delta": {"stop_reason": None}}
+    *_, finished = events_of(opening(), *closing("refusal")[:-1], later, *closing("end_turn"))
+    assert isinstance(finished, Finished)
+    assert finished.raw_reason == "refusal"
+
+
+def test_what_comes_after_the_end_is_ignored() -> None:
+    assert isinstance(events_of(*text_events("a"), {"type": "error"})[-1], Finished)
+
+
+def test_pings_say_nothing_and_other_events_are_passed_on() -> None:
+    events = events_of({"type": "ping"}, opening(), {"type": "new"}, *closing())
+    assert [event for event in events if isinstance(event, Opaque)] == [Opaque("anthropic", {"type": "new"})]
+
+
+def cited(start: int, end: int) -> Json:
+    return {"type": "url_citation", "url": "https://a", "title": "A", "start_index": start, "end_index": end}
+
+
+WEB = {
+    "type": "web_search_result_location",
+    "url": "https://a",
+    "title": "A",
+    "cited_text": "b",
+    "encrypted_index": "c",
+}
+CITATIONS: dict[str, tuple[Any, list[Json]]] = {
+    "a page": (WEB, [cited(2, 5)]),
+    "a page without a title": ({**WEB, "title": None}, [{**cited(2, 5), "title": ""}]),
+    "a search result": ({"type": "search_result_location", "source": "https://a", "title": "A"}, [cited(2, 5)]),
+    "a document": (
+        {"type": "char_location", "document_title": "D", "file_id": None, "start_char_index": 1},
+        [{"type": "file_citation", "file_id": "", "filename": "D", "index": 5}],
+    ),
+    "a stored document": (
+        {"type": "page_location", "document_title": None, "file_id": "file_1"},
+        [{"type": "file_citation", "file_id": "file_1", "filename": "", "index": 5}],
+    ),
+    "a block of a document": (
+        {"type": "content_block_location", "document_title": "D", "start_block_index": 0, "end_block_index": 1},
+        [{"type": "file_citation", "file_id": "", "filename": "D", "index": 5}],
+    ),
+    "another kind": ({"type": "new"}, []),
+    "what is none": ("a", []),
+}
+
+
+@pytest.mark.parametrize(("citation", "annotations"), CITATIONS.values(), ids=CITATIONS)
+def test_citations_are_annotations_on_the_text_of_their_block(citation: Any, annotations: list[Json]) -> None:
+    delta = {"type": "citations_delta", "citation": citation}
+    stream = [*block(0, text_block(), *said("ab")), *block(1, text_block(), *said("c"), delta, *said("de"))]
+    assert items_of(opening(), *stream, *closing()) == [said_item("abcde", annotations=annotations)]
+    whole = message(text_block("ab"), {**text_block("cde"), "citations": [citation]})
+    assert items_of(whole) == [said_item("abcde", annotations=annotations)]
+
+
+def test_citations_count_from_the_beginning_of_their_message() -> None:
+    first, last = block(0, text_block(), *said("ab")), block(2, {**text_block(), "citations": [WEB]}, *said("cde"))
+    items = items_of(opening(), *first, *block(1, thinking_block(), *thought("x")), *last[:-1], *closing())
+    assert items[-1] == said_item("cde", number=2, annotations=[cited(0, 3)])
+    items = items_of(opening(), *first, *block(1, RUN), *last, *closing())
+    assert items == [said_item("abcde", annotations=[cited(2, 5)])]
+
+
+GARBLED: dict[str, tuple[list[Any], type[Exception]]] = {
+    "no object": ([[]], ProtocolViolation),
+    "another API's": ([{"object": "chat.completion.chunk"}], ProtocolViolation),
+    "a block before the message": (block(0, text_block()), ProtocolViolation),
+    "two messages": ([opening(), opening()], ProtocolViolation),
+    "no message": ([{"type": "message_start"}], KeyError),
+    "a delta of no block": ([opening(), block(0, text_block(), *said("a"))[1]], ProtocolViolation),
+    "a delta of another block": (
+        [opening(), block(0, text_block())[0], block(1, text_block(), *said("a"))[1]],
+        ProtocolViolation,
+    ),
+    "a text in a call": ([opening(), *block(0, call_block("f"), *said("a"))], ProtocolViolation),
+    "a text that is none": ([opening(), *block(0, text_block(), {"type": "text_delta", "text": 1})], TypeError),
+    "a call without a name": ([opening(), *block(0, call_block(""))], ProtocolViolation),
+    "a redaction of nothing": ([opening(), *block(0, {"type": "redacted_thinking"})], KeyError),
+}
+
+
+@pytest.mark.parametrize(("chunks", "refusal"), GARBLED.values(), ids=GARBLED)
+def test_what_is_not_the_protocol_is_refused(chunks: list[Any], refusal: type[Exception]) -> None:
+    with pytest.raises(refusal):
+        events_of(*chunks)
+
+
+@pytest.mark.parametrize("begun", [True, False])
+def test_an_error_in_a_stream_is_a_failure(begun: bool) -> None:
+    error = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
+    *_, failed = events_of(*(text_events("a")[:3] if begun else []), error)
+    assert isinstance(failed, Failed)
+    assert (failed.code, failed.message) == ("upstream_overloaded", "Overloaded")
+    assert (failed.usage is not None) == begun
+
+
+FAILURES: dict[str, tuple[Any, str]] = {
+    "overloaded": ({"type": "overloaded_error", "message": "a"}, "upstream_overloaded"),
+    "too fast": ({"type": "rate_limit_error", "message": "a"}, "rate_limited"),
+    "too slow": ({"type": "timeout_error", "message": "a"}, "upstream_timeout"),
+    "too poor": ({"type": "billing_error", "message": "a"}, "insufficient_quota"),
+    "too long": ({"type": "invalid_request_error", "message": "prompt is too long: 9 > 8"}, "context_length_exceeded"),
+    "a mistake": ({"type": "invalid_request_error", "message": "a"}, "upstream_error"),
+    "no words": ({"type": "api_error"}, "upstream_error"),
+    "just words": ("a", "upstream_error"),
+}
+
+
+@pytest.mark.parametrize(("error", "code"), FAILURES.values(), ids=FAILURES)
+def test_errors_are_named_by_meaning(error: Any, code: str) -> None:
+    failed = failure_in(error)
+    assert failed.code == code
+    assert failed.message
+
+
+def test_what_is_said_of_our_key_is_not_passed_on() -> None:
+    failed = failure_in({"type": "authentication_error", "message": "invalid x-api-key sk-ant-1"})
+    assert failed.code == "upstream_unauthorized"
+    assert "sk-ant" not in failed.message
+
+
+def counts(usage: Usage | None) -> Any:
+    return usage and (usage.input, usage.output, usage.cache_read, usage.cache_write)
+
+
+def test_the_input_is_what_was_read_with_what_the_cache_gave_and_took() -> None:
+    first = read_usage({"input_tokens": 5, "cache_creation_input_tokens": 7, "cache_read_input_tokens": 11})
+    assert counts(first) == (23, None, 11, 7)
+    last = read_usage({"output_tokens": 3, "input_tokens": 2, "cache_read_input_tokens": None}, first)
+    assert counts(last) == (23, 3, 11, 7)
+    assert last is not None
+    assert last.raw == {
+        "input_tokens": 5,
+        "cache_creation_input_tokens": 7,
+        "cache_read_input_tokens": 11,
+        "output_tokens": 3,
+    }
+
+
+def test_what_was_not_counted_is_not_zero() -> None:
+    assert counts(read_usage({"output_tokens": 3, "iterations": ["a"]})) == (None, 3, None, None)
+    assert read_usage("a") is None
+
+
+def test_a_message_without_usage_has_none() -> None:
+    *_, finished = events_of({**message(text_block("a")), "usage": None})
+    assert isinstance(finished, Finished)
+    assert finished.usage is None
+
+
+def test_events_are_read_as_their_bytes_came() -> None:
+    decoder = AnthropicDecoder(counting_ids())
+    events = decoder.decode_payloads([orjson.dumps(event) for event in text_events("a", "b")])
+    assert [event.text for event in events if isinstance(event, Delta)] == ["a", "b"]
+    with pytest.raises(orjson.JSONDecodeError):
+        AnthropicDecoder(counting_ids()).decode_payloads([b"{"])

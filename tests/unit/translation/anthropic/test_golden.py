@@ -1,0 +1,57 @@
+"""Published streams of the Messages API, and what they are understood as."""
+
+from pathlib import Path
+
+import orjson
+import pytest
+
+from tests.unit.support.driving import Decoder, counting_ids, decode, every_split, feed_to_end
+from tests.unit.support.golden import GOLDEN, check_events, chunks_of, recordings
+from tests.unit.support.responses_order import check_response, check_stream
+from translation.anthropic.decode import AnthropicDecoder
+from translation.framing.sse import FrameDecoder
+from translation.responses.encode import ResponsesEncoder
+from translation.responses.initial_response import new_response
+from translation.responses.snapshot import Snapshot
+
+STREAMS = recordings("anthropic")
+WHOLE = sorted((GOLDEN / "anthropic").glob("*.json"))
+HEAD = new_response({"model": "m", "input": "a"}, response_id="resp_1", created_at=100, model="m")
+
+
+def decoder() -> Decoder:
+    return AnthropicDecoder(counting_ids())
+
+
+@pytest.mark.parametrize("recording", STREAMS, ids=lambda path: path.stem)
+def test_streams_are_understood(recording: Path, update_golden: bool) -> None:
+    check_events(recording, decode(decoder(), chunks_of(recording.read_bytes())), update=update_golden)
+
+
+@pytest.mark.parametrize("recording", WHOLE, ids=lambda path: path.stem)
+def test_whole_messages_are_understood(recording: Path, update_golden: bool) -> None:
+    events = decode(decoder(), [orjson.loads(recording.read_bytes())])
+    check_events(recording, events, update=update_golden)
+
+
+@pytest.mark.parametrize("recording", [*STREAMS, *WHOLE], ids=lambda path: path.name)
+def test_they_become_streams_the_official_client_accepts(recording: Path) -> None:
+    raw = recording.read_bytes()
+    reading = decoder()
+    chunks = chunks_of(raw) if recording.suffix == ".sse" else [orjson.loads(raw)]
+    batches = [*map(reading.feed, chunks), reading.finish()]
+    encoder, snapshot = ResponsesEncoder(HEAD, lambda: 105), Snapshot(HEAD, lambda: 105)
+    events = check_stream(feed_to_end(encoder, *batches))
+    for batch in batches:
+        snapshot.feed(batch)
+    assert events[-1]["response"] == snapshot.result()
+    check_response(snapshot.result())
+
+
+def test_it_does_not_matter_where_the_bytes_are_cut() -> None:
+    stream = (GOLDEN / "anthropic" / "published-thinking-omitted.sse").read_bytes()
+    expected = decode(decoder(), chunks_of(stream))
+    for reads in every_split(stream):
+        frames, reading = FrameDecoder(), AnthropicDecoder(counting_ids())
+        events = [event for read in reads for event in reading.decode_payloads(frames.parse_payloads(read))]
+        assert [*events, *reading.finish()] == expected

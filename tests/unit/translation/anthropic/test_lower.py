@@ -1,0 +1,557 @@
+"""A turn as a request of the Messages API."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from providers.profiles import PROFILES
+from tests.unit.translation.anthropic.test_lower_items import SIGNED, call, output, text, thought, use, user
+from translation.anthropic.lower import lower
+from translation.anthropic.schemas import close_schema
+from translation.anthropic.thinking import predates_adaptive
+from translation.errors import InvalidRequest, Unrepresentable
+from translation.representation.json_types import Json
+from translation.representation.loss import Loss
+from translation.representation.profile import Profile
+from translation.representation.turn import Turn
+
+PROFILE = PROFILES["anthropic"]
+OLD, NEW = "claude-sonnet-4-5-20250929", "claude-opus-4-6"
+FUNCTION = {"type": "function", "name": "f", "description": "d", "parameters": {"type": "object"}, "strict": False}
+TOOL = {"name": "f", "description": "d", "input_schema": {"type": "object", "properties": {}}}
+OTHER = {"type": "function", "name": "g"}
+OTHER_TOOL = {"name": "g", "input_schema": {"type": "object", "properties": {}}}
+ADAPTIVE = {"type": "adaptive", "display": "summarized"}
+LOOP = [user("a"), call("c1"), output("c1")]
+
+
+def asked(model: str = NEW, profile: Profile = PROFILE, **more: Any) -> tuple[Json, list[Loss]]:
+    """What is said beside the messages and the model."""
+    items = more.pop("items", [user("a")])
+    body, losses = lower(Turn(model=model, items=items, stream=False, **more), profile)
+    said = {key: value for key, value in body.items() if key not in ("messages", "model")}
+    return said, list(losses)
+
+
+def test_a_turn_is_asked() -> None:
+    turn = Turn(model=NEW, items=[user("a")], instructions="b", max_output_tokens=99)
+    assert lower(turn, PROFILE) == (
+        {
+            "model": NEW,
+            "max_tokens": 99,
+            "messages": [{"role": "user", "content": [text("a")]}],
+            "system": "b",
+            "stream": True,
+        },
+        (),
+    )
+
+
+@pytest.mark.parametrize("items", [[], [user(" ")], [{"type": "message", "role": "system", "content": []}]], ids=str)
+def test_nothing_to_answer_is_refused(items: list[Json]) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        asked(items=items)
+    assert refused.value.param == "input"
+
+
+def told(**body: Any) -> Json:
+    return {"max_tokens": 32_000, **body}
+
+
+def enabled(budget: int) -> Json:
+    return {"type": "enabled", "budget_tokens": budget}
+
+
+THINKING: dict[str, tuple[str, Json, Json, list[Loss]]] = {
+    "nothing said": (NEW, {}, told(), []),
+    "a summary of nothing": (NEW, {"reasoning": {"summary": "auto"}}, told(), [Loss("reasoning.summary", "dropped")]),
+    "an effort": (
+        NEW,
+        {"reasoning": {"effort": "high", "summary": "auto"}},
+        told(thinking=ADAPTIVE, output_config={"effort": "high"}),
+        [],
+    ),
+    "hardly any": (
+        NEW,
+        {"reasoning": {"effort": "minimal"}},
+        told(thinking=ADAPTIVE, output_config={"effort": "low"}),
+        [Loss("reasoning.effort", "minimal as low")],
+    ),
+    "thinking on": (NEW, {"thinking": True}, told(thinking=ADAPTIVE), []),
+    "thinking off": (
+        NEW,
+        {"thinking": False, "reasoning": {"effort": "high"}},
+        told(thinking={"type": "disabled"}),
+        [],
+    ),
+    "no effort": (OLD, {"reasoning": {"effort": "none"}}, told(thinking={"type": "disabled"}), []),
+    "a budget for a model that has none": (
+        NEW,
+        {"reasoning": {"max_tokens": 2000}},
+        told(thinking=ADAPTIVE),
+        [Loss("reasoning.max_tokens", "dropped")],
+    ),
+    "a forced tool": (
+        NEW,
+        {"reasoning": {"effort": "low"}, "tools": [FUNCTION], "tool_choice": "required"},
+        told(output_config={"effort": "low"}, tools=[TOOL], tool_choice={"type": "any"}),
+        [Loss("reasoning", "not where a tool is forced")],
+    ),
+    "a tool loop begun without thoughts": (
+        NEW,
+        {"thinking": True, "items": LOOP},
+        told(thinking=ADAPTIVE),
+        [],
+    ),
+    "an effort, older": (OLD, {"reasoning": {"effort": "medium"}}, told(thinking=enabled(8192)), []),
+    "hardly any, older": (OLD, {"reasoning": {"effort": "minimal"}}, told(thinking=enabled(1024)), []),
+    "all there is, older": (OLD, {"reasoning": {"effort": "max"}}, told(thinking=enabled(16_384)), []),
+    "thinking on, older": (OLD, {"thinking": True}, told(thinking=enabled(16_384)), []),
+    "a budget, older": (OLD, {"reasoning": {"max_tokens": 2000, "effort": "high"}}, told(thinking=enabled(2000)), []),
+    "a budget over the usual length": (
+        OLD,
+        {"reasoning": {"max_tokens": 50_000}},
+        told(thinking=enabled(50_000), max_tokens=58_000),
+        [],
+    ),
+    "a budget too small": (
+        OLD,
+        {"reasoning": {"max_tokens": 10}},
+        told(thinking=enabled(1024)),
+        [Loss("reasoning", "1024 tokens")],
+    ),
+    "a budget too large": (
+        OLD,
+        {"reasoning": {"max_tokens": 4000}, "max_output_tokens": 4000},
+        told(thinking=enabled(3000), max_tokens=4000),
+        [Loss("reasoning", "3000 tokens")],
+    ),
+    "no room to think": (
+        OLD,
+        {"reasoning": {"effort": "low"}, "max_output_tokens": 1200},
+        told(max_tokens=1200),
+        [Loss("reasoning", "no room for it")],
+    ),
+    "a forced tool, older": (
+        OLD,
+        {"thinking": True, "tools": [FUNCTION], "tool_choice": {"type": "function", "name": "f"}},
+        told(tools=[TOOL], tool_choice={"type": "tool", "name": "f"}),
+        [Loss("reasoning", "not where a tool is forced")],
+    ),
+    "a tool loop begun without thoughts, older": (
+        OLD,
+        {"thinking": True, "items": LOOP},
+        told(),
+        [Loss("reasoning", "not in a turn begun without")],
+    ),
+    "a tool loop begun with thoughts, older": (
+        OLD,
+        {"thinking": True, "items": [LOOP[0], thought(SIGNED), *LOOP[1:]]},
+        told(thinking=enabled(16_384)),
+        [],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("model", "given", "body", "losses"), THINKING.values(), ids=THINKING)
+def test_thinking_is_asked_for_in_the_form_the_model_knows(
+    model: str, given: Json, body: Json, losses: list[Loss]
+) -> None:
+    assert asked(model, **given) == (body, losses)
+
+
+def test_the_form_can_be_told() -> None:
+    adaptive, budget = (Profile(thinking_form=form) for form in ("adaptive", "budget"))
+    assert asked(OLD, adaptive, thinking=True)[0]["thinking"] == ADAPTIVE
+    assert asked("glm-5", budget, thinking=True)[0]["thinking"] == enabled(2048)
+
+
+def test_efforts_can_have_budgets_of_their_own_and_answers_a_length() -> None:
+    profile = Profile(effort_budgets={"low": 3000}, max_response_tokens=500)
+    body, _ = asked(OLD, profile, reasoning={"effort": "low"})
+    assert (body["thinking"], body["max_tokens"]) == (enabled(3000), 3500)
+    for quiet in ({}, {"thinking": False}):
+        assert asked(OLD, profile, **quiet)[0]["max_tokens"] == 500
+
+
+NAMES = {
+    "claude-3-7-sonnet-20250219": True,
+    "claude-3.5-haiku": True,
+    "claude-2.1": True,
+    "claude-instant-1.2": True,
+    "claude-sonnet-4-0": True,
+    "claude-opus-4-20250514": True,
+    "claude-opus-4-1": True,
+    "claude-haiku-4-5-20251001": True,
+    "claude-sonnet-4-5@20250929": True,
+    "anthropic.claude-opus-4-5-20251101-v1:0": True,
+    "claude-opus-4-6": False,
+    "claude-opus-4-10": False,
+    "claude-sonnet-4-7-20270101": False,
+    "claude-sonnet-5": False,
+    "claude-sonnet-40": False,
+    "claude-30": False,
+    "something else": False,
+}
+
+
+@pytest.mark.parametrize(("model", "older"), NAMES.items())
+def test_older_models_are_known_by_their_names(model: str, older: bool) -> None:
+    assert predates_adaptive(model) is older
+
+
+THINKS = {"thinking": ADAPTIVE}
+SAMPLING: dict[str, tuple[Json, Json, Json, list[Loss]]] = {
+    "a temperature": ({"temperature": 0.5}, {}, {"temperature": 0.5}, []),
+    "too much of it": ({"temperature": 1.5}, {}, {"temperature": 1}, [Loss("temperature", "lowered to 1")]),
+    "top_p": ({"top_p": 0.5}, {}, {"top_p": 0.5}, []),
+    "all tokens": ({"top_p": 1, "temperature": 0}, {}, {"temperature": 0}, []),
+    "both": ({"top_p": 0.5, "temperature": 0}, {}, {"temperature": 0}, [Loss("top_p", "dropped")]),
+    "thinking has a temperature of its own": (
+        {"temperature": 0.5},
+        {"thinking": True},
+        THINKS,
+        [Loss("temperature", "dropped")],
+    ),
+    "which is 1": ({"temperature": 1, "top_p": 0.97}, {"thinking": True}, {**THINKS, "top_p": 0.97}, []),
+    "thinking takes most tokens": (
+        {"top_p": 0.9},
+        {"thinking": True, "extra": {"top_k": 4}},
+        THINKS,
+        [Loss("top_p", "dropped"), Loss("top_k", "dropped")],
+    ),
+    "what the API knows more": (
+        {},
+        {"extra": {"top_k": 4, "best_of": 2, "container": None}},
+        {"top_k": 4},
+        [Loss("best_of", "dropped")],
+    ),
+    "where to stop": ({"stop": ["a"]}, {}, {"stop_sequences": ["a"]}, []),
+    "who asks": ({"user": "a"}, {}, {"metadata": {"user_id": "a"}}, []),
+    "who asks, safely": ({"user": "a", "safety_identifier": "b"}, {}, {"metadata": {"user_id": "b"}}, []),
+    "a tier": ({"service_tier": "default"}, {}, {"service_tier": "standard_only"}, []),
+    "a tier there is not": ({"service_tier": "flex"}, {}, {}, [Loss("service_tier", "dropped")]),
+    "how much to say": ({}, {"verbosity": "low"}, {}, [Loss("text.verbosity", "dropped")]),
+    "what there is no word for": (
+        {"seed": 1, "store": True, "metadata": {"a": "b"}, "presence_penalty": 0, "n": 1},
+        {},
+        {},
+        [Loss("seed", "dropped"), Loss("metadata", "dropped"), Loss("store", "dropped")],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("sampling", "given", "body", "losses"), SAMPLING.values(), ids=SAMPLING)
+def test_parameters_are_said_or_lost(sampling: Json, given: Json, body: Json, losses: list[Loss]) -> None:
+    assert asked(sampling=sampling, **given) == (told(**body), losses)
+
+
+UNSAMPLED = {
+    "claude-opus-4-7": True,
+    "anthropic/claude-4.7-opus": True,
+    "anthropic.claude-opus-4-8-v1:0": True,
+    "claude-opus-5": True,
+    "claude-sonnet-5-20270101": True,
+    "claude-opus-4-6": False,
+    "claude-opus-4-20250514": False,
+    "claude-3-7-sonnet-20250219": False,
+    "glm-5": False,
+}
+
+
+@pytest.mark.parametrize(("model", "is_unsampled"), UNSAMPLED.items())
+def test_models_since_4_7_are_told_nothing_of_sampling(model: str, is_unsampled: bool) -> None:
+    given: Json = {"sampling": {"temperature": 1.5, "top_p": 0.9}, "extra": {"top_k": 4}}
+    body, losses = asked(model, **given)
+    if is_unsampled:
+        assert body == told()
+        assert losses == [Loss(name, "dropped") for name in ("temperature", "top_p", "top_k")]
+    else:
+        assert body == told(temperature=1, top_k=4)
+
+
+def test_sampling_as_a_model_does_it_anyway_is_no_loss() -> None:
+    assert asked("claude-opus-4-7", sampling={"temperature": 1, "top_p": 1, "stop": ["a"]}) == (
+        told(stop_sequences=["a"]),
+        [],
+    )
+
+
+def test_a_model_that_is_told_a_budget_is_told_of_sampling_too() -> None:
+    body, losses = asked("claude-opus-5", replace(PROFILE, thinking_form="budget"), sampling={"temperature": 0})
+    assert (body, losses) == (told(temperature=0), [])
+
+
+SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "additionalProperties": False}
+
+REFUSED: dict[str, tuple[Json, str]] = {
+    "several answers": ({"sampling": {"n": 2}}, "n"),
+    "biases": ({"sampling": {"logit_bias": {"1": 1}}}, "logit_bias"),
+    "probabilities": ({"sampling": {"logprobs": True}}, "logprobs"),
+    "blanks to stop at": ({"sampling": {"stop": ["a", "\n"]}}, "stop"),
+    "any JSON": ({"text_format": {"type": "json_object"}}, "text.format.type"),
+    "another format": ({"text_format": {"type": "grammar"}}, "text.format.type"),
+    "another kind of tool": ({"tools": [{"type": "file_search"}]}, "tools[0]"),
+    "a search that is not there": ({"tools": [FUNCTION], "tool_choice": {"type": "web_search"}}, "tool_choice"),
+    "a choice of another kind": (
+        {"tools": [FUNCTION], "tool_choice": {"type": "mcp", "server_label": "a"}},
+        "tool_choice",
+    ),
+}
+
+
+@pytest.mark.parametrize(("given", "param"), REFUSED.values(), ids=REFUSED)
+def test_what_changes_the_answer_is_refused_by_name(given: Json, param: str) -> None:
+    with pytest.raises(Unrepresentable) as refused:
+        asked(**given)
+    assert refused.value.param == param
+
+
+INVALID: dict[str, tuple[Json, str]] = {
+    "a name with a space": ({"tools": [{"type": "function", "name": "a b"}]}, "tools[0].name"),
+    "a choice without tools": ({"tool_choice": "required"}, "tool_choice"),
+    "a choice of what is not there": (
+        {"tools": [FUNCTION], "tool_choice": {"type": "function", "name": "g"}},
+        "tool_choice",
+    ),
+    "an allowance for what is not there": (
+        {"tools": [FUNCTION], "tool_choice": {"type": "allowed_tools", "tools": [{"type": "function", "name": "g"}]}},
+        "tool_choice.tools",
+    ),
+}
+
+
+@pytest.mark.parametrize(("given", "param"), INVALID.values(), ids=INVALID)
+def test_tools_nobody_takes_are_refused_by_name(given: Json, param: str) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        asked(**given)
+    assert refused.value.param == param
+
+
+SEARCH = {
+    "type": "web_search_2025_08_26",
+    "filters": {"allowed_domains": ["a.org"], "blocked_domains": None},
+    "user_location": {"type": "approximate", "city": "Bern", "region": None},
+}
+ALLOWED = {"type": "allowed_tools", "mode": "required", "tools": [{"type": "function", "name": "g"}]}
+TOOLS: dict[str, tuple[Json, Json, list[Loss]]] = {
+    "no tools": ({"tool_choice": "auto", "parallel_tool_calls": False}, {}, []),
+    "tools": ({"tools": [FUNCTION, OTHER]}, {"tools": [TOOL, OTHER_TOOL]}, []),
+    "none of them": (
+        {"tools": [OTHER], "tool_choice": "none", "parallel_tool_calls": False},
+        {"tools": [OTHER_TOOL], "tool_choice": {"type": "none"}},
+        [],
+    ),
+    "one at a time": (
+        {"tools": [OTHER], "parallel_tool_calls": False},
+        {"tools": [OTHER_TOOL], "tool_choice": {"type": "auto", "disable_parallel_tool_use": True}},
+        [],
+    ),
+    "one of them, once": (
+        {"tools": [OTHER], "parallel_tool_calls": False, "tool_choice": "required"},
+        {"tools": [OTHER_TOOL], "tool_choice": {"type": "any", "disable_parallel_tool_use": True}},
+        [],
+    ),
+    "some of them": (
+        {"tools": [FUNCTION, OTHER], "tool_choice": ALLOWED},
+        {"tools": [OTHER_TOOL], "tool_choice": {"type": "any"}},
+        [Loss("tool_choice", "allowed_tools filtered")],
+    ),
+    "some of them or none": (
+        {"tools": [OTHER], "tool_choice": {"type": "allowed_tools", "tools": [{"type": "function", "name": "g"}]}},
+        {"tools": [OTHER_TOOL], "tool_choice": {"type": "auto"}},
+        [Loss("tool_choice", "allowed_tools filtered")],
+    ),
+    "what the API does not know of a tool": (
+        {"tools": [{**OTHER, "defer_loading": True}]},
+        {"tools": [OTHER_TOOL]},
+        [Loss("tools.defer_loading", "dropped")],
+    ),
+    "a search": (
+        {"tools": [{"type": "web_search"}], "tool_choice": {"type": "web_search_preview"}},
+        {
+            "tools": [{"type": "web_search_20250305", "name": "web_search"}],
+            "tool_choice": {"type": "tool", "name": "web_search"},
+        },
+        [],
+    ),
+    "where to search": (
+        {"tools": [{**SEARCH, "search_context_size": "high"}]},
+        {
+            "tools": [
+                {
+                    "type": "web_search_20250305",
+                    "name": "web_search",
+                    "allowed_domains": ["a.org"],
+                    "user_location": {"type": "approximate", "city": "Bern"},
+                }
+            ]
+        },
+        [Loss("tools.search_context_size", "dropped")],
+    ),
+    "a strict one": (
+        {"tools": [{**OTHER, "strict": True, "parameters": SCHEMA}]},
+        {"tools": [{"name": "g", "input_schema": SCHEMA, "strict": True}]},
+        [],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("given", "body", "losses"), TOOLS.values(), ids=TOOLS)
+def test_tools_are_said(given: Json, body: Json, losses: list[Loss]) -> None:
+    assert asked(**given) == (told(**body), losses)
+
+
+def test_older_models_are_not_strict() -> None:
+    body, losses = asked(OLD, tools=[{**OTHER, "strict": True}])
+    assert body["tools"] == [OTHER_TOOL]
+    assert losses == [Loss("tools.strict", "dropped")]
+
+
+def test_more_strict_tools_than_the_api_takes_are_not_strict() -> None:
+    for count, is_strict in ((20, True), (21, False)):
+        tools = [
+            {"type": "function", "name": f"f{number}", "strict": True, "parameters": SCHEMA} for number in range(count)
+        ]
+        body, losses = asked(tools=tools)
+        assert [tool.get("strict", False) for tool in body["tools"]] == [is_strict] * count
+        assert losses == ([] if is_strict else [Loss("tools.strict", "dropped")])
+
+
+def test_an_answer_is_held_to_a_schema() -> None:
+    text_format = {"type": "json_schema", "name": "n", "schema": SCHEMA, "description": "d"}
+    body, losses = asked(text_format=text_format, reasoning={"effort": "low"})
+    assert body["output_config"] == {"effort": "low", "format": {"type": "json_schema", "schema": SCHEMA}}
+    assert losses == [Loss("text.format.description", "dropped")]
+
+
+CLOSED = Loss("s", "objects closed")
+DOCUMENT = {"type": "input_file", "filename": "a.txt", "file_data": "data:text/plain;base64,YQ=="}
+"""A part that goes as a document."""
+
+UNCITED = {
+    "type": "document",
+    "source": {"type": "text", "media_type": "text/plain", "data": "a"},
+    "title": "a.txt",
+}
+CITABLE = {**UNCITED, "citations": {"enabled": True}}
+WITH_DOCUMENTS = [user(DOCUMENT), call("c1"), {**output("c1"), "output": [DOCUMENT]}]
+HELD = {"type": "json_schema", "name": "n", "schema": SCHEMA}
+
+
+@pytest.mark.parametrize(
+    ("text_format", "profile", "document"),
+    [(None, PROFILE, CITABLE), (HELD, PROFILE, UNCITED), (None, replace(PROFILE, cite_documents=False), UNCITED)],
+    ids=["by itself", "beside a schema, which the API refuses", "where it is not wanted"],
+)
+def test_all_documents_are_to_be_cited_or_none(text_format: Json | None, profile: Profile, document: Json) -> None:
+    turn = Turn(model=NEW, items=WITH_DOCUMENTS, text_format=text_format)
+    first, _, last = lower(turn, profile).body["messages"]
+    assert first["content"] == [document]
+    assert last["content"] == [{"type": "tool_result", "tool_use_id": "c1", "content": [document]}]
+
+
+def test_a_result_without_content_is_left_alone() -> None:
+    turn = Turn(model=NEW, items=[user("a"), call("c1"), {**output("c1"), "output": ""}])
+    assert lower(turn, PROFILE).body["messages"][-1]["content"] == [{"type": "tool_result", "tool_use_id": "c1"}]
+
+
+LIMITED = Loss("s", "limits described")
+
+
+def test_a_format_needs_no_description() -> None:
+    assert asked(text_format={"type": "json_schema", "name": "n", "schema": SCHEMA})[1] == []
+
+
+SCHEMAS: dict[str, tuple[Json, Json, list[Loss]]] = {
+    "closed objects": (SCHEMA, SCHEMA, []),
+    "open objects": (
+        {"type": ["object", "null"], "additionalProperties": {"type": "string"}},
+        {"type": ["object", "null"], "additionalProperties": False},
+        [CLOSED],
+    ),
+    "objects by their properties, wherever they are": (
+        {"anyOf": [{"properties": {"items": {"type": "array", "items": {"properties": {}}}}}, True]},
+        {
+            "anyOf": [
+                {
+                    "properties": {
+                        "items": {"type": "array", "items": {"properties": {}, "additionalProperties": False}}
+                    },
+                    "additionalProperties": False,
+                },
+                True,
+            ]
+        },
+        [CLOSED, CLOSED],
+    ),
+    "one of several": ({"oneOf": [{"type": "null"}]}, {"anyOf": [{"type": "null"}]}, []),
+    "one of several beside others": (
+        {"oneOf": [{"type": "null"}], "anyOf": [{"type": "null"}]},
+        {"oneOf": [{"type": "null"}], "anyOf": [{"type": "null"}]},
+        [],
+    ),
+    "limits": (
+        {"type": "integer", "description": "Age.", "minimum": 1},
+        {"type": "integer", "description": 'Age. {"minimum":1}'},
+        [LIMITED],
+    ),
+    "limits without words": (
+        {"$defs": {"minimum": {"maxLength": 3}}, "minItems": 1},
+        {"$defs": {"minimum": {"description": '{"maxLength":3}'}}, "minItems": 1},
+        [LIMITED],
+    ),
+    "what is no schema": (
+        {"properties": [], "anyOf": 1, "items": 2, "additionalProperties": False},
+        {"properties": [], "anyOf": 1, "items": 2, "additionalProperties": False},
+        [],
+    ),
+}
+
+
+@pytest.mark.parametrize(("schema", "expected", "expected_losses"), SCHEMAS.values(), ids=SCHEMAS)
+def test_schemas_are_closed_and_their_limits_described(
+    schema: Json, expected: Json, expected_losses: list[Loss]
+) -> None:
+    losses: list[Loss] = []
+    assert close_schema(schema, "s", losses) == expected
+    assert losses == expected_losses
+
+
+def test_a_schema_nested_too_deep_is_refused() -> None:
+    schema: Json = {}
+    for _ in range(2000):
+        schema = {"items": schema}
+    with pytest.raises(Unrepresentable):
+        close_schema(schema, "s", [])
+
+
+MARK = {"type": "ephemeral"}
+
+
+def test_a_cache_key_marks_the_prompt_and_the_whole() -> None:
+    turn = Turn(
+        model=NEW, items=[user("a")], instructions="b", tools=[OTHER], sampling={"prompt_cache_key": "k"}, stream=False
+    )
+    body, losses = lower(turn, PROFILE)
+    assert body["system"] == [{**text("b"), "cache_control": MARK}]
+    assert body["tools"] == [OTHER_TOOL]
+    assert body["messages"][-1]["content"] == [{**text("a"), "cache_control": MARK}]
+    assert losses == ()
+
+
+def test_without_a_system_prompt_the_tools_are_marked() -> None:
+    sampling = {"prompt_cache_retention": "24h"}
+    turn = Turn(model=NEW, items=LOOP, tools=[OTHER], sampling=sampling, stream=False)
+    body, losses = lower(turn, PROFILE)
+    mark = {**MARK, "ttl": "1h"}
+    assert body["tools"] == [{**OTHER_TOOL, "cache_control": mark}]
+    assert body["messages"][-1]["content"][-1]["cache_control"] == mark
+    assert body["messages"][-2]["content"] == [use("c1")]
+    assert losses == (Loss("prompt_cache_retention", "24h as 1h"),)
+
+
+def test_without_either_the_end_is_marked() -> None:
+    body, _ = lower(Turn(model=NEW, items=[user("a")], sampling={"prompt_cache_key": "k"}), PROFILE)
+    assert body["messages"] == [{"role": "user", "content": [{**text("a"), "cache_control": MARK}]}]

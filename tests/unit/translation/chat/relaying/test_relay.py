@@ -1,0 +1,516 @@
+"""Chat relayed to chat: what leaves as it came, what is opened, how it ends."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import orjson
+import pytest
+from openai.types.chat import ChatCompletionChunk
+from pydantic import TypeAdapter
+
+from tests.unit.support.chat_chunks import call, chunk, completion, said, thought, usage_only
+from tests.unit.support.driving import every_split, fail_to_end, feed_to_end, relay_to_end
+from tests.unit.support.golden import GOLDEN, chunks_of, recordings
+from translation.chat.relaying.answer import failure_of, relay_completion
+from translation.chat.relaying.relay import ChatRelay
+from translation.errors import ProtocolViolation
+from translation.framing import sse
+from translation.representation.events import Failed
+from translation.representation.json_types import Json
+
+USAGE = {"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 7}
+DEATH = GOLDEN / "chat" / "vllm_engine_death_midstream.sse"
+STOP_AFTER_A_CALL = GOLDEN / "chat" / "vllm_tool_named.sse"
+TRUNCATED = "the upstream's reply broke off before it was finished"
+
+
+def relay(**options: Any) -> ChatRelay:
+    defaults: dict[str, Any] = {"model": None, "reasoning_fields": frozenset({"reasoning"}), "include_usage": False}
+    defaults |= {"identity": {"id": "c9", "created": 7, "model": "asked"}}
+    return ChatRelay(**{**defaults, **options})
+
+
+def wire(*chunks: Json, done: bool = True) -> bytes:
+    return b"".join(sse.encode_data(orjson.dumps(each)) for each in chunks) + (sse.DONE_FRAME if done else b"")
+
+
+def run(relaying: ChatRelay, reads: Iterable[bytes]) -> bytes:
+    return relay_to_end(relaying, *reads)
+
+
+def failure(out: bytes) -> Json:
+    """The error of the last chunk of a stream that ended badly, checked to be well formed."""
+    assert out.endswith(sse.DONE_FRAME)
+    assert out.count(sse.DONE_FRAME) == 1
+    last = chunks_of(out)[-1]
+    assert last["choices"] == [{"index": 0, "delta": {}, "finish_reason": "error"}]
+    error: Json = last["error"]
+    assert sorted(error) == ["code", "message", "param", "type"]
+    return error
+
+
+TEXT = [chunk({"role": "assistant", "content": ""}), said("a"), said("b"), said("c"), chunk(finish="stop")]
+
+
+def test_frames_leave_as_they_came() -> None:
+    assert run(relay(), [wire(*TEXT)]) == wire(*TEXT)
+
+
+@pytest.mark.parametrize(
+    "recording",
+    [each for each in recordings("chat") if each not in (DEATH, STOP_AFTER_A_CALL)],
+    ids=lambda path: path.stem,
+)
+def test_recordings_are_relayed_byte_for_byte(recording: Any) -> None:
+    sent = recording.read_bytes()
+    field = "reasoning_content" if b'"reasoning_content"' in sent else "reasoning"
+    assert run(relay(include_usage=True, reasoning_fields=frozenset({field})), [sent]) == sent
+
+
+def test_the_network_may_cut_anywhere() -> None:
+    sent = wire(*TEXT, usage_only(**USAGE))
+    for reads in every_split(sent):
+        assert run(relay(model="ours"), reads) == run(relay(model="ours"), [sent])
+
+
+def test_line_ends_comments_and_fields_come_out_as_plain_frames() -> None:
+    frames = wire(*TEXT).replace(b"\n", b"\r\n")
+    noisy = b"\xef\xbb\xbf: PROCESSING\r\n\r\nid: 1\r\nretry: 2\r\n" + frames.replace(b"data: ", b"data:")
+    assert run(relay(), [noisy]).replace(b"data:", b"data: ").replace(b"  ", b" ") == wire(*TEXT)
+
+
+def test_a_stream_without_done_gets_one() -> None:
+    assert run(relay(), [wire(*TEXT, done=False)]) == wire(*TEXT)
+
+
+def test_a_last_frame_without_its_blank_line_counts() -> None:
+    assert run(relay(), [wire(*TEXT, done=False).rstrip(b"\n")]) == wire(*TEXT)
+
+
+def test_done_twice_and_what_follows_it_are_left_out() -> None:
+    assert run(relay(), [wire(*TEXT) + wire(said("late")), wire(said("later"))]) == wire(*TEXT)
+
+
+def test_done_leaves_with_the_read_it_came_in() -> None:
+    assert feed_to_end(relay(), wire(*TEXT)).endswith(sse.DONE_FRAME)
+
+
+@pytest.mark.parametrize("model", [None, "mine"])
+def test_reads_like_the_one_before_leave_the_same_way(model: str | None) -> None:
+    relaying = relay(model=model)
+    chunks = [{**each, "model": "theirs"} for each in TEXT]
+    assert run(relaying, [wire(each, done=False) for each in chunks]) == wire(
+        *({**each, "model": model or "theirs"} for each in chunks)
+    )
+
+
+def test_usage_is_read_but_left_out_where_nobody_asked() -> None:
+    relaying = relay()
+    assert run(relaying, [wire(*TEXT, usage_only(**USAGE))]) == wire(*TEXT)
+    assert relaying.usage is not None
+    assert (relaying.usage.input, relaying.usage.output) == (5, 2)
+
+
+def test_usage_goes_to_a_client_that_asked() -> None:
+    sent = wire(*TEXT, usage_only(**USAGE))
+    assert run(relay(include_usage=True), [sent]) == sent
+
+
+def test_usage_after_done_still_comes_before_it() -> None:
+    late = wire(*TEXT) + wire(usage_only(**USAGE), done=False)
+    assert run(relay(include_usage=True), [late]) == wire(*TEXT, usage_only(**USAGE))
+
+
+def test_null_usage_in_every_chunk_is_no_reason_to_open_it() -> None:
+    chunks = [{**each, "usage": None} for each in TEXT]
+    assert run(relay(), [wire(*chunks)]) == wire(*chunks)
+
+
+def test_usage_in_the_last_content_chunk_stays() -> None:
+    sent = wire(said("a"), {**chunk(finish="stop"), "usage": USAGE})
+    relaying = relay()
+    assert run(relaying, [sent]) == sent
+    assert relaying.usage is not None
+
+
+RENAMED: dict[str, Callable[[Json], bytes]] = {
+    "compact JSON": lambda each: orjson.dumps(each),
+    "JSON with spaces": lambda each: orjson.dumps(each).replace(b'":', b'": '),
+}
+
+
+@pytest.mark.parametrize("dump", RENAMED.values(), ids=RENAMED)
+def test_every_chunk_says_our_name_of_the_model(dump: Callable[[Json], bytes]) -> None:
+    sent = b"".join(sse.encode_data(dump(each)) for each in [*TEXT[:3], {**said("x"), "model": "m2"}, *TEXT[3:]])
+    assert {each["model"] for each in chunks_of(run(relay(model="ours"), [sent]))} == {"ours"}
+
+
+def test_text_that_looks_like_the_model_is_left_alone() -> None:
+    sent = wire(said("a"), said('"model":"m" "finish_reason":"stop" "error"'), chunk(finish="stop"))
+    out = chunks_of(run(relay(model="ours"), [sent]))
+    assert out[1]["choices"][0]["delta"]["content"] == '"model":"m" "finish_reason":"stop" "error"'
+
+
+def test_a_model_that_has_our_name_already_is_not_touched() -> None:
+    assert run(relay(model="m"), [wire(*TEXT)]) == wire(*TEXT)
+
+
+FIELDS: dict[str, tuple[frozenset[str], Json, Json]] = {
+    "one field": (frozenset({"reasoning"}), {"reasoning_content": "hm"}, {"reasoning": "hm"}),
+    "the other field": (frozenset({"reasoning_content"}), {"reasoning": "hm"}, {"reasoning_content": "hm"}),
+    "both fields": (
+        frozenset({"reasoning", "reasoning_content"}),
+        {"reasoning": "hm", "content": None},
+        {"reasoning": "hm", "reasoning_content": "hm", "content": None},
+    ),
+    "both fields that are there": (
+        frozenset({"reasoning", "reasoning_content"}),
+        {"reasoning": "hm", "reasoning_content": "hm"},
+        {"reasoning": "hm", "reasoning_content": "hm"},
+    ),
+    "no field": (frozenset(), {"reasoning": "hm", "reasoning_details": [{"text": "hm"}]}, {}),
+    "details stay with the field": (
+        frozenset({"reasoning"}),
+        {"reasoning": "hm", "reasoning_details": [{"text": "hm"}]},
+        {"reasoning": "hm", "reasoning_details": [{"text": "hm"}]},
+    ),
+    "null fields are left alone": (
+        frozenset({"reasoning"}),
+        {"reasoning": None, "content": "a"},
+        {"reasoning": None, "content": "a"},
+    ),
+}
+
+
+@pytest.mark.parametrize(("fields", "delta", "expected"), FIELDS.values(), ids=FIELDS)
+def test_reasoning_is_said_in_the_fields_that_are_wanted(fields: frozenset[str], delta: Json, expected: Json) -> None:
+    out = chunks_of(run(relay(reasoning_fields=fields), [wire(said("a"), chunk(delta), chunk(finish="stop"))]))
+    assert out[1]["choices"][0]["delta"] == expected
+
+
+CONTENT: dict[str, tuple[Json, bool]] = {
+    "a role": (chunk({"role": "assistant", "content": ""}), False),
+    "a delta that is null": ({"choices": [{"index": 0, "delta": None}]}, False),
+    "usage": (usage_only(**USAGE), False),
+    "text": (said("a"), True),
+    "reasoning": (thought("a"), True),
+    "a call": (chunk({"tool_calls": [{"index": 0}]}), True),
+    "a refusal": (chunk({"refusal": "no"}), True),
+    "a regular end": (chunk(finish="stop"), True),
+}
+
+
+@pytest.mark.parametrize(("sent", "has_content"), CONTENT.values(), ids=CONTENT)
+def test_content_is_what_a_retry_would_repeat(sent: Json, has_content: bool) -> None:
+    relaying = relay()
+    relaying.feed(wire(sent, done=False))
+    assert relaying.has_content is has_content
+
+
+ERROR = {"error": {"message": "boom", "type": "InternalServerError", "param": None, "code": 500}}
+
+FAILURES: dict[str, tuple[bytes, str, str]] = {
+    "an error between chunks": (wire(said("a"), ERROR), "upstream_error", "boom"),
+    "an error in a choice": (
+        wire(said("a"), {"choices": [{"error": {"message": "boom", "code": 500}}]}),
+        "upstream_error",
+        "boom",
+    ),
+    "a finish reason that says it broke off": (
+        wire(said("a"), chunk(finish="error")),
+        "upstream_error",
+        "the upstream broke off its reply",
+    ),
+    "the upstream closes early": (wire(said("a"), done=False), "upstream_truncated", TRUNCATED),
+    "done without a finish reason": (wire(said("a")), "upstream_truncated", TRUNCATED),
+    "the upstream closes in the middle of JSON": (
+        wire(said("a"), done=False) + b'data: {"choices": [{"del',
+        "upstream_truncated",
+        TRUNCATED,
+    ),
+    "a line that is no JSON": (
+        wire(said("a"), done=False) + b"data: {oops}\n\n" + wire(said("b")),
+        "upstream_garbled",
+        "an event of the upstream's stream is not JSON",
+    ),
+    "a page of HTML": (
+        wire(said("a"), done=False) + b"data: <html>\n\n",
+        "upstream_garbled",
+        "an event of the upstream's stream is not JSON",
+    ),
+    "bytes that are no UTF-8": (
+        wire(said("a"), done=False) + wire(said("xx"), done=False).replace(b"xx", b"\xff\xfe"),
+        "upstream_garbled",
+        "an event of the upstream's stream is not JSON",
+    ),
+    "JSON that is no object": (
+        wire(said("a"), done=False) + b"data: 7\n\n",
+        "upstream_garbled",
+        "an event of the upstream's stream is not a JSON object",
+    ),
+    "a choice that is no object": (
+        wire(said("a"), {"choices": ["x"]}),
+        "upstream_garbled",
+        "a choice of the upstream's stream is not a JSON object",
+    ),
+    "a choice whose number is none": (
+        wire(said("a"), {"choices": [{"index": [1], "delta": {}, "finish_reason": "stop"}]}),
+        "upstream_garbled",
+        "the index of a choice in the upstream's stream is not a number",
+    ),
+    "a frame without end": (
+        wire(said("a"), done=False) + b"data: " + b"x" * 400,
+        "upstream_garbled",
+        "an event of the stream is longer than 300 bytes",
+    ),
+}
+
+
+@pytest.mark.parametrize(("sent", "code", "message"), FAILURES.values(), ids=FAILURES)
+def test_a_stream_that_breaks_ends_in_an_error(sent: bytes, code: str, message: str) -> None:
+    relaying = relay(model="ours", max_frame_bytes=300)
+    first_frame, rest = sent.split(b"\n\n", 1)
+    out = run(relaying, [first_frame[:60], first_frame[60:] + b"\n\n", rest])
+    error = failure(out)
+    assert (error["code"], error["message"]) == (code, message)
+    assert relaying.failed is not None
+    assert relaying.failed.code == code
+    assert relaying.feed(wire(said("more"))) == relaying.finish() == relaying.fail(Failed("x", "y")) == b""
+    assert [each["model"] for each in chunks_of(out)] == ["ours", "ours"]
+    for each in chunks_of(out)[:-1]:
+        TypeAdapter(ChatCompletionChunk).validate_python({**each, "created": 0}, strict=True)
+
+
+def test_a_recorded_death_of_the_engine_ends_in_an_error() -> None:
+    out = run(relay(), [DEATH.read_bytes()])
+    assert failure(out)["message"].startswith("EngineCore encountered an issue")
+
+
+EARLY: dict[str, tuple[bytes, str]] = {
+    "an error at once": (wire(ERROR), "upstream_error"),
+    "an error after the role": (wire(chunk({"role": "assistant"}), ERROR), "upstream_error"),
+    "nothing": (b"", "upstream_truncated"),
+    "another kind of answer": (b'data: {"detail": "Not Found"}\n\n', "upstream_garbled"),
+}
+
+
+@pytest.mark.parametrize(("sent", "code"), EARLY.values(), ids=EARLY)
+def test_before_content_a_failure_is_left_to_the_caller(sent: bytes, code: str) -> None:
+    relaying = relay()
+    out = run(relaying, [sent])
+    assert sse.DONE_FRAME not in out
+    assert relaying.failed is not None
+    assert (relaying.failed.code, relaying.has_content) == (code, False)
+    assert failure(fail_to_end(relaying, Failed("later", "not this")))["code"] == code
+
+
+def test_a_broken_transport_closes_the_stream_once() -> None:
+    relaying = relay()
+    relaying.feed(wire({**said("a"), "created": 7}, usage_only(**USAGE), done=False))
+    out = fail_to_end(relaying, Failed("upstream_disconnected", "gone"))
+    assert failure(out)["code"] == "upstream_disconnected"
+    last = chunks_of(out)[-1]
+    assert (last["id"], last["created"], last["model"]) == ("c1", 7, "m")
+    assert relaying.fail(Failed("again", "gone")) == b""
+
+
+def test_a_failure_before_anything_is_ours_to_say() -> None:
+    (last,) = chunks_of(fail_to_end(relay(), Failed("upstream_timeout", "silence")))
+    assert (last["id"], last["created"], last["model"]) == ("c9", 7, "asked")
+
+
+def test_a_failure_keeps_the_usage_so_far() -> None:
+    relaying = relay()
+    run(relaying, [wire({**said("a"), "usage": USAGE}, done=False)])
+    assert relaying.failed is not None
+    assert relaying.failed.usage is relaying.usage is not None
+
+
+def test_a_chunk_without_choices_in_the_middle_is_passed_on() -> None:
+    ping = {"object": "chat.completion.chunk", "note": "still here"}
+    sent = wire(ping, said("a"), {"note": "x"}, chunk(finish="stop"))
+    assert run(relay(), [sent]) == sent
+
+
+def choice(index: int, finish: str | None = None) -> Json:
+    return {**chunk(), "choices": [{"index": index, "delta": {"content": "a"}, "finish_reason": finish}]}
+
+
+def test_several_choices_are_all_passed_on() -> None:
+    sent = wire(choice(0), choice(1), choice(0, "stop"), choice(1, "length"))
+    assert run(relay(choices=2), [sent]) == sent
+
+
+def test_several_choices_are_whole_only_when_each_has_finished() -> None:
+    assert failure(run(relay(choices=2), [wire(choice(0, "stop"), choice(1))]))["code"] == "upstream_truncated"
+
+
+def test_a_whole_completion_is_passed_on_under_our_name() -> None:
+    sent = completion({"content": "a", "reasoning": "hm"}, provider="x")
+    given = orjson.dumps(sent)
+    out = relay_completion(sent, model="ours", reasoning_fields=frozenset({"reasoning_content"}))
+    expected = completion({"content": "a", "reasoning_content": "hm"}, provider="x")
+    assert out == {**expected, "model": "ours"}
+    assert orjson.dumps(sent) == given
+
+
+def test_a_whole_completion_may_keep_its_name() -> None:
+    sent = completion({"content": "a"})
+    assert relay_completion(sent, model=None, reasoning_fields=frozenset()) == sent
+
+
+CALLING: Json = {"tool_calls": [call(0, id="a", name="f", arguments="{}") | {"type": "function"}]}
+
+ENDINGS: dict[str, tuple[Json, Any, bool, Json]] = {
+    "a stop after calls is the calls": (CALLING, "stop", False, {"finish_reason": "tool_calls"}),
+    "calls that never came are a stop": ({"content": "a"}, "tool_calls", False, {"finish_reason": "stop"}),
+    "the old word for calls becomes the new one": (
+        {"function_call": {"name": "f", "arguments": "{}"}},
+        "function_call",
+        False,
+        {"finish_reason": "tool_calls"},
+    ),
+    "a client of functions hears the old word": (
+        {"function_call": {"name": "f", "arguments": "{}"}},
+        "stop",
+        True,
+        {"finish_reason": "function_call"},
+    ),
+    "a cut after calls is a cut": (CALLING, "length", False, {"finish_reason": "length"}),
+    "a vendor's word for a cut is chat's": ({"content": "a"}, "model_length", False, {"finish_reason": "length"}),
+    "what is no word is a stop, and said beside it": (
+        {"content": "a"},
+        ["eos"],
+        False,
+        {"finish_reason": "stop", "native_finish_reason": "['eos']"},
+    ),
+    "a word nobody knows is a stop, and said beside it": (
+        {"content": "a"},
+        "eos",
+        False,
+        {"finish_reason": "stop", "native_finish_reason": "eos"},
+    ),
+}
+
+
+@pytest.mark.parametrize(("said", "finish", "legacy", "expected"), ENDINGS.values(), ids=ENDINGS)
+def test_finish_reasons_are_those_of_chat(said: Json, finish: Any, legacy: bool, expected: Json) -> None:
+    relaying = relay(legacy_functions=legacy)
+    (streamed,) = chunks_of(run(relaying, [wire(chunk(said), chunk(finish=finish))]))[-1]["choices"]
+    whole = relay_completion(
+        completion(said, finish=finish),
+        model=None,
+        reasoning_fields=frozenset(),
+        legacy_functions=legacy,
+    )
+    for choice in (streamed, *whole["choices"]):
+        assert {key: choice[key] for key in choice if key.endswith("finish_reason")} == expected
+
+
+def test_what_the_upstream_says_beside_its_reason_stays() -> None:
+    sent = chunk(finish="eos")
+    sent["choices"][0]["native_finish_reason"] = "EOS_TOKEN"
+    (choice,) = chunks_of(run(relay(), [wire(said("a"), sent)]))[-1]["choices"]
+    assert (choice["finish_reason"], choice["native_finish_reason"]) == ("stop", "EOS_TOKEN")
+
+
+def test_a_reason_said_twice_is_mended_twice() -> None:
+    out = chunks_of(run(relay(), [wire(said("a"), chunk(finish="eos"), chunk(finish="eos"))]))
+    assert [each["choices"][0]["finish_reason"] for each in out] == [None, "stop", "stop"]
+
+
+def test_a_whole_completion_without_a_reason_stopped() -> None:
+    sent = completion({"content": "a"}, finish=None)
+    out = relay_completion(sent, model=None, reasoning_fields=frozenset())
+    assert [choice["finish_reason"] for choice in out["choices"]] == ["stop"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (completion({"content": "a"}, finish="error"), "the upstream broke off its reply"),
+        ({"choices": [{"message": {}, "error": {"message": "no more"}}]}, "no more"),
+    ],
+    ids=["its reason says so", "its error says so"],
+)
+def test_a_whole_completion_that_broke_off_is_a_failure(answer: Json, message: str) -> None:
+    assert failure_of(answer) == Failed("upstream_error", message)
+
+
+@pytest.mark.parametrize("answer", [completion({"content": "a"}), {}, {"choices": ["x"]}], ids=repr)
+def test_any_other_answer_did_not_break_off(answer: Json) -> None:
+    assert failure_of(answer) is None
+
+
+@pytest.mark.parametrize(
+    "answer", [{}, {"choices": []}, {"choices": ["x"]}, {"choices": [{"index": 0}]}, ERROR], ids=repr
+)
+def test_what_is_no_completion_is_not_passed_on(answer: Json) -> None:
+    with pytest.raises(ProtocolViolation):
+        relay_completion(answer, model=None, reasoning_fields=frozenset())
+
+
+def test_a_list_of_parts_becomes_text_and_reasoning() -> None:
+    thinking = [{"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}]
+    text = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
+    sent = wire(said(""), chunk({"content": thinking}), chunk({"content": text}), chunk(finish="stop"))
+    deltas = [each["choices"][0]["delta"] for each in chunks_of(run(relay(), [sent]))]
+    assert deltas[1:3] == [{"content": "", "reasoning": "hm"}, {"content": "ab"}]
+    whole = relay_completion(
+        completion({"content": [*thinking, *text]}),
+        model=None,
+        reasoning_fields=frozenset({"reasoning"}),
+    )
+    assert whole["choices"][0]["message"] == {"role": "assistant", "content": "ab", "reasoning": "hm"}
+
+
+def test_an_end_that_nobody_was_sent_can_still_become_a_failure() -> None:
+    relaying = relay()
+    assert relaying.feed(wire(*TEXT)) == wire(*TEXT, done=False)
+    assert relaying.ended
+    assert failure(fail_to_end(relaying, Failed("store_unavailable", "not kept")))["message"] == "not kept"
+
+
+ALIKE: dict[str, tuple[list[bytes], dict[str, Any], int]] = {
+    "text": ([*map(orjson.dumps, [*TEXT[:3], said('"c\\'), said(""), said("d"), TEXT[-1]])], {}, 4),
+    "another name": ([*map(orjson.dumps, TEXT)], {"model": "ours"}, 2),
+    "a name said twice": (
+        [orjson.dumps(each).replace(b'"choices"', b'"model":"m","choices"') for each in TEXT],
+        {"model": "ours"},
+        0,
+    ),
+    "reasoning": ([*map(orjson.dumps, [*map(chunk, [{"reasoning": "a"}] * 4), *TEXT])], {}, 5),
+    "reasoning to be said in another field": (
+        [*map(orjson.dumps, [*map(chunk, [{"reasoning": "a"}] * 3), TEXT[-1]])],
+        {"reasoning_fields": frozenset({"reasoning_content"})},
+        0,
+    ),
+    "arguments": ([*map(orjson.dumps, [TEXT[0], *[chunk(call(0, arguments="{}"))] * 3, TEXT[-1]])], {}, 0),
+    "nothing": ([*map(orjson.dumps, [*TEXT[:2], chunk({}), chunk({}), TEXT[-1]])], {}, 0),
+    "several choices": ([*map(orjson.dumps, TEXT)], {"choices": 2}, 0),
+    "no JSON": (
+        [*map(orjson.dumps, TEXT[:2]), *[b'{"finish_reason":null,"content":}'] * 2, orjson.dumps(TEXT[-1])],
+        {},
+        0,
+    ),
+    "no list of choices": (
+        [*map(orjson.dumps, TEXT[:2]), *[b'{"finish_reason":null,"choices":{}}'] * 2, orjson.dumps(TEXT[-1])],
+        {},
+        0,
+    ),
+}
+
+
+@pytest.mark.parametrize(("payloads", "options", "short"), ALIKE.values(), ids=ALIKE)
+def test_frames_like_the_last_leave_as_others_do(payloads: list[bytes], options: dict[str, Any], short: int) -> None:
+    frames = [*map(sse.encode_data, payloads), sse.DONE_FRAME]
+    whole, one_by_one = relay(**options), relay(**options)
+    alike = 0
+    out: list[bytes] = []
+    for read in frames:
+        passed = None if one_by_one.template is None else one_by_one.template.encode_read(read)
+        alike += passed is not None
+        out.append(one_by_one.feed(read) if passed is None else passed)
+    assert b"".join([*out, relay_to_end(one_by_one)]) == run(whole, [b"".join(frames)])
+    assert alike == short
+    assert whole.failed == one_by_one.failed

@@ -1,0 +1,275 @@
+"""Tool calls, however an upstream numbers, names and cuts them."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.unit.support.chat_chunks import call, calls, chunk, completion, said, thought
+from tests.unit.support.driving import collect, counting_ids, decode
+from translation.chat.decode import ChatDecoder
+from translation.representation.events import Event, ItemStarted
+from translation.representation.json_types import Json
+
+ONE = [("a", "f", '{"x":1}')]
+TWO = [("a", "f", '{"x":1}'), ("b", "g", '{"y":2}')]
+
+CASES: dict[str, tuple[list[Json], list[tuple[str, str, str]]]] = {
+    "arguments in fragments": (
+        [
+            calls(call(0, id="a", name="f", arguments="")),
+            calls(call(0, arguments='{"x"')),
+            calls(call(0, arguments=":1}")),
+        ],
+        ONE,
+    ),
+    "the whole call at once": ([calls(call(0, id="a", name="f", arguments='{"x":1}'))], ONE),
+    "arguments as an object instead of a string": ([calls(call(0, id="a", name="f", arguments={"x": 1}))], ONE),
+    "arguments left empty": ([calls(call(0, id="a", name="f", arguments=""))], [("a", "f", "{}")]),
+    "arguments left out": ([calls(call(0, id="a", name="f"))], [("a", "f", "{}")]),
+    "arguments of spaces": ([calls(call(0, id="a", name="f", arguments=" "))], [("a", "f", " {}")]),
+    "arguments that are no JSON": ([calls(call(0, id="a", name="f", arguments="{x"))], [("a", "f", "{x")]),
+    "parallel calls one after the other": (
+        [
+            calls(call(0, id="a", name="f")),
+            calls(call(0, arguments='{"x":1}')),
+            calls(call(1, id="b", name="g")),
+            calls(call(1, arguments='{"y":2}')),
+        ],
+        TWO,
+    ),
+    "parallel calls that interleave": (
+        [
+            calls(call(0, id="a", name="f"), call(1, id="b", name="g")),
+            calls(call(1, arguments='{"y"')),
+            calls(call(0, arguments='{"x":1}')),
+            calls(call(1, arguments=":2}")),
+        ],
+        TWO,
+    ),
+    "indexes with a gap": (
+        [calls(call(3, id="a", name="f", arguments='{"x":1}')), calls(call(7, id="b", name="g", arguments='{"y":2}'))],
+        TWO,
+    ),
+    "one index for all calls": (
+        [
+            calls(call(0, id="a", name="f", arguments="")),
+            calls(call(0, arguments='{"x":1}')),
+            calls(call(0, id="b", name="g", arguments="")),
+            calls(call(0, arguments='{"y":2}')),
+        ],
+        TWO,
+    ),
+    "one index and no ids, each call whole": (
+        [calls(call(0, name="f", arguments='{"x":1}'), call(0, name="g", arguments='{"y":2}'))],
+        [("tc_1", "f", '{"x":1}'), ("tc_2", "g", '{"y":2}')],
+    ),
+    "one index and no ids, twice the same call": (
+        [calls(call(0, name="f", arguments="{}")), calls(call(0, name="f", arguments="{}"))],
+        [("tc_1", "f", "{}"), ("tc_2", "f", "{}")],
+    ),
+    "no index, but ids": (
+        [
+            calls(call(id="a", name="f", arguments='{"x"')),
+            calls(call(id="a", arguments=":1}")),
+            calls(call(id="b", name="g", arguments='{"y":2}')),
+        ],
+        TWO,
+    ),
+    "no index, ids that come back in turn": (
+        [
+            calls(call(id="a", name="f", arguments='{"x"'), call(id="b", name="g", arguments='{"y"')),
+            calls(call(id="a", arguments=":1}"), call(id="b", arguments=":2}")),
+        ],
+        TWO,
+    ),
+    "no index and an id only at first": (
+        [calls(call(id="a", name="f", arguments='{"x"')), calls(call(arguments=":1}"))],
+        ONE,
+    ),
+    "neither index nor id, two in one chunk": (
+        [calls(call(name="f"), call(name="g"))],
+        [("tc_1", "f", "{}"), ("tc_2", "g", "{}")],
+    ),
+    "neither index nor id, one chunk each": (
+        [calls(call(name="f", arguments={"x": 1})), calls(call(name="g", arguments={"y": 2}))],
+        [("tc_1", "f", '{"x":1}'), ("tc_2", "g", '{"y":2}')],
+    ),
+    "no id at all": ([calls(call(0, name="f", arguments='{"x":1}'))], [("tc_1", "f", '{"x":1}')]),
+    "an empty id": ([calls(call(0, id="", name="f", arguments='{"x":1}'))], [("tc_1", "f", '{"x":1}')]),
+    "an id that is a number": (
+        [chunk({"tool_calls": [{"id": 7, "function": {"name": "f"}}]})],
+        [("7", "f", "{}")],
+    ),
+    "an id that comes after the name": (
+        [calls(call(0, name="f")), calls(call(0, id="a")), calls(call(0, arguments='{"x":1}'))],
+        ONE,
+    ),
+    "an id that comes after the arguments began": (
+        [calls(call(0, name="f", arguments='{"x"')), calls(call(0, id="late", arguments=":1}"))],
+        [("tc_1", "f", '{"x":1}')],
+    ),
+    "an id that changes in the middle": (
+        [calls(call(0, id="a", name="f", arguments='{"x"')), calls(call(0, id="z", arguments=":1}"))],
+        ONE,
+    ),
+    "an id and a name that are both said again, the id another": (
+        [calls(call(0, id="a", name="f", arguments='{"x"')), calls(call(0, id="z", name="f", arguments=":1}"))],
+        ONE,
+    ),
+    "ids that are used twice": (
+        [
+            calls(call(0, id="a", name="f", arguments="{}"), call(1, id="a", name="f", arguments="{}")),
+            calls(call(2, id="a", name="g", arguments="{}")),
+        ],
+        [("a", "f", "{}"), ("a__2", "f", "{}"), ("a__3", "g", "{}")],
+    ),
+    "one index and one id for two calls": (
+        [calls(call(0, id="a", name="f", arguments="{}")), calls(call(0, id="a", name="g", arguments="{}"))],
+        [("a", "f", "{}"), ("a__2", "g", "{}")],
+    ),
+    "a name that is split": (
+        [calls(call(0, id="a", name="get_")), calls(call(0, name="weather", arguments="{}"))],
+        [("a", "get_weather", "{}")],
+    ),
+    "a name that is said again in each chunk": (
+        [
+            calls(call(0, id="a", name="f", arguments='{"x"')),
+            calls(call(0, id="a", name="f", arguments=":1}")),
+            calls(call(0, id="a", name="f", arguments="")),
+        ],
+        ONE,
+    ),
+    "a name that is said again before the arguments": (
+        [calls(call(0, id="a", name="f")), calls(call(0, id="a", name="f", arguments='{"x":1}'))],
+        ONE,
+    ),
+    "a name that comes after the arguments": (
+        [calls(call(0, id="a", arguments='{"x"')), calls(call(0, name="f")), calls(call(0, arguments=":1}"))],
+        ONE,
+    ),
+    "another call while the first has no arguments yet": (
+        [calls(call(0, id="a", name="f")), calls(call(0, id="b", name="g", arguments='{"y":2}'))],
+        [("a", "f", "{}"), ("b", "g", '{"y":2}')],
+    ),
+    "another name before the first call's arguments are whole": (
+        [calls(call(0, id="a", name="f", arguments="{x")), calls(call(0, id="b", name="g", arguments='{"y":2}'))],
+        [("a", "f", "{x"), ("b", "g", '{"y":2}')],
+    ),
+    "arguments that end in a brace and are no JSON": (
+        [calls(call(0, id="a", name="f", arguments='{"x":{}')), calls(call(0, id="a", name="f", arguments="}"))],
+        [("a", "f", '{"x":{}}')],
+    ),
+    "calls in an object instead of a list": (
+        [chunk({"tool_calls": call(0, id="a", name="f", arguments='{"x":1}')})],
+        ONE,
+    ),
+    "a call without the function object": (
+        [chunk({"tool_calls": [{"id": "a", "name": "f", "arguments": '{"x":1}'}]})],
+        ONE,
+    ),
+    "entries that say nothing": (
+        [chunk({"tool_calls": [None, "f", {}, {"index": 0}]}), calls(call(0, id="a", name="f", arguments='{"x":1}'))],
+        ONE,
+    ),
+    "a call for a tool nobody declared": ([calls(call(0, id="a", name="rm -rf"))], [("a", "rm -rf", "{}")]),
+    "a whole completion whose calls share an id": (
+        [completion({"content": None, "tool_calls": [call(id="a", name="f"), call(id="a", name="f")]})],
+        [("a", "f", "{}"), ("a__2", "f", "{}")],
+    ),
+}
+
+
+def made(events: list[Event]) -> list[tuple[str, str, str]]:
+    """(call_id, name, arguments) of every function call."""
+    found = collect(events)
+    return [(item["call_id"], item["name"], item["arguments"]) for item in found if item["type"] == "function_call"]
+
+
+@pytest.mark.parametrize(("chunks", "expected"), CASES.values(), ids=CASES)
+def test_calls_are_told_apart(chunks: list[Json], expected: list[tuple[str, str, str]]) -> None:
+    events = decode(ChatDecoder(counting_ids()), [*chunks, chunk(finish="tool_calls")])
+    assert made(events) == expected
+
+
+def test_a_call_that_was_cut_off_before_its_arguments_is_not_given_any() -> None:
+    events = decode(ChatDecoder(counting_ids()), [calls(call(0, id="a", name="f")), chunk(finish="length")])
+    (item,) = collect(events)
+    assert (item["arguments"], item["status"]) == ("", "incomplete")
+
+
+def test_only_the_last_call_of_a_cut_turn_is_incomplete() -> None:
+    chunks = [calls(call(0, id="a", name="f"), call(1, id="b", name="g", arguments="{")), chunk(finish="length")]
+    items = collect(decode(ChatDecoder(counting_ids()), chunks))
+    assert [(item["arguments"], item["status"]) for item in items] == [("{}", "completed"), ("{", "incomplete")]
+
+
+def test_reasoning_cut_after_a_call_is_what_is_incomplete() -> None:
+    chunks = [calls(call(0, id="a", name="f", arguments="{}")), thought("hm"), chunk(finish="length")]
+    items = collect(decode(ChatDecoder(counting_ids()), chunks))
+    assert [(item["type"], item.get("status")) for item in items] == [
+        ("function_call", "completed"),
+        ("reasoning", "incomplete"),
+    ]
+
+
+def test_text_after_a_call_that_has_no_arguments_yet_comes_after_it() -> None:
+    chunks = [calls(call(0, id="a", name="f")), said("yes"), calls(call(0, arguments="{}")), chunk(finish="stop")]
+    events = decode(ChatDecoder(counting_ids()), chunks)
+    assert [event.item["type"] for event in events if isinstance(event, ItemStarted)] == ["function_call", "message"]
+    assert made(events) == [("a", "f", "{}")]
+
+
+CUSTOM: dict[str, list[Json]] = {
+    "in fragments": [
+        {"index": 0, "id": "a", "type": "custom", "custom": {"name": "p", "input": ""}},
+        {"index": 0, "custom": {"input": "x{"}},
+        {"index": 0, "custom": {"input": "}"}},
+    ],
+    "with the name again": [
+        {"index": 0, "id": "a", "type": "custom", "custom": {"name": "p", "input": "x{"}},
+        {"index": 0, "id": "a", "type": "custom", "custom": {"name": "p", "input": "}"}},
+    ],
+}
+
+
+@pytest.mark.parametrize("entries", CUSTOM.values(), ids=CUSTOM)
+def test_custom_calls_keep_their_kind_and_their_text(entries: list[Json]) -> None:
+    events = decode(ChatDecoder(counting_ids()), [*(calls(entry) for entry in entries), chunk(finish="tool_calls")])
+    assert collect(events) == [
+        {
+            "id": "ctc_1",
+            "type": "custom_tool_call",
+            "status": "completed",
+            "call_id": "a",
+            "name": "p",
+            "input": "x{}",
+        }
+    ]
+
+
+def test_a_custom_call_without_input_is_not_given_an_object() -> None:
+    entry = {"index": 0, "id": "a", "type": "custom", "custom": {"name": "p"}}
+    (item,) = collect(decode(ChatDecoder(counting_ids()), [calls(entry), chunk(finish="tool_calls")]))
+    assert item["input"] == ""
+
+
+def test_a_million_characters_of_nested_arguments_are_just_a_string() -> None:
+    deep = "[" * 500_000 + "]" * 500_000
+    events = decode(
+        ChatDecoder(counting_ids()), [calls(call(0, id="a", name="f", arguments=deep)), chunk(finish="stop")]
+    )
+    assert made(events) == [("a", "f", deep)]
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(1, 5)), max_size=20))
+def test_numbered_calls_survive_any_cut_and_any_order(turns: list[tuple[int, int]]) -> None:
+    """Three calls with an index each; every turn sends some more characters of one of them."""
+    wanted = ['{"x":"aaaa"}', '{"y":[1,2]}', "{}"]
+    rest = list(wanted)
+    chunks = [calls(*(call(index, id=f"i{index}", name=f"n{index}") for index in range(3)))]
+    for index, length in turns:
+        piece, rest[index] = rest[index][:length], rest[index][length:]
+        chunks.append(calls(call(index, arguments=piece)))
+    chunks += [calls(call(index, arguments=text)) for index, text in enumerate(rest)]
+    events = decode(ChatDecoder(counting_ids()), [*chunks, chunk(finish="tool_calls")])
+    assert sorted(made(events)) == [(f"i{index}", f"n{index}", wanted[index]) for index in range(3)]

@@ -1,0 +1,144 @@
+"""Calls that a chat upstream writes as text."""
+
+from itertools import pairwise
+
+import orjson
+import pytest
+
+from tests.unit.support.chat_chunks import call, calls, chunk, completion, said, thought, usage_only
+from tests.unit.support.driving import collect, counting_ids, decode
+from translation.chat.decode import ChatDecoder
+from translation.representation.events import Event, Failed, Finished
+from translation.representation.grammar import EventGrammar
+from translation.representation.json_types import Json
+from translation.representation.profile import Profile
+
+TOOLS: list[Json] = [
+    {"type": "function", "name": "f", "parameters": {"properties": {"a": {"type": "integer"}}}},
+    {"type": "function", "name": "g"},
+]
+HERMES = Profile(tool_parser="hermes")
+F = '<tool_call>{"name": "f", "arguments": {"a": 1}}</tool_call>'
+UNFIT = '<tool_call>{"name": "f", "arguments": {"a": "x"}}</tool_call>'
+
+
+def read(*chunks: Json, profile: Profile = HERMES, tools: list[Json] = TOOLS, buffered: bool = False) -> list[Event]:
+    return decode(ChatDecoder(counting_ids(), profile, tools=tools, buffered=buffered), chunks)
+
+
+def brief(events: list[Event]) -> list[object]:
+    """Messages and thoughts as their text, calls as (name, arguments)."""
+    found: list[object] = []
+    for item in collect(events):
+        if item["type"] == "function_call":
+            found.append((item["name"], item["arguments"]))
+        else:
+            found.append("".join(part["text"] for part in item["content"]))
+    return found
+
+
+@pytest.mark.parametrize(
+    "profile", [HERMES, Profile(text_tool_calls="hermes"), Profile(tool_parser="json", text_tool_calls="hermes")]
+)
+def test_calls_in_text_are_calls(profile: Profile) -> None:
+    events = read(said("Let me see.\n"), said(F[:20]), said(F[20:]), chunk(finish="stop"), profile=profile)
+    assert brief(events) == ["Let me see.\n", ("f", '{"a": 1}')]
+    assert events[-1] == Finished("tool_calls", "stop")
+
+
+def test_a_whole_answer_is_read_the_same() -> None:
+    events = read(completion({"content": f"Let me see.\n{F}"}), buffered=True)
+    assert brief(events) == ["Let me see.\n", ("f", '{"a": 1}')]
+    assert events[-1] == Finished("tool_calls", "stop")
+
+
+@pytest.mark.parametrize(
+    ("profile", "tools"),
+    [(HERMES, []), (Profile(), TOOLS), (Profile(tool_parser="vllm:granite"), TOOLS)],
+    ids=["no tools", "native calls", "a parser of another's"],
+)
+def test_without_tools_or_parser_text_is_text(profile: Profile, tools: list[Json]) -> None:
+    events = read(said(F), chunk(finish="stop"), profile=profile, tools=tools)
+    assert brief(events) == [F]
+    assert events[-1] == Finished("stop", "stop")
+
+
+def test_text_without_calls_ends_as_it_is() -> None:
+    events = read(said("1 < 2 "), said("<t"), chunk(finish="stop"))
+    assert brief(events) == ["1 < 2 <t"]
+    assert events[-1] == Finished("stop", "stop")
+
+
+def test_thoughts_come_before_calls() -> None:
+    profile = Profile(tool_parser="hermes", parsing_format="think_tags")
+    events = read(said("<think>\nHm.\n</think>\n\n"), said(F), chunk(finish="stop"), profile=profile)
+    assert brief(events) == ["Hm.", ("f", '{"a": 1}')]
+
+
+def test_thoughts_apart_from_the_text_come_before_calls() -> None:
+    events = read(thought("Hm."), said("\n\n"), said(F), chunk(finish="stop"))
+    assert brief(events) == ["Hm.", ("f", '{"a": 1}')]
+
+
+def test_native_calls_are_calls_too() -> None:
+    native = calls(call(0, id="c1", name="g", arguments="{}"))
+    events = read(said(F), native, chunk(finish="tool_calls"))
+    assert brief(events) == [("f", '{"a": 1}'), ("g", "{}")]
+
+
+def test_a_refusal_is_no_text_to_read_calls_in() -> None:
+    events = read(chunk({"refusal": F}), chunk(finish="stop"))
+    assert [part["refusal"] for part in collect(events)[0]["content"]] == [F]
+
+
+def test_a_call_that_does_not_fit_ends_the_stream_with_what_was_counted() -> None:
+    events = read(usage_only(prompt_tokens=3, completion_tokens=4), said(UNFIT), said("more"), chunk(finish="stop"))
+    failed = events[-1]
+    assert isinstance(failed, Failed)
+    assert failed.code == "tool_call_parse_error"
+    assert failed.usage is not None
+    assert failed.usage.input == 3
+
+
+@pytest.mark.parametrize("finish", [None, "stop"])
+def test_nothing_follows_the_failure_in_its_own_chunk(finish: str | None) -> None:
+    both = chunk({"content": UNFIT, "tool_calls": [call(0, id="c1", name="g", arguments="{}")]}, finish)
+    assert isinstance(read(both)[-1], Failed)
+
+
+def test_a_call_that_breaks_off_fails_at_the_end() -> None:
+    assert isinstance(read(said(F[:-15]), chunk(finish="stop"))[-1], Failed)
+
+
+def test_a_call_that_is_cut_at_the_limit_of_tokens_is_incomplete() -> None:
+    events = read(said(F[:40]), chunk(finish="length"))
+    assert [(item["name"], item["status"]) for item in collect(events)] == [("f", "incomplete")]
+    assert events[-1] == Finished("length", "length")
+
+
+def test_a_call_that_does_not_fit_is_left_out_of_a_whole_answer() -> None:
+    events = read(completion({"content": f"{UNFIT}{F}"}), buffered=True)
+    assert brief(events) == [("f", '{"a": 1}')]
+
+
+def test_a_profile_says_what_becomes_of_calls_that_do_not_fit() -> None:
+    reports = Profile(tool_parser="hermes", tool_validation="report")
+    assert brief(read(completion({"content": UNFIT}), buffered=True, profile=reports)) == [("f", '{"a": "x"}')]
+    short = Profile(tool_parser="hermes", max_tool_args_bytes=5)
+    told = brief(read(completion({"content": F}), buffered=True, profile=short))
+    assert told == ["The model made a tool call that cannot be run."]
+
+
+def test_runs_of_text_are_read_for_calls_however_reads_come() -> None:
+    text = f"Let me see, said the model.\n{F}\nDone."
+    payloads = [orjson.dumps(said(each)) for each in text]
+    payloads.append(orjson.dumps(chunk(finish="stop")))
+    for size in (1, 7, len(payloads)):
+        decoder = ChatDecoder(counting_ids(), HERMES, tools=TOOLS)
+        events: list[Event] = []
+        for start, end in pairwise([*range(0, len(payloads), size), len(payloads)]):
+            events += decoder.decode_payloads(payloads[start:end])
+            assert decoder.delta_run is None
+        events += decoder.finish()
+        EventGrammar().check(events)
+        assert brief(events) == ["Let me see, said the model.\n", ("f", '{"a": 1}'), "\nDone."]

@@ -1,0 +1,164 @@
+"""Runs of chunks that differ in one text: what is learnt from the first, and what every other chunk needs."""
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.unit.support.chat_chunks import chunk, said
+from tests.unit.support.driving import counting_ids
+from translation.chat.decode import ChatDecoder
+from translation.chat.delta_run import ChatDeltaRun
+from translation.framing.sse import FrameDecoder, encode_data
+from translation.representation.events import Delta, Event
+from translation.representation.json_types import Json
+
+
+def run_of(payload: bytes, text: str) -> ChatDeltaRun:
+    run = ChatDeltaRun.from_delta(payload, "content", Delta(0, 0, text))
+    assert run is not None
+    return run
+
+
+HELLO = orjson.dumps(said("Hello"))
+
+
+@given(st.text(min_size=1))
+def test_the_text_of_a_chunk_like_the_learnt_one_is_what_parsing_gives(text: str) -> None:
+    assert run_of(HELLO, "Hello").texts_in_payloads([orjson.dumps(said(text))] * 2) == [text, text]
+
+
+def test_a_space_after_the_colon_is_learnt_too() -> None:
+    payload = b'{"choices": [{"delta": {"content": "a"}}]}'
+    assert run_of(payload, "a").texts_in_payloads([payload.replace(b'"a"', b'"b \\u00e9"')]) == ["b é"]
+
+
+@given(st.lists(st.text(), min_size=1))
+def test_the_texts_of_frames_like_the_learnt_one_are_what_parsing_gives(texts: list[str]) -> None:
+    read = b"".join(encode_data(orjson.dumps(said(text))) for text in texts)
+    assert run_of(HELLO, "Hello").parse_texts(read) == [text for text in texts if text]
+
+
+FRAME = encode_data(HELLO)
+
+NOT_ONLY_FRAMES_LIKE_IT: dict[str, bytes] = {
+    "another chunk": encode_data(HELLO.replace(b"chunk", b"chunk2")),
+    "another chunk in between": FRAME + encode_data(orjson.dumps(chunk({"content": "Hello"}, "stop"))) + FRAME,
+    "a comment in between": FRAME + b": alive\n\n" + FRAME,
+    "an end": FRAME + b"data: [DONE]\n\n",
+    "half a frame": FRAME + FRAME[:-20],
+    "other line ends": FRAME.replace(b"\n", b"\r\n"),
+    "no space after the colon": FRAME.replace(b"data: ", b"data:"),
+    "a line end in the text": FRAME.replace(b"Hello", b"Hel\nlo"),
+    "not UTF-8": FRAME.replace(b"Hello", b"\xff"),
+    "not UTF-8 in one of two": FRAME + FRAME.replace(b"Hello", b"\xff"),
+    "a bare quote": FRAME.replace(b"Hello", b'Hel"lo'),
+    "a bare quote in one of two": FRAME + FRAME.replace(b"Hello", b'Hel"lo'),
+    "a list of texts in one of two": FRAME + FRAME.replace(b"Hello", b'a",["b"],"c'),
+    "an escaped end in one of two": FRAME.replace(b"Hello", b"Hello\\") + FRAME,
+    "nothing": b"",
+}
+
+
+@pytest.mark.parametrize("read", NOT_ONLY_FRAMES_LIKE_IT.values(), ids=NOT_ONLY_FRAMES_LIKE_IT)
+def test_any_other_read_has_to_be_cut_into_frames(read: bytes) -> None:
+    assert run_of(HELLO, "Hello").parse_texts(read) is None
+
+
+NOT_LIKE_IT: dict[str, bytes] = {
+    "another id": HELLO.replace(b"chunk", b"chunk2"),
+    "a finish reason": orjson.dumps(chunk({"content": "Hello"}, "stop")),
+    "one more key in the delta": HELLO.replace(b'"Hello"', b'"Hello","refusal":"x"'),
+    "an escaped end": HELLO.replace(b'"Hello"', b'"Hello\\"'),
+    "not UTF-8": HELLO.replace(b"Hello", b"\xff"),
+    "no text at all": b'{"choices":[]}',
+    "shorter than what surrounds the text": HELLO[:-10],
+}
+
+
+@pytest.mark.parametrize("payload", NOT_LIKE_IT.values(), ids=NOT_LIKE_IT)
+def test_any_other_chunk_has_to_be_parsed(payload: bytes) -> None:
+    assert run_of(HELLO, "Hello").texts_in_payloads([HELLO, payload, HELLO]) == ["Hello"]
+
+
+@pytest.mark.parametrize(
+    ("payload", "text"),
+    [
+        (b'{"x":1}', "a"),
+        (b'{"content":"a","x":{"content":"a"}}', "a"),
+        (b'{"content":"\\u0061"}', "a"),
+    ],
+    ids=["no such field", "the field twice", "escaped in another way"],
+)
+def test_where_the_bytes_leave_a_doubt_nothing_is_learnt(payload: bytes, text: str) -> None:
+    assert ChatDeltaRun.from_delta(payload, "content", Delta(0, 0, text)) is None
+
+
+def events_of(chunks: list[Json], *, as_bytes: bool) -> list[Event]:
+    decoder = ChatDecoder(counting_ids())
+    if as_bytes:
+        return decoder.decode_payloads([orjson.dumps(each) for each in chunks]) + decoder.finish()
+    return [event for each in chunks for event in decoder.feed(each)] + decoder.finish()
+
+
+def events_of_reads(chunks: list[Json], frames_per_read: int) -> list[Event]:
+    """As providers read a stream: what is alike as it is, the rest cut into frames."""
+    decoder, frames = ChatDecoder(counting_ids()), FrameDecoder()
+    encoded = [encode_data(orjson.dumps(each)) for each in chunks]
+    events: list[Event] = []
+    for start in range(0, len(encoded), frames_per_read):
+        read = b"".join(encoded[start : start + frames_per_read])
+        run = decoder.delta_run if frames.at_boundary else None
+        texts = None if run is None else run.parse_texts(read)
+        events += (
+            decoder.decode_payloads(frames.parse_payloads(read))
+            if run is None or texts is None
+            else run.take_texts(texts)
+        )
+    return events + decoder.finish()
+
+
+STREAMS: dict[str, list[Json]] = {
+    "text alone": [said("a"), said("b"), said('"'), said("\\"), said("é🚀"), chunk(finish="stop")],
+    "empty texts in between": [said("a"), said("b"), said(""), said("c"), chunk(finish="stop")],
+    "text after reasoning": [
+        chunk({"reasoning": "r"}),
+        said("\n\na"),
+        said("\nb"),
+        said("c"),
+        chunk({"reasoning": "s"}),
+        said("d"),
+        chunk(finish="stop"),
+    ],
+    "a refusal in between": [said("a"), said("b"), chunk({"refusal": "no"}), said("c"), chunk(finish="stop")],
+    "a call in between": [
+        said("a"),
+        said("b"),
+        chunk({"tool_calls": [{"index": 0, "id": "x", "function": {"name": "f", "arguments": "{}"}}]}),
+        said("c"),
+        chunk(finish="stop"),
+    ],
+    "a role in every delta": [*(chunk({"role": "assistant", "content": text}) for text in "abc"), chunk(finish="stop")],
+    "facts that change": [said("a"), {**said("b"), "service_tier": "flex"}, said("c"), chunk(finish="stop")],
+    "a truncated stream": [said("a"), said("b")],
+    "an error in the middle": [said("a"), said("b"), {"error": {"message": "no"}}],
+    "text after the finish reason": [said("a"), said("b"), chunk(finish="stop"), said("c"), said("d")],
+}
+
+
+@pytest.mark.parametrize("chunks", STREAMS.values(), ids=STREAMS)
+def test_reading_bytes_gives_the_events_that_parsing_each_chunk_gives(chunks: list[Json]) -> None:
+    parsed = events_of(chunks, as_bytes=False)
+    assert events_of(chunks, as_bytes=True) == parsed
+    for frames_per_read in (1, 2, 3, len(chunks)):
+        assert events_of_reads(chunks, frames_per_read) == parsed
+
+
+def test_a_run_is_read_without_being_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
+    decoder = ChatDecoder(counting_ids())
+    decoder.decode_payloads([orjson.dumps(chunk({"role": "assistant"})), orjson.dumps(said("a"))])
+    payload = orjson.dumps(said("c"))
+    monkeypatch.setattr(decoder, "feed", None)
+    assert decoder.decode_payloads([payload, payload]) == [Delta(0, 0, "c"), Delta(0, 0, "c")]
+    assert decoder.delta_run is not None
+    assert (decoder.delta_run.text_key, decoder.delta_run.parse_texts(encode_data(payload) * 3)) == ((0, 0), ["c"] * 3)

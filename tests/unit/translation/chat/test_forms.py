@@ -1,0 +1,103 @@
+"""A completion that comes in the other form than it was asked for says the same."""
+
+from typing import Any
+
+import orjson
+import pytest
+
+from tests.unit.support.chat_replies import CHUNK, COMPLETION, LOGPROB, read_stream
+from translation.chat.forms import completion_of, stream_of
+from translation.framing import sse
+
+Json = dict[str, Any]
+
+HEAD = {"id": "chatcmpl-1", "created": 7, "model": "m"}
+USAGE = {"prompt_tokens": 9, "completion_tokens": 3, "total_tokens": 12}
+
+
+def choice(index: int = 0, finish_reason: str = "stop", logprobs: Json | None = None, **message: Any) -> Json:
+    said = {"role": "assistant", "content": None, **message}
+    whole = {"index": index, "message": said, "finish_reason": finish_reason}
+    return whole if logprobs is None else {**whole, "logprobs": logprobs}
+
+
+def call(name: str, arguments: str) -> Json:
+    return {"id": f"call_{name}", "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+COMPLETIONS: dict[str, Json] = {
+    "text": {"choices": [choice(content="Hello")], "usage": USAGE},
+    "several choices": {"choices": [choice(content="one"), choice(1, "length", content="two")]},
+    "two calls": {"choices": [choice(finish_reason="tool_calls", tool_calls=[call("f", "{}"), call("g", '{"a":1}')])]},
+    "reasoning and its details": {
+        "choices": [choice(content="4", reasoning="2+2", reasoning_details=[{"type": "reasoning.text", "text": "2+2"}])]
+    },
+    "log probabilities": {"choices": [choice(content="x", logprobs={"content": [LOGPROB], "refusal": None})]},
+    "facts of its own": {"choices": [choice(content="x")], "system_fingerprint": "fp_1", "provider": "somebody"},
+}
+
+
+@pytest.mark.parametrize("more", COMPLETIONS.values(), ids=COMPLETIONS)
+def test_a_completion_survives_both_ways(more: Json) -> None:
+    completion = {**HEAD, "object": "chat.completion", **more}
+    COMPLETION.validate_python(completion)
+    stream = stream_of(completion)
+    for chunk in read_stream(stream):
+        CHUNK.validate_python(chunk)
+    assert completion_of(stream) == completion
+
+
+def chunks(*deltas: Json, **last: Any) -> bytes:
+    spoken = [{"index": 0, "delta": delta, "finish_reason": None} for delta in deltas]
+    rows = [*spoken, {"index": 0, "delta": {}, "finish_reason": "stop", **last}]
+    return b"".join(sse.encode_data(orjson.dumps({**HEAD, "choices": [row]})) for row in rows) + sse.DONE_FRAME
+
+
+PIECES: dict[str, tuple[list[Json], Json]] = {
+    "texts are joined": (
+        [{"role": "assistant", "content": ""}, {"content": "Hel"}, {"content": "lo"}],
+        {"content": "Hello"},
+    ),
+    "a role that is repeated is said once": (
+        [{"role": "assistant", "content": "a"}, {"role": "assistant", "content": "b"}],
+        {"content": "ab"},
+    ),
+    "calls are told apart by their index": (
+        [
+            {"tool_calls": [{"index": 0, **call("f", "")}]},
+            {"tool_calls": [{"index": 1, **call("g", "{")}]},
+            {"tool_calls": [{"index": 0, "function": {"arguments": "{}"}}]},
+            {"tool_calls": [{"index": 1, "function": {"arguments": "}"}}]},
+        ],
+        {"content": None, "tool_calls": [call("f", "{}"), call("g", "{}")]},
+    ),
+    "a null takes nothing back": ([{"content": "a"}, {"content": None}], {"content": "a"}),
+    "entries without an index follow each other": (
+        [{"annotations": [1]}, {"annotations": [2]}],
+        {"content": None, "annotations": [1, 2]},
+    ),
+    "what is neither text nor list is the latest": (
+        [{"audio": {"expires_at": 1}}, {"audio": {"expires_at": 2}}],
+        {"content": None, "audio": {"expires_at": 2}},
+    ),
+}
+
+
+@pytest.mark.parametrize(("deltas", "message"), PIECES.values(), ids=PIECES)
+def test_a_stream_adds_up(deltas: list[Json], message: Json) -> None:
+    completion = completion_of(chunks(*deltas))
+    assert completion["choices"] == [{"index": 0, "message": {"role": "assistant", **message}, "finish_reason": "stop"}]
+
+
+NO_COMPLETIONS: dict[str, Json] = {
+    "no choices": {},
+    "choices that are no list": {"choices": 7},
+    "a choice that is no object": {"choices": [7]},
+    "a choice without a message": {"choices": [{"index": 0}]},
+}
+
+
+@pytest.mark.parametrize("answer", NO_COMPLETIONS.values(), ids=NO_COMPLETIONS)
+def test_what_is_no_completion_is_left_to_whoever_reads_the_stream(answer: Json) -> None:
+    [chunk] = [orjson.loads(payload) for payload in sse.FrameDecoder().parse_payloads(stream_of(answer))[:-1]]
+    assert chunk["choices"] == answer.get("choices")

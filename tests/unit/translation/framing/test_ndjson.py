@@ -1,0 +1,43 @@
+"""Lines of JSON out of bytes, wherever they are cut."""
+
+import pytest
+
+from tests.unit.support.driving import every_split
+from translation.errors import ProtocolViolation
+from translation.framing.ndjson import LineDecoder
+
+WIRE = b'\xef\xbb\xbf{"a":1}\n\r\n {"b":"\xc3\xbc"}\r\n{"c":3}\n'
+LINES = [b'{"a":1}', '{"b":"ü"}'.encode(), b'{"c":3}']
+
+
+def cut(*reads: bytes) -> list[bytes]:
+    decoder = LineDecoder()
+    lines = [line for read in reads for line in decoder.parse_payloads(read)]
+    return lines + [frame.payload for frame in decoder.finish()]
+
+
+def test_it_does_not_matter_where_the_network_cuts() -> None:
+    for reads in every_split(WIRE):
+        assert cut(*reads) == LINES
+
+
+def test_a_last_line_without_its_end_is_one() -> None:
+    assert cut(b'{"a":1}\n{"b":', b"2}") == [b'{"a":1}', b'{"b":2}']
+
+
+def test_nothing_is_no_line() -> None:
+    assert cut() == cut(b"") == cut(b"\n\n") == cut(b"\xef\xbb\xbf") == []
+
+
+def test_a_line_that_never_ends_is_held_up_to_a_limit() -> None:
+    decoder = LineDecoder(10)
+    assert decoder.parse_payloads(b"0123456789") == []
+    with pytest.raises(ProtocolViolation, match="longer than 10 bytes"):
+        decoder.parse_payloads(b"0")
+
+
+def test_what_is_held_is_counted_anew_after_each_line() -> None:
+    decoder = LineDecoder(10)
+    for _ in range(5):
+        assert decoder.parse_payloads(b"12345") == []
+        assert decoder.parse_payloads(b"\n") == [b"12345"]

@@ -1,0 +1,36 @@
+"""translation/lowering/unsupported.py"""
+
+import pytest
+
+from translation.lowering.unsupported import history_losses, output_losses
+from translation.representation.json_types import Item
+from translation.representation.loss import Loss
+
+CALL: Item = {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}
+OUTPUT: Item = {"type": "function_call_output", "call_id": "c", "output": "ok"}
+HI: Item = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Hi"}]}
+CITED = {"type": "output_text", "text": "a", "annotations": [{"type": "url_citation"}]}
+PLAIN = {"type": "output_text", "text": "a", "annotations": []}
+
+
+def assistant(*parts: Item, **more: str) -> Item:
+    return {"type": "message", "role": "assistant", "content": list(parts), **more}
+
+
+CASES: dict[str, tuple[list[Item], list[str]]] = {
+    "what every API can say": ([HI, CALL, OUTPUT, HI, assistant(PLAIN)], []),
+    "a phase": ([assistant(PLAIN, phase="commentary"), HI], ["phase dropped"]),
+    "annotations, once for each message": ([assistant(PLAIN, CITED, CITED)], ["annotations dropped"]),
+    "a message before the output of a call": ([CALL, HI, OUTPUT], ["message not between call and output"]),
+    "words of the model before the output of a call": ([CALL, assistant(PLAIN), OUTPUT], []),
+}
+
+
+@pytest.mark.parametrize(("items", "lost"), CASES.values(), ids=CASES)
+def test_what_no_other_api_can_say_of_the_past_is_told(items: list[Item], lost: list[str]) -> None:
+    assert history_losses(items) == [Loss("input", what) for what in lost]
+
+
+def test_an_output_that_is_not_whole_says_so_nowhere_else() -> None:
+    assert list(output_losses({**OUTPUT, "status": "incomplete"}, 0)) == [Loss("input[0].status", "dropped")]
+    assert list(output_losses({**OUTPUT, "status": "completed"}, 0)) == []

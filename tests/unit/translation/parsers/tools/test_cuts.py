@@ -1,0 +1,88 @@
+"""Whatever a text is cut into, parsers of tools say the same."""
+
+import json
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.unit.support.tool_texts import TEXTS, parse, two_cuts
+from translation.parsers.tools import PARSER_FACTORIES
+from translation.parsers.tools.json_value import JsonValueReader
+
+EACH_TEXT = pytest.mark.parametrize(
+    ("parser", "text"), [(parser, text) for parser, texts in TEXTS.items() for text in texts]
+)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+def test_there_are_texts_for_every_parser() -> None:
+    assert TEXTS.keys() == PARSER_FACTORIES.keys()
+
+
+@EACH_TEXT
+def test_a_text_may_be_cut_in_two_anywhere(parser: str, text: str) -> None:
+    whole = parse(parser, [text])
+    for pieces in two_cuts(text):
+        assert parse(parser, pieces) == whole
+
+
+@EACH_TEXT
+def test_a_text_may_come_one_character_at_a_time(parser: str, text: str) -> None:
+    assert parse(parser, text) == parse(parser, [text])
+
+
+@EACH_TEXT
+@settings(max_examples=25)
+@given(cuts=st.lists(st.integers(0, 200), max_size=8))
+def test_a_text_may_be_cut_into_any_pieces(parser: str, text: str, cuts: list[int]) -> None:
+    places = sorted({0, len(text), *(cut for cut in cuts if cut < len(text))})
+    assert parse(parser, [text[start:end] for start, end in pairwise(places)]) == parse(parser, [text])
+
+
+@given(JSON, st.sampled_from([None, 2]), st.booleans())
+def test_json_is_read_to_its_end(value: Any, indent: int | None, in_ascii: bool) -> None:
+    text = json.dumps(value, indent=indent, ensure_ascii=in_ascii)
+    reader = JsonValueReader()
+    end, said = reader.feed(f"{text} ", 0)
+    assert (reader.is_complete, reader.is_broken) == (True, False)
+    assert (end, json.loads(said)) == (len(text), value)
+
+
+def test_json_with_spaces_everywhere_may_come_one_character_at_a_time() -> None:
+    text = ' [ { } , [ ] , { "a" : 1 , "b" : [ null ] } ] '
+    reader = JsonValueReader()
+    assert "".join(reader.feed(each, 0)[1] for each in text) == text.rstrip()
+    assert reader.is_complete
+
+
+@given(st.text(alphabet='{}[]",:\\u0aE1-+. \n\x01truefalsn', max_size=30))
+def test_what_is_read_as_json_is_json(text: str) -> None:
+    reader = JsonValueReader()
+    end, said = reader.feed(text, 0)
+    if reader.is_complete:
+        json.loads(said)
+    else:
+        assert reader.is_broken or end == len(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["[1 2]", '{"a" 1}', "{1: 2}", "[tru]", "[01]", '["\\x"]', '["\\u00g0"]', "[,]", "[1,]"]
+)
+def test_what_is_no_json_breaks_at_the_first_character_that_tells(text: str) -> None:
+    reader = JsonValueReader()
+    end, _ = reader.feed(text, 0)
+    assert reader.is_broken
+    assert end < len(text)
+
+
+def test_numbers_without_end_are_no_numbers() -> None:
+    reader = JsonValueReader()
+    reader.feed("[" + "1" * 1000 + "]", 0)
+    assert reader.is_broken

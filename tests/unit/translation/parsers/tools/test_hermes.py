@@ -1,0 +1,121 @@
+"""Calls between `<tool_call>` tags."""
+
+import pytest
+
+from tests.unit.support.tool_texts import BROKEN, parse, told, unreadable
+from translation.parsers.tools import PARSER_FACTORIES, CallArguments, CallEnded, CallStarted, MalformedCall, PlainText
+
+F: tuple[str, dict[str, object]] = ("f", {"a": 1})
+G: tuple[str, dict[str, object]] = ("g", {})
+WRITTEN_F = '{"name": "f", "arguments": {"a": 1}}'
+WRITTEN_G = '{"name": "g"}'
+
+TEXTS: dict[str, tuple[str, list[object]]] = {
+    "one call": (f"<tool_call>\n{WRITTEN_F}\n</tool_call>", [F]),
+    "text around calls": (
+        f"One.<tool_call>{WRITTEN_F}</tool_call>Two.<tool_call>{WRITTEN_G}</tool_call>Three.",
+        ["One.", F, "Two.", G, "Three."],
+    ),
+    "a list in a block": (f"<tool_call>[{WRITTEN_F}, {WRITTEN_G}]</tool_call>", [F, G]),
+    "one call after the other in a block": (f"<tool_call>{WRITTEN_F}\n{WRITTEN_G}</tool_call>", [F, G]),
+    "parameters for arguments": ('<tool_call>{"name": "f", "parameters": {"a": 1}}</tool_call>', [F]),
+    "only the first of both": (
+        '<tool_call>{"name": "f", "arguments": {"a": 1}, "parameters": {"b": 2}}</tool_call>',
+        [F],
+    ),
+    "only the first name": ('<tool_call>{"name": "g", "name": "f"}</tool_call>', [G]),
+    "arguments that are null": ('<tool_call>{"name": "g", "arguments": null}</tool_call>', [G]),
+    "arguments that are nothing": ('<tool_call>{"name": "g", "arguments": ""}</tool_call>', [G]),
+    "further keys": ('<tool_call>{"id": 1, "name": "f", "x": [true], "arguments": {"a": 1}}</tool_call>', [F]),
+    "a fence in the block": (f"<tool_call>\n```json\n{WRITTEN_F}\n```\n</tool_call>", [F]),
+    "prose in the block": (f"<tool_call>I call [it] {{now}}: {WRITTEN_F}</tool_call>", [F]),
+    "an object before the call": (f'<tool_call>{{"x": 1}}{WRITTEN_F}</tool_call>', [F]),
+    "one brace too many": (f"<tool_call>{WRITTEN_F}}}</tool_call>", [F]),
+    "another tag in the block": (f"<tool_call><b>{WRITTEN_F}</tool_call>", [F]),
+    "no closing tag at the end": (f"<tool_call>{WRITTEN_F}", [F]),
+    "half a closing tag at the end": (f"<tool_call>{WRITTEN_F}</tool_", [F]),
+    "no closing tag before the next call": (f"<tool_call>{WRITTEN_F}<tool_call>{WRITTEN_G}</tool_call>", [F, G]),
+    "a list that is not closed": (f"<tool_call>[{WRITTEN_F}", [F]),
+    "text instead of a closing tag": (f"<tool_call>{WRITTEN_F} That was it.</tool_call>!", [F, "That was it.!"]),
+    "a closing tag that belongs to nothing": ("a</tool_call>b", ["a</tool_call>b"]),
+    "line breaks in strings": (
+        '<tool_call>{"name": "f", "arguments": {"a": "x\ny"}}</tool_call>',
+        [("f", {"a": "x\ny"})],
+    ),
+    "bad JSON": ('<tool_call>{"name": "f", "arguments": {"a": x}}</tool_call> text', [BROKEN, " text"]),
+    "bad JSON between calls": (
+        f"<tool_call>{WRITTEN_F}</tool_call><tool_call>{{</tool_call><tool_call>{WRITTEN_G}</tool_call>",
+        [F, BROKEN, G],
+    ),
+    "bad JSON after a call of the block": (f"<tool_call>{WRITTEN_F}{{oops}}</tool_call>", [F, BROKEN]),
+    "a tag in bad JSON": ('<tool_call>{"name": "f", x <b> </tool_call>.', [BROKEN, "."]),
+    "a string that nobody closed": (
+        f'<tool_call>{{"name": "f", "arguments": {{"a": "x}}}}</tool_call> and <tool_call>{WRITTEN_G}</tool_call>.',
+        [BROKEN, " and ", G, "."],
+    ),
+    "a key that nobody closed": (f'<tool_call>{{"name</tool_call><tool_call>{WRITTEN_G}</tool_call>', [BROKEN, G]),
+    "no name": ('<tool_call>{"arguments": {}}</tool_call>', [BROKEN]),
+    "a name that is no string": ('<tool_call>{"name": 5}</tool_call>', [BROKEN]),
+    "a name that is no text": ('<tool_call>{"name": "\\ud800"}</tool_call>', [BROKEN]),
+    "a name of nothing": ('<tool_call>{"name": " "}</tool_call>', [BROKEN]),
+    "arguments that are a list": ('<tool_call>{"name": "f", "arguments": [1]}</tool_call>', [BROKEN]),
+    "arguments that are a string of something else": (
+        '<tool_call>{"name": "f", "arguments": "1"}</tool_call>',
+        [BROKEN],
+    ),
+    "a list of something else": ("<tool_call>[1]</tool_call>", [BROKEN]),
+    "an empty list": ("<tool_call>[]</tool_call>", [BROKEN]),
+    "nothing": ("<tool_call></tool_call>", [BROKEN]),
+    "a tag and nothing else": ("text <tool_call>", ["text ", BROKEN]),
+}
+
+
+@pytest.mark.parametrize(("text", "means"), TEXTS.values(), ids=TEXTS)
+def test_blocks_are_calls(text: str, means: list[object]) -> None:
+    assert told("hermes", text) == means
+
+
+def test_arguments_are_said_while_they_are_written() -> None:
+    parser = PARSER_FACTORIES["hermes"]()
+    assert parser.feed('<tool_call>{"name": "f"') == [CallStarted("f")]
+    assert parser.feed(', "arguments": {"a') == [CallArguments('{"a')]
+    assert parser.feed('": 1') == [CallArguments('": 1')]
+    assert parser.feed("}") == [CallArguments("}")]
+    assert parser.feed("}") == [CallEnded()]
+
+
+def test_arguments_wait_for_the_name() -> None:
+    parser = PARSER_FACTORIES["hermes"]()
+    assert parser.feed('<tool_call>{"arguments": {"a": 1}, "name": "f') == []
+    assert parser.feed('"') == [CallStarted("f"), CallArguments('{"a": 1}')]
+
+
+@pytest.mark.parametrize("held", ["<", "<tool", "<tool_call", "</tool_cal"])
+def test_only_what_may_become_a_tag_is_held_back(held: str) -> None:
+    parser = PARSER_FACTORIES["hermes"]()
+    assert parser.feed(f"a{held}") == [PlainText("a")]
+    assert parser.feed("!") == [PlainText(f"{held}!")]
+
+
+def test_a_block_that_is_not_closed_was_cut() -> None:
+    text = '<tool_call>{"name": "f", "arguments": {"a": '
+    assert parse("hermes", [text])[-1] == MalformedCall(text, "the text ends in the middle of a call", truncated=True)
+
+
+def test_bad_json_in_a_closed_block_was_not_cut() -> None:
+    block = "<tool_call>{'name': 'f'}</tool_call>"
+    assert unreadable("hermes", f"text {block} text") == [
+        MalformedCall(block, "a call is not valid JSON", truncated=False)
+    ]
+
+
+def test_bad_json_in_a_block_that_is_not_closed_says_what_is_wrong_with_it() -> None:
+    (broken,) = unreadable("hermes", "<tool_call>{'name': 'f'} text")
+    assert (broken.reason, broken.truncated) == ("a call is not valid JSON", True)
+
+
+def test_spaces_at_the_start_of_text_come_with_it() -> None:
+    parser = PARSER_FACTORIES["hermes"]()
+    assert parser.feed(" \n") == []
+    assert parser.feed(" a ") == [PlainText(" \n a ")]
+    assert parser.feed(" ") == [PlainText(" ")]

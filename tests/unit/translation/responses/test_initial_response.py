@@ -1,0 +1,150 @@
+"""The response object a request starts with."""
+
+from typing import Any
+
+import pytest
+
+from tests.unit.support.responses_order import check_response
+from translation.responses.initial_response import new_response
+
+Json = dict[str, Any]
+
+# Open Responses, 2026-04-24: keys a response must have, those of the second set with a value that is not null.
+NULLABLE = {
+    "completed_at",
+    "error",
+    "incomplete_details",
+    "instructions",
+    "max_output_tokens",
+    "max_tool_calls",
+    "previous_response_id",
+    "prompt_cache_key",
+    "reasoning",
+    "safety_identifier",
+    "usage",
+}
+NOT_NULL = {
+    "background",
+    "created_at",
+    "frequency_penalty",
+    "id",
+    "metadata",
+    "model",
+    "object",
+    "output",
+    "parallel_tool_calls",
+    "presence_penalty",
+    "service_tier",
+    "status",
+    "store",
+    "temperature",
+    "text",
+    "tool_choice",
+    "tools",
+    "top_logprobs",
+    "top_p",
+    "truncation",
+}
+# ... and keys OpenAI sends beside them.
+SENT_BY_OPENAI = {"user", "prompt_cache_retention"}
+
+
+def new(**body: Any) -> Json:
+    response = new_response({"model": "m", "input": "x", **body}, response_id="resp_1", created_at=100, model="m")
+    check_response(response)
+    return response
+
+
+def test_every_key_strict_readers_want_is_there() -> None:
+    response = new()
+    assert response.keys() == NULLABLE | NOT_NULL | SENT_BY_OPENAI
+    assert {key for key, value in response.items() if value is None} <= NULLABLE | SENT_BY_OPENAI
+    assert isinstance(response["created_at"], int)
+    assert response["status"] == "in_progress"
+
+
+@pytest.mark.parametrize(
+    ("param", "value"),
+    {
+        "instructions": "be brief",
+        "max_output_tokens": 100,
+        "max_tool_calls": 3,
+        "metadata": {"a": "b"},
+        "parallel_tool_calls": False,
+        "presence_penalty": 0.5,
+        "frequency_penalty": -0.5,
+        "prompt_cache_key": "k",
+        "prompt_cache_retention": "24h",
+        "safety_identifier": "s",
+        "temperature": 0,
+        "tool_choice": {"type": "function", "name": "f"},
+        "top_logprobs": 5,
+        "top_p": 0.5,
+        "user": "u",
+    }.items(),
+)
+def test_what_was_given_is_read_back_and_null_counts_as_not_given(param: str, value: Any) -> None:
+    assert new(**{param: value})[param] == value
+    assert new(**{param: None}) == new()
+
+
+def test_the_truncation_reads_as_it_was_asked_for_or_else_disabled() -> None:
+    assert (new(truncation="auto")["truncation"], new()["truncation"]) == ("auto", "disabled")
+
+
+def test_what_the_server_decides_reads_as_it_is_until_it_says_otherwise() -> None:
+    response = new(service_tier="auto")
+    assert (response["store"], response["background"]) == (False, False)
+    assert response["service_tier"] == "default"
+
+
+def test_state_reads_back_as_the_server_says_it_is_kept() -> None:
+    said = {"store": True, "background": True, "previous_response_id": "resp_0", "conversation": {"id": "conv_1"}}
+    response = new(**said)
+    assert {key: response[key] for key in said} == said
+
+
+@pytest.mark.parametrize(
+    ("given", "read_back"),
+    [
+        (None, {"format": {"type": "text"}}),
+        ({}, {"format": {"type": "text"}}),
+        ({"format": None, "verbosity": None}, {"format": {"type": "text"}}),
+        ({"verbosity": "low"}, {"format": {"type": "text"}, "verbosity": "low"}),
+        (
+            {"format": {"type": "json_schema", "name": "n", "schema": {"type": "object"}, "strict": True}},
+            {"format": {"type": "json_schema", "name": "n", "schema": {"type": "object"}, "strict": True}},
+        ),
+    ],
+    ids=["nothing", "empty", "nulls", "verbosity", "a schema"],
+)
+def test_text_always_has_a_format_and_never_a_null(given: Json | None, read_back: Json) -> None:
+    assert new(text=given)["text"] == read_back
+
+
+def test_reasoning_always_has_effort_and_summary() -> None:
+    assert new()["reasoning"] == {"effort": None, "summary": None}
+    assert new(reasoning={"effort": "low", "max_tokens": 10})["reasoning"] == {
+        "effort": "low",
+        "summary": None,
+        "max_tokens": 10,
+    }
+
+
+def test_a_function_is_read_back_with_all_its_keys() -> None:
+    assert new(tools=[{"type": "function", "name": "f"}])["tools"] == [
+        {"type": "function", "name": "f", "description": None, "parameters": None, "strict": None}
+    ]
+
+
+def test_other_tools_are_read_back_as_given_but_for_credentials() -> None:
+    custom = {"type": "custom", "name": "sh"}
+    mcp = {"type": "mcp", "server_label": "s", "server_url": "https://mcp.example"}
+    secret = {**mcp, "authorization": "token", "headers": {"x-api-key": "secret"}}
+    assert new(tools=[custom, secret])["tools"] == [custom, mcp]
+    assert secret["authorization"] == "token"
+
+
+def test_responses_share_nothing_that_grows() -> None:
+    assert new()["metadata"] is not new()["metadata"]
+    assert new()["output"] is not new()["output"]
