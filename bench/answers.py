@@ -1,17 +1,22 @@
-"""What the benchmark's upstream says, and what a client must have read in the end.
+"""The replies of the benchmark's upstream, and the check that a client received them whole.
 
-A model name says how much and how fast: `bench-128` is 128 deltas at full speed, `bench-128-50ps` the same at 50 a
-second, and `bench-128-50ps-stamped` says in each delta when it was sent instead of which it is.
+A model name gives the length and the pace: `bench-128` is 128 deltas at full speed, `bench-128-50ps` the same at 50 per
+second, and `bench-128-50ps-stamped` has in each delta the time when it was sent instead of its number. The deltas of
+`bench-128-reasoning` are reasoning, with a short answer after them. Those of `bench-128-arguments` are arguments of a
+call.
 """
 
 import re
 from dataclasses import dataclass
 from functools import cache
+from typing import Final
 
 import orjson
 
 from tests.upstream.builders import (
+    CHAT_USAGE,
     DONE,
+    chat_chunk,
     data_frame,
     dump,
     message_item,
@@ -23,7 +28,7 @@ from tests.upstream.builders import (
 )
 from translation.representation.json_types import Json
 
-_NAME = re.compile(r"bench-(\d+)(?:-(\d+)ps)?(-stamped)?")
+_NAME = re.compile(r"bench-(\d+)(?:-(\d+)ps)?(-stamped)?(?:-(reasoning|arguments))?")
 _STREAM_HEAD = (
     b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncache-control: no-cache\r\n"
     b"transfer-encoding: chunked\r\n\r\n"
@@ -32,18 +37,19 @@ _STREAM_HEAD = (
 
 @dataclass(frozen=True)
 class Model:
-    """An answer's length and pace; `per_second` 0 is as fast as it goes."""
+    """The length, pace and kind of deltas of an answer. `per_second` is the rate of deltas; 0 means full speed."""
 
     deltas: int
     per_second: int
     stamped: bool = False
+    kind: str = "text"
 
     @classmethod
     def named(cls, name: str) -> "Model":
-        """Raises ValueError for a name that is not one of the benchmark's."""
+        """Returns the model of a name. Raises ValueError for a name that does not have the benchmark's form."""
         if not (match := _NAME.fullmatch(name)):
             raise ValueError(f"{name} is not bench-N or bench-N-Mps")
-        return cls(int(match[1]), int(match[2] or 0), match[3] is not None)
+        return cls(int(match[1]), int(match[2] or 0), match[3] is not None, match[4] or "text")
 
     @property
     def pieces(self) -> list[str]:
@@ -55,39 +61,63 @@ class Model:
 
 
 @cache
-def stream_writes(deltas: int, responses: bool) -> list[bytes]:
-    """A streamed reply, cut into the writes that put it on the wire: one a frame, each an HTTP chunk of its own."""
+def stream_writes(deltas: int, responses: bool, kind: str = "text") -> list[bytes]:
+    """Returns a streamed reply as the writes to the socket: one per frame, each an HTTP chunk of its own."""
     pieces = Model(deltas, 0).pieces
     if responses:
         events = enumerate(text_events(*pieces))
         frames = [named_frame({"type": event["type"], "sequence_number": at, **event}) for at, event in events]
     else:
-        frames = [data_frame(chunk) for chunk in text_chunks(*pieces)]
+        frames = [data_frame(chunk) for chunk in _CHUNKS[kind](*pieces)]
     chunks = [b"%x\r\n%b\r\n" % (len(frame), frame) for frame in [*frames, DONE]]
     return [_STREAM_HEAD + chunks[0], *chunks[1:-1], chunks[-1] + b"0\r\n\r\n"]
 
 
+def _reasoning_chunks(*pieces: str) -> list[Json]:
+    deltas = [
+        {"role": "assistant", "content": ""},
+        *({"reasoning_content": piece} for piece in pieces),
+        {"content": "ok"},
+    ]
+    return _chunks_of(deltas, "stop")
+
+
+def _argument_chunks(*pieces: str) -> list[Json]:
+    start = {"index": 0, "id": "call_1", "type": "function", "function": {"name": "write_words", "arguments": ""}}
+    texts = ['{"words":"', *pieces, '"}']
+    arguments = ({"tool_calls": [{"index": 0, "function": {"arguments": text}}]} for text in texts)
+    return _chunks_of([{"role": "assistant", "content": None, "tool_calls": [start]}, *arguments], "tool_calls")
+
+
+def _chunks_of(deltas: list[Json], finish_reason: str) -> list[Json]:
+    return [*map(chat_chunk, deltas), chat_chunk({}, finish_reason), chat_chunk(usage=CHAT_USAGE)]
+
+
+_CHUNKS: Final = {"text": text_chunks, "reasoning": _reasoning_chunks, "arguments": _argument_chunks}
+"""Kind of deltas -> the function that builds the chunks of a chat stream from the texts."""
+
+
 @cache
 def whole_reply(deltas: int, responses: bool) -> bytes:
-    """The same answer as one JSON reply."""
+    """Returns the same answer as one JSON reply, with its HTTP head."""
     text = Model(deltas, 0).text
     body = dump(response_snapshot("completed", [message_item(text)]) if responses else whole_chat(text))
     return b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body)
 
 
-_STAMPED = re.compile(rb" token\d{4}")
+_TOKEN = re.compile(rb" token\d{4}")
 _STAMP = re.compile(rb'"(?:delta|content)":\s*" (\d{9})"')
-_STAMPS = 10**9
+_STAMP_RANGE = 10**9
 
 
-def stamped(write: bytes, now_s: float) -> bytes:
-    """The write with the time in place of its token: µs, as many digits as the token had bytes."""
-    return _STAMPED.sub(b" %09d" % (int(now_s * 1e6) % _STAMPS), write, count=1)
+def stamp_write(write: bytes, now_s: float) -> bytes:
+    """Returns a write with the time in µs in place of its token. The time has as many digits as the token had bytes."""
+    return _TOKEN.sub(b" %09d" % (int(now_s * 1e6) % _STAMP_RANGE), write, count=1)
 
 
 def delays_s(content: bytes, now_s: float) -> list[float]:
-    """How long ago each stamped delta in it was sent."""
-    return [(int(now_s * 1e6) - int(stamp)) % _STAMPS / 1e6 for stamp in _STAMP.findall(content)]
+    """Returns how long ago each stamped delta in the content was sent, in seconds."""
+    return [(int(now_s * 1e6) - int(stamp)) % _STAMP_RANGE / 1e6 for stamp in _STAMP.findall(content)]
 
 
 FIRST_DELTA = b" token0000"
@@ -96,25 +126,28 @@ FIRST_DELTA = b" token0000"
 DELTA, END = b"event: response.output_text.delta", b"event: response.completed"
 """Bytes that show that a Responses stream has a further delta, and that it has ended well."""
 
-_DELTAS = {True: re.compile(rb'"delta":\s*"([^"]*)"'), False: re.compile(rb'"content":\s*"( token[^"]*)"')}
-_ENDS = {True: re.compile(rb'"response\.completed"'), False: re.compile(rb'"finish_reason":\s*"stop"')}
+_DELTAS = {
+    True: re.compile(rb'"delta":\s*"( token[^"]*)"'),
+    False: re.compile(rb'"(?:content|reasoning_content|arguments)":\s*"( token[^"]*)"'),
+}
+_ENDS = {True: re.compile(rb'"response\.completed"'), False: re.compile(rb'"finish_reason":\s*"(?:stop|tool_calls)"')}
 
 
 _ID = re.compile(rb'"id":\s*"(resp_[^"]+)"')
 
 
 def response_id(body: bytes) -> str:
-    """The id of the response that a Responses stream is of. Raises ValueError for what is none."""
+    """Returns the id of the response in a Responses stream. Raises ValueError if there is none."""
     if not (match := _ID.search(body)):
         raise ValueError(f"no id in {body[:200]!r}…")
     return match[1].decode()
 
 
-_SHOWN = 600
+_QUOTED_BYTES = 600
 
 
-def wrong(body: bytes, model: Model, *, responses: bool, streamed: bool) -> str | None:
-    """What is wrong with a reply's body as a client read it, or None: its whole text is compared."""
+def find_fault(body: bytes, model: Model, *, responses: bool, streamed: bool) -> str | None:
+    """Returns what is wrong with the body of a reply, or None. The whole text is compared with the model's."""
     if not streamed:
         answer = orjson.loads(body)
         message = answer["output"][-1]["content"][0] if responses else answer["choices"][0]["message"]
@@ -123,20 +156,23 @@ def wrong(body: bytes, model: Model, *, responses: bool, streamed: bool) -> str 
     deltas = _STAMP.findall(body) if model.stamped else _DELTAS[responses].findall(body)
     whole = len(deltas) == model.deltas if model.stamped else b"".join(deltas) == model.text.encode()
     if not whole:
-        return f"{len(deltas)} deltas came instead of {model.deltas}, in {body[:200]!r}…"
+        return f"{len(deltas)} deltas were received instead of {model.deltas}, in {body[:200]!r}…"
     if not _ENDS[responses].search(body) or not body.endswith(b"data: [DONE]\n\n"):
-        return f"the end is {body[max(body.rfind(b'event: '), 0) :][:_SHOWN]!r}"
+        return f"the end is {body[max(body.rfind(b'event: '), 0) :][:_QUOTED_BYTES]!r}"
     return None
 
 
-def wrong_kept(listing: Json, model: Model, answers: int) -> str | None:
-    """What is wrong with the newest stored responses, as `GET /v1/responses` lists them, or None: the first `answers`
-    must be there, whole, and say what the clients have read."""
-    kept = listing["data"]
-    if len(kept) < answers:
-        return f"{len(kept)} of {answers} answers were kept"
-    for response in kept[:answers]:
+def find_stored_fault(listing: Json, model: Model, answers: int) -> str | None:
+    """Returns what is wrong with the newest stored responses, or None.
+
+    `listing` is the reply of `GET /v1/responses`. The first `answers` responses must be complete and have the text that
+    the clients have read.
+    """
+    stored = listing["data"]
+    if len(stored) < answers:
+        return f"{len(stored)} of {answers} answers were stored"
+    for response in stored[:answers]:
         text = "".join(part["text"] for item in response["output"] for part in item["content"])
         if response["status"] != "completed" or text != model.text:
-            return f"{response['id']} was kept as {response['status']} with the text {text[:60]!r}"
+            return f"{response['id']} was stored as {response['status']} with the text {text[:60]!r}"
     return None

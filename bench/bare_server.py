@@ -1,4 +1,4 @@
-"""The least that a gateway on FastAPI can be: what its start is measured against. Run as a process."""
+"""A server with one route on FastAPI and uvicorn, the baseline for the gateway's start. It runs as a process."""
 
 import socket
 
@@ -16,7 +16,7 @@ async def healthz() -> dict[str, str]:
 
 
 class Server(uvicorn.Server):
-    """Says where it listens once it does."""
+    """Prints its address once it listens."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets=sockets)

@@ -1,4 +1,4 @@
-"""This run beside the committed one: each figure as a ratio measured within its own run, since machines differ."""
+"""Compares a run with the committed baseline. Machines differ, so it compares ratios within each run."""
 
 import json
 from collections.abc import Sequence
@@ -8,17 +8,17 @@ from statistics import median
 from typing import Any, TypeAlias
 
 from bench.noise import Verdict, change, verdict
-from bench.table import number, titled
+from bench.table import number, render_table
 
-Written: TypeAlias = dict[str, Any]
-"""A file of results: see `bench.report.write`."""
+Results: TypeAlias = dict[str, Any]
+"""A file of results, as `bench.report.build_results` returns it."""
 
 SECTIONS = ("rows", "state", "start")
 
 
 @dataclass(frozen=True)
 class Change:
-    """One figure, in every round of both runs."""
+    """One figure in every round of both runs."""
 
     name: str
     before: Sequence[float]
@@ -29,41 +29,41 @@ class Change:
         return verdict(self.before, self.after)
 
 
-def read(path: Path) -> Written:
-    """A file of results; an empty one where there is none."""
+def read(path: Path) -> Results:
+    """Returns a file of results; empty results if there is no such file."""
     if not path.exists():
         return {"machine": "", **{section: [] for section in SECTIONS}}
-    written: Written = json.loads(path.read_text())
-    return written
+    results: Results = json.loads(path.read_text())
+    return results
 
 
-def compare(before: Written, after: Written) -> list[Change]:
-    """What both runs have measured, in the order of the newer."""
+def compare(before: Results, after: Results) -> list[Change]:
+    """Returns the changes of the figures that both runs measured, in the order of the newer run."""
     old, new = _ratios(before), _ratios(after)
     return [Change(name, old[name], rounds) for name, rounds in new.items() if name in old]
 
 
-def merged(before: Written, after: Written) -> Written:
-    """The newer run, and of the older one what the newer did not measure."""
-    kept = dict(after)
+def merge(before: Results, after: Results) -> Results:
+    """Returns the newer run, and those rows of the older one that the newer did not measure."""
+    results = dict(after)
     for section in SECTIONS:
         measured = {_name(row) for row in after[section]}
-        kept[section] = [row for row in before[section] if _name(row) not in measured] + after[section]
-    return kept
+        results[section] = [row for row in before[section] if _name(row) not in measured] + after[section]
+    return results
 
 
 def table(changes: Sequence[Change]) -> str:
-    """Old and new, and what is marked because it is more than scatter."""
-    return titled(("beside the baseline", "old", "new", "change", ""), [*map(_cells, changes)])
+    """Returns the table of old and new figures. Changes beyond the scatter of the rounds are marked."""
+    return render_table(("beside the baseline", "old", "new", "change", ""), [*map(_cells, changes)])
 
 
-def _cells(of: Change) -> tuple[str, ...]:
-    shift = f"{change(of.before, of.after):+.1%}"
-    return (of.name, number(median(of.before)), number(median(of.after)), shift, of.verdict)
+def _cells(row: Change) -> tuple[str, ...]:
+    shift = f"{change(row.before, row.after):+.1%}"
+    return (row.name, number(median(row.before)), number(median(row.after)), shift, row.verdict)
 
 
-def _ratios(written: Written) -> dict[str, list[float]]:
-    return {_name(row): row["ratios"] for section in SECTIONS for row in written[section] if row["ratios"]}
+def _ratios(results: Results) -> dict[str, list[float]]:
+    return {_name(row): row["ratios"] for section in SECTIONS for row in results[section] if row["ratios"]}
 
 
 def _name(row: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""A chain of turns in the store itself: what it takes on disk, and what reading it back takes."""
+"""Measures a chain of turns in the store itself: its size on disk, and the time to read its history."""
 
 import asyncio
 import sqlite3
@@ -24,14 +24,14 @@ from translation.responses.initial_response import new_response
 
 CHAIN = "state: chain of 1,000 turns"
 _MARKS = (100, 500, 1000)
-"""After so many turns the database is measured."""
+"""The numbers of turns after which the database is measured."""
 
 _READS = 15
 _OWNER, _WORKER = "bench", "bench"
 
 
 def chain_rows(databases: Databases) -> list[StateRow]:
-    """The figures of each database. Raises WrongAnswers."""
+    """Returns the rows of each database. Raises WrongAnswers."""
     by_figure = zip(*(asyncio.run(_figures(name, new_url())) for name, new_url in databases.items()), strict=True)
     return [row for rows in by_figure for row in rows]
 
@@ -46,7 +46,7 @@ async def _figures(database: str, url: str) -> list[StateRow]:
             last = await _turn(store, turn, last or None)
             if turn in _MARKS:
                 sizes.append(await _bytes(url) - empty)
-                times.append(await _reading_ms(store, last, turn))
+                times.append(await _read_history_ms(store, last, turn))
         with _statements() as statements:
             await _continue(store, last)
     finally:
@@ -68,26 +68,26 @@ async def _figures(database: str, url: str) -> list[StateRow]:
 
 
 def _row(figure: str, database: str, unit: str, value: float, target: float | None = None) -> StateRow:
-    """One that is the same on every machine, unlike times."""
+    """Returns the row of a figure that is the same on every machine, unlike times."""
     return StateRow(f"{CHAIN}, {figure}", database, unit, None, value, target, ratios=(value,))
 
 
-def said(turn: int, *, answer: bool) -> str:
-    """What is said in a turn: as much in every one."""
+def turn_text(turn: int, *, answer: bool) -> str:
+    """Returns the question or the answer of a turn. It is equally long in every turn."""
     return f"{'answer' if answer else 'question'} {turn:04}: " + "some words of a conversation, " * (
         20 if answer else 5
     )
 
 
 async def _turn(store: SqlStore, turn: int, parent_id: str | None) -> str:
-    begun = new_response(
+    started = new_response(
         {"store": True, "previous_response_id": parent_id, "instructions": "Answer in a few words."},
         response_id=new_id("resp_"),
         created_at=1_700_000_000 + turn,
         model="bench",
     )
-    question: Item = {"id": new_id("msg_"), "type": "message", "role": "user", "content": said(turn, answer=False)}
-    text = {"type": "output_text", "text": said(turn, answer=True), "annotations": [], "logprobs": []}
+    question: Item = {"id": new_id("msg_"), "type": "message", "role": "user", "content": turn_text(turn, answer=False)}
+    text = {"type": "output_text", "text": turn_text(turn, answer=True), "annotations": [], "logprobs": []}
     answer: Item = {
         "id": new_id("msg_"),
         "type": "message",
@@ -96,21 +96,21 @@ async def _turn(store: SqlStore, turn: int, parent_id: str | None) -> str:
         "content": [text],
     }
     usage = {"input_tokens": turn * 200, "output_tokens": 120, "total_tokens": turn * 200 + 120}
-    ended: Json = begun | {"status": "completed", "output": [answer], "usage": usage}
+    ended: Json = started | {"status": "completed", "output": [answer], "usage": usage}
     await store.create_response(
-        NewResponse(owner=_OWNER, response=begun, input_items=[question], parent_id=parent_id, worker=_WORKER)
+        NewResponse(owner=_OWNER, response=started, input_items=[question], parent_id=parent_id, worker=_WORKER)
     )
     await store.finish_response(_OWNER, ended, worker=_WORKER)
-    return str(begun["id"])
+    return str(started["id"])
 
 
-async def _reading_ms(store: SqlStore, last: str, turns: int) -> float:
+async def _read_history_ms(store: SqlStore, last: str, turns: int) -> float:
     times = []
     for _ in range(_READS):
         began = perf_counter()
-        read = await _continue(store, last)
+        continuation = await _continue(store, last)
         times.append((perf_counter() - began) * 1e3)
-    _check(read, turns)
+    _check(continuation, turns)
     return median(times)
 
 
@@ -118,34 +118,34 @@ async def _continue(store: SqlStore, response_id: str) -> Continuation:
     return await resolve_continuation(store, _OWNER, {"input": "And now?", "previous_response_id": response_id})
 
 
-def _check(read: Continuation, turns: int) -> None:
-    texts = [item["content"] if item["role"] == "user" else item["content"][0]["text"] for item in read.history]
-    if texts != [said(turn, answer=answer) for turn in range(1, turns + 1) for answer in (False, True)]:
-        raise WrongAnswers(f"the chain's history has {len(texts)} items, and they are not what was said")
+def _check(continuation: Continuation, turns: int) -> None:
+    texts = [item["content"] if item["role"] == "user" else item["content"][0]["text"] for item in continuation.history]
+    if texts != [turn_text(turn, answer=answer) for turn in range(1, turns + 1) for answer in (False, True)]:
+        raise WrongAnswers(f"the chain's history has {len(texts)} items, and they are not those of the turns")
 
 
 @contextmanager
 def _statements() -> Iterator[list[str]]:
-    """The SQL that is sent meanwhile, but for the opening of transactions."""
+    """Collects the SQL statements sent within the block, without those that open transactions."""
     sent: list[str] = []
 
-    def note(*given: object) -> None:
-        statement = str(given[2])
+    def record(*arguments: object) -> None:
+        statement = str(arguments[2])
         if not statement.startswith("BEGIN"):
             sent.append(statement)
 
-    event.listen(Engine, "before_cursor_execute", note)
+    event.listen(Engine, "before_cursor_execute", record)
     try:
         yield sent
     finally:
-        event.remove(Engine, "before_cursor_execute", note)
+        event.remove(Engine, "before_cursor_execute", record)
 
 
 async def _bytes(url: str) -> int:
-    """What a database takes on disk, space that it has freed and keeps included."""
-    place = make_url(url)
-    if place.get_backend_name() == "sqlite":
-        connection = sqlite3.connect(str(place.database))
+    """Returns the size of a database on disk, including free space inside the file."""
+    parsed_url = make_url(url)
+    if parsed_url.get_backend_name() == "sqlite":
+        connection = sqlite3.connect(str(parsed_url.database))
         try:
             # Pages of the write-ahead log that are not in the file yet count too.
             pages, size = (connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "page_size"))
@@ -154,7 +154,7 @@ async def _bytes(url: str) -> int:
         return int(pages * size)
     engine = create_async_engine(url)
     try:
-        async with engine.connect() as asked:
-            return int((await asked.execute(select(func.pg_database_size(func.current_database())))).scalar_one())
+        async with engine.connect() as postgres:
+            return int((await postgres.execute(select(func.pg_database_size(func.current_database())))).scalar_one())
     finally:
         await engine.dispose()

@@ -1,4 +1,4 @@
-"""The gateway's command, which also writes down how many tasks there are: `python -m bench.counted FILE serve …`."""
+"""The gateway's command, which also writes its number of tasks to a file: `python -m bench.counted FILE serve …`."""
 
 import asyncio
 import os
@@ -13,37 +13,37 @@ _WIDTH = 8
 
 
 def tasks_in(file: Path) -> int:
-    """How many tasks there were when it was last written."""
+    """Returns the number of tasks at the last write of the file."""
     return int(file.read_bytes())
 
 
-class Counting(server.GatewayServer):
-    """Counts all tasks of its loop, but for the one that counts."""
+class CountingServer(server.GatewayServer):
+    """Writes the number of tasks of its loop to a file, without the task that counts."""
 
     file: Path
 
     async def main_loop(self) -> None:
         async with asyncio.TaskGroup() as tasks:
-            counting = tasks.create_task(self._count())
+            counter = tasks.create_task(self._count())
             await super().main_loop()
-            counting.cancel()
+            counter.cancel()
 
     async def _count(self) -> None:
-        kept = os.open(self.file, os.O_WRONLY)
+        descriptor = os.open(self.file, os.O_WRONLY)
         try:
             while True:
-                # Over what was there, in one write: whoever reads meanwhile finds a number.
-                os.pwrite(kept, str(len(asyncio.all_tasks()) - 1).rjust(_WIDTH).encode(), 0)
+                # One write over the old number, so that a concurrent reader always finds a number.
+                os.pwrite(descriptor, str(len(asyncio.all_tasks()) - 1).rjust(_WIDTH).encode(), 0)
                 await asyncio.sleep(_EVERY_S)
         finally:
-            os.close(kept)
+            os.close(descriptor)
 
 
 def main() -> None:
-    """Serve as `responses-gateway` does, in one process."""
-    Counting.file = Path(sys.argv.pop(1))
-    Counting.file.write_bytes(b"0".rjust(_WIDTH))
-    server.GatewayServer = Counting  # type: ignore[misc]
+    """Serves as `responses-gateway` does, in one process."""
+    CountingServer.file = Path(sys.argv.pop(1))
+    CountingServer.file.write_bytes(b"0".rjust(_WIDTH))
+    server.GatewayServer = CountingServer  # type: ignore[misc]
     commands.main()
 
 

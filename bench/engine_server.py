@@ -1,6 +1,6 @@
-"""`python -m bench.engine_server CONFIG RUNS`: the gateway with vLLM inside, which notes every run of the engine.
+"""`python -m bench.engine_server CONFIG RUNS`: the gateway with vLLM inside, which records every run of the engine.
 
-It needs an environment that has vLLM. What a second pass found in the engine's cache is told to no client.
+It needs an environment with vLLM. It writes the cached tokens of second passes to a file, because no client gets them.
 """
 
 import json
@@ -25,18 +25,18 @@ from translation.representation.profile import Profile
 from translation.representation.turn import Turn
 
 
-class Noting(VllmProvider):
-    """It writes a line for every run: of which turn, how long its prompt was, and how much of that was cached."""
+class RecordingProvider(VllmProvider):
+    """Writes a line of JSON for every run: the number of its turn, and the total and cached tokens of its prompt."""
 
     notes: TextIO
     turns = count()
 
     def prepare(self, turn: Turn, profile: Profile) -> Exchange:
         engine, parsers = self._supervisor.engine.engine_for_turn(turn, profile)
-        return prepare_engine_exchange(_Noted(engine, self.notes, next(self.turns)), turn, profile, parsers)
+        return prepare_engine_exchange(_RecordingEngine(engine, self.notes, next(self.turns)), turn, profile, parsers)
 
 
-class _Noted:
+class _RecordingEngine:
     def __init__(self, engine: Engine, notes: TextIO, turn: int) -> None:
         self._engine = engine
         self._notes = notes
@@ -78,8 +78,8 @@ def main() -> None:
     settings = settings_of.parse_settings(json.loads(config.read_text()), environ={})
     listener = socket.create_server(("127.0.0.1", 0))
     configure_logs()
-    with notes.open("w") as Noting.notes:
-        provider = Noting("local", settings.providers["local"], EgressClient())
+    with notes.open("w") as RecordingProvider.notes:
+        provider = RecordingProvider("local", settings.providers["local"], EgressClient())
         make_server(settings, lambda: announce(listener.getsockname()[1]), {"local": provider}).run(sockets=[listener])
 
 

@@ -1,4 +1,4 @@
-"""The gateway as a user starts it: with a config file and no special switches."""
+"""Starts the gateway as a user does: with a config file and no special switches."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -9,18 +9,18 @@ from typing import Any, Literal
 
 import orjson
 
-from bench.processes import Server, listening
+from bench.processes import Server, start_announcing_server
 
 KEY = "bench"
-"""What the load generator sends as its key."""
+"""The API key that the load generator sends."""
 
 
 @dataclass(frozen=True)
 class Setup:
-    """How it is configured. Without `store_url` it keeps nothing."""
+    """The configuration of a gateway. Without `store_url` it has no store."""
 
     upstream: Literal["chat", "responses"] = "chat"
-    """The dialect of what it asks."""
+    """The dialect of the upstream."""
     store_url: str | None = None
     workers: int = 1
     keys: bool = False
@@ -34,12 +34,12 @@ def gateway(
     environment: Mapping[str, str] | None = None,
     program: Sequence[str] = (str(Path(sys.executable).parent / "responses-gateway"),),
 ) -> AbstractContextManager[Server]:
-    """One in front of `upstream`. `program` takes what its command does."""
+    """Starts a gateway in front of `upstream`. `program` is the command without its subcommand and options."""
     config = home / "config.yaml"
     # JSON is YAML too.
     config.write_bytes(orjson.dumps(_config(upstream.port, setup or Setup())))
     command = [*program, "serve", "--config", str(config)]
-    return listening("gateway", command, core, home / "gateway.log", environment)
+    return start_announcing_server("gateway", command, core, home / "gateway.log", environment)
 
 
 def _config(upstream: int, setup: Setup) -> dict[str, Any]:

@@ -1,8 +1,8 @@
-"""Where a short request's CPU goes inside the gateway: `python -m bench.inside` prints it step by step.
+"""Measures the CPU of a short request inside the gateway. `python -m bench.inside` prints it step by step.
 
-No sockets: the application is driven in one thread, before an upstream that answers at once, and then the server with
-all its HTTP (`bench.no_sockets`), so that what is left is Python. Each figure is the least of some rounds of processor
-time, which foreign load hardly moves.
+There are no sockets: the application runs in one thread with an upstream that answers at once, and then the server with
+all its HTTP (`bench.no_sockets`). Each figure is the least processor time of several rounds, which load of other
+processes hardly changes.
 """
 
 import asyncio
@@ -47,14 +47,14 @@ _ANSWER: Final[Json] = {
 }
 
 
-class _AtOnce:
-    """A chat upstream as close as can be: a turn is lowered, and its answer decoded, without a socket between."""
+class _InstantProvider:
+    """A chat upstream without a socket: the turn is lowered and a fixed answer is decoded."""
 
     name = "at-once"
     capabilities = Capabilities(dialects=frozenset())
 
     def prepare(self, turn: Turn, profile: Profile) -> Exchange:
-        return _Asked(turn, profile)
+        return _InstantExchange(turn, profile)
 
     def prepare_relay(self, dialect: Dialect, body: Json) -> RelayExchange:
         raise NotImplementedError
@@ -72,7 +72,7 @@ class _AtOnce:
         pass
 
 
-class _Asked:
+class _InstantExchange:
     def __init__(self, turn: Turn, profile: Profile) -> None:
         self._body, self.losses = lower(turn, profile)
         self._profile = profile
@@ -86,10 +86,10 @@ class _Asked:
 
 
 async def _cost(step: Callable[[], Awaitable[object]], times: int) -> float:
-    """µs of processor time."""
+    """Returns the processor time of one step in µs: the least of several rounds."""
     least = float("inf")
     gc.collect()
-    gc.freeze()  # as the server does once it has started
+    gc.freeze()  # as the server does after its start
     for _ in range(_ROUNDS):
         began = time.process_time()
         for _ in range(times):
@@ -98,9 +98,11 @@ async def _cost(step: Callable[[], Awaitable[object]], times: int) -> float:
     return least * 1e6
 
 
-async def measured(times: int = _TIMES) -> dict[str, float]:
-    """What was done -> µs, each done so many times a round. A step holds those above it about the same request. Run it
-    on a `no_sockets.Loop`."""
+async def measure_steps(times: int = _TIMES) -> dict[str, float]:
+    """Returns the µs of each step by its description. Each step runs `times` times per round.
+
+    A step includes the steps above it for the same API. It must run on a `no_sockets.Loop`.
+    """
     settings = Settings.model_validate(
         {
             "store": {"url": None},
@@ -108,7 +110,7 @@ async def measured(times: int = _TIMES) -> dict[str, float]:
             "models": {"*": {"provider": "at-once"}},
         }
     )
-    provider: Provider = _AtOnce()
+    provider: Provider = _InstantProvider()
     providers = build_providers(settings, {"at-once": provider})
     service = Service(settings, providers, Drain())
     app = create_app(settings, Drain(), providers)
@@ -128,29 +130,29 @@ async def measured(times: int = _TIMES) -> dict[str, float]:
     async def send(message: Any) -> None:
         replies.append(message)
 
-    async def opened() -> None:
+    async def accept_response() -> None:
         await service.accept(RESPONSES, ANONYMOUS, dict(_BODY), strict=False)
 
-    async def opened_chat() -> None:
+    async def accept_chat() -> None:
         await service.accept(CHAT, ANONYMOUS, dict(_CHAT_BODY), strict=False)
 
-    async def answered() -> None:
+    async def produce_response() -> None:
         reply = await service.accept(RESPONSES, ANONYMOUS, dict(_BODY), strict=False)
         orjson.dumps(await reply.produce_reply())
 
-    async def served() -> None:
+    async def call_application() -> None:
         replies.clear()
         await app(dict(scope), receive, send)
 
-    await served()
+    await call_application()
     if replies[0]["status"] != 200 or b"tok tok" not in replies[1]["body"]:
-        raise RuntimeError(f"answered with {replies}")
+        raise RuntimeError(f"the application replied with {replies}")
     return {
-        "chat: checked, routed, lifted, lowered": await _cost(opened_chat, times),
-        "responses: checked, routed, lifted, lowered": await _cost(opened, times),
-        "responses: the same, and its answer decoded and encoded": await _cost(answered, times),
+        "chat: checked, routed, lifted, lowered": await _cost(accept_chat, times),
+        "responses: checked, routed, lifted, lowered": await _cost(accept_response, times),
+        "responses: the same, and its answer decoded and encoded": await _cost(produce_response, times),
         "responses: the same, and as an ASGI application: id, body, guard, headers, log line": await _cost(
-            served, times
+            call_application, times
         ),
         **await no_sockets.costs(_cost, times),
     }
@@ -158,11 +160,11 @@ async def measured(times: int = _TIMES) -> dict[str, float]:
 
 def main() -> int:
     with Path("/dev/null").open("w") as nowhere:
-        logged, sys.stderr = sys.stderr, nowhere
+        stderr, sys.stderr = sys.stderr, nowhere
         configure_logs()
-        sys.stderr = logged
+        sys.stderr = stderr
         with asyncio.Runner(loop_factory=no_sockets.Loop) as runner:
-            for step, cost in runner.run(measured()).items():
+            for step, cost in runner.run(measure_steps()).items():
                 print(f"{cost:7.1f} µs  {step}")
     return 0
 

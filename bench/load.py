@@ -1,8 +1,8 @@
 """The load generator: a bare protocol on uvloop that reads every answer to the end and compares its text.
 
-Run as a process with a Spec as JSON in its first argument. It warms up, prints `ready`, waits for a line on stdin,
-runs, and prints a Result as JSON. With `hold` it prints `holding` once every stream has begun, and lets go of all of
-them at the next line.
+It runs as a process with a Spec as JSON in its first argument. It warms up, prints `ready`, waits for a line on stdin,
+runs, and prints a Result as JSON. With `hold` it prints `holding` once every stream has begun, and closes all streams
+at the next line.
 """
 
 import asyncio
@@ -16,36 +16,36 @@ from typing import cast
 import httptools
 import uvloop
 
-from bench.answers import DELTA, END, FIRST_DELTA, Model, delays_s, response_id, wrong
+from bench.answers import DELTA, END, FIRST_DELTA, Model, delays_s, find_fault, response_id
 from bench.requests import Spec, replay_bytes, request_bytes
 
 _WARM_UP_MODEL = "bench-4"
 _MAX_WRONG = 5
-_PATIENCE_S = 150
-"""On top of what a load takes by itself: a server that never answers is no reason to wait for ever."""
+_GRACE_S = 150
+"""How much longer than its own duration a load may take before it is given up, because the server does not answer."""
 
 
 @dataclass
 class Result:
-    """What was delivered. Times are in seconds."""
+    """What the server delivered. All times are in seconds."""
 
     requests: int = 0
     deltas: int = 0
     elapsed: float = 0.0
     first_deltas: list[float] = field(default_factory=list)
-    """Time from sending a request to the first delta of its answer: of each request, in the end only their median."""
+    """The times from a request to the first delta of its answer. Printed is only their median."""
     ends: list[float] = field(default_factory=list)
-    """Time from the last delta to the terminal event of each Responses stream, in the end only `middle_and_tail`."""
+    """The times from the last delta to the terminal event of a Responses stream. Printed is only `median_and_p95`."""
     wholes: list[float] = field(default_factory=list)
-    """Time from sending a request to the terminal event of the same streams, in the end only their median."""
+    """The times from a request to the terminal event of a Responses stream. Printed is only their median."""
     delays: list[float] = field(default_factory=list)
-    """Time from the upstream's write to the arrival, of each stamped delta, in the end only `middle_and_tail`."""
+    """The times from the upstream's write of a stamped delta to its arrival. Printed is only `median_and_p95`."""
     wrong: list[str] = field(default_factory=list)
-    """What was wrong with answers, the first few."""
+    """Descriptions of the first few faulty answers."""
 
 
 class Client(asyncio.Protocol):
-    """One connection that asks one question at a time."""
+    """One connection that sends one request at a time."""
 
     transport: asyncio.Transport
 
@@ -58,14 +58,14 @@ class Client(asyncio.Protocol):
         self._model = Model.named(spec.model)
         self._body: list[bytes] = []
         self._requests: dict[str, bytes] = {}
-        self._kept: str | None = None
+        self._stored_id: str | None = None
         self._sent_at = 0.0
         self._last_delta_at = 0.0
         self.begun = asyncio.Event()
         self.closed = asyncio.Event()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = cast("asyncio.Transport", transport)  # uvloop's own has no common class with it
+        self.transport = cast("asyncio.Transport", transport)  # uvloop's transport class is not a subclass
         self._parser = httptools.HttpResponseParser(self)
         self.closed.clear()
 
@@ -75,7 +75,7 @@ class Client(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self.closed.set()
         if self._answered and not self._answered.done():
-            self._answered.set_exception(exc or ConnectionResetError("the server hung up"))
+            self._answered.set_exception(exc or ConnectionResetError("the server closed the connection"))
 
     def on_body(self, body: bytes) -> None:
         self._body.append(body)
@@ -97,19 +97,21 @@ class Client(asyncio.Protocol):
         if status != 200:
             fault: str | None = f"status {status}: {body[:200]!r}"
         else:
-            fault = wrong(body, self._model, responses=self._spec.responses, streamed=self._spec.stream)
+            fault = find_fault(body, self._model, responses=self._spec.responses, streamed=self._spec.stream)
         if fault and len(self.result.wrong) < _MAX_WRONG:
             self.result.wrong.append(fault)
-        if self._spec.resume and self._kept is None and not fault:
-            self._kept = response_id(body)
+        if self._spec.resume and self._stored_id is None and not fault:
+            self._stored_id = response_id(body)
         self.result.requests += 1
         self.result.deltas += self._model.deltas
         if self._answered and not self._answered.done():
             self._answered.set_result(None)
 
     async def ask(self, model: str) -> None:
-        """One question, answered to the end, on a new connection where the server has closed the old one: it may, after
-        a few seconds in which others were still answered."""
+        """Sends one request and waits for the end of its answer.
+
+        It connects again if the server has closed the connection, which it may do after a few idle seconds.
+        """
         if self.transport.is_closing():
             await self._loop.create_connection(lambda: self, "127.0.0.1", self._spec.port)
         self.send(model)
@@ -126,16 +128,16 @@ class Client(asyncio.Protocol):
         self.transport.write(content)
 
     def _request(self, model: str) -> bytes:
-        if self._kept is not None:
-            return replay_bytes(self._spec, self._kept)
+        if self._stored_id is not None:
+            return replay_bytes(self._spec, self._stored_id)
         if model not in self._requests:
             self._requests[model] = request_bytes(self._spec, model)
         return self._requests[model]
 
 
 async def run(spec: Spec) -> Result:
-    """Raises TimeoutError where the server does not answer."""
-    async with asyncio.timeout(spec.seconds + _PATIENCE_S):
+    """Runs the load and returns its result. Raises TimeoutError if the server does not answer."""
+    async with asyncio.timeout(spec.seconds + _GRACE_S):
         return await _run(spec)
 
 
@@ -148,7 +150,7 @@ async def _run(spec: Spec) -> Result:
     ]
     if not spec.hold:
         await asyncio.gather(*(client.ask(spec.model if spec.resume else _WARM_UP_MODEL) for client in clients))
-    await _turn("ready")
+    await _signal_and_wait("ready")
     for client in clients:
         client.result = result
     started = perf_counter()
@@ -156,13 +158,13 @@ async def _run(spec: Spec) -> Result:
         await _hold(spec, clients)
     else:
         model = Model.named(spec.model)
-        # Started together, the deltas of paced streams would arrive together.
+        # The starts are spread, because otherwise the deltas of paced streams would arrive together.
         pause = 1 / model.per_second if model.per_second else 0.0
         spread = pause * (model.deltas if spec.apart else 1) / len(clients)
         await asyncio.gather(
             *(
-                _ask_until(spec, client, started + at * spread, started + spec.seconds)
-                for at, client in enumerate(clients)
+                _ask_until(spec, client, started + number * spread, started + spec.seconds)
+                for number, client in enumerate(clients)
             )
         )
     result.elapsed = perf_counter() - started
@@ -183,28 +185,28 @@ async def _hold(spec: Spec, clients: list[Client]) -> None:
     for client in clients:
         client.send(spec.model)
     await asyncio.gather(*(client.begun.wait() for client in clients))
-    await _turn("holding")
+    await _signal_and_wait("holding")
 
 
-async def _turn(word: str) -> None:
-    """Tell the process that started this one, and wait for its word."""
+async def _signal_and_wait(word: str) -> None:
+    """Prints a word for the process that started this one, and waits for a line from it."""
     print(word, flush=True)
     await asyncio.get_running_loop().run_in_executor(None, sys.stdin.readline)
 
 
-def middle_and_tail(times: list[float]) -> list[float]:
-    """Their median and what nineteen in twenty do not exceed; nothing of nothing."""
+def median_and_p95(times: list[float]) -> list[float]:
+    """Returns the median and the 95th percentile; an empty list for no times."""
     ranked = sorted(times)
     return [median(ranked), ranked[min(len(ranked) * 19 // 20, len(ranked) - 1)]] if ranked else []
 
 
 def main() -> None:
     result = asdict(uvloop.run(run(Spec.read(sys.argv[1]))))
-    # Every request has a time; a line that holds them all would outgrow the pipe that carries it.
+    # The times of all requests in one line could exceed the buffer of the pipe.
     result["first_deltas"] = [median(result["first_deltas"])] if result["first_deltas"] else []
     result["wholes"] = [median(result["wholes"])] if result["wholes"] else []
-    result["delays"] = middle_and_tail(result["delays"])
-    result["ends"] = middle_and_tail(result["ends"])
+    result["delays"] = median_and_p95(result["delays"])
+    result["ends"] = median_and_p95(result["ends"])
     print(json.dumps(result), flush=True)
 
 

@@ -1,4 +1,4 @@
-"""One server under one load: what it delivered and what that cost."""
+"""Measures one server under one load: what it delivered, and the CPU or memory that it used."""
 
 import json
 from collections.abc import Iterator
@@ -17,12 +17,12 @@ _SETTLE_CONNECTIONS = 8
 
 
 class WrongAnswers(Exception):
-    """A server answered something else than its upstream said; no figure of such a run means anything."""
+    """A server sent another answer than its upstream. The figures of such a run are worthless."""
 
 
 @dataclass(frozen=True)
 class Figure:
-    """What one run gave. `value` is in the scenario's unit, None where there is nothing to measure (a direct run)."""
+    """The result of one load. `value` is in the scenario's unit; None if a direct run has no such figure."""
 
     value: float | None
     requests_per_s: float
@@ -30,10 +30,13 @@ class Figure:
 
 
 def measure(server: Server, scenario: Scenario, seconds: float, core: int | None, log: Path, *, direct: bool) -> Figure:
-    """Run the load. Raises WrongAnswers."""
+    """Runs the load of a scenario and returns its figure.
+
+    `direct`: the server is the upstream itself. Raises WrongAnswers, and RuntimeError if the load generator fails.
+    """
     if scenario.measure == "stream":
         return Figure(None if direct else _memory(server, scenario, core, log), 0.0, 0.0)
-    result, spent = under_load(server, scenario.spec(server.port, seconds), core, log)
+    result, cpu_s = run_load(server, scenario.spec(server.port, seconds), core, log)
     if scenario.measure == "first delta":
         value: float | None = median(result.first_deltas) * 1e3
     elif scenario.measure == "delay":
@@ -41,7 +44,7 @@ def measure(server: Server, scenario: Scenario, seconds: float, core: int | None
     elif direct:
         value = None
     else:
-        value = spent * 1e6 / _delivered(result, scenario)
+        value = cpu_s * 1e6 / _delivered(result, scenario)
     return Figure(value, result.requests / result.elapsed, result.deltas / result.elapsed)
 
 
@@ -51,29 +54,29 @@ def _delivered(result: Result, scenario: Scenario) -> int:
     return result.requests * (scenario.history.items if scenario.measure == "item" else 1)
 
 
-def under_load(server: Server, spec: Spec, core: int | None, log: Path) -> tuple[Result, float]:
-    """What was delivered, and the CPU seconds it took the server. Raises WrongAnswers."""
+def run_load(server: Server, spec: Spec, core: int | None, log: Path) -> tuple[Result, float]:
+    """Runs a load. Returns its result and the CPU seconds of the server. Raises WrongAnswers."""
     with _generator(json.dumps(asdict(spec)), core, log) as generator:
         before = server.cpu_s()
-        _say_go(generator)
+        _send_go(generator)
         result = _result(generator, server, log)
         return result, server.cpu_s() - before
 
 
 def _memory(server: Server, scenario: Scenario, core: int | None, log: Path) -> float:
-    """KiB of resident memory that each held stream adds to a server that has answered a few requests before."""
+    """Returns the KiB of resident memory per open stream. The server has answered a few requests before."""
     settle = Scenario("settle", "request", scenario.path, "bench-4", _SETTLE_CONNECTIONS, 0.0)
     with _generator(json.dumps(asdict(settle.spec(server.port, 0.2))), core, log) as generator:
-        _say_go(generator)
+        _send_go(generator)
         _result(generator, server, log)
     with _generator(json.dumps(asdict(scenario.spec(server.port, 0))), core, log) as generator:
         before = server.resident_bytes()
-        _say_go(generator)
+        _send_go(generator)
         _expect(generator, "holding", log)
-        held = server.resident_bytes() - before
-        _say_go(generator)
+        added_bytes = server.resident_bytes() - before
+        _send_go(generator)
         _result(generator, server, log)
-    return held / 1024 / scenario.connections
+    return added_bytes / 1024 / scenario.connections
 
 
 @contextmanager
@@ -87,10 +90,10 @@ def _expect(generator: Popen[str], word: str, log: Path) -> None:
     assert generator.stdout is not None
     line = generator.stdout.readline().strip()
     if line != word:
-        raise RuntimeError(f"the load generator said {line!r}; its log is\n{log.read_text()[-2000:]}")
+        raise RuntimeError(f"the load generator printed {line!r}, not {word!r}; its log is\n{log.read_text()[-2000:]}")
 
 
-def _say_go(generator: Popen[str]) -> None:
+def _send_go(generator: Popen[str]) -> None:
     assert generator.stdin is not None
     generator.stdin.write("go\n")
     generator.stdin.flush()

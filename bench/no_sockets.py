@@ -1,6 +1,6 @@
-"""The whole gateway without a socket: HTTP goes in and out of it, and to its upstream and back, by calls alone.
+"""Runs the whole gateway without sockets: the bytes of HTTP to and from it are passed by calls, on both sides.
 
-What is left of a request's CPU is Python and the event loop's turns, so that it can be measured on a busy machine.
+The CPU of a request is then that of Python and the event loop, so that it can be measured on a busy machine.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ import uvicorn
 import uvloop
 from uvicorn.server import ServerState
 
-from bench.answers import Model, stream_writes, whole_reply, wrong
+from bench.answers import Model, find_fault, stream_writes, whole_reply
 from dataplane.http_protocol import HttpProtocol
 from gateway.config.settings import Settings
 from gateway.http.guard import Drain
@@ -23,11 +23,11 @@ _PATH: Final = "/v1/responses"
 
 
 class _Transport(asyncio.Transport):
-    """Gives what is written to whoever was named."""
+    """A transport that passes what is written to a function."""
 
-    def __init__(self, take: Callable[[bytes], None]) -> None:
+    def __init__(self, receive: Callable[[bytes], None]) -> None:
         super().__init__()
-        self.write = take  # type: ignore[method-assign, assignment]
+        self.write = receive  # type: ignore[method-assign, assignment]
         self._closing = False
 
     def is_closing(self) -> bool:
@@ -39,31 +39,31 @@ class _Transport(asyncio.Transport):
     abort = close
 
     def pause_reading(self) -> None:
-        """Nothing comes unasked for."""
+        """Does nothing, because no bytes arrive without a request."""
 
     resume_reading = pause_reading
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        """Nothing waits to be written."""
+        """Does nothing, because there is no write buffer."""
 
 
 class _Upstream:
-    """A chat server that answers with as many deltas as the model's name says, `a_read` of them at a time."""
+    """A chat server. The model's name gives the number of deltas, and `writes_per_read` of them arrive in one read."""
 
-    def __init__(self, protocol: asyncio.Protocol, a_read: int) -> None:
+    def __init__(self, protocol: asyncio.Protocol, writes_per_read: int) -> None:
         self._loop = asyncio.get_running_loop()
         self._protocol = protocol
-        self._a_read = a_read
+        self._writes_per_read = writes_per_read
         self._reads: dict[tuple[int, bool], list[bytes]] = {}
 
     def answer(self, request: bytes) -> None:
-        asked = orjson.loads(request[request.index(b"\r\n\r\n") :])
-        deltas, streamed = Model.named(asked["model"]).deltas, bool(asked.get("stream"))
+        body = orjson.loads(request[request.index(b"\r\n\r\n") :])
+        deltas, streamed = Model.named(body["model"]).deltas, bool(body.get("stream"))
         reads = self._reads.get((deltas, streamed))
         if reads is None:
             whole = stream_writes(deltas, False) if streamed else [whole_reply(deltas, False)]
             reads = self._reads[deltas, streamed] = [
-                b"".join(whole[at : at + self._a_read]) for at in range(0, len(whole), self._a_read)
+                b"".join(whole[at : at + self._writes_per_read]) for at in range(0, len(whole), self._writes_per_read)
             ]
         self._loop.call_soon(self._play, reads, 0)
 
@@ -74,25 +74,25 @@ class _Upstream:
 
 
 class Loop(uvloop.Loop):
-    """An event loop whose connections all lead to a model server in this process."""
+    """An event loop whose outgoing connections all lead to a model server in this process."""
 
-    a_read = 1
-    """How many of its deltas come in one read."""
+    writes_per_read = 1
+    """The number of deltas that arrive in one read."""
 
-    async def create_connection(  # type: ignore[override]  # what the gateway calls it with
+    async def create_connection(  # type: ignore[override]  # the arguments that the gateway uses
         self, factory: Callable[[], asyncio.Protocol], *_: Any, **__: Any
     ) -> Any:
         protocol = factory()
-        transport = _Transport(_Upstream(protocol, self.a_read).answer)
+        transport = _Transport(_Upstream(protocol, self.writes_per_read).answer)
         protocol.connection_made(transport)
         return transport, protocol
 
 
 class Client:
-    """One connection to a gateway of its own. `ask` one question at a time."""
+    """One connection to a gateway of its own. It sends one request at a time."""
 
     def __init__(self, model: str, *, stream: bool) -> None:
-        """`model` is one of `bench.answers.Model`."""
+        """`model` is a name in the form of `bench.answers.Model`."""
         settings = Settings.model_validate(
             {
                 "store": {"url": None},
@@ -117,21 +117,21 @@ class Client:
         self._answered: asyncio.Future[None]
 
     async def ask(self) -> None:
-        """A question and its whole answer."""
+        """Sends the request and waits for the whole answer."""
         self._received.clear()
         self._answered = asyncio.get_running_loop().create_future()
         self._protocol.data_received(self._request)
         await self._answered
 
     def check(self) -> None:
-        """Raises RuntimeError where the last answer was not what the upstream said."""
+        """Raises RuntimeError if the last answer differs from the upstream's."""
         head, _, body = b"".join(self._received).partition(b"\r\n\r\n")
         if not head.startswith(b"HTTP/1.1 200"):
-            raise RuntimeError(f"answered with {head!r} {body!r}")
+            raise RuntimeError(f"the gateway replied with {head!r} {body!r}")
         if self._stream:
             parts = body.split(b"\r\n")[1::2]
             body = b"".join(parts)
-        if fault := wrong(body, self._model, responses=True, streamed=self._stream):
+        if fault := find_fault(body, self._model, responses=True, streamed=self._stream):
             raise RuntimeError(fault)
 
     def _receive(self, data: bytes) -> None:
@@ -141,28 +141,28 @@ class Client:
 
 
 Cost = Callable[[Callable[[], Awaitable[object]], int], Awaitable[float]]
-"""What µs a step takes, done so many times a round."""
+"""Returns the µs of a step, which is run the given number of times per round."""
 
 _SHORT, _LONG = 4, 260
 
 
 async def costs(cost: Cost, times: int) -> dict[str, float]:
-    """What was done -> µs. Run it on a `Loop`."""
+    """Returns µs by the description of what was done. It must run on a `Loop`."""
     loop = asyncio.get_running_loop()
     assert isinstance(loop, Loop)
     ask = partial(_cost_of, cost)
-    found = {
+    cost_by_step = {
         "not streaming, over HTTP on both sides": await ask("bench-128", times, stream=False),
         "streamed, four deltas, over HTTP on both sides": (short := await ask(f"bench-{_SHORT}", times, stream=True)),
     }
     few = max(times // 20, 1)
-    for a_read in (1, 16):
-        loop.a_read = a_read
-        of_short = short if a_read == 1 else await ask(f"bench-{_SHORT}", times, stream=True)
+    for writes_per_read in (1, 16):
+        loop.writes_per_read = writes_per_read
+        short_us = short if writes_per_read == 1 else await ask(f"bench-{_SHORT}", times, stream=True)
         long = await ask(f"bench-{_LONG}", few, stream=True)
-        found[f"each further delta, {a_read} in a read"] = (long - of_short) / (_LONG - _SHORT)
-    loop.a_read = 1
-    return found
+        cost_by_step[f"each further delta, {writes_per_read} in a read"] = (long - short_us) / (_LONG - _SHORT)
+    loop.writes_per_read = 1
+    return cost_by_step
 
 
 async def _cost_of(cost: Cost, model: str, times: int, *, stream: bool) -> float:

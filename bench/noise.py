@@ -1,4 +1,4 @@
-"""When a figure differs from another by more than its own scatter. Figures are the rounds of one run."""
+"""Decides whether a figure changed by more than its scatter. A figure is given by the rounds of one run."""
 
 from collections.abc import Sequence
 from statistics import median
@@ -6,15 +6,15 @@ from typing import Literal
 
 Verdict = Literal["", "better", "worse"]
 
-_MATTERS = 0.05
-"""Less than this share is not worth a mark, however sure."""
+_MIN_CHANGE = 0.05
+"""A smaller relative change is never marked, however certain it is."""
 _ROUNDS = 3
-_BY_CHANCE = 0.25
-"""With fewer rounds their scatter is not known: only what is this much apart is marked."""
+_MIN_CHANGE_FEW_ROUNDS = 0.25
+"""With fewer than `_ROUNDS` rounds the scatter is not known, so only a change larger than this is marked."""
 
 
 def change(before: Sequence[float], after: Sequence[float]) -> float:
-    """Of the medians, as a share of the old one; nothing where both are nothing."""
+    """Returns the change of the medians, relative to the old one; 0 if both are equal, also if both are 0."""
     old, new = median(before), median(after)
     if old == new:
         return 0.0
@@ -22,9 +22,12 @@ def change(before: Sequence[float], after: Sequence[float]) -> float:
 
 
 def verdict(before: Sequence[float], after: Sequence[float]) -> Verdict:
-    """Less is better. Only where no round of the one lies among the rounds of the other, and the medians are apart."""
+    """Returns whether a figure got better (smaller) or worse.
+
+    It is marked only if the rounds of the two runs do not overlap, and their medians differ enough.
+    """
     few = min(len(before), len(after)) < _ROUNDS
-    if abs(change(before, after)) <= (_BY_CHANCE if few else _MATTERS):
+    if abs(change(before, after)) <= (_MIN_CHANGE_FEW_ROUNDS if few else _MIN_CHANGE):
         return ""
     if min(after) > max(before):
         return "worse"

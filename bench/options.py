@@ -5,58 +5,61 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 _ROUNDS, _SECONDS = 5, 1.5
-"""Many short rounds rather than few long ones: foreign load comes and goes, and a median forgets it."""
+"""Many short rounds rather than few long ones: load of other processes comes and goes, and a median ignores it."""
 _STATE_ROUNDS = 3
-"""Of loads that come twice, on each of two databases."""
+"""Fewer rounds for the state scenarios: each load runs twice, on each of two databases."""
 
 
 @dataclass(frozen=True)
 class Options:
+    """The options of a run."""
+
     rounds: int
     state_rounds: int
     seconds: float
     names: frozenset[str] | None = None
-    """What is measured; None is what a run that names nothing has."""
+    """The names of the scenarios to measure. None means the default ones."""
     list: bool = False
     peers: bool = False
     keep: bool = False
 
     def wants(self, name: str, *, default: bool = True) -> bool:
+        """Returns whether to measure a scenario. `default`: a run without names includes it."""
         return default if self.names is None else name in self.names
 
 
-def options(names: Sequence[str], arguments: Sequence[str] | None = None) -> Options:
-    """What the command line says; `names` are those of all scenarios."""
+def parse_options(names: Sequence[str], arguments: Sequence[str] | None = None) -> Options:
+    """Parses the command line. `names` are those of all scenarios. Exits for options that are not valid."""
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measure the gateway.")
     parser.add_argument("--quick", action="store_true", help="one short round of each scenario")
     parser.add_argument(
         "--rounds",
         type=int,
-        help=f"how often each is measured; the median counts ({_ROUNDS}; with a store {_STATE_ROUNDS})",
+        help=f"rounds of each scenario; the median counts ({_ROUNDS}, with a store {_STATE_ROUNDS})",
     )
-    parser.add_argument("--seconds", type=float, help=f"length of one measurement ({_SECONDS})")
+    parser.add_argument("--seconds", type=float, help=f"duration of one load in seconds ({_SECONDS})")
     parser.add_argument(
         "--only",
         action="append",
         default=[],
         metavar="NAME",
-        help="only the scenario of this name, or where there is none, those whose name holds this; may be given again",
+        help="only the scenario with this name, or else those whose names contain it; may be repeated",
     )
-    parser.add_argument("--all", action="store_true", help="every scenario, which takes about half an hour")
+    parser.add_argument("--all", action="store_true", help="measure every scenario, which takes about half an hour")
     parser.add_argument("--list", action="store_true", help="print the names of all scenarios")
-    parser.add_argument("--peers", action="store_true", help="measure other routers and gateways too")
+    parser.add_argument("--peers", action="store_true", help="also measure other routers and gateways")
     parser.add_argument("--keep", action="store_true", help="write the result to the baseline file")
-    given = parser.parse_args(arguments)
-    rounds, state_rounds, seconds = (1, 1, 1.0) if given.quick else (_ROUNDS, _STATE_ROUNDS, _SECONDS)
-    chosen = _named(names, given.only) if given.only else frozenset(names) if given.all else None
+    parsed = parser.parse_args(arguments)
+    rounds, state_rounds, seconds = (1, 1, 1.0) if parsed.quick else (_ROUNDS, _STATE_ROUNDS, _SECONDS)
+    chosen = _named(names, parsed.only) if parsed.only else frozenset(names) if parsed.all else None
     return Options(
-        rounds=given.rounds or rounds,
-        state_rounds=given.rounds or state_rounds,
-        seconds=given.seconds or seconds,
+        rounds=parsed.rounds or rounds,
+        state_rounds=parsed.rounds or state_rounds,
+        seconds=parsed.seconds or seconds,
         names=chosen,
-        list=given.list,
-        peers=given.peers,
-        keep=given.keep,
+        list=parsed.list,
+        peers=parsed.peers,
+        keep=parsed.keep,
     )
 
 

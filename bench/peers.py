@@ -1,7 +1,7 @@
-"""Other routers and gateways in front of the same upstream, as their users install and start them.
+"""Starts other routers and gateways in front of the same upstream, as their users install and start them.
 
-They are wheels in an environment of their own: `make bench-peers` installs what requirements/peers.txt locks and names
-its Python in PEERS_PYTHON.
+They are wheels in an environment of their own. `make bench-peers` installs what requirements/peers.txt locks, and sets
+PEERS_PYTHON to the path of its Python.
 """
 
 import os
@@ -16,19 +16,22 @@ from urllib.request import Request, urlopen
 
 import orjson
 
-from bench.answers import Model, wrong
-from bench.processes import Server, accepting, free_port
+from bench.answers import Model, find_fault
+from bench.processes import Server, free_port, start_server_on_port
 from bench.requests import Spec, request_bytes
 
 _READY_S = 90
 _ANSWER_S = 20
-_LOOK_S = 0.2
+_POLL_S = 0.2
 _MODEL = Model.named("bench-4")
 
 
 @dataclass(frozen=True)
 class Peer:
-    """`arguments` makes its command line of: its port, another free port, the upstream's port, a folder."""
+    """Another router or gateway.
+
+    `arguments` returns its command line from (its port, another free port, the upstream's port, a folder).
+    """
 
     name: str
     arguments: Callable[[int, int, int, Path], Sequence[str]]
@@ -36,7 +39,7 @@ class Peer:
 
 
 def _router(*command: str) -> Callable[[int, int, int, Path], Sequence[str]]:
-    """The three routers descend from one another: each forwards to the workers that it is told of."""
+    """Returns the arguments of a router. The three routers are forks of one another and share their options."""
 
     def arguments(port: int, other: int, upstream: int, _: Path) -> Sequence[str]:
         return [
@@ -58,7 +61,7 @@ def _litellm(port: int, _: int, upstream: int, home: Path) -> Sequence[str]:
 
 
 _OPEN = {"LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY": "true", "LITELLM_LOCAL_MODEL_COST_MAP": "true"}
-"""Without keys, as all the others are measured, and without looking anything up elsewhere."""
+"""Settings for no API keys, as with all other servers of a run, and for no requests to the internet."""
 
 PEERS = (
     Peer("vllm-router", _router("vllm-router", "--log-level", "warning")),
@@ -70,9 +73,11 @@ PEERS = (
 
 @contextmanager
 def peers(upstream: Server, core: int | None, home: Path) -> Iterator[list[Server]]:
-    """All of them, each once it answers right, for as long as the block lasts. Raises RuntimeError for one that does
-    not."""
-    installed = Path(_python()).parent
+    """Starts all peers for the duration of the block, and waits until each answers correctly.
+
+    Raises RuntimeError for one that does not.
+    """
+    programs = Path(_python()).parent
     with ExitStack() as stack:
         servers = []
         for peer in PEERS:
@@ -82,9 +87,11 @@ def peers(upstream: Server, core: int | None, home: Path) -> Iterator[list[Serve
             program, *arguments = peer.arguments(port := free_port(), free_port(), upstream.port, folder)
             log = folder / "log"
             server = stack.enter_context(
-                accepting(peer.name, [str(installed / program), *arguments], port, core, log, peer.environment)
+                start_server_on_port(
+                    peer.name, [str(programs / program), *arguments], port, core, log, peer.environment
+                )
             )
-            _wait_until_right(server, log)
+            _wait_until_correct(server, log)
             servers.append(server)
         yield servers
 
@@ -92,31 +99,31 @@ def peers(upstream: Server, core: int | None, home: Path) -> Iterator[list[Serve
 def _python() -> str:
     python = os.environ.get("PEERS_PYTHON")
     if python is None:
-        sys.exit("PEERS_PYTHON must name a Python that has the peers; `make bench-peers` sets one up")
+        sys.exit("PEERS_PYTHON must be the path of a Python with the peers. `make bench-peers` sets one up.")
     return python
 
 
-def _wait_until_right(server: Server, log: Path) -> None:
+def _wait_until_correct(server: Server, log: Path) -> None:
     deadline = monotonic() + _READY_S
-    fault: str | None = "it was not asked"
+    fault: str | None = "no request was sent"
     while fault and monotonic() < deadline:
         fault = _fault(server)
         if fault:
-            sleep(_LOOK_S)
+            sleep(_POLL_S)
     if fault:
-        raise RuntimeError(f"{server.name} does not answer right: {fault}; its log is\n{log.read_text()[-2000:]}")
+        raise RuntimeError(f"{server.name} does not answer correctly: {fault}; its log is\n{log.read_text()[-2000:]}")
 
 
 def _fault(server: Server) -> str | None:
-    """What is wrong with its answer."""
+    """Sends one request. Returns what is wrong with the answer, or None."""
     spec = Spec(server.port, "/v1/responses", "bench-4", stream=True, connections=1, seconds=0)
     content = request_bytes(spec, spec.model).partition(b"\r\n\r\n")[2]
     headers = {"content-type": "application/json"}
     try:
         with urlopen(
             Request(f"http://127.0.0.1:{server.port}{spec.path}", content, headers), timeout=_ANSWER_S
-        ) as sent:
-            return wrong(sent.read(), _MODEL, responses=True, streamed=True)
+        ) as reply:
+            return find_fault(reply.read(), _MODEL, responses=True, streamed=True)
     except HTTPError as refusal:
         with refusal:
             return f"status {refusal.code}: {refusal.read()[:200]!r}"

@@ -1,7 +1,7 @@
-"""The figures of a run as a picture, drawn by a Python that has matplotlib: `make bench` sets one up.
+"""Draws the figures of a run, with a Python that has matplotlib: `make bench` sets one up.
 
-That Python runs this file with a file of results, a baseline, and the picture to write; it has none of the gateway's
-packages.
+That Python runs this file with the paths of the results, the baseline and the picture. It has none of the gateway's
+packages, so this module imports none.
 """
 
 import json
@@ -17,21 +17,21 @@ _WIDE_IN, _ROW_IN, _SCALE_IN = 10.0, 0.42, 4.0
 
 
 def draw(results: Path, baseline: Path | None) -> None:
-    """Write the picture beside the results. Says so where PLOT_PYTHON names no Python that could."""
+    """Writes the picture beside the results. Prints a message instead if PLOT_PYTHON is not set."""
     python = os.environ.get("PLOT_PYTHON")
     if python is None:
         print(
-            "PLOT_PYTHON names no Python with matplotlib, so there is no picture; `make bench` has one",
+            "PLOT_PYTHON is not set, so no picture is drawn. `make bench` sets it to a Python with matplotlib.",
             file=sys.stderr,
         )
         return
     picture = results.with_suffix(".png")
     subprocess.run([python, __file__, str(results), str(baseline or ""), str(picture)], check=True, timeout=120)
-    print(f"drawn: {picture}", file=sys.stderr)
+    print(f"wrote {picture}", file=sys.stderr)
 
 
 def main(results: str, baseline: str, picture: str) -> None:
-    """Draw. Bars are multiples of nginx's figure in the same run."""
+    """Draws the picture. The bars are multiples of nginx's figure in the same run."""
     import matplotlib
 
     matplotlib.use("Agg")

@@ -1,4 +1,4 @@
-"""What a tree of processes uses, read through /proc and the processes' own clocks."""
+"""Reads what a tree of processes uses, from /proc and the processes' CPU clocks."""
 
 import os
 import time
@@ -11,30 +11,31 @@ _CPU_OF_ALL_THREADS = 2
 
 
 class Usage(NamedTuple):
-    """What a tree holds at one moment."""
+    """The resources of a process tree at one moment."""
 
     resident_bytes: int
     files: int
     sockets: int
-    """Of the open files."""
+    """The number of open files that are sockets."""
     threads: int
 
 
 def cpu_s(root: int) -> float:
-    """User and system time of all processes of the tree that live, ended threads included.
+    """Returns the user and system time of all live processes of the tree in seconds, including their ended threads.
 
-    In nanoseconds: the hundredths of a second in /proc/PID/stat are a tenth of what a light load takes.
+    The clocks have a resolution of nanoseconds. /proc/PID/stat counts in hundredths of a second, which is a tenth of
+    the CPU of a light load.
     """
     return sum(_cpu_s(pid) for pid in tree(root))
 
 
 def resident_bytes(root: int) -> int:
-    """Resident memory of the tree."""
+    """Returns the resident memory of the tree in bytes."""
     return sum(int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE for pid in tree(root))
 
 
 def usage(root: int) -> Usage:
-    """All of it at once."""
+    """Returns the memory, files and threads of the tree."""
     pids = tree(root)
     files = [file for pid in pids for file in _open_files(pid)]
     return Usage(
@@ -46,13 +47,13 @@ def usage(root: int) -> Usage:
 
 
 def tree(root: int) -> list[int]:
-    """The process, its children, theirs."""
+    """Returns the ids of a process and all its descendants."""
     parents: dict[int, list[int]] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
             fields = stat.read_text().rpartition(") ")[2].split()
         except (FileNotFoundError, ProcessLookupError):
-            continue  # it ended between the listing and the reading
+            continue  # the process ended since it was listed
         parents.setdefault(int(fields[1]), []).append(int(stat.parent.name))
     pids = [root]
     for pid in pids:
@@ -61,15 +62,15 @@ def tree(root: int) -> list[int]:
 
 
 def _cpu_s(pid: int) -> float:
-    # The id of a process's clock, as clock_getcpuclockid(3) makes it; Python has only the one for threads.
+    # The id of a process's clock as clock_getcpuclockid(3) builds it. Python has only the function for threads.
     return time.clock_gettime((~pid << 3) | _CPU_OF_ALL_THREADS)
 
 
 def _open_files(pid: int) -> list[str]:
-    found = []
+    targets = []
     for file in Path(f"/proc/{pid}/fd").iterdir():
         try:
-            found.append(os.readlink(file))
+            targets.append(os.readlink(file))
         except FileNotFoundError:
             continue  # closed since it was listed
-    return found
+    return targets

@@ -1,4 +1,4 @@
-"""The processes of a run: started on one core, read through /proc, ended by id."""
+"""Starts the processes of a run on one core each, reads their usage from /proc, and ends them by id."""
 
 import os
 import re
@@ -19,7 +19,7 @@ from bench.proc_tree import Usage
 _LISTENING = re.compile(r"listening on http://[^:]+:(\d+)")
 _STOP_S = 30
 _START_S = 120
-_LOOK_S = 0.02
+_POLL_S = 0.02
 
 
 @dataclass(frozen=True)
@@ -31,29 +31,29 @@ class Server:
     process: subprocess.Popen[str]
 
     def cpu_s(self) -> float:
-        """User and system time of the whole process tree so far."""
+        """Returns the user and system time of the whole process tree so far, in seconds."""
         return proc_tree.cpu_s(self.process.pid)
 
     def resident_bytes(self) -> int:
-        """Resident memory of the whole process tree."""
+        """Returns the resident memory of the whole process tree."""
         return proc_tree.resident_bytes(self.process.pid)
 
     def usage(self) -> Usage:
-        """What the whole process tree holds."""
+        """Returns the memory, files and threads of the whole process tree."""
         return proc_tree.usage(self.process.pid)
 
 
 def announce(port: int) -> None:
-    """Say where this process listens, in the words `listening` waits for."""
+    """Prints the address of this process in the form that `start_announcing_server` waits for."""
     print(f"listening on http://127.0.0.1:{port}", flush=True)
 
 
 @contextmanager
-def listening(
+def start_announcing_server(
     name: str, command: Sequence[str], core: int | None, log: Path, environment: Mapping[str, str] | None = None
 ) -> Iterator[Server]:
-    """Start a server that prints where it listens; end it with the block. Raises RuntimeError if it does not start."""
-    with _started(command, core, log, environment) as process:
+    """Starts a server that prints its address, and ends it with the block. Raises RuntimeError if it does not start."""
+    with _start_process(command, core, log, environment) as process:
         assert process.stdout is not None
         for line in process.stdout:
             if match := _LISTENING.search(line):
@@ -63,7 +63,7 @@ def listening(
 
 
 @contextmanager
-def accepting(
+def start_server_on_port(
     name: str,
     command: Sequence[str],
     port: int,
@@ -71,17 +71,19 @@ def accepting(
     log: Path,
     environment: Mapping[str, str] | None = None,
 ) -> Iterator[Server]:
-    """Start a server that says nothing once it listens on `port`; end it with the block. Raises RuntimeError if it does
-    not start."""
-    with _started(command, core, log, environment, quiet=True) as process:
-        if not _accepts(port, process):
+    """Starts a server that prints nothing, waits until it listens on `port`, and ends it with the block.
+
+    Raises RuntimeError if it does not start.
+    """
+    with _start_process(command, core, log, environment, quiet=True) as process:
+        if not _wait_until_accepting(port, process):
             raise RuntimeError(f"{name} did not start; its log is\n{log.read_text()[-2000:]}")
         yield Server(name, port, process)
 
 
 @contextmanager
 def nginx(upstream: int, core: int | None, home: Path) -> Iterator[Server | None]:
-    """An nginx that forwards everything to `upstream`, unbuffered; None where nginx is not installed."""
+    """Starts an nginx that forwards everything to `upstream` unbuffered. Yields None if nginx is not installed."""
     binary = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
     if binary is None:
         yield None
@@ -90,7 +92,7 @@ def nginx(upstream: int, core: int | None, home: Path) -> Iterator[Server | None
     config = home / "nginx.conf"
     config.write_text(_NGINX.format(home=home, port=port, upstream=upstream))
     command = [binary, "-p", str(home), "-c", str(config), "-e", str(home / "nginx-error.log")]
-    with accepting("nginx", command, port, core, home / "nginx.log") as server:
+    with start_server_on_port("nginx", command, port, core, home / "nginx.log") as server:
         yield server
 
 
@@ -115,7 +117,7 @@ http {{
 
 
 @contextmanager
-def _started(
+def _start_process(
     command: Sequence[str],
     core: int | None,
     log: Path,
@@ -150,29 +152,29 @@ def _started(
 
 @contextmanager
 def load(spec: str, core: int | None, log: Path) -> Iterator[subprocess.Popen[str]]:
-    """A load generator; it speaks over its stdin and stdout, see `bench.load`."""
-    with _started([sys.executable, "-m", "bench.load", spec], core, log, None) as process:
+    """Starts a load generator. It communicates over stdin and stdout; see `bench.load`."""
+    with _start_process([sys.executable, "-m", "bench.load", spec], core, log, None) as process:
         yield process
 
 
 def cores() -> tuple[int | None, int | None]:
-    """(for what is measured, for load and upstream); (None, None) on a machine with one core."""
-    mine = sorted(os.sched_getaffinity(0))
-    return (mine[0], mine[1]) if len(mine) > 1 else (None, None)
+    """Returns the cores (for the measured server, for load and upstream); (None, None) if there is only one core."""
+    available = sorted(os.sched_getaffinity(0))
+    return (available[0], available[1]) if len(available) > 1 else (None, None)
 
 
 def free_port() -> int:
-    """One that nobody listens on yet."""
+    """Returns a port that nothing listens on yet."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
-def _accepts(port: int, process: subprocess.Popen[str]) -> bool:
+def _wait_until_accepting(port: int, process: subprocess.Popen[str]) -> bool:
     deadline = monotonic() + _START_S
     while process.poll() is None and monotonic() < deadline:
         with socket.socket() as probe:
             if probe.connect_ex(("127.0.0.1", port)) == 0:
                 return True
-        sleep(_LOOK_S)
+        sleep(_POLL_S)
     return False

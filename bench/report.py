@@ -1,4 +1,4 @@
-"""Medians, ratios and the tables."""
+"""Computes the medians and ratios of a run, and renders its tables and its file of results."""
 
 import json
 from collections.abc import Sequence
@@ -6,24 +6,27 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
 
-from bench.baseline import Written
+from bench.baseline import Results
 from bench.measure import Figure
 from bench.scenarios import Scenario
 from bench.state_report import StateRow
-from bench.table import limit, number, titled
+from bench.table import limit, number, render_table
 
 RESULTS = Path(__file__).parent / "results"
 LATEST = RESULTS / "latest.json"
 BASELINE = RESULTS / "baseline.json"
 
-OURS, DIRECT, NGINX = "gateway", "direct", "nginx"
-_BESIDE = (DIRECT, NGINX, OURS)
+GATEWAY, DIRECT, NGINX = "gateway", "direct", "nginx"
+_SERVERS = (DIRECT, NGINX, GATEWAY)
 
 
 @dataclass(frozen=True)
 class Row:
-    """One scenario. `figures` are medians by server, the others are of each round: `scores` is what the targets are
-    compared with, `ratios` what a run on another machine can be compared with."""
+    """The results of one scenario.
+
+    `figures` are the medians by server. `scores` and `ratios` have one value per round. Scores are compared with the
+    targets. Ratios can be compared with a run on another machine.
+    """
 
     name: str
     unit: str
@@ -36,34 +39,38 @@ class Row:
 
     @property
     def score(self) -> float | None:
+        """The median of the scores."""
         return median(self.scores) if self.scores else None
 
     @property
     def reached(self) -> str:
-        """The best target that is."""
+        """The best target that is reached: `fast`, `main job`, or `missed`. Empty if there is no target or score."""
         if self.score is None or self.target is None or self.fast is None:
             return ""
         return "fast" if self.score <= self.fast else "main job" if self.score <= self.target else "missed"
 
 
-def row(scenario: Scenario, rounds: Sequence[dict[str, Figure]]) -> Row:
-    """Of interleaved rounds, by server: `direct`, `gateway`, and those that are installed of `nginx` and the peers."""
-    servers = dict.fromkeys(name for one in rounds for name in one)
-    ratios = [ratio for one in rounds if (ratio := _to_nginx(one)) is not None]
+def build_row(scenario: Scenario, rounds: Sequence[dict[str, Figure]]) -> Row:
+    """Returns the row of a scenario from its rounds, which have a figure per server.
+
+    The servers are `direct`, `gateway`, and those of `nginx` and the peers that are installed.
+    """
+    servers = dict.fromkeys(name for figures in rounds for name in figures)
+    ratios = [ratio for figures in rounds if (ratio := _ratio_to_nginx(figures)) is not None]
     return Row(
         name=scenario.name,
         unit=scenario.unit,
         absolute=scenario.absolute,
-        figures={name: _median([one[name] for one in rounds if name in one]) for name in servers},
-        scores=[_added(one, scenario) for one in rounds] if scenario.absolute else ratios,
+        figures={name: _median([figures[name] for figures in rounds if name in figures]) for name in servers},
+        scores=[_added_value(figures, scenario) for figures in rounds] if scenario.absolute else ratios,
         ratios=ratios,
         target=scenario.target,
         fast=scenario.fast,
     )
 
 
-def written(rows: Sequence[Row], state: Sequence[StateRow], start: Sequence[StateRow], machine: str) -> Written:
-    """The file of results. Every row has its `ratios`: they are what the baseline is compared by."""
+def build_results(rows: Sequence[Row], state: Sequence[StateRow], start: Sequence[StateRow], machine: str) -> Results:
+    """Returns the content of a file of results. Every row has the `ratios` that are compared with the baseline."""
     return {
         "machine": machine,
         "rows": [asdict(row) | {"score": row.score, "reached": row.reached} for row in rows],
@@ -72,16 +79,18 @@ def written(rows: Sequence[Row], state: Sequence[StateRow], start: Sequence[Stat
     }
 
 
-def save(results: Written, path: Path) -> None:
+def save(results: Results, path: Path) -> None:
+    """Writes a file of results as JSON."""
     path.parent.mkdir(exist_ok=True)
     path.write_text(json.dumps(results, indent=2) + "\n")
 
 
 def table(rows: Sequence[Row]) -> str:
+    """Returns the table of all scenarios."""
     columns = (
         "scenario",
         "unit",
-        *_BESIDE,
+        *_SERVERS,
         "score",
         "main job",
         "fast",
@@ -89,34 +98,34 @@ def table(rows: Sequence[Row]) -> str:
         "req/s",
         "deltas/s",
     )
-    return titled(columns, [*map(_cells, rows)])
+    return render_table(columns, [*map(_cells, rows)])
 
 
 def peers_table(rows: Sequence[Row]) -> str | None:
-    """Each peer beside the gateway; None where none was measured."""
-    names = list(dict.fromkeys(name for row in rows for name in row.figures if name not in _BESIDE))
+    """Returns the table of the peers beside the gateway; None if no peer was measured."""
+    names = list(dict.fromkeys(name for row in rows for name in row.figures if name not in _SERVERS))
     if not names:
         return None
     compared = [row for row in rows if any(name in row.figures for name in names)]
-    return titled(
-        ("peers", "unit", OURS, *names, "less than all"),
+    return render_table(
+        ("peers", "unit", GATEWAY, *names, "less than all"),
         [
             (
                 row.name,
                 row.unit,
-                *(number(_value(row, name)) for name in (OURS, *names)),
-                "yes" if _least(row, names) else "no",
+                *(number(_value(row, name)) for name in (GATEWAY, *names)),
+                "yes" if _is_least(row, names) else "no",
             )
             for row in compared
         ],
     )
 
 
-def _least(row: Row, names: Sequence[str]) -> bool:
-    """Whether the gateway takes less than each peer."""
-    ours = _value(row, OURS)
-    theirs = [value for name in names if (value := _value(row, name)) is not None]
-    return ours is not None and all(ours < value for value in theirs)
+def _is_least(row: Row, names: Sequence[str]) -> bool:
+    """Returns whether the gateway's figure is less than that of each peer."""
+    gateway = _value(row, GATEWAY)
+    peers = [value for name in names if (value := _value(row, name)) is not None]
+    return gateway is not None and all(gateway < value for value in peers)
 
 
 def _value(row: Row, name: str) -> float | None:
@@ -129,7 +138,7 @@ def _cells(row: Row) -> tuple[str, ...]:
     return (
         row.name,
         row.unit,
-        *(number(_value(row, name)) for name in _BESIDE),
+        *(number(_value(row, name)) for name in _SERVERS),
         f"{number(row.score)} {sign}".strip(),
         limit(row.target),
         limit(row.fast),
@@ -139,16 +148,16 @@ def _cells(row: Row) -> tuple[str, ...]:
     )
 
 
-def _added(figures: dict[str, Figure], scenario: Scenario) -> float:
-    """What the gateway adds to a direct run, where there is something to measure in one."""
-    ours, direct = figures[OURS].value, figures[DIRECT].value
-    assert ours is not None, scenario
-    return ours - direct if direct is not None else ours
+def _added_value(figures: dict[str, Figure], scenario: Scenario) -> float:
+    """Returns what the gateway adds to a direct run; its own figure if a direct run has none."""
+    gateway, direct = figures[GATEWAY].value, figures[DIRECT].value
+    assert gateway is not None, scenario
+    return gateway - direct if direct is not None else gateway
 
 
-def _to_nginx(figures: dict[str, Figure]) -> float | None:
-    ours, theirs = (figures[name].value if name in figures else None for name in (OURS, NGINX))
-    return ours / theirs if ours is not None and theirs else None
+def _ratio_to_nginx(figures: dict[str, Figure]) -> float | None:
+    gateway, nginx = (figures[name].value if name in figures else None for name in (GATEWAY, NGINX))
+    return gateway / nginx if gateway is not None and nginx else None
 
 
 def _median(figures: Sequence[Figure]) -> Figure:
@@ -161,6 +170,6 @@ def _median(figures: Sequence[Figure]) -> Figure:
 
 
 def _rates(row: Row, field: str) -> str:
-    """direct / nginx / gateway."""
-    rates = [getattr(row.figures[name], field) for name in _BESIDE if name in row.figures]
+    """Returns the rates of the servers as text: direct / nginx / gateway."""
+    rates = [getattr(row.figures[name], field) for name in _SERVERS if name in row.figures]
     return " / ".join(f"{rate:,.0f}" for rate in rates) if any(rates) else "-"

@@ -1,4 +1,4 @@
-"""The order of a run: start everything, measure in turns so that foreign load falls on all alike, report."""
+"""Runs the benchmark: starts the servers, measures them in turn so that other load affects all alike, and reports."""
 
 import os
 import platform
@@ -13,10 +13,10 @@ from bench.chain import CHAIN, chain_rows
 from bench.databases import databases
 from bench.gateway import gateway
 from bench.measure import Figure, WrongAnswers, measure
-from bench.options import Options, options
+from bench.options import Options, parse_options
 from bench.peers import peers
 from bench.plot import draw
-from bench.processes import Server, cores, listening, nginx
+from bench.processes import Server, cores, nginx, start_announcing_server
 from bench.scenarios import SCENARIOS, Scenario
 from bench.start import START, UnwantedModules, heaviest_modules, start_rows
 from bench.state import STATE, Bench, StateScenario, state_rows
@@ -27,55 +27,57 @@ NAMES = (*(scenario.name for scenario in SCENARIOS), *(scenario.name for scenari
 
 
 def main() -> int:
-    """Print the tables; 1 when an answer was wrong, a load failed, or the gateway imports what it should not."""
-    chosen = options(NAMES)
-    if chosen.list:
+    """Prints the tables. Returns 1 if an answer was wrong, a load failed, or the gateway imports an unwanted module."""
+    options = parse_options(NAMES)
+    if options.list:
         print("\n".join(NAMES))
         return 0
     try:
         with tempfile.TemporaryDirectory(prefix="bench-") as home:
-            scenarios = [one for one in SCENARIOS if chosen.wants(one.name, default=one.default)]
-            rows = run(scenarios, chosen, Path(home))
-            stateful = [one for one in STATE if chosen.wants(one.name, default=one.default)]
-            kept, failed = _survived(lambda: run_stateful(stateful, chosen, Path(home), chain=chosen.wants(CHAIN)))
-            start = run_start(chosen, Path(home)) if chosen.wants(START) else []
-    except WrongAnswers as wrong:
-        print(f"wrong answers, so there are no figures: {wrong}", file=sys.stderr)
+            scenarios = [scenario for scenario in SCENARIOS if options.wants(scenario.name, default=scenario.default)]
+            rows = run(scenarios, options, Path(home))
+            stateful = [scenario for scenario in STATE if options.wants(scenario.name, default=scenario.default)]
+            state, failed = _try_measure(
+                lambda: run_stateful(stateful, options, Path(home), chain=options.wants(CHAIN))
+            )
+            start = run_start(options, Path(home)) if options.wants(START) else []
+    except WrongAnswers as error:
+        print(f"no figures, because answers were wrong: {error}", file=sys.stderr)
         return 1
-    except UnwantedModules as found:
-        print(f"the gateway imports what nobody has configured: {found}", file=sys.stderr)
+    except UnwantedModules as error:
+        print(f"the gateway imports modules that its configuration does not need: {error}", file=sys.stderr)
         return 1
-    if not (rows or kept or start):
-        print("there is no such scenario; --list names all", file=sys.stderr)
+    if not (rows or state or start):
+        print("no scenario has this name; --list prints all names", file=sys.stderr)
         return 1
-    _tell(rows, kept, start)
-    _compare_and_save(report.written(rows, kept, start, _machine()), keep=chosen.keep)
+    _print_tables(rows, state, start)
+    _compare_and_save(report.build_results(rows, state, start, _machine()), keep=options.keep)
     return 1 if failed else 0
 
 
-def _survived(measuring: Callable[[], list[StateRow]]) -> tuple[list[StateRow], bool]:
-    """The rows, and whether there are none because of a failure: what was measured before is not lost for that."""
+def _try_measure(measure_rows: Callable[[], list[StateRow]]) -> tuple[list[StateRow], bool]:
+    """Returns the rows, and whether the measurement failed. A failure does not discard the rows of other scenarios."""
     try:
-        return measuring(), False
+        return measure_rows(), False
     except RuntimeError as failure:
-        print(f"no figures of the store: {failure}", file=sys.stderr)
+        print(f"no figures for the store: {failure}", file=sys.stderr)
         return [], True
 
 
-def _tell(rows: Sequence[report.Row], kept: Sequence[StateRow], start: Sequence[StateRow]) -> None:
+def _print_tables(rows: Sequence[report.Row], state: Sequence[StateRow], start: Sequence[StateRow]) -> None:
     if rows:
         print(report.table(rows))
         print("req/s and deltas/s: direct / nginx / gateway. CPU is user + system time of the whole process tree.")
-    if beside := report.peers_table(rows):
-        print(f"\n{beside}")
-    if kept:
-        print(f"\n{state_report.table(kept)}")
+    if peers_table := report.peers_table(rows):
+        print(f"\n{peers_table}")
+    if state:
+        print(f"\n{state_report.table(state)}")
         print("without / with: the same load, without and with the store. A database server's CPU is not in it.")
     if start:
         print(f"\n{state_report.start_table(start)}")
 
 
-def _compare_and_save(results: baseline.Written, *, keep: bool) -> None:
+def _compare_and_save(results: baseline.Results, *, keep: bool) -> None:
     before = baseline.read(report.BASELINE)
     if changes := baseline.compare(before, results):
         print(f"\n{baseline.table(changes)}")
@@ -83,75 +85,77 @@ def _compare_and_save(results: baseline.Written, *, keep: bool) -> None:
     report.save(results, report.LATEST)
     draw(report.LATEST, report.BASELINE)
     if keep:
-        report.save(baseline.merged(before, results), report.BASELINE)
+        report.save(baseline.merge(before, results), report.BASELINE)
         draw(report.BASELINE, None)
 
 
 def run(scenarios: Sequence[Scenario], options: Options, home: Path) -> list[report.Row]:
-    """The rows of all scenarios. Raises WrongAnswers."""
+    """Measures the scenarios. Returns their rows. Raises WrongAnswers."""
     if not scenarios:
         return []
-    measured, loaded = cores()
-    if measured is None:
+    server_core, load_core = cores()
+    if server_core is None:
         print("only one core: the gateway, the load and the upstream share it", file=sys.stderr)
     with ExitStack() as stack:
-        upstream = stack.enter_context(_upstream(loaded, home))
-        beside = stack.enter_context(peers(upstream, measured, home)) if options.peers else []
-        return [_row(scenario, upstream, beside if scenario.peers else [], options, home) for scenario in scenarios]
+        upstream = stack.enter_context(_upstream(load_core, home))
+        started_peers = stack.enter_context(peers(upstream, server_core, home)) if options.peers else []
+        return [
+            _row(scenario, upstream, started_peers if scenario.peers else [], options, home) for scenario in scenarios
+        ]
 
 
-def _row(scenario: Scenario, upstream: Server, beside: Sequence[Server], options: Options, home: Path) -> report.Row:
-    measured, loaded = cores()
+def _row(scenario: Scenario, upstream: Server, peers: Sequence[Server], options: Options, home: Path) -> report.Row:
+    server_core, load_core = cores()
     rounds: list[dict[str, Figure]] = []
     for turn in range(options.rounds):
         print(f"{scenario.name}: {turn + 1} of {options.rounds}", file=sys.stderr)
         figures: dict[str, Figure] = {}
-        # A fresh gateway each time: memory that one load left behind would hide what the next one takes.
-        with _servers(scenario, upstream, measured, home) as servers:
-            for server in _turned([*servers, *beside], turn):
+        # A new gateway for each round: memory that an earlier load left behind would hide what the next one needs.
+        with _servers(scenario, upstream, server_core, home) as servers:
+            for server in _rotated([*servers, *peers], turn):
                 try:
                     figures[server.name] = measure(
-                        server, scenario, options.seconds, loaded, home / "load.log", direct=server is upstream
+                        server, scenario, options.seconds, load_core, home / "load.log", direct=server is upstream
                     )
                 except (WrongAnswers, RuntimeError) as failure:
-                    if server not in beside:
+                    if server not in peers:
                         raise
-                    print(f"no figure of {server.name}: {failure}", file=sys.stderr)
+                    print(f"no figure for {server.name}: {failure}", file=sys.stderr)
         rounds.append(figures)
-    return report.row(scenario, rounds)
+    return report.build_row(scenario, rounds)
 
 
-def _turned(servers: list[Server], turn: int) -> list[Server]:
-    """In another order each round: what comes first may find the machine in another state."""
+def _rotated(servers: list[Server], turn: int) -> list[Server]:
+    """Returns the servers in another order for each round, because the state of the machine may favor the first."""
     first = turn % len(servers)
     return servers[first:] + servers[:first]
 
 
 def run_stateful(scenarios: Sequence[StateScenario], options: Options, home: Path, *, chain: bool) -> list[StateRow]:
-    """What the store costs. Raises WrongAnswers."""
+    """Measures what the store adds. Returns the rows. Raises WrongAnswers."""
     if not scenarios and not chain:
         return []
-    measured, loaded = cores()
-    with databases(home, loaded) as made:
+    server_core, load_core = cores()
+    with databases(home, load_core) as available:
         rows: list[StateRow] = []
         if scenarios:
-            with _upstream(loaded, home) as upstream:
-                bench = Bench(upstream, measured, loaded, home, options.state_rounds, options.seconds)
-                rows += state_rows(scenarios, made, bench)
-        return rows + (chain_rows(made) if chain else [])
+            with _upstream(load_core, home) as upstream:
+                bench = Bench(upstream, server_core, load_core, home, options.state_rounds, options.seconds)
+                rows += state_rows(scenarios, available, bench)
+        return rows + (chain_rows(available) if chain else [])
 
 
 def run_start(options: Options, home: Path) -> list[StateRow]:
-    """What the start costs. Raises UnwantedModules."""
-    measured, loaded = cores()
+    """Measures the start of the gateway. Returns the rows. Raises UnwantedModules."""
+    server_core, load_core = cores()
     print(START, file=sys.stderr)
-    with _upstream(loaded, home) as upstream:
-        print(heaviest_modules(upstream, measured, home))
-        return start_rows(upstream, measured, home, options.rounds)
+    with _upstream(load_core, home) as upstream:
+        print(heaviest_modules(upstream, server_core, home))
+        return start_rows(upstream, server_core, home, options.rounds)
 
 
 def _upstream(core: int | None, home: Path) -> AbstractContextManager[Server]:
-    return listening("direct", [sys.executable, "-m", "bench.upstream"], core, home / "upstream.log")
+    return start_announcing_server("direct", [sys.executable, "-m", "bench.upstream"], core, home / "upstream.log")
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""What is measured, and what the gateway must reach."""
+"""The scenarios of the benchmark, and their targets."""
 
 from dataclasses import dataclass, field
 from typing import Literal
@@ -22,8 +22,11 @@ _UNITS: dict[Measure, str] = {
 
 @dataclass(frozen=True)
 class Scenario:
-    """One load and one figure. The targets are multiples of nginx's figure, or where `absolute` limits in the unit:
-    `target` is what must be reached, `fast` what is aimed at."""
+    """One load and one figure.
+
+    The targets are multiples of nginx's figure. With `absolute` they are limits in the figure's unit. `target` must be
+    reached, `fast` is aimed at.
+    """
 
     name: str
     measure: Measure
@@ -35,17 +38,20 @@ class Scenario:
     stream: bool = True
     absolute: bool = False
     history: History = field(default_factory=History)
+    tools: int = 0
+    """The number of tools that the request declares."""
     setup: Setup = field(default_factory=Setup)
     peers: bool = False
-    """Other routers and gateways are measured too where they are asked for."""
+    """Whether `--peers` measures other routers and gateways in this scenario too."""
     default: bool = True
-    """It is part of a run that names none."""
+    """Whether a run without names includes it."""
 
     @property
     def unit(self) -> str:
         return _UNITS[self.measure]
 
     def spec(self, port: int, seconds: float) -> Spec:
+        """Returns the load for a server on `port`."""
         return Spec(
             port=port,
             path=self.path,
@@ -55,6 +61,7 @@ class Scenario:
             seconds=seconds,
             hold=self.measure == "stream",
             history=self.history,
+            tools=self.tools,
         )
 
 
@@ -64,9 +71,16 @@ _OVER_RESPONSES = Setup(upstream="responses")
 
 _IMAGES = History(items=200, images=10, image_bytes=480_000)
 _TEXTS = History(items=200)
+_AGENT = History(items=500, scale=2)
+_LONG_AGENT = History(items=2000, scale=2)
 
 _MAIN = (
     Scenario("translate", "delta", _RESPONSES, "bench-128", 64, 3.0, 1.3, peers=True),
+    Scenario("translate, 12 tools", "delta", _RESPONSES, "bench-128", 64, 1.5, 1.1, tools=12),
+    Scenario("translate, arguments", "delta", _RESPONSES, "bench-128-arguments", 64, 2.7, 1.5, tools=12),
+    Scenario("translate, reasoning", "delta", _RESPONSES, "bench-128-reasoning", 64, 1.3, 1.1),
+    Scenario("translate, 12 tools, 50 deltas/s", "delta", _RESPONSES, "bench-128-50ps", 64, 2.3, 1.6, tools=12),
+    Scenario("relay chat, 12 tools", "delta", _CHAT, "bench-128", 64, 1.8, 1.0, tools=12),
     Scenario("translate back", "delta", _CHAT, "bench-128", 64, setup=_OVER_RESPONSES),
     Scenario("relay chat", "delta", _CHAT, "bench-128", 64, 5.0, 1.8, peers=True),
     Scenario("relay Responses", "delta", _RESPONSES, "bench-128", 64, setup=_OVER_RESPONSES),
@@ -79,6 +93,18 @@ _MAIN = (
     ),
     Scenario("delay, 64 streams", "delay", _RESPONSES, "bench-128-50ps-stamped", 64, absolute=True),
     Scenario("memory, 256 open streams", "stream", _RESPONSES, "bench-600-1ps", 256, 90.0, 45.0, absolute=True),
+    Scenario("history, 500 items", "request", _RESPONSES, "bench-4", 4, 4500.0, 3000.0, absolute=True, history=_AGENT),
+    Scenario(
+        "history, 2,000 items",
+        "request",
+        _RESPONSES,
+        "bench-4",
+        4,
+        17500.0,
+        11000.0,
+        absolute=True,
+        history=_LONG_AGENT,
+    ),
     Scenario("history, 200 items, 5 MB", "item", _RESPONSES, "bench-4", 4, history=_IMAGES),
 )
 
@@ -104,7 +130,7 @@ _MORE = (
 )
 
 STREAMS = (1, 16, 64, 256, 1000)
-"""How many are open at once, in the scenarios `streams: …` that show what more of them cost."""
+"""The numbers of streams open at once in the scenarios `streams: …`, which show how the cost grows with them."""
 
 _SCALED = tuple(
     Scenario(f"streams: {count:,}{paced}", "delta", _RESPONSES, model, count, default=False)

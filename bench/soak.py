@@ -1,4 +1,4 @@
-"""`make soak`: a steady mixed load, and whether memory, files, sockets, threads, tasks or rows grow under it."""
+"""`make soak`: checks whether memory, files, sockets, threads, tasks or rows grow under a steady mixed load."""
 
 import argparse
 import asyncio
@@ -17,29 +17,31 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from bench.counted import tasks_in
 from bench.gateway import Setup, gateway
 from bench.measure import WrongAnswers
-from bench.processes import Server, cores, listening
+from bench.processes import Server, cores, start_announcing_server
 from bench.soak_load import users
-from bench.table import number, titled
+from bench.table import number, render_table
 from bench.trend import Trend, trend
 from gateway.state.database.tables import metadata, sealing_keys, workers
 
 _RESULTS = Path(__file__).parent / "results" / "soak.json"
 _EVERY_S = 0.5
 _WARM_UP = 0.2
-"""So much of the time pools and caches fill: it is no part of the trend."""
+"""The share of the time in which pools and caches fill. It is not part of the trend."""
 _CROWD = 2
-"""So many times more users are there for half of the warm-up, so that pools are as large then as they get. Otherwise a
-connection to the database that a rare moment opens, and keeps, would look like growth."""
+"""The factor of additional users in the first half of the warm-up, so that pools reach their full size. Otherwise a
+database connection that is opened by a rare coincidence later, and stays open, would look like growth."""
 _DEADLINE_S = 60
-_OF_SERVERS = (sealing_keys, workers)
-"""Tables that no client's request adds to."""
+_SERVER_TABLES = (sealing_keys, workers)
+"""Tables whose rows do not come from requests."""
 
 _FIGURES = ("memory, MiB", "open files", "sockets", "threads", "tasks", "rows")
 
 
 async def soak(server: Server, url: str, tasks: Path, *, minutes: float, count: int) -> tuple[list[list[float]], int]:
-    """Samples (seconds since the start, then `_FIGURES`), and how often users did something. In the file `tasks` the
-    server counts its own. Raises an exception group with what went wrong."""
+    """Runs the load. Returns the samples (seconds since the start, then `_FIGURES`) and the number of finished actions.
+
+    `tasks` is the file in which the server counts its tasks. Raises an exception group if an answer was wrong.
+    """
     began = monotonic()
     end = began + minutes * 60
     samples: list[list[float]] = []
@@ -61,77 +63,81 @@ async def soak(server: Server, url: str, tasks: Path, *, minutes: float, count: 
 
 
 async def _sample(server: Server, engine: AsyncEngine, tasks: Path) -> tuple[float, ...]:
-    used = server.usage()
-    counts = (used.files, used.sockets, used.threads, tasks_in(tasks), await _rows(engine))
-    return used.resident_bytes / 2**20, *counts
+    usage = server.usage()
+    counts = (usage.files, usage.sockets, usage.threads, tasks_in(tasks), await _rows(engine))
+    return usage.resident_bytes / 2**20, *counts
 
 
 async def _rows(engine: AsyncEngine) -> int:
-    """Of all that clients have kept."""
-    tables = [table for table in metadata.sorted_tables if table not in _OF_SERVERS]
+    """Returns the number of rows that clients have stored."""
+    tables = [table for table in metadata.sorted_tables if table not in _SERVER_TABLES]
     counts = [select(func.count()).select_from(table).scalar_subquery() for table in tables]
     async with engine.connect() as connection:
         return sum((await connection.execute(select(*counts))).one())
 
 
 def trends(samples: list[list[float]]) -> dict[str, Trend]:
-    """Of each figure, but for the warm-up. Raises ValueError for too few samples."""
-    counted = samples[int(len(samples) * _WARM_UP) :]
-    times, *figures = zip(*counted, strict=True)
+    """Returns the trend of each figure after the warm-up. Raises ValueError for too few samples."""
+    steady = samples[int(len(samples) * _WARM_UP) :]
+    times, *figures = zip(*steady, strict=True)
     return {name: trend(times, values) for name, values in zip(_FIGURES, figures, strict=True)}
 
 
-def table(found: dict[str, Trend]) -> str:
-    """One line a figure."""
-    return titled(
+def table(trends: dict[str, Trend]) -> str:
+    """Returns the table of the trends, with one line per figure."""
+    return render_table(
         ("soak", "level", "per hour", "± (95 %)", ""),
         [
-            (name, number(of.level), number(of.slope * 3600), number(of.margin * 3600), of.verdict)
-            for name, of in found.items()
+            (name, number(trend.level), number(trend.slope * 3600), number(trend.margin * 3600), trend.verdict)
+            for name, trend in trends.items()
         ],
     )
 
 
 def _leaves(group: BaseExceptionGroup[WrongAnswers]) -> Iterator[WrongAnswers]:
-    for one in group.exceptions:
-        if isinstance(one, BaseExceptionGroup):
-            yield from _leaves(one)
+    for error in group.exceptions:
+        if isinstance(error, BaseExceptionGroup):
+            yield from _leaves(error)
         else:
-            yield one
+            yield error
 
 
 def main() -> int:
-    """Print what grows; 1 when something does, or an answer was wrong."""
+    """Prints the trends. Returns 1 if a figure grows or an answer was wrong."""
     parser = argparse.ArgumentParser(prog="python -m bench.soak", description=__doc__)
     parser.add_argument("--minutes", type=float, default=30.0)
-    parser.add_argument("--users", type=int, default=16, help="how many do something at once (16)")
-    given = parser.parse_args()
-    measured, loaded = cores()
+    parser.add_argument("--users", type=int, default=16, help="number of concurrent users (16)")
+    options = parser.parse_args()
+    server_core, load_core = cores()
     with tempfile.TemporaryDirectory(prefix="soak-") as folder:
         home = Path(folder)
         url = f"sqlite+aiosqlite:///{home / 'soak.db'}"
         tasks = home / "tasks"
-        counted = (sys.executable, "-m", "bench.counted", str(tasks))
+        program = (sys.executable, "-m", "bench.counted", str(tasks))
         with (
-            listening("direct", [sys.executable, "-m", "bench.upstream"], loaded, home / "upstream.log") as upstream,
-            gateway(upstream, measured, home, Setup(store_url=url), program=counted) as server,
+            start_announcing_server(
+                "direct", [sys.executable, "-m", "bench.upstream"], load_core, home / "upstream.log"
+            ) as upstream,
+            gateway(upstream, server_core, home, Setup(store_url=url), program=program) as server,
         ):
             try:
-                samples, done = asyncio.run(soak(server, url, tasks, minutes=given.minutes, count=given.users))
-            except* WrongAnswers as wrong:
-                print("\n".join(map(str, _leaves(wrong))), file=sys.stderr)
+                samples, action_count = asyncio.run(
+                    soak(server, url, tasks, minutes=options.minutes, count=options.users)
+                )
+            except* WrongAnswers as errors:
+                print("\n".join(map(str, _leaves(errors))), file=sys.stderr)
                 print((home / "gateway.log").read_text()[-2000:], file=sys.stderr)
                 samples = []
     if not samples:
         return 1
-    found = trends(samples)
-    print(table(found))
-    print(f"{done:,} times something was done in {given.minutes:g} minutes; every answer was whole")
+    trend_by_name = trends(samples)
+    print(table(trend_by_name))
+    print(f"{action_count:,} actions in {options.minutes:g} minutes; every answer was whole")
     _RESULTS.parent.mkdir(exist_ok=True)
-    written = {"figures": ["seconds", *_FIGURES], "samples": samples}
-    written["trends"] = {name: asdict(of) | {"verdict": of.verdict} for name, of in found.items()}
-    _RESULTS.write_text(json.dumps(written) + "\n")
-    return 1 if any(of.verdict == "grows" for of in found.values()) else 0
+    results = {"figures": ["seconds", *_FIGURES], "samples": samples}
+    results["trends"] = {name: asdict(trend) | {"verdict": trend.verdict} for name, trend in trend_by_name.items()}
+    _RESULTS.write_text(json.dumps(results) + "\n")
+    return 1 if any(trend.verdict == "grows" for trend in trend_by_name.values()) else 0
 
 
 if __name__ == "__main__":

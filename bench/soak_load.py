@@ -1,4 +1,4 @@
-"""The mixed load of a soak: users that each do one thing after another, check all of it, and delete what was kept."""
+"""The mixed load of a soak: users that repeat actions, check the replies, and delete what they stored."""
 
 import asyncio
 import itertools
@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import httpx
 
-from bench.answers import FIRST_DELTA, Model, response_id, wrong
+from bench.answers import FIRST_DELTA, Model, find_fault, response_id
 from bench.measure import WrongAnswers
 
 _PACED = Model.named("bench-32-50ps")
@@ -16,21 +16,24 @@ _PAUSE_S = 0.1
 _RESPONSES, _CHAT, _CONVERSATIONS = "/v1/responses", "/v1/chat/completions", "/v1/conversations"
 _NOT_FOUND = "resp_00000000000000000000000000000000"
 
-Deed: TypeAlias = Callable[[httpx.AsyncClient], Coroutine[Any, Any, None]]
+Action: TypeAlias = Callable[[httpx.AsyncClient], Coroutine[Any, Any, None]]
 
 
 async def users(client: httpx.AsyncClient, count: int, until: Callable[[], bool]) -> int:
-    """How often something was done. Raises WrongAnswers (in a group) for what went wrong."""
+    """Runs `count` users until `until` returns True. Returns the number of finished actions.
+
+    Raises a group of WrongAnswers for wrong answers and failed requests.
+    """
     done = itertools.count()
 
     async def user(number: int) -> None:
-        for deed in itertools.islice(itertools.cycle(DEEDS), number % len(DEEDS), None):
+        for action in itertools.islice(itertools.cycle(ACTIONS), number % len(ACTIONS), None):
             if until():
                 return
             try:
-                await deed(client)
+                await action(client)
             except httpx.HTTPError as failure:
-                raise WrongAnswers(f"{deed.__name__}: {failure!r}") from failure
+                raise WrongAnswers(f"{action.__name__}: {failure!r}") from failure
             next(done)
             await asyncio.sleep(_PAUSE_S)
 
@@ -40,59 +43,66 @@ async def users(client: httpx.AsyncClient, count: int, until: Callable[[], bool]
     return next(done)
 
 
-async def kept_turns(client: httpx.AsyncClient) -> None:
-    """Two turns, the second continues the first."""
-    first = await _stream(client, _RESPONSES, _asked(_PACED, store=True))
+async def continue_response(client: httpx.AsyncClient) -> None:
+    """Creates a stored response, and a second one that continues it."""
+    first = await _stream(client, _RESPONSES, _request_body(_PACED, store=True))
     earlier = response_id(first)
-    answer = await _whole(client, _RESPONSES, _asked(_WHOLE, store=True, previous_response_id=earlier))
+    answer = await _whole(client, _RESPONSES, _request_body(_WHOLE, store=True, previous_response_id=earlier))
     await _delete(client, f"{_RESPONSES}/{earlier}")
     await _delete(client, f"{_RESPONSES}/{answer['id']}")
 
 
-async def conversation(client: httpx.AsyncClient) -> None:
-    """A turn in a conversation."""
-    began = await client.post(_CONVERSATIONS, json={})
-    _expect(began, 200)
-    place = began.json()["id"]
-    answer = await _whole(client, _RESPONSES, _asked(_WHOLE, store=True, conversation=place))
+async def use_conversation(client: httpx.AsyncClient) -> None:
+    """Creates a conversation, and a response in it."""
+    reply = await client.post(_CONVERSATIONS, json={})
+    _expect(reply, 200)
+    conversation_id = reply.json()["id"]
+    answer = await _whole(client, _RESPONSES, _request_body(_WHOLE, store=True, conversation=conversation_id))
     await _delete(client, f"{_RESPONSES}/{answer['id']}")
-    await _delete(client, f"{_CONVERSATIONS}/{place}")
+    await _delete(client, f"{_CONVERSATIONS}/{conversation_id}")
 
 
-async def resumed(client: httpx.AsyncClient) -> None:
-    """A response in the background whose stream is left and taken up again."""
-    made = await _left(client, _asked(_PACED, store=True, background=True))
-    url = f"{_RESPONSES}/{made}"
+async def resume_stream(client: httpx.AsyncClient) -> None:
+    """Creates a background response, closes its stream early, and reads the stream again."""
+    new_id = await _start_and_leave(client, _request_body(_PACED, store=True, background=True))
+    url = f"{_RESPONSES}/{new_id}"
     async with client.stream("GET", url, params={"stream": "true", "starting_after": "0"}) as reply:
         _check(await reply.aread(), _PACED, responses=True, streamed=True)
     await _delete(client, url)
 
 
-async def abandoned(client: httpx.AsyncClient) -> None:
-    """A stream whose client goes away for good."""
-    await _delete(client, f"{_RESPONSES}/{await _left(client, _asked(_PACED, store=True))}")
+async def abandon_stream(client: httpx.AsyncClient) -> None:
+    """Creates a response and closes its stream early, for good."""
+    await _delete(client, f"{_RESPONSES}/{await _start_and_leave(client, _request_body(_PACED, store=True))}")
 
 
-async def relayed(client: httpx.AsyncClient) -> None:
-    """Chat, streamed and whole."""
+async def relay_chat(client: httpx.AsyncClient) -> None:
+    """Sends one chat request that is streamed and one that is not."""
     question = {"messages": [{"role": "user", "content": "Say the tokens."}]}
     await _stream(client, _CHAT, {"model": _name(_PACED), **question})
     await _whole(client, _CHAT, {"model": _name(_WHOLE), **question})
 
 
-async def refused(client: httpx.AsyncClient) -> None:
-    """A turn that continues what there is not."""
-    _expect(await client.post(_RESPONSES, json=_asked(_WHOLE, previous_response_id=_NOT_FOUND)), 400)
+async def name_missing_response(client: httpx.AsyncClient) -> None:
+    """Sends a request that continues a response that does not exist. It is refused."""
+    _expect(await client.post(_RESPONSES, json=_request_body(_WHOLE, previous_response_id=_NOT_FOUND)), 400)
 
 
-DEEDS: tuple[Deed, ...] = (kept_turns, relayed, resumed, abandoned, conversation, refused)
+ACTIONS: tuple[Action, ...] = (
+    continue_response,
+    relay_chat,
+    resume_stream,
+    abandon_stream,
+    use_conversation,
+    name_missing_response,
+)
 
 
 def _name(model: Model) -> str:
     return f"bench-{model.deltas}" + (f"-{model.per_second}ps" if model.per_second else "")
 
 
-def _asked(model: Model, **fields: Any) -> dict[str, Any]:
+def _request_body(model: Model, **fields: Any) -> dict[str, Any]:
     return {"model": _name(model), "input": "Say the tokens.", **fields}
 
 
@@ -112,8 +122,8 @@ async def _whole(client: httpx.AsyncClient, path: str, body: dict[str, Any]) -> 
     return answer
 
 
-async def _left(client: httpx.AsyncClient, body: dict[str, Any]) -> str:
-    """The id of a stream that was left at its first delta."""
+async def _start_and_leave(client: httpx.AsyncClient, body: dict[str, Any]) -> str:
+    """Starts a stream and closes it after its first delta. Returns the id of the response."""
     content = b""
     async with client.stream("POST", _RESPONSES, json=body | {"stream": True}) as reply:
         async for piece in reply.aiter_raw():
@@ -134,5 +144,5 @@ def _expect(reply: httpx.Response, status: int) -> None:
 
 
 def _check(body: bytes, model: Model, *, responses: bool, streamed: bool) -> None:
-    if fault := wrong(body, model, responses=responses, streamed=streamed):
+    if fault := find_fault(body, model, responses=responses, streamed=streamed):
         raise WrongAnswers(fault)

@@ -1,4 +1,4 @@
-"""What the gateway takes before anybody asks it anything: time, memory, and modules that nobody needs yet."""
+"""Measures the start of the gateway before any request: time, CPU, memory, and the modules that it imports."""
 
 import sys
 from collections import Counter
@@ -10,7 +10,7 @@ from time import perf_counter
 from urllib.request import urlopen
 
 from bench.gateway import Setup, gateway
-from bench.processes import Server, listening
+from bench.processes import Server, start_announcing_server
 from bench.state_report import StateRow
 
 START = "start-up"
@@ -37,93 +37,99 @@ UNWANTED = (
     "vllm",
     "xllamacpp",
 )
-"""Engines, SDKs, exporters and databases: nothing that is configured here needs any of them."""
+"""Engines, SDKs, exporters and databases. The configuration of this measurement needs none of them."""
 
 _HEAVIEST = 8
 
 
 class UnwantedModules(Exception):
-    """The gateway imports what nothing in its configuration asks for."""
+    """The gateway imports modules that its configuration does not need."""
 
 
 def start_rows(upstream: Server, core: int | None, home: Path, rounds: int) -> list[StateRow]:
-    """The gateway with and without a store, each beside a server that only imports FastAPI and uvicorn."""
-    compiled = _compiled(home)
+    """Returns rows for the gateway with and without a store, each beside a server with only FastAPI and uvicorn."""
+    environment = _bytecode_environment(home)
     stores = {"": None, ", SQLite": f"sqlite+aiosqlite:///{home / 'start.db'}"}
-    seen: dict[str, list[tuple[float, float, float]]] = {}
+    rounds_by_name: dict[str, list[tuple[float, float, float]]] = {}
     for turn in range(rounds + 1):
-        bare = listening("bare", [sys.executable, "-m", "bench.bare_server"], core, home / "bare.log", compiled)
-        found = {"bare": _started(bare)}
+        bare = start_announcing_server(
+            "bare", [sys.executable, "-m", "bench.bare_server"], core, home / "bare.log", environment
+        )
+        figures_by_name = {"bare": _measure_start(bare)}
         for name, url in stores.items():
-            found[name] = _started(gateway(upstream, core, home, Setup(store_url=url), compiled))
+            figures_by_name[name] = _measure_start(gateway(upstream, core, home, Setup(store_url=url), environment))
         if turn == 0:
-            continue  # it compiled, as installing does, and made the database
-        for name, figures in found.items():
-            seen.setdefault(name, []).append(figures)
+            continue  # the first round compiles the bytecode, as installing does, and creates the database
+        for name, figures in figures_by_name.items():
+            rounds_by_name.setdefault(name, []).append(figures)
     readings = (("until it listens", "ms"), ("CPU", "ms"), ("memory at rest", "MiB"))
     return [
-        _row(f"{START}, {reading}{name}", unit, [(bare[at], ours[at]) for bare, ours in zip(*both, strict=True)])
+        _row(
+            f"{START}, {reading}{name}",
+            unit,
+            [(bare[index], gateway[index]) for bare, gateway in zip(*both, strict=True)],
+        )
         for name in stores
-        for both in [(seen["bare"], seen[name])]
-        for at, (reading, unit) in enumerate(readings)
+        for both in [(rounds_by_name["bare"], rounds_by_name[name])]
+        for index, (reading, unit) in enumerate(readings)
     ]
 
 
 def heaviest_modules(upstream: Server, core: int | None, home: Path) -> str:
-    """The packages that take the most of importing, in one line. Raises UnwantedModules."""
-    for telling in ({}, {"PYTHONPROFILEIMPORTTIME": "1"}):
-        with gateway(upstream, core, home, environment=_compiled(home) | telling):
+    """Returns the packages with the longest import time, in one line. Raises UnwantedModules."""
+    for variables in ({}, {"PYTHONPROFILEIMPORTTIME": "1"}):
+        with gateway(upstream, core, home, environment=_bytecode_environment(home) | variables):
             pass
     times = import_times((home / "gateway.log").read_text().splitlines())
-    if found := unwanted(times):
-        raise UnwantedModules(", ".join(found))
+    if names := unwanted_packages(times):
+        raise UnwantedModules(", ".join(names))
     packages: Counter[str] = Counter()
-    for module, spent in times.items():
-        packages[module.partition(".")[0]] += spent
-    of = [f"{package} {spent / 1e3:.0f} ms" for package, spent in packages.most_common(_HEAVIEST)]
-    return f"{len(times)} modules; the most by package: {', '.join(of)}"
+    for module, time_us in times.items():
+        packages[module.partition(".")[0]] += time_us
+    parts = [f"{package} {time_us / 1e3:.0f} ms" for package, time_us in packages.most_common(_HEAVIEST)]
+    return f"{len(times)} modules; the most by package: {', '.join(parts)}"
 
 
 def import_times(log: Iterable[str]) -> dict[str, int]:
-    """Module -> µs that importing it took by itself, of what `python -X importtime` says."""
+    """Returns module -> µs of its own import, from the output of `python -X importtime`."""
     return dict(_import_times(log))
 
 
-def unwanted(modules: Iterable[str]) -> list[str]:
-    """What of `UNWANTED` is among them, or is a package that one of them is in."""
-    packages = {module[:at] for module in modules for at in _ends(module)}
+def unwanted_packages(modules: Iterable[str]) -> list[str]:
+    """Returns the entries of `UNWANTED` that are one of the modules or contain one of them."""
+    packages = {module[:end] for module in modules for end in _name_ends(module)}
     return [name for name in UNWANTED if name in packages]
 
 
-def _ends(module: str) -> Iterator[int]:
-    """Where the name of the module and of each package around it ends."""
-    yield from (at for at, letter in enumerate(module) if letter == ".")
+def _name_ends(module: str) -> Iterator[int]:
+    """Yields the positions where the names of the module and of its packages end."""
+    yield from (position for position, letter in enumerate(module) if letter == ".")
     yield len(module)
 
 
 def _import_times(log: Iterable[str]) -> Iterator[tuple[str, int]]:
     for line in log:
-        head, found, rest = line.partition("import time:")
-        spent, _, named = rest.partition("|")
-        if found and not head and spent.strip().isdigit():
-            yield named.rpartition("|")[2].strip(), int(spent)
+        head, separator, rest = line.partition("import time:")
+        time_text, _, columns = rest.partition("|")
+        if separator and not head and time_text.strip().isdigit():
+            yield columns.rpartition("|")[2].strip(), int(time_text)
 
 
-def _compiled(home: Path) -> dict[str, str]:
-    """The environment in which a second start finds what the first one compiled."""
+def _bytecode_environment(home: Path) -> dict[str, str]:
+    """Returns the environment in which a second start finds the bytecode that the first one compiled."""
     return {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(home / "bytecode")}
 
 
-def _started(starting: AbstractContextManager[Server]) -> tuple[float, float, float]:
-    """ms until it listens, ms of CPU until then, MiB of memory once it has answered."""
+def _measure_start(starting: AbstractContextManager[Server]) -> tuple[float, float, float]:
+    """Returns (ms until the server listens, ms of CPU until then, MiB of memory after the first answer)."""
     began = perf_counter()
     with starting as server:
-        took, spent = perf_counter() - began, server.cpu_s()
+        elapsed_s, cpu_s = perf_counter() - began, server.cpu_s()
         with urlopen(f"http://127.0.0.1:{server.port}/healthz", timeout=10) as answer:
             answer.read()
-        return took * 1e3, spent * 1e3, server.resident_bytes() / 2**20
+        return elapsed_s * 1e3, cpu_s * 1e3, server.resident_bytes() / 2**20
 
 
 def _row(name: str, unit: str, pairs: list[tuple[float, float]]) -> StateRow:
-    bare, ours = (median(values) for values in zip(*pairs, strict=True))
-    return StateRow(name, "", unit, bare, ours, ratios=tuple(after / before for before, after in pairs))
+    bare, gateway = (median(values) for values in zip(*pairs, strict=True))
+    return StateRow(name, "", unit, bare, gateway, ratios=tuple(after / before for before, after in pairs))

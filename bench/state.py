@@ -1,4 +1,4 @@
-"""What keeping answers costs: the same load on one gateway, with `store: false` and then kept, in turns."""
+"""Measures what storing responses costs: the same load on one gateway, with `store: false` and then stored, in turn."""
 
 import itertools
 import os
@@ -13,18 +13,18 @@ from urllib.request import urlopen
 
 import orjson
 
-from bench.answers import Model, wrong_kept
+from bench.answers import Model, find_stored_fault
 from bench.databases import Databases
 from bench.gateway import Setup, gateway
 from bench.load import Result
-from bench.measure import WrongAnswers, under_load
+from bench.measure import WrongAnswers, run_load
 from bench.processes import Server
 from bench.requests import Spec
 from bench.state_report import StateRow
 from translation.representation.json_types import Json
 
-_NOT_KEPT: dict[str, Any] = {"store": False}
-_KEPT: dict[str, Any] = {"store": True}
+_NOT_STORED: dict[str, Any] = {"store": False}
+_STORED: dict[str, Any] = {"store": True}
 _LOGGED: dict[str, Any] = {"store": True, "background": True}
 
 _SYNCS = 200
@@ -32,11 +32,11 @@ _BETWEEN_S = 0.01
 _PAGES = bytes(8192)
 
 _LISTED = 100
-"""As many answers as one list has are read back and compared."""
+"""The number of responses that are read back and compared: the most that one list has."""
 
 
 class Run(NamedTuple):
-    """One load: what its model says, what was delivered, and the CPU seconds that took."""
+    """One load: its model, what was delivered, and the CPU seconds of the gateway."""
 
     model: Model
     result: Result
@@ -44,7 +44,7 @@ class Run(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """One figure of the runs of a scenario. `target`: by how much it may be more than without the store."""
+    """One figure of the runs of a scenario. `target` is the most that the store may add to it, in its unit."""
 
     name: str
     unit: str
@@ -55,24 +55,27 @@ class Reading(NamedTuple):
 
 @dataclass(frozen=True)
 class StateScenario:
-    """One load for each of `models`, and what is read off them. `kept`: what requests say so that they are kept."""
+    """One load for each of `models`, and the figures of these loads.
+
+    `stored_fields` are the request fields that have the responses stored.
+    """
 
     name: str
     models: tuple[str, ...]
     connections: int
     readings: tuple[Reading, ...]
-    kept: dict[str, Any]
+    stored_fields: dict[str, Any]
     together: bool = False
-    """Streams begin at once, and so end at once."""
+    """Whether streams begin at the same time, and so end at the same time."""
     resume: bool = False
-    """What is kept is replayed."""
+    """Whether the load with the store replays stored streams."""
     default: bool = True
-    """It is part of a run that names none."""
+    """Whether a run without names includes it."""
 
 
 @dataclass(frozen=True)
 class Bench:
-    """Where and how long everything is measured. `core` is the gateway's, `load_core` the load's and the upstream's."""
+    """The environment of all measurements. `core` is for the gateway, `load_core` for the load and the upstream."""
 
     upstream: Server
     core: int | None
@@ -83,13 +86,13 @@ class Bench:
 
 
 def per_delta_us(runs: Sequence[Run]) -> float:
-    """CPU of one more delta: the slope between a short answer and a long one."""
+    """Returns the CPU of one more delta: the slope between a short answer and a long one."""
     short, long = runs
     return (_per_stream_us(long) - _per_stream_us(short)) / (long.model.deltas - short.model.deltas)
 
 
 def per_stream_us(runs: Sequence[Run]) -> float:
-    """CPU of one stream but for its deltas."""
+    """Returns the CPU of one stream without that of its deltas."""
     return _per_stream_us(runs[0]) - runs[0].model.deltas * per_delta_us(runs)
 
 
@@ -106,7 +109,7 @@ _SHORT = (
     Reading("first delta", "ms", lambda runs: runs[0].result.first_deltas[0] * 1e3),
     Reading("whole answer", "ms", lambda runs: runs[0].result.wholes[0] * 1e3),
 )
-# Nothing happens to a delta because it is kept: what is left of the target is what two equal loads differ by.
+# Storing does nothing per delta. The target only allows for the difference of two equal loads.
 _CPU = (
     Reading("CPU per delta", "µs", per_delta_us, target=0.3),
     Reading("CPU per stream", "µs", per_stream_us),
@@ -117,54 +120,54 @@ _LOG = (
 )
 
 STATE = (
-    # Paced, so that the last delta and the end are not one write: what is between them is what is waited for.
-    StateScenario("state: end of a stream, 1 connection", ("bench-16-200ps",), 1, _END, _KEPT),
-    # Longer, so that the machine is not full: what waits for a core is not what keeping costs.
-    StateScenario("state: end of a stream, 16 connections", ("bench-64-200ps",), 16, _END, _KEPT, default=False),
+    # Paced, so that the last delta and the end are not one write: the time between them is the wait for the store.
+    StateScenario("state: end of a stream, 1 connection", ("bench-16-200ps",), 1, _END, _STORED),
+    # Longer, so that the machine is not at its limit: waiting for a core is no cost of storing.
+    StateScenario("state: end of a stream, 16 connections", ("bench-64-200ps",), 16, _END, _STORED, default=False),
     StateScenario(
         "state: 16 streams that end together",
         ("bench-64-200ps",),
         16,
         _ENDS_TOGETHER,
-        _KEPT,
+        _STORED,
         together=True,
         default=False,
     ),
-    StateScenario("state: short answer, 1 connection", ("bench-4",), 1, _SHORT, _KEPT, default=False),
-    StateScenario("state: 16 connections", ("bench-16", "bench-8000"), 16, _CPU, _KEPT),
+    StateScenario("state: short answer, 1 connection", ("bench-4",), 1, _SHORT, _STORED, default=False),
+    StateScenario("state: 16 connections", ("bench-16", "bench-8000"), 16, _CPU, _STORED),
     StateScenario("state: event log, full speed", ("bench-128",), 16, _LOG, _LOGGED),
     StateScenario("state: event log, 50 deltas/s", ("bench-128-50ps",), 64, _LOG, _LOGGED, default=False),
     StateScenario("state: resumed, 16 connections", ("bench-128",), 16, _LOG, _LOGGED, resume=True),
 )
 
 _Figures: TypeAlias = dict[str, list[tuple[float, float]]]
-"""Reading -> without and with the store, of each round."""
+"""Reading -> (without, with the store), for each round."""
 
 
 def state_rows(scenarios: Sequence[StateScenario], databases: Databases, bench: Bench) -> list[StateRow]:
-    """The medians of all rounds. Raises WrongAnswers."""
+    """Measures the scenarios on each database. Returns rows with the medians of all rounds. Raises WrongAnswers."""
     rows = [_disk(bench.home)]
     for scenario in scenarios:
         figures: dict[str, _Figures] = {database: {} for database in databases}
         for turn, (database, new_url) in itertools.product(range(bench.rounds), databases.items()):
             print(f"{scenario.name}, {database}: {turn + 1} of {bench.rounds}", file=sys.stderr)
             with gateway(bench.upstream, bench.core, bench.home, Setup(store_url=new_url())) as server:
-                without = _runs(server, scenario, _NOT_KEPT, bench)
-                kept = _runs(server, scenario, scenario.kept, bench)
+                without = _runs(server, scenario, _NOT_STORED, bench)
+                stored = _runs(server, scenario, scenario.stored_fields, bench)
             for reading in scenario.readings:
-                figures[database].setdefault(reading.name, []).append((reading.of(without), reading.of(kept)))
+                figures[database].setdefault(reading.name, []).append((reading.of(without), reading.of(stored)))
         for reading, database in itertools.product(scenario.readings, databases):
             rows.append(_row(scenario, reading, database, figures[database][reading.name]))
     return rows
 
 
 def _disk(home: Path) -> StateRow:
-    """What a commit waits for at least: a few pages, written and safe."""
+    """Measures the least time of a commit: to write a few pages and sync them to the disk."""
     times = []
     with (home / "disk").open("wb", buffering=0) as file:
         for _ in range(_SYNCS):
             file.write(_PAGES)
-            sleep(_BETWEEN_S)  # as between two streams: a disk that rests takes longer
+            sleep(_BETWEEN_S)  # as between two streams, because an idle disk takes longer
             began = perf_counter()
             os.fdatasync(file.fileno())
             times.append(perf_counter() - began)
@@ -172,16 +175,16 @@ def _disk(home: Path) -> StateRow:
 
 
 def _row(scenario: StateScenario, reading: Reading, database: str, pairs: Sequence[tuple[float, float]]) -> StateRow:
-    without, kept = (median(values) for values in zip(*pairs, strict=True))
-    # The target is SQLite's, on the machine that is measured; how far away a PostgreSQL is, its operator decides.
+    without, stored = (median(values) for values in zip(*pairs, strict=True))
+    # The target is for SQLite on the same machine. The latency of a PostgreSQL server depends on its operator.
     target = reading.target if database == "SQLite" else None
     return StateRow(
-        f"{scenario.name}, {reading.name}", database, reading.unit, without, kept, target, ratios(reading, pairs)
+        f"{scenario.name}, {reading.name}", database, reading.unit, without, stored, target, ratios(reading, pairs)
     )
 
 
 def ratios(reading: Reading, pairs: Sequence[tuple[float, float]]) -> tuple[float, ...]:
-    """With the store to without it, in each round; the other way where more is better, so that less always is."""
+    """Returns the ratios of with to without the store, one per round. They are inverted where more is better."""
     ordered = pairs if reading.less_is_better else [(after, before) for before, after in pairs]
     return tuple(after / before for before, after in ordered if before)
 
@@ -201,19 +204,21 @@ def _runs(server: Server, scenario: StateScenario, fields: dict[str, Any], bench
             resume=scenario.resume and fields["store"],
         )
         before = _newest(server, 1)
-        result, cpu_s = under_load(server, spec, bench.load_core, bench.home / "load.log")
+        result, cpu_s = run_load(server, spec, bench.load_core, bench.home / "load.log")
         model = Model.named(name)
-        if fault := _wrong_kept(server, model, result, spec, before):
+        if fault := _find_fault(server, model, result, spec, before):
             raise WrongAnswers(fault)
         runs.append(Run(model, result, cpu_s))
     return runs
 
 
-def _wrong_kept(server: Server, model: Model, result: Result, spec: Spec, before: Json) -> str | None:
+def _find_fault(server: Server, model: Model, result: Result, spec: Spec, before: Json) -> str | None:
     if not spec.fields["store"]:
-        return None if _newest(server, 1) == before else "something was kept of what was not to be"
+        return (
+            None if _newest(server, 1) == before else "a response was stored although the requests had `store: false`"
+        )
     answers = spec.connections if spec.resume else result.requests
-    return wrong_kept(_newest(server, _LISTED), model, min(answers, _LISTED))
+    return find_stored_fault(_newest(server, _LISTED), model, min(answers, _LISTED))
 
 
 def _newest(server: Server, limit: int) -> Json:

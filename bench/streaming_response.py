@@ -1,7 +1,7 @@
-"""What one send and one open stream cost: the gateway's own streaming response beside sse-starlette's.
+"""Measures one send and one open stream of the gateway's streaming response and of sse-starlette's.
 
-`python -m bench.streaming_response`. Both get the same encoded frames and send them to an ASGI `send` in this process,
-so the figures are those of the response alone: no server, no socket.
+Run it with `python -m bench.streaming_response`. Both send the same encoded frames to an ASGI `send` in this process.
+There is no server and no socket, so the figures are those of the response alone.
 """
 
 import argparse
@@ -24,7 +24,7 @@ _SCOPE = {"type": "http", "method": "POST", "asgi": {"spec_version": "2.4"}}
 
 
 class Frames:
-    """A wire that says the same `count` times, then waits for `release`."""
+    """A reply stream that yields the same frame `count` times, then waits for `release`."""
 
     has_content = True
     ended = False
@@ -45,53 +45,55 @@ class Frames:
     def result(self) -> None:
         return None
 
-    def withdraw(self, frames: bytes) -> bytes:
-        return frames
+    def conclude(self) -> bytes:
+        return b""
 
 
-Make: TypeAlias = Callable[[Frames], Any]
+ResponseFactory: TypeAlias = Callable[[Frames], Any]
 
-
-MAKES: dict[str, Make] = {
-    "EventSourceResponse": lambda wire: EventSourceResponse(wire.frames(), sep="\n"),
-    "EventStream": lambda wire: EventStreamReply(wire, Drain(), keepalive_s=15.0, headers={}),
+RESPONSE_FACTORIES: dict[str, ResponseFactory] = {
+    "EventSourceResponse": lambda stream: EventSourceResponse(stream.frames(), sep="\n"),
+    "EventStream": lambda stream: EventStreamReply(stream, Drain(), keepalive_s=15.0, headers={}),
 }
 
 
 def main() -> None:
-    """Print the figures."""
+    """Measures both and prints the figures."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--sends", type=int, default=20_000)
     parser.add_argument("--streams", type=int, default=500)
     options = parser.parse_args()
-    spent: dict[str, list[float]] = {name: [] for name in MAKES}
+    times_by_name: dict[str, list[float]] = {name: [] for name in RESPONSE_FACTORIES}
     for _ in range(options.rounds):
-        # In turns, so that foreign load falls on both alike.
-        for name, make in MAKES.items():
-            spent[name].append(asyncio.run(_send_us(make, options.sends)))
-    per_send = {name: median(times) for name, times in spent.items()}
-    per_stream = {name: asyncio.run(_open_kib(make, options.streams)) for name, make in MAKES.items()}
+        # In turn, so that load of other processes affects both alike.
+        for name, make_response in RESPONSE_FACTORIES.items():
+            times_by_name[name].append(asyncio.run(_send_us(make_response, options.sends)))
+    per_send = {name: median(times) for name, times in times_by_name.items()}
+    per_stream = {
+        name: asyncio.run(_open_kib(make_response, options.streams))
+        for name, make_response in RESPONSE_FACTORIES.items()
+    }
     for name, (kib, tasks) in per_stream.items():
         print(f"{name:20}{per_send[name]:6.2f} µs of CPU per send {kib:6.1f} KiB and {tasks} tasks per open stream")
-    theirs, ours = MAKES
-    cpu, memory = per_send[theirs] / per_send[ours], per_stream[theirs][0] / per_stream[ours][0]
+    other, own = RESPONSE_FACTORIES
+    cpu, memory = per_send[other] / per_send[own], per_stream[other][0] / per_stream[own][0]
     print(f"{'ratio':20}{cpu:6.1f} {'':18} {memory:6.1f}")
 
 
-async def _send_us(make: Make, sends: int) -> float:
-    """CPU time per send, in µs, to a client that takes everything at once."""
+async def _send_us(make_response: ResponseFactory, sends: int) -> float:
+    """Returns the CPU time per send in µs, to a client that accepts everything at once."""
 
     async def send(_: Message) -> None:
         return None
 
     began = time.process_time()
-    await make(Frames(sends))(_SCOPE, _never, send)
+    await make_response(Frames(sends))(_SCOPE, _never, send)
     return (time.process_time() - began) * 1e6 / sends
 
 
-async def _open_kib(make: Make, streams: int) -> tuple[float, int]:
-    """Memory and tasks that each open stream takes, once its first frame is out."""
+async def _open_kib(make_response: ResponseFactory, streams: int) -> tuple[float, int]:
+    """Returns the KiB of memory and the tasks per open stream, after its first frame was sent."""
     release, all_open = asyncio.Event(), asyncio.Event()
     sent = 0
 
@@ -101,20 +103,20 @@ async def _open_kib(make: Make, streams: int) -> tuple[float, int]:
         if sent == streams:
             all_open.set()
 
-    await make(Frames(1))(_SCOPE, _never, send)
+    await make_response(Frames(1))(_SCOPE, _never, send)
     sent = 0
     gc.collect()
     tracemalloc.start()
     tasks_before = len(asyncio.all_tasks())
     async with asyncio.TaskGroup() as group:
         for _ in range(streams):
-            group.create_task(make(Frames(1, release))(_SCOPE, _never, send))
+            group.create_task(make_response(Frames(1, release))(_SCOPE, _never, send))
         await all_open.wait()
-        held, _ = tracemalloc.get_traced_memory()
+        traced_bytes, _ = tracemalloc.get_traced_memory()
         tasks = len(asyncio.all_tasks()) - tasks_before
         release.set()
     tracemalloc.stop()
-    return held / 1024 / streams, round(tasks / streams)
+    return traced_bytes / 1024 / streams, round(tasks / streams)
 
 
 async def _never() -> Message:

@@ -1,31 +1,31 @@
-"""Tables of figures in plain text."""
+"""Renders tables of figures as plain text."""
 
 from collections.abc import Sequence
 
 
-def titled(columns: Sequence[str], lines: Sequence[tuple[str, ...]]) -> str:
-    """The lines under their titles."""
-    return aligned([tuple(columns), tuple("-" * len(name) for name in columns), *lines])
+def render_table(columns: Sequence[str], lines: Sequence[tuple[str, ...]]) -> str:
+    """Returns the table with a line of titles."""
+    return align_columns([tuple(columns), tuple("-" * len(name) for name in columns), *lines])
 
 
-def aligned(lines: Sequence[tuple[str, ...]]) -> str:
-    """Cells in columns, the first to the left."""
+def align_columns(lines: Sequence[tuple[str, ...]]) -> str:
+    """Returns the lines with aligned columns: the first column to the left, the others to the right."""
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return "\n".join(_aligned(line, widths) for line in lines)
+    return "\n".join(_align_line(line, widths) for line in lines)
 
 
 def number(value: float | None) -> str:
-    """With as many digits as mean something."""
+    """Returns a figure with two or three significant digits; a dash for None."""
     if value is None:
         return "-"
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.2f}" if abs(value) < 10 else f"{value:.1f}"
 
 
 def limit(value: float | None) -> str:
-    """A target."""
+    """Returns a target as text; a dash for None."""
     return "-" if value is None else f"≤ {number(value)}"
 
 
-def _aligned(line: tuple[str, ...], widths: list[int]) -> str:
+def _align_line(line: tuple[str, ...], widths: list[int]) -> str:
     name, *numbers = (cell.rjust(width) for cell, width in zip(line, widths, strict=True))
     return "  ".join([name.strip().ljust(widths[0]), *numbers]).rstrip()

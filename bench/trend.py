@@ -1,4 +1,4 @@
-"""Whether something grows: the slope of a noisy series, how sure it is, and what that means."""
+"""Decides whether a noisy series grows: computes its slope, the confidence interval and a verdict."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,18 +10,22 @@ from typing import Literal
 Verdict = Literal["flat", "grows", "filled", "too noisy to say"]
 
 _BLOCKS = 10
-"""Neighbouring samples depend on each other, so that their number says little; means of so many stretches hardly do."""
+"""The number of blocks whose means are fitted. Neighbouring samples are correlated, the means of blocks hardly."""
 _T = 2.306
-"""Student's t for 95 % on both sides and the 8 degrees of freedom that ten points leave a line."""
+"""Student's t for 95 %, two-sided, with the 8 degrees of freedom of a line through ten points."""
 
 _GROWS, _FLAT = 0.01, 0.15
-"""Of the level, over the whole series: growth that is surely more counts, growth that is surely less does not."""
+"""Growth over the whole series, relative to the level. `grows` is surely more than the first value, `flat` is surely
+less than the second."""
 
 
 @dataclass(frozen=True)
 class Trend:
-    """A line through a series. `slope` ± `margin` per second holds the true one with 95 %; `later_slope` is that of the
-    second half by itself: what leaks goes on, what fills does not."""
+    """A line through a series.
+
+    `slope` ± `margin` per second is the 95 % confidence interval of the slope. `later_slope` is the slope of the second
+    half alone: a leak goes on growing, a cache that fills does not.
+    """
 
     level: float
     slope: float
@@ -31,6 +35,7 @@ class Trend:
 
     @property
     def verdict(self) -> Verdict:
+        """Whether the series grows. `filled` means that it grew in the first half only."""
         scale = self.seconds / max(self.level, 1.0)
         if (self.slope - self.margin) * scale > _GROWS:
             return "grows" if self.later_slope * scale > _GROWS else "filled"
@@ -38,7 +43,7 @@ class Trend:
 
 
 def trend(times: Sequence[float], values: Sequence[float]) -> Trend:
-    """Of samples in the order of their times. Raises ValueError for fewer than one a stretch."""
+    """Fits a line to samples in the order of their times. Raises ValueError for fewer than ten samples."""
     if len(times) < _BLOCKS:
         raise ValueError(f"{len(times)} samples are too few for a trend: {_BLOCKS} are needed")
     x, y = _blocks(times), _blocks(values)
@@ -52,13 +57,13 @@ def trend(times: Sequence[float], values: Sequence[float]) -> Trend:
 
 
 def _slope(x: Sequence[float], y: Sequence[float]) -> float:
-    """Of the line with the least squares."""
+    """Returns the slope of the least-squares line."""
     middle, level = fmean(x), fmean(y)
     spread = sum((at - middle) ** 2 for at in x)
     return sum((at - middle) * (value - level) for at, value in zip(x, y, strict=True)) / spread
 
 
 def _blocks(values: Sequence[float]) -> list[float]:
-    """Means of equal stretches."""
+    """Returns the means of blocks of equal length."""
     edges = [round(at * len(values) / _BLOCKS) for at in range(_BLOCKS + 1)]
     return [fmean(values[begin:end]) for begin, end in pairwise(edges)]

@@ -1,6 +1,6 @@
-"""The model server behind everything that is measured: prebuilt bytes on a bare protocol, as cheap as Python allows.
+"""The model server behind every gateway of a run. It writes prebuilt bytes from a bare asyncio protocol, to be cheap.
 
-One write a frame, one loop turn between two frames of a stream, so that streams interleave as they do on a busy engine.
+Each frame is one write, and the loop turns once between two frames, so that streams interleave as on a busy engine.
 """
 
 import asyncio
@@ -10,7 +10,7 @@ from typing import cast
 import orjson
 import uvloop
 
-from bench.answers import Model, stamped, stream_writes, whole_reply
+from bench.answers import Model, stamp_write, stream_writes, whole_reply
 from bench.processes import announce
 
 _MODELS = b'{"object":"list","data":[{"id":"bench-128","object":"model","created":0,"owned_by":"bench"}]}'
@@ -23,7 +23,7 @@ _NOT_FOUND = b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n"
 
 
 class Upstream(asyncio.Protocol):
-    """One connection: reads requests with a Content-Length, plays the answer their model name asks for."""
+    """One connection. Reads requests with a Content-Length, and writes the answer that the model's name describes."""
 
     transport: asyncio.Transport
 
@@ -33,7 +33,7 @@ class Upstream(asyncio.Protocol):
         self._stamped = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = cast("asyncio.Transport", transport)  # uvloop's own has no common class with it
+        self.transport = cast("asyncio.Transport", transport)  # uvloop's transport class is not a subclass
 
     def data_received(self, data: bytes) -> None:
         self._buffer += data
@@ -41,8 +41,8 @@ class Upstream(asyncio.Protocol):
         if ends < 0:
             return
         head, body_at = bytes(self._buffer[:ends]), ends + 4
-        _, named, length = head.lower().partition(b"\r\ncontent-length:")
-        size = int(length.split(b"\r\n", 1)[0]) if named else 0
+        _, header, length = head.lower().partition(b"\r\ncontent-length:")
+        size = int(length.split(b"\r\n", 1)[0]) if header else 0
         if len(self._buffer) - body_at >= size:
             body = bytes(self._buffer[body_at : body_at + size])
             del self._buffer[: body_at + size]
@@ -53,22 +53,22 @@ class Upstream(asyncio.Protocol):
             self.transport.write(_MODELS_REPLY)
             return
         if not body:
-            self.transport.write(_NOT_FOUND)  # routers ask for much that only some engines have
+            self.transport.write(_NOT_FOUND)  # routers probe paths that only some engines have
             return
-        asked = orjson.loads(body)
-        model = Model.named(asked["model"])
+        request = orjson.loads(body)
+        model = Model.named(request["model"])
         responses = b"/responses" in head.split(b"\r\n", 1)[0]
-        if not asked.get("stream"):
+        if not request.get("stream"):
             self.transport.write(whole_reply(model.deltas, responses))
         else:
             pause = 1 / model.per_second if model.per_second else 0
             self._stamped = model.stamped
-            self._play(stream_writes(model.deltas, responses), 0, pause, self._loop.time())
+            self._play(stream_writes(model.deltas, responses, model.kind), 0, pause, self._loop.time())
 
     def _play(self, writes: list[bytes], at: int, pause: float, due: float) -> None:
         if self.transport.is_closing():
             return
-        self.transport.write(stamped(writes[at], perf_counter()) if self._stamped else writes[at])
+        self.transport.write(stamp_write(writes[at], perf_counter()) if self._stamped else writes[at])
         at += 1
         if at == len(writes):
             return

@@ -1,1 +1,1 @@
-"""Clients of the gateway for frameworks. Knows the gateway's HTTP contracts and imports nothing of its code."""
+"""Clients of the gateway for frameworks. They know its HTTP APIs and import none of its code."""

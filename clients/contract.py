@@ -1,4 +1,4 @@
-"""What both APIs are asked and what they answer, in one shape: the one of `/generate`."""
+"""Requests and replies of both APIs in one form: that of `/generate`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,10 +9,10 @@ from clients.http import Json, JsonFrame
 
 @dataclass(frozen=True, kw_only=True)
 class GatewayRequest:
-    """One request. None is left to the model's configuration."""
+    """One request. Fields that are None are left to the model's configuration."""
 
     messages: Sequence[Json]
-    """In chat's shape, tool calls too; past thinking is in `reasoning_content`."""
+    """Messages in the form of Chat Completions, also their tool calls. Past thinking is in `reasoning_content`."""
     model: str | None = None
     temperature: float | None = None
     stop: Sequence[str] | None = None
@@ -22,25 +22,28 @@ class GatewayRequest:
     max_thinking_tokens: int | None = None
     max_response_tokens: int | None = None
     tools: Sequence[Json] = ()
-    """`{name, description, parameters}`."""
+    """Tools as `{name, description, parameters}`."""
     tool_choice: str | Json | None = None
     """`auto`, `none`, `required` or `{name}`."""
     response_format: Json | None = None
-    """In chat's shape."""
+    """The response format in the form of Chat Completions."""
     extra_fields: Mapping[str, Any] = field(default_factory=dict)
-    """Further fields of the request, as they are."""
+    """Further fields of the body, which are sent as they are."""
 
 
 class ReplyReader(Protocol):
-    """The frames of one stream."""
+    """Reads the frames of one stream."""
 
     @property
     def reply(self) -> Json | None:
-        """The whole reply in the shape of `/generate`, once the stream has ended well."""
+        """The complete reply in the form of `/generate`, once the stream has ended without an error; else None."""
         ...
 
     def feed(self, frame: JsonFrame) -> list[Json]:
-        """Take a frame; the pieces in it: `{"thinking"}`, `{"response"}`, `{"tool_call"}`. Raises GatewayError."""
+        """Adds a frame. Returns its deltas: `{"thinking"}`, `{"response"}` or `{"tool_call"}`.
+
+        Raises GatewayError for a frame that reports an error.
+        """
         ...
 
 
@@ -48,15 +51,23 @@ class Api(Protocol):
     """One of the gateway's APIs."""
 
     @property
-    def path(self) -> str: ...
-    def build_body(self, request: GatewayRequest, *, stream: bool) -> Json: ...
-    def parse_reply(self, answer: Json) -> Json:
-        """An answer in the shape of `/generate`. Raises GatewayError."""
+    def path(self) -> str:
+        """The path of the endpoint, after the gateway's address."""
         ...
 
-    def create_reader(self) -> ReplyReader: ...
+    def build_body(self, request: GatewayRequest, *, stream: bool) -> Json:
+        """Returns the body of a request."""
+        ...
+
+    def parse_reply(self, body: Json) -> Json:
+        """Returns the body of a reply in the form of `/generate`. Raises GatewayError if it reports an error."""
+        ...
+
+    def create_reader(self) -> ReplyReader:
+        """Returns a new reader for the stream of one reply."""
+        ...
 
 
 def drop_none(fields: Mapping[str, Any]) -> Json:
-    """The fields that say something."""
+    """Returns the fields that are not None."""
     return {name: value for name, value in fields.items() if value is not None}

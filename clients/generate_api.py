@@ -1,11 +1,11 @@
-"""`POST /generate`, the contract that the others are read in."""
+"""`POST /generate`, whose form of replies the clients use for both APIs."""
 
 from clients.contract import GatewayRequest, ReplyReader, drop_none
 from clients.http import Json, JsonFrame, gateway_error_of
 
 
 class GenerateApi:
-    """See docs/generate.md."""
+    """The API `POST /generate`: see docs/generate.md."""
 
     path = "/generate"
 
@@ -28,8 +28,8 @@ class GenerateApi:
         )
         return {**body, "stream": stream, **request.extra_fields}
 
-    def parse_reply(self, answer: Json) -> Json:
-        return answer
+    def parse_reply(self, body: Json) -> Json:
+        return body
 
     def create_reader(self) -> ReplyReader:
         return _GenerateReader()

@@ -1,4 +1,4 @@
-"""Requests to the gateway: asked again where that helps, streams as frames, failures in the gateway's own words."""
+"""Sends requests to the gateway, with retries. Streams are read as frames; failures have the gateway's own messages."""
 
 import asyncio
 import json
@@ -20,7 +20,8 @@ _MAX_WAIT_S = 30.0
 
 
 class GatewayError(Exception):
-    """A request was refused, or its reply ended badly. `status` is None where the reply had begun or there was none."""
+    """A request was refused, or its reply failed. `status` is None if the reply had already begun, or if there was no
+    reply."""
 
     def __init__(self, message: str, *, status: int | None = None, code: str | None = None, param: str | None = None):
         super().__init__(message)
@@ -38,20 +39,24 @@ class JsonFrame(NamedTuple):
 
 
 class FrameReader:
-    """Bytes in, whole frames out. The gateway ends lines with LF; text may hold any other line break there is."""
+    """Splits the bytes of a stream into frames. The gateway ends lines with LF. The text inside may contain any other
+    kind of line break."""
 
     def __init__(self) -> None:
         self._buffer = b""
 
     def feed(self, read: bytes) -> list[JsonFrame]:
-        """Take what was read; comments and `[DONE]` are no frames."""
+        """Adds the bytes of one read. Returns the frames that it completes; comments and `[DONE]` are skipped.
+
+        Raises GatewayError for data that is not a JSON object.
+        """
         *blocks, self._buffer = (self._buffer + read).split(b"\n\n")
         return [frame for block in blocks if (frame := _parse_frame(block)) is not None]
 
 
 @dataclass(frozen=True, kw_only=True)
 class GatewayClient:
-    """Where requests go, and how long and how often they are tried."""
+    """The address and credentials of a gateway, and the timeout and retries of requests to it."""
 
     base_url: str
     api_key: str | None
@@ -60,7 +65,7 @@ class GatewayClient:
     headers: Mapping[str, str]
 
     def post(self, path: str, body: Json) -> Json:
-        """The answer to a request. Raises GatewayError."""
+        """Sends a body and returns the JSON object of the reply. Raises GatewayError."""
         with self._client() as client:
             for wait_s in self._retry_waits():
                 try:
@@ -77,7 +82,7 @@ class GatewayClient:
         raise AssertionError("the last try returns or raises")
 
     async def apost(self, path: str, body: Json) -> Json:
-        """The answer to a request. Raises GatewayError."""
+        """Sends a body and returns the JSON object of the reply. Raises GatewayError."""
         async with self._async_client() as client:
             for wait_s in self._retry_waits():
                 try:
@@ -94,7 +99,8 @@ class GatewayClient:
         raise AssertionError("the last try returns or raises")
 
     def stream(self, path: str, body: Json) -> Generator[JsonFrame, None, None]:
-        """The frames of a streamed answer; closing it hangs up. Asked again only before the first of them.
+        """Sends a body and yields the frames of the streamed reply. Closing the generator closes the connection. The
+        request is only retried before the first frame.
 
         Raises GatewayError.
         """
@@ -120,7 +126,8 @@ class GatewayClient:
                 time.sleep(wait_s or 0)
 
     async def astream(self, path: str, body: Json) -> AsyncGenerator[JsonFrame, None]:
-        """The frames of a streamed answer; closing it hangs up. Asked again only before the first of them.
+        """Sends a body and yields the frames of the streamed reply. Closing the generator closes the connection. The
+        request is only retried before the first frame.
 
         Raises GatewayError.
         """
@@ -147,15 +154,15 @@ class GatewayClient:
                 await asyncio.sleep(wait_s or 0)
 
     def _retry_waits(self) -> Generator[float | None, None, None]:
-        """For each try the seconds to wait after it, None after the last."""
-        yield from (min(_FIRST_WAIT_S * 2**number, _MAX_WAIT_S) for number in range(self.max_retries))
+        """Yields the seconds to wait after each try; None for the last one."""
+        yield from (min(_FIRST_WAIT_S * 2**retry, _MAX_WAIT_S) for retry in range(self.max_retries))
         yield None
 
     def _client(self) -> httpx.Client:
         return httpx.Client(**self._client_options())
 
     def _async_client(self) -> httpx.AsyncClient:
-        # One for each request: kept connections belong to the event loop that opened them.
+        # A new client for each request, because pooled connections belong to the event loop that opened them.
         return httpx.AsyncClient(**self._client_options())
 
     def _client_options(self) -> Json:
@@ -166,8 +173,8 @@ class GatewayClient:
 
 
 def gateway_error_of(error: Json, status: int | None = None) -> GatewayError:
-    """An error object of the gateway's as what is raised."""
-    message = str(error.get("message") or "the gateway did not say what went wrong")
+    """Returns the exception for an error object of the gateway."""
+    message = str(error.get("message") or "the gateway reported an error without a message")
     return GatewayError(message, status=status, code=error.get("code"), param=error.get("param"))
 
 
@@ -196,7 +203,7 @@ def _parse_json(content: bytes) -> Json:
     except ValueError:
         parsed = None
     if not isinstance(parsed, dict):
-        raise GatewayError("what answered is no gateway: its reply is not a JSON object")
+        raise GatewayError("the server's reply is not a JSON object: check that base_url is the address of a gateway")
     return parsed
 
 
@@ -209,18 +216,19 @@ def _error_of_reply(reply: httpx.Response) -> GatewayError:
         error = reply.json()["error"]
         assert isinstance(error, dict)
     except (ValueError, KeyError, TypeError, AssertionError):
-        error = {"message": f"the server answered with status {reply.status_code} and no reason"}
+        error = {"message": f"the server replied with status {reply.status_code} and without an error message"}
     return gateway_error_of(error, reply.status_code)
 
 
 def _transport_failure(error: httpx.TransportError) -> GatewayError:
     if isinstance(error, httpx.TimeoutException):
-        return GatewayError("the gateway did not answer in time", code="timeout")
+        return GatewayError("the gateway did not reply in time", code="timeout")
     return GatewayError(f"the gateway cannot be reached: {error or type(error).__name__}", code="unreachable")
 
 
 def _next_wait_s(reply: httpx.Response, wait_s: float | None) -> float | None:
-    """How long to wait before the next try: what the gateway asks for, if it does; None where there is none."""
+    """Returns the seconds to wait before the next try: the reply's `retry-after`, or else `wait_s`. None if there is no
+    next try."""
     if wait_s is None or not (reply.status_code in _RETRYABLE_STATUSES or reply.status_code >= 500):
         return None
     try:
@@ -236,5 +244,5 @@ def _raise_if_last_try(failure: GatewayError, wait_s: float | None) -> None:
 
 @cache
 def _tls_context() -> ssl.SSLContext:
-    """One for all: making it takes longer than many a request."""
+    """Returns the TLS context that all clients share, because creating one takes longer than many requests."""
     return httpx.create_ssl_context()

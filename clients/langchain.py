@@ -1,4 +1,4 @@
-"""`ChatVllm`, a LangChain chat model over the gateway. Needs the extra `langchain`."""
+"""`ChatVllm`, a LangChain chat model that uses the gateway. It needs the extra `langchain`."""
 
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing, closing
@@ -37,17 +37,18 @@ _CALL_FIELDS = frozenset(
         *("tools", "tool_choice", "response_format"),
     }
 )
-"""What may be given with one call or bound, beside the fields of the request that have no field here."""
+"""Fields of `GatewayRequest` that a single call or `bind` may set. Other keyword arguments are sent as fields of the
+request."""
 
 _DEFAULT_THINK_TAG: Literal["think", "thinking"] = "think"
 
 
 class ChatVllm(BaseChatModel):
-    """A model behind a gateway. What is None is left to the model's configuration there.
+    """A model of a gateway. Fields that are None are left to the model's configuration in the gateway.
 
-    `content` is the raw text: the thinking in a closed block, then the answer; with `split_thinking` it is the answer
-    alone. The thinking is in `additional_kwargs["thinking"]` either way, and goes back to the model with the message.
-    Raises GatewayError, in the gateway's own words.
+    The `content` of a message is the raw text: the thinking in a closed block, then the answer. With `split_thinking`
+    it is only the answer. In both cases the thinking is in `additional_kwargs["thinking"]`, and is sent back to the
+    model with the message. Raises GatewayError with the gateway's own message.
     """
 
     model_config = ConfigDict(populate_by_name=True, extra="forbid")
@@ -56,32 +57,33 @@ class ChatVllm(BaseChatModel):
     """The gateway's address, with or without `/v1`."""
     api: Literal["generate", "responses"] = "generate"
     model: str | None = Field(default=None, alias="model_name")
-    """None: the first model that the gateway has by name; only over `generate`."""
+    """The name of the model. None: the first model in the gateway's configuration whose name is not a pattern; only
+    with `api="generate"`."""
     api_key: SecretStr | None = Field(default_factory=secret_from_env("RESPONSES_GATEWAY_API_KEY", default=None))
     temperature: float | None = None
     stop: list[str] | None = None
     two_pass: bool | None = None
-    """Thinking and answer as two runs, so that the budget for thinking holds."""
+    """Whether thinking and answer are two runs of the engine, so that the thinking budget is exact."""
     think_tag: Literal["think", "thinking"] | None = None
     max_thinking_tokens: int | None = Field(default=None, ge=0)
     max_response_tokens: int | None = Field(default=None, ge=1, alias="max_tokens")
     tool_parser: str | None = None
     split_thinking: bool = False
     timeout: float | None = 600.0
-    """Seconds without a sign of the gateway."""
+    """Seconds without data from the gateway after which a request fails. None: no limit."""
     max_retries: int = Field(default=2, ge=0)
     headers: dict[str, str] = Field(default_factory=dict)
     streaming: bool = False
-    """Stream also where the whole message is asked for."""
+    """Whether replies are also streamed for calls that return the whole message."""
 
     @model_validator(mode="after")
     def _refuse_unsupported_fields(self) -> Self:
         if self.api == "responses":
             for name in ("two_pass", "tool_parser"):
                 if getattr(self, name) is not None:
-                    raise ValueError(f"{name} is the gateway's configuration over /v1/responses: use api='generate'")
+                    raise ValueError(f"{name} cannot be set with /v1/responses: use api='generate'")
             if self.model is None:
-                raise ValueError("name a model: /v1/responses has no default")
+                raise ValueError("set model: /v1/responses has no default model")
         return self
 
     @property
@@ -104,7 +106,11 @@ class ChatVllm(BaseChatModel):
     def bind_tools(
         self, tools: Sequence[_Tool], *, tool_choice: str | bool | Json | None = None, **kwargs: Any
     ) -> Runnable[LanguageModelInput, AIMessage]:
-        """The model with tools to call. `tool_choice`: a tool's name, `auto`, `none`, or `any` to force some call."""
+        """Returns the model with tools. `tool_choice` is the name of a tool, `auto`, `none`, or `any` to require a
+        call.
+
+        Raises ValueError for an unknown `tool_choice`.
+        """
         strict = kwargs.pop("strict", None)
         definitions = [_tool_definition(tool, strict) for tool in tools]
         return self.bind(
@@ -122,11 +128,15 @@ class ChatVllm(BaseChatModel):
         strict: bool | None = None,
         **kwargs: Any,
     ) -> Runnable[LanguageModelInput, Json | BaseModel]:
-        """The model with answers of one schema, by a forced call or, with `json_schema`, by the engine's own guide."""
+        """Returns the model with answers that fit a schema: by a forced call, or with `json_schema` by a constraint of
+        the engine. With `json_mode` the answers are only JSON.
+
+        Raises ValueError for an unknown `method`.
+        """
         if method == "function_calling":
             return super().with_structured_output(schema, include_raw=include_raw, strict=strict, **kwargs)
         if method not in ("json_schema", "json_mode"):
-            raise ValueError(f"there is no method {method!r}: write function_calling, json_schema or json_mode")
+            raise ValueError(f"unknown method {method!r}: use function_calling, json_schema or json_mode")
         bound = self.bind(
             response_format=_build_response_format(schema, method, strict=strict),
             split_thinking=True,
@@ -171,8 +181,8 @@ class ChatVllm(BaseChatModel):
         call = _Call(self, messages, stop, kwargs, stream=True)
         with closing(call.gateway.stream(call.api.path, call.body)) as frames:
             for frame in frames:
-                for piece in call.reader.feed(frame):
-                    chunk = call.build_chunk(piece)
+                for delta in call.reader.feed(frame):
+                    chunk = call.build_chunk(delta)
                     if run_manager is not None:
                         run_manager.on_llm_new_token(chunk.text, chunk=chunk)
                     yield chunk
@@ -188,8 +198,8 @@ class ChatVllm(BaseChatModel):
         call = _Call(self, messages, stop, kwargs, stream=True)
         async with aclosing(call.gateway.astream(call.api.path, call.body)) as frames:
             async for frame in frames:
-                for piece in call.reader.feed(frame):
-                    chunk = call.build_chunk(piece)
+                for delta in call.reader.feed(frame):
+                    chunk = call.build_chunk(delta)
                     if run_manager is not None:
                         await run_manager.on_llm_new_token(chunk.text, chunk=chunk)
                     yield chunk
@@ -197,17 +207,17 @@ class ChatVllm(BaseChatModel):
 
 
 class _Call:
-    """One request of a model, and its reply as LangChain has it."""
+    """One request, and its reply in LangChain's classes."""
 
     def __init__(
         self, model: ChatVllm, messages: Sequence[BaseMessage], stop: list[str] | None, kwargs: Json, *, stream: bool
     ) -> None:
         fields = {name: getattr(model, name) for name in _CALL_FIELDS if hasattr(model, name)}
-        given = {"max_response_tokens" if name == "max_tokens" else name: kwargs[name] for name in kwargs}
-        self._split_thinking = given.pop("split_thinking", model.split_thinking)
-        given.pop("stream", None)
-        chosen = {**fields, **{name: given.pop(name) for name in _CALL_FIELDS & given.keys()}}
-        self._think_tag = chosen["think_tag"] or _DEFAULT_THINK_TAG
+        arguments = {"max_response_tokens" if name == "max_tokens" else name: kwargs[name] for name in kwargs}
+        self._split_thinking = arguments.pop("split_thinking", model.split_thinking)
+        arguments.pop("stream", None)
+        fields |= {name: arguments.pop(name) for name in _CALL_FIELDS & arguments.keys()}
+        self._think_tag = fields["think_tag"] or _DEFAULT_THINK_TAG
         self._is_thinking_open = False
         self.api = _APIS[model.api]
         self.reader = self.api.create_reader()
@@ -215,8 +225,8 @@ class _Call:
             GatewayRequest(
                 messages=chat_messages_of(messages, self._think_tag),
                 stop=stop or model.stop,
-                extra_fields=given,
-                **chosen,
+                extra_fields=arguments,
+                **fields,
             ),
             stream=stream,
         )
@@ -229,28 +239,28 @@ class _Call:
         )
 
     def build_result(self, reply: Json) -> ChatResult:
-        """A whole reply."""
+        """Returns the result of a reply that is not streamed."""
         message = ai_message_of(self.api.parse_reply(reply), self._think_tag, split_thinking=self._split_thinking)
         return ChatResult(generations=[ChatGeneration(message=message)])
 
-    def build_chunk(self, piece: Json) -> ChatGenerationChunk:
-        """A piece of a reply."""
-        if (thought := piece.get("thinking")) is not None:
+    def build_chunk(self, delta: Json) -> ChatGenerationChunk:
+        """Returns the chunk for a delta of a reply."""
+        if (thinking := delta.get("thinking")) is not None:
             text = (
-                "" if self._split_thinking else thought if self._is_thinking_open else f"<{self._think_tag}>{thought}"
+                "" if self._split_thinking else thinking if self._is_thinking_open else f"<{self._think_tag}>{thinking}"
             )
             self._is_thinking_open = not self._split_thinking
-            return _generation_chunk(AIMessageChunk(content=text, additional_kwargs={THINKING_KEY: thought}))
+            return _generation_chunk(AIMessageChunk(content=text, additional_kwargs={THINKING_KEY: thinking}))
         closing_tag = self._close_thinking()
-        if (call := piece.get("tool_call")) is not None:
+        if (call := delta.get("tool_call")) is not None:
             part = tool_call_chunk(
                 name=call.get("name"), args=call["arguments"], id=call.get("id"), index=call["index"]
             )
             return _generation_chunk(AIMessageChunk(content=closing_tag, tool_call_chunks=[part]))
-        return _generation_chunk(AIMessageChunk(content=closing_tag + piece.get("response", "")))
+        return _generation_chunk(AIMessageChunk(content=closing_tag + delta.get("response", "")))
 
     def build_last_chunk(self) -> ChatGenerationChunk:
-        """The end of a stream. Raises GatewayError where it has none."""
+        """Returns the last chunk of a stream. Raises GatewayError if the stream ended before its end event."""
         reply = self.reader.reply
         if reply is None:
             raise GatewayError("the stream broke off before its end", code="stream_broken")
@@ -293,9 +303,9 @@ def _normalize_tool_choice(choice: str | bool | Json | None, names: Sequence[str
         case str(name):
             pass
         case _:
-            raise ValueError(f"there is no tool choice {choice!r}")
+            raise ValueError(f"unknown tool_choice {choice!r}: use auto, none, any, or the name of a tool")
     if name not in names:
-        raise ValueError(f"tool_choice is {name!r}, and the tools are {', '.join(names)}")
+        raise ValueError(f"tool_choice {name!r} is not one of the tools: {', '.join(names)}")
     return {"name": name}
 
 

@@ -1,4 +1,4 @@
-"""LangChain's messages as chat's, and replies as LangChain's messages."""
+"""Translates LangChain's messages to chat messages, and replies to LangChain's messages."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,11 +12,12 @@ from clients.http import Json
 from clients.parsing import parse_response
 
 THINKING_KEY: Final = "thinking"
-"""The key of `additional_kwargs` that thinking is in."""
+"""The key of the thinking in `additional_kwargs`."""
 
 
 def chat_messages_of(messages: Sequence[BaseMessage], think_tag: str) -> list[Json]:
-    """Messages in chat's shape. Thinking is taken out of past answers and goes beside them, in `reasoning_content`."""
+    """Returns the messages in the form of Chat Completions. Thinking in past answers is removed from their text and put
+    into `reasoning_content`."""
     chat_messages: list[Json] = []
     for message in messages:
         if isinstance(message, AIMessage):
@@ -27,12 +28,12 @@ def chat_messages_of(messages: Sequence[BaseMessage], think_tag: str) -> list[Js
 
 
 def join_thinking(thinking: str, response: str, think_tag: str) -> str:
-    """Thinking and answer in one text: the block, closed, and what follows it."""
+    """Returns thinking and answer in one text: the closed thinking block, followed by the answer."""
     return f"<{think_tag}>{thinking}</{think_tag}>{response}" if thinking else response
 
 
 def ai_message_of(reply: Mapping[str, Any], think_tag: str, *, split_thinking: bool) -> AIMessage:
-    """A reply of `/generate` as a message."""
+    """Returns a reply of `/generate` as a LangChain message. With `split_thinking` its content is only the answer."""
     thinking, response = reply["thinking"], reply["response"]
     return AIMessage(
         content=response if split_thinking else join_thinking(thinking, response, think_tag),
@@ -46,31 +47,31 @@ def ai_message_of(reply: Mapping[str, Any], think_tag: str, *, split_thinking: b
 
 
 def response_metadata_of(reply: Mapping[str, Any]) -> Json:
-    """What is known of how a reply was made."""
+    """Returns the model and the finish reason of a reply."""
     return {"model_name": reply["model"], "finish_reason": reply["finish_reason"]}
 
 
 def usage_metadata_of(reply: Mapping[str, Any]) -> UsageMetadata | None:
-    """The counts of a reply; None where the upstream did not report both directions."""
-    counts = reply["usage"]
-    if counts is None or counts["total_tokens"] is None:
+    """Returns the token counts of a reply; None if the upstream did not report both input and output."""
+    usage = reply["usage"]
+    if usage is None or usage["total_tokens"] is None:
         return None
-    metadata_counts = UsageMetadata(
-        input_tokens=counts["prompt_tokens"],
-        output_tokens=counts["total_tokens"] - counts["prompt_tokens"],
-        total_tokens=counts["total_tokens"],
+    metadata = UsageMetadata(
+        input_tokens=usage["prompt_tokens"],
+        output_tokens=usage["total_tokens"] - usage["prompt_tokens"],
+        total_tokens=usage["total_tokens"],
     )
-    if counts["cached_tokens"] is not None:
-        metadata_counts["input_token_details"] = {"cache_read": counts["cached_tokens"]}
-    if counts["thinking_tokens"] is not None:
-        metadata_counts["output_token_details"] = {"reasoning": counts["thinking_tokens"]}
-    return metadata_counts
+    if usage["cached_tokens"] is not None:
+        metadata["input_token_details"] = {"cache_read": usage["cached_tokens"]}
+    if usage["thinking_tokens"] is not None:
+        metadata["output_token_details"] = {"reasoning": usage["thinking_tokens"]}
+    return metadata
 
 
 def _assistant_message_of(message: AIMessage, think_tag: str) -> Json:
     text, thinking = str(message.text), message.additional_kwargs.get(THINKING_KEY) or ""
     if thinking:
-        # What was streamed may be cut off in the middle of its thoughts.
+        # The thinking block is not closed if the stream ended in the middle of the thinking.
         text = text.removeprefix(join_thinking(thinking, "", think_tag)).removeprefix(f"<{think_tag}>{thinking}")
     elif text.lstrip().startswith("<think"):
         parsed = parse_response(text, "think_tags", think_tag)
@@ -88,8 +89,8 @@ def _assistant_message_of(message: AIMessage, think_tag: str) -> Json:
 def _tool_calls_of(message: AIMessage) -> Iterator[Json]:
     for call in message.tool_calls:
         yield _build_tool_call(call["id"], call["name"], json.dumps(call["args"], ensure_ascii=False))
-    for broken in message.invalid_tool_calls:
-        yield _build_tool_call(broken["id"], broken["name"], broken["args"] or "")
+    for invalid_call in message.invalid_tool_calls:
+        yield _build_tool_call(invalid_call["id"], invalid_call["name"], invalid_call["args"] or "")
 
 
 def _build_tool_call(call_id: str | None, name: str | None, arguments: str) -> Json:

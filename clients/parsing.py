@@ -1,4 +1,4 @@
-"""Thinking and answer in one text, told apart."""
+"""Separates thinking and answer in one text."""
 
 import re
 from functools import cache
@@ -7,43 +7,45 @@ from typing import Final, Literal, TypeAlias, TypedDict
 ParsingFormat: TypeAlias = Literal["think_tags", "direct_response"]
 
 _KNOWN_TAGS: Final = ("think", "thinking")
-"""Models open one of them and close the other."""
+"""Tags that are always recognized, because models open one of them and close the other."""
 
 
 class ParsedText(TypedDict):
-    """A text in its two parts. Either may be empty."""
+    """The answer (`response`) and the thinking of a text. Either may be empty."""
 
     response: str
     thinking: str
 
 
 def parse_response(text: str, parsing_format: ParsingFormat = "think_tags", think_tag: str = "think") -> ParsedText:
-    """The answer and the thinking of a raw text.
+    """Returns the answer and the thinking of a raw text.
 
-    `direct_response`: all of it is the answer. `think_tags`: what is between the tags is thinking, whether the block is
-    closed, unclosed (then there is no answer yet) or lacks its opening tag, which chat templates write into the prompt.
-    A block inside a block is thinking too; an opening tag that is repeated and closed once opens nothing. Space around
-    either part is left out.
+    `direct_response`: the whole text is the answer. `think_tags`: the text between the tags is thinking. The block may
+    be closed, unclosed (then there is no answer yet), or without its opening tag, which chat templates write into the
+    prompt. A block inside a block is thinking too. An opening tag that is repeated, but closed only once, opens no
+    second block. Space around both parts is removed.
+
+    Raises ValueError for an unknown `parsing_format`.
     """
     if parsing_format == "direct_response":
         return {"response": text, "thinking": ""}
     if parsing_format != "think_tags":
-        raise ValueError(f"there is no parsing format {parsing_format!r}: write think_tags or direct_response")
+        raise ValueError(f"unknown parsing_format {parsing_format!r}: use think_tags or direct_response")
     pattern = _tag_pattern(think_tag)
     tags = list(pattern.finditer(text))
     texts: dict[bool, list[str]] = {True: [], False: []}
-    # Without an opening tag before it, a closing one ends thinking that began with the text.
-    thinking = bool(tags) and _is_closing(tags[0])
-    depth, place = int(thinking), 0
+    # A closing tag without an opening tag before it ends thinking that began with the text.
+    is_thinking = bool(tags) and _is_closing(tags[0])
+    depth, start = int(is_thinking), 0
     for tag, lowest in zip(tags, _lowest_depths(tags), strict=True):
-        texts[thinking].append(text[place : tag.start()])
-        place = tag.end()
+        texts[is_thinking].append(text[start : tag.start()])
+        start = tag.end()
         if _is_closing(tag):
             depth = max(depth - 1, 0)
-            thinking = depth > 0
-        elif not thinking or depth + lowest <= 0:
-            depth, thinking = depth + 1, True
-    texts[thinking].append(text[place:])
+            is_thinking = depth > 0
+        elif not is_thinking or depth + lowest <= 0:
+            depth, is_thinking = depth + 1, True
+    texts[is_thinking].append(text[start:])
     return {"response": "".join(texts[False]).strip(), "thinking": "".join(texts[True]).strip()}
 
 
@@ -52,13 +54,14 @@ def _is_closing(tag: re.Match[str]) -> bool:
 
 
 def _lowest_depths(tags: list[re.Match[str]]) -> list[int]:
-    """For each tag how far the tags from it on lead down at most: whether it, and what is around it, is closed."""
-    found: list[int] = []
+    """Returns for each tag the lowest depth that this and the following tags reach, relative to the depth before the
+    tag. It shows whether the tag's block, and the block around it, are closed."""
+    depths: list[int] = []
     lowest = 0
     for tag in reversed(tags):
         lowest = min(0, lowest) + (-1 if _is_closing(tag) else 1)
-        found.append(lowest)
-    return found[::-1]
+        depths.append(lowest)
+    return depths[::-1]
 
 
 @cache

@@ -1,4 +1,4 @@
-"""`POST /v1/responses`, read as a reply of `/generate`."""
+"""`POST /v1/responses`, with replies in the form of `/generate`."""
 
 import json
 from collections.abc import Iterator
@@ -18,7 +18,8 @@ _DELTA_KEYS: Final = {
 
 
 class ResponsesApi:
-    """Nothing is stored. Passes, tags and parsers are the configuration's to choose."""
+    """The API `POST /v1/responses`, without storing anything. `two_pass`, `think_tag` and `tool_parser` of a request
+    are ignored, because this API leaves them to the model's configuration."""
 
     path = "/v1/responses"
 
@@ -38,7 +39,7 @@ class ResponsesApi:
                 "stop": list(request.stop) if request.stop else None,
                 "reasoning": {"max_tokens": thinking} if thinking else None,
                 "thinking": False if thinking == 0 else None,
-                # This API has one limit for both.
+                # This API has one limit for thinking and answer together.
                 "max_output_tokens": None if answer is None else answer + (thinking or 0),
                 "tools": tools or None,
                 "tool_choice": choice,
@@ -47,10 +48,10 @@ class ResponsesApi:
         )
         return {**body, "store": False, "stream": stream, **request.extra_fields}
 
-    def parse_reply(self, answer: Json) -> Json:
-        if answer.get("status") == "failed":
-            raise gateway_error_of(answer.get("error") or {})
-        return _parse_response(answer)
+    def parse_reply(self, body: Json) -> Json:
+        if body.get("status") == "failed":
+            raise gateway_error_of(body.get("error") or {})
+        return _parse_response(body)
 
     def create_reader(self) -> ReplyReader:
         return _ResponsesReader()
@@ -60,13 +61,13 @@ class _ResponsesReader:
     def __init__(self) -> None:
         self.reply: Json | None = None
         self._calls: dict[int, int] = {}
-        """Output index -> how manieth call it is."""
+        """Output index -> number of the call, from 0."""
 
     def feed(self, frame: JsonFrame) -> list[Json]:
         event = frame.payload
         kind = event.get("type", "")
-        if (noun := _DELTA_KEYS.get(kind)) is not None:
-            return [{noun: event["delta"]}]
+        if (key := _DELTA_KEYS.get(kind)) is not None:
+            return [{key: event["delta"]}]
         match kind:
             case "response.output_item.added" if event["item"]["type"] == "function_call":
                 number = self._calls[event["output_index"]] = len(self._calls)
@@ -89,7 +90,7 @@ def _parse_response(response: Json) -> Json:
     thinking: list[str] = []
     texts: list[str] = []
     calls: list[Json] = []
-    before: str | None = None
+    pre_tool_text: str | None = None
     reason = (response.get("incomplete_details") or {}).get("reason")
     for item in response["output"]:
         match item["type"]:
@@ -99,13 +100,13 @@ def _parse_response(response: Json) -> Json:
             case "message":
                 texts += [part[_TEXT_KEYS[part["type"]]] for part in item["content"] if part["type"] in _TEXT_KEYS]
             case "function_call":
-                before = "".join(texts) if before is None else before
+                pre_tool_text = "".join(texts) if pre_tool_text is None else pre_tool_text
                 calls += _parse_call(item, cut=reason is not None)
     return {
         "thinking": "".join(thinking),
         "response": "".join(texts),
         "tool_calls": calls,
-        "pre_tool_text": (before or "") if calls else "",
+        "pre_tool_text": (pre_tool_text or "") if calls else "",
         "finish_reason": _finish_reason(reason, calls),
         "model": response.get("model"),
         "usage": _parse_usage(response.get("usage")),
@@ -120,7 +121,7 @@ def _parse_call(item: Json, *, cut: bool) -> Iterator[Json]:
     if isinstance(arguments, dict):
         yield {"id": item["call_id"], "name": item["name"], "arguments": arguments}
     elif not cut:
-        message = f"the model called '{item['name']}' with arguments that are no JSON object"
+        message = f"the model called '{item['name']}' with arguments that are not a JSON object"
         raise GatewayError(message, code="tool_call_parse_error")
 
 
@@ -150,7 +151,7 @@ def _text_format(response_format: Json) -> Json:
 
 
 def _items_of(message: Json) -> Iterator[Json]:
-    """One message of chat's as items."""
+    """Yields the items of one chat message."""
     content = message.get("content") or ""
     match message["role"]:
         case "tool":

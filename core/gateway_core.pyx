@@ -1,6 +1,9 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""What `dataplane/python_receiver.py`, `dataplane/client_writer.py` and `dataplane/python_fast_path.py` do, compiled, and for reads of several
-chunks too. There are its promises; tests/unit hold both to them (docs/adr/0023)."""
+"""The compiled Receiver and ChunkWriter of `dataplane/`, and fast paths that forward whole chunks by template.
+
+The Python classes in `dataplane/python_receiver.py` and `dataplane/client_writer.py` document the contracts. tests/unit
+hold both implementations to them (docs/adr/0023).
+"""
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
@@ -12,15 +15,15 @@ from time import monotonic
 
 from orjson import dumps, loads
 
-VERSION = 9  # another one with any change of what is promised here: see dataplane/core.py
+VERSION = 10  # of this interface; every change of it needs another number, in dataplane/core.py too
 
 cdef enum:
-    _MOST_DIGITS = 7  # of a chunk's size: no read has 256 MiB
+    _MAX_SIZE_DIGITS = 7  # hexadecimal digits of a chunk's size: no read has 256 MiB
     _DECIMAL = 10
     _HEX = 16
-    _LONG_READ = 2048
-    _READS = 4  # as of dataplane/coalescing.py
-    _FIRST_CHUNKS = 3  # of a reply say what is alike in those that follow
+    _LONG_READ = 2048  # bytes from which a read is given to `process_read` in two parts
+    _READS_PER_JOIN_CHECK = 4  # the same as in dataplane/coalescing.py
+    _FIRST_CHUNKS = 3  # a run can be learnt from so many chunks of a reply
 
 cdef extern from *:
     """
@@ -28,7 +31,7 @@ cdef extern from *:
     static Py_ssize_t send_now(int number, const char *data, Py_ssize_t length) { return -1; }
     #else
     #include <sys/socket.h>
-    /* Python ignores the signal of a broken pipe. */
+    /* Python ignores SIGPIPE, so no flag has to prevent it. */
     static Py_ssize_t send_now(int number, const char *data, Py_ssize_t length) {
         return send(number, data, length, MSG_DONTWAIT);
     }
@@ -36,22 +39,25 @@ cdef extern from *:
     """
     Py_ssize_t send_now(int number, const char *data, Py_ssize_t length)
 
+cdef tuple _LINE_BREAKS = ("\n", "\r")
 cdef const char *_DIGITS = b"0123456789abcdef"
 
 
-cdef struct Span:  # of a read
-    Py_ssize_t start
+cdef struct Span:
+    Py_ssize_t start  # offsets in a read: of a chunk's body, or of a string without its quotes
     Py_ssize_t end
-    Py_ssize_t chunk_end
+    Py_ssize_t chunk_end  # the end of the chunk that contains the string
     bint has_escapes
     bint is_ascii
 
 
 cdef bint next_chunk(const char *data, Py_ssize_t length, Py_ssize_t *at, Span *body) noexcept nogil:
-    """The body of the chunk at `at`, which goes on behind it. False where there is no whole one, as it is commonly
-    written: no zeros before its size, nothing after it."""
+    """Sets `body` to the body of the chunk at `at`, and moves `at` behind the chunk.
+
+    Returns False if there is no whole chunk there in the common form: no zeros before its size, no extension after it.
+    """
     cdef Py_ssize_t i = at[0], size = 0
-    cdef Py_ssize_t digits_end = min(length, i + _MOST_DIGITS)
+    cdef Py_ssize_t digits_end = min(length, i + _MAX_SIZE_DIGITS)
     cdef int digit
     if i == length or data[i] == c'0':
         return False
@@ -77,25 +83,28 @@ cdef bint next_chunk(const char *data, Py_ssize_t length, Py_ssize_t *at, Span *
 
 
 cdef bint may_be_string(const char *data, Span *text) noexcept nogil:
-    """False where the bytes, within quotes, are no JSON string. True is sure of ASCII without escapes, and has to be looked
-    at of others: it notes which they are."""
+    """Returns False if the bytes between quotes are not a JSON string.
+
+    True is certain only for ASCII without escapes. Other bytes must still be decoded: it sets `has_escapes` and
+    `is_ascii`, which tell how.
+    """
     cdef Py_ssize_t i
-    cdef unsigned char each
+    cdef unsigned char byte
     text.has_escapes = False
     text.is_ascii = True
     for i in range(text.start, text.end):
-        each = <unsigned char>data[i]
-        if each < 0x20 or (each == c'"' and not text.has_escapes):
+        byte = <unsigned char>data[i]
+        if byte < 0x20 or (byte == c'"' and not text.has_escapes):
             return False
-        if each == c'\\':
+        if byte == c'\\':
             text.has_escapes = True
-        elif each >= 0x80:
+        elif byte >= 0x80:
             text.is_ascii = False
     return True
 
 
 cdef class Receiver:
-    """Gives what comes to a fast_path for as long as there is one that takes it, then to `process_read`."""
+    """Gives reads to the fast path as long as it forwards them, and everything else to `process_read`."""
 
     cdef public object fast_path, waiter
     cdef public bint between_chunks, has_more, is_coalesced
@@ -106,51 +115,55 @@ cdef class Receiver:
         self.forwarded_at = -INFINITY
 
     def data_received(self, bytes data not None):
-        """A long read is given to `process_read` in two parts: behind the first of its chunks there may be a fast_path."""
-        cdef Py_ssize_t passed = self.pass_on(data), length = PyBytes_GET_SIZE(data), begun
-        if passed == length:
+        """Gives a long read to `process_read` in two parts: the first chunks may make a fast path for the rest."""
+        cdef Py_ssize_t forwarded = self.forward_read(data), length = PyBytes_GET_SIZE(data), split
+        if forwarded == length:
             return
-        begun = self.first_chunks(data, passed)
-        if begun:
+        split = self.end_of_first_chunks(data, forwarded)
+        if split:
             self.has_more = True
             try:
-                self.process_read(data[passed:begun])
+                self.process_read(data[forwarded:split])
             finally:
                 self.has_more = False
-            data = data[begun:]
-            passed = self.pass_on(data)
-            if passed == PyBytes_GET_SIZE(data):
+            data = data[split:]
+            forwarded = self.forward_read(data)
+            if forwarded == PyBytes_GET_SIZE(data):
                 return
-        self.process_read(data[passed:] if passed else data)
+        self.process_read(data[forwarded:] if forwarded else data)
 
-    cdef Py_ssize_t pass_on(self, bytes data) except -1:
-        cdef Py_ssize_t passed = 0
-        fast_path = self.fast_path  # held, whatever becomes of it meanwhile
+    cdef Py_ssize_t forward_read(self, bytes data) except -1:
+        """Forwards chunks by the fast path, and returns how many bytes that was. Drops the path unless it was all."""
+        cdef Py_ssize_t forwarded = 0
+        fast_path = self.fast_path  # this reference keeps it alive if it is replaced during the call
         if fast_path is None:
             return 0
         if self.waiter is not None and not self.waiter.done:
-            if isinstance(fast_path, _Frames):
-                passed = (<_Frames>fast_path).forward_chunks(data)
-                if passed == PyBytes_GET_SIZE(data):
-                    self.note_forwarded_at((<_Frames>fast_path).forwarded_at)
-                    return passed
+            if isinstance(fast_path, _FrameFastPath):
+                forwarded = (<_FrameFastPath>fast_path).forward_chunks(data)
+                if forwarded == PyBytes_GET_SIZE(data):
+                    self.note_forwarded_at((<_FrameFastPath>fast_path).forwarded_at)
+                    return forwarded
             else:
-                passed = fast_path.forward_chunks(data)
-                if passed == PyBytes_GET_SIZE(data):
+                forwarded = fast_path.forward_chunks(data)
+                if forwarded == PyBytes_GET_SIZE(data):
                     self.note_forwarded()
-                    return passed
+                    return forwarded
         self.fast_path = None
-        return passed
+        return forwarded
 
-    cdef Py_ssize_t first_chunks(self, bytes data, Py_ssize_t at):
-        """Where they end, if there is so much more that it pays; else 0. Wherever it is, `process_read` may be told."""
+    cdef Py_ssize_t end_of_first_chunks(self, bytes data, Py_ssize_t at):
+        """Returns the end of the first chunks from `at` on, or 0 if what follows is too short to be worth a split.
+
+        A wrong result would do no harm: `process_read` may get a read in any parts.
+        """
         cdef Py_ssize_t length = PyBytes_GET_SIZE(data)
         cdef const char *start = PyBytes_AS_STRING(data)
         cdef Span body
         cdef int i
         if length - at < _LONG_READ:
             return 0
-        if start[at] == c'H':  # the head comes with it
+        if start[at] == c'H':  # the read begins with the head of the reply
             at = data.find(b"\r\n\r\n", at)
             if at < 0:
                 return 0
@@ -167,7 +180,7 @@ cdef class Receiver:
         self.forwarded_at = now
         if not self.is_coalesced:
             self.reads += 1
-            if self.reads == _READS:
+            if self.reads == _READS_PER_JOIN_CHECK:
                 self.reads = 0
                 self.on_steady_flow()
         return 0
@@ -180,7 +193,7 @@ cdef class Receiver:
 
 
 cdef class ChunkWriter:
-    """What a fast_path needs of who is written to."""
+    """Writes chunks of a reply's body to the connection of one client."""
 
     cdef public bint ready
     cdef public object write_chunk, transport
@@ -191,55 +204,55 @@ cdef class ChunkWriter:
         self.socket = -1
 
     cdef int send_chunk(self, bytes chunk) except -1:
-        """As `write_chunk` does, but past the transport where nothing is in its way."""
+        """Does what `write_chunk` does, but past the transport if that has nothing left to send."""
         cdef Py_ssize_t length = PyBytes_GET_SIZE(chunk), sent
-        # One that closes may give the number back to the system at any time, and what it has kept goes first.
+        # A closing transport may free the descriptor at any time, and the bytes in its buffer must be sent first.
         if self.socket >= 0 and not self.transport.is_closing() and not self.transport.get_write_buffer_size():
             sent = send_now(self.socket, PyBytes_AS_STRING(chunk), length)
             if sent == length:
                 return 0
             if sent > 0:
                 chunk = chunk[sent:]
-        self.write_chunk(chunk)  # which also finds out why the socket would not take it
+        self.write_chunk(chunk)  # if the socket refused it, the transport finds out why
         return 0
 
 
-cdef class _Frames:
-    """What comes begins with whole chunks, each a frame of one run."""
+cdef class _FrameFastPath:
+    """Forwards whole chunks at the beginning of a read, if each of them is one frame of a run."""
 
     cdef ChunkWriter client
     cdef bytes head, tail
-    cdef Span *strings  # of the last read, without their quotes
-    cdef Py_ssize_t room, count
+    cdef Span *strings  # the texts of the last read, without their quotes
+    cdef Py_ssize_t capacity, count
     cdef double forwarded_at
 
     def __dealloc__(self):
         PyMem_Free(self.strings)
 
     cpdef Py_ssize_t forward_chunks(self, bytes data) except -1:
-        """How many bytes were passed on."""
-        if data is None or not self.client.ready or not self.find(data):
+        """Forwards chunks from the start of a read, and returns how many of its bytes that was."""
+        if data is None or not self.client.ready or not self.find_strings(data):
             return 0
-        made = self.made_of(data)
+        chunk = self.encode_chunk(data)
         if not self.count:
             return 0
-        self.client.send_chunk(made)
+        self.client.send_chunk(chunk)
         self.client.sent_at = self.forwarded_at = monotonic()
         return self.strings[self.count - 1].chunk_end
 
-    cdef bytes made_of(self, bytes data):
-        """One chunk of what the strings become, which may be fewer then."""
+    cdef bytes encode_chunk(self, bytes data):
+        """Returns one chunk with the client's frames for the strings. Reduces `count` at a string it cannot encode."""
         raise NotImplementedError
 
-    cdef bint find(self, bytes data) except -1:
-        """Whether there are such chunks; then there are their `strings`."""
+    cdef bint find_strings(self, bytes data) except -1:
+        """Sets `strings` and `count` to the texts of such chunks, and returns whether there are any."""
         cdef const char *start = PyBytes_AS_STRING(data)
         cdef Py_ssize_t length = PyBytes_GET_SIZE(data), at = 0
         cdef Py_ssize_t head = PyBytes_GET_SIZE(self.head), tail = PyBytes_GET_SIZE(self.tail)
         cdef Span body
         self.count = 0
-        if length // (head + tail) >= self.room:
-            self.make_room(length // (head + tail) + 8)
+        if length // (head + tail) >= self.capacity:
+            self.reserve(length // (head + tail) + 8)
         while at < length:
             if not next_chunk(start, length, &at, &body) or body.end - body.start < head + tail:
                 break
@@ -256,35 +269,38 @@ cdef class _Frames:
             self.count += 1
         return self.count > 0
 
-    cdef int make_room(self, Py_ssize_t room) except -1:
+    cdef int reserve(self, Py_ssize_t capacity) except -1:
         PyMem_Free(self.strings)
-        self.room = 0
-        self.strings = <Span *>PyMem_Malloc(room * sizeof(Span))
+        self.capacity = 0
+        self.strings = <Span *>PyMem_Malloc(capacity * sizeof(Span))
         if self.strings == NULL:
             raise MemoryError
-        self.room = room
+        self.capacity = capacity
         return 0
 
 
-cdef class TemplateFastPath(_Frames):
-    """From deltas of an upstream to deltas of ours."""
+cdef class TemplateFastPath(_FrameFastPath):
+    """Translates deltas of a chat upstream to delta events for a Responses client, by a DeltaTemplate."""
 
-    cdef object encoder, append
-    cdef bytes before, between, after  # of an event: up to its number, from there to its text, and behind
+    cdef object encoder
+    cdef tuple observers  # called with each text; the first appends it to the reply
+    cdef bint stops_at_line_break
+    cdef bytes before, between, after  # the parts of an event around its number and its text
 
     def __init__(self, template, ChunkWriter client not None):
         self.client = client
         self.encoder = template.encoder
-        self.append = template.append
+        self.observers = (template.append, *template.observers)
+        self.stops_at_line_break = template.run.stops_at_line_break
         self.head, self.tail = template.run.frame_head, template.run.frame_tail
-        # JSON has no bare zeros, so they may stand for what is no place of a number or a text.
-        before, rest = template.frame_format.replace(b"%%", b"\0").split(b"%d")
-        between, after = rest.split(b"%b")
+        # JSON contains no zero bytes, so they can stand for escaped percent signs while the format is split.
+        before, remainder = template.frame_format.replace(b"%%", b"\0").split(b"%d")
+        between, after = remainder.split(b"%b")
         self.before, self.between, self.after = (part.replace(b"\0", b"%") for part in (before, between, after))
 
-    cdef bytes made_of(self, bytes data):
+    cdef bytes encode_chunk(self, bytes data):
         cdef Py_ssize_t i, size = 0
-        cdef dict escaped = None  # which string -> as it goes out
+        cdef dict escaped = None  # maps the index of a string with escapes to its JSON for the client
         cdef Span span
         cdef const char *start = PyBytes_AS_STRING(data)
         cdef long long number
@@ -297,7 +313,7 @@ cdef class TemplateFastPath(_Frames):
                     text = PyUnicode_DecodeUTF8(start + span.start, span.end - span.start, NULL)
             except ValueError:
                 text = None
-            if not text:
+            if not text or (self.stops_at_line_break and span.has_escapes and text.endswith(_LINE_BREAKS)):
                 self.count = i
                 break
             if span.has_escapes:
@@ -308,25 +324,26 @@ cdef class TemplateFastPath(_Frames):
                 size += PyBytes_GET_SIZE(string)
             else:
                 size += span.end - span.start + 2
-            self.append(text)
+            for observe in self.observers:
+                observe(text)
         if not self.count:
             return None
         number = self.encoder.sequence
         self.encoder.sequence = number + self.count
-        return self.frames(start, escaped, size, number)
+        return self.build_chunk(start, escaped, size, number)
 
-    cdef bytes frames(self, const char *start, dict escaped, Py_ssize_t size, long long number):
-        """One chunk with all of them. `size`: of the strings, as they will stand there."""
+    cdef bytes build_chunk(self, const char *start, dict escaped, Py_ssize_t size, long long number):
+        """Returns one chunk with the frames of all strings. `size` is the length of the strings as they are sent."""
         cdef Py_ssize_t before = PyBytes_GET_SIZE(self.before), between = PyBytes_GET_SIZE(self.between)
         cdef Py_ssize_t after = PyBytes_GET_SIZE(self.after), i
-        cdef bytes made, string
+        cdef bytes chunk, string
         cdef char *to
         cdef Span *span
         size += self.count * (before + between + after)
         for i in range(self.count):
             size += width(number + 1 + i, _DECIMAL)
-        made = PyBytes_FromStringAndSize(NULL, width(size, _HEX) + 2 + size + 2)
-        to = put_number(PyBytes_AS_STRING(made), size, _HEX)
+        chunk = PyBytes_FromStringAndSize(NULL, width(size, _HEX) + 2 + size + 2)
+        to = put_number(PyBytes_AS_STRING(chunk), size, _HEX)
         to = put(to, "\r\n", 2)
         for i in range(self.count):
             span = &self.strings[i]
@@ -340,20 +357,20 @@ cdef class TemplateFastPath(_Frames):
                 to = put(to, start + span.start - 1, span.end - span.start + 2)
             to = put(to, PyBytes_AS_STRING(self.after), after)
         put(to, "\r\n", 2)
-        return made
+        return chunk
 
 
-cdef class RelayFastPath(_Frames):
-    """As they came, but for names."""
+cdef class RelayFastPath(_FrameFastPath):
+    """Forwards chat frames as they are, except for names that change, by a RelayTemplate."""
 
-    cdef object renamed
+    cdef object rename_frames  # None if no name changes
 
     def __init__(self, template, ChunkWriter client not None):
         self.client = client
         self.head, self.tail = template.run.frame_head, template.run.frame_tail
-        self.renamed = template.rename_frames if template.renames else None
+        self.rename_frames = template.rename_frames if template.renames else None
 
-    cdef bytes made_of(self, bytes data):
+    cdef bytes encode_chunk(self, bytes data):
         cdef Py_ssize_t i, end
         cdef Span span
         cdef const char *start = PyBytes_AS_STRING(data)
@@ -369,28 +386,29 @@ cdef class RelayFastPath(_Frames):
                 break
         if not self.count:
             return None
-        if self.renamed is not None:
-            return self.frames(data)
+        if self.rename_frames is not None:
+            return self.build_renamed_chunk(data)
         end = self.strings[self.count - 1].chunk_end
         return data if end == PyBytes_GET_SIZE(data) else data[:end]
 
-    cdef bytes frames(self, bytes data):
-        """One chunk with all of them, renamed."""
+    cdef bytes build_renamed_chunk(self, bytes data):
+        """Returns one chunk with the frames of all strings, with names changed."""
         cdef Py_ssize_t i
         cdef list frames = []
         for i in range(self.count):
             frames.append(data[self.strings[i].start - len(self.head) : self.strings[i].end + len(self.tail)])
-        made = self.renamed(b"".join(frames))
-        return b"%x\r\n%b\r\n" % (len(made), made)
+        body = self.rename_frames(b"".join(frames))
+        return b"%x\r\n%b\r\n" % (len(body), body)
 
 
 cdef inline char *put(char *to, const char *data, Py_ssize_t length) noexcept nogil:
+    """Copies bytes to `to`, and returns the position behind them."""
     memcpy(to, data, length)
     return to + length
 
 
 cdef inline Py_ssize_t width(long long number, int base) noexcept nogil:
-    """How many digits it has; it is positive."""
+    """Returns the number of digits of a positive number."""
     cdef Py_ssize_t digits = 1
     while number >= base:
         number //= base
@@ -399,6 +417,7 @@ cdef inline Py_ssize_t width(long long number, int base) noexcept nogil:
 
 
 cdef inline char *put_number(char *to, long long number, int base) noexcept nogil:
+    """Writes the digits of a positive number to `to`, and returns the position behind them."""
     cdef char *end = to + width(number, base)
     cdef char *at = end
     while at > to:

@@ -1,4 +1,4 @@
-"""Who a passage writes to: compiled where `core/` is installed, else in Python."""
+"""The part of a client writer that fast paths use. It is the compiled class if `core/` is installed, else Python."""
 
 import asyncio
 from collections.abc import Callable
@@ -9,19 +9,20 @@ from dataplane.core import CORE
 if TYPE_CHECKING or CORE is None:
 
     class ChunkWriter:
-        """The receiving end of a body in chunks."""
+        """Writes chunks of a reply's body (RFC 9112, section 7.1) to the connection of one client."""
 
         __slots__ = ("ready", "sent_at", "socket", "transport", "write_chunk")
 
         ready: bool
-        """Whether a piece would be sent now."""
+        """Whether the connection accepts bytes at once: the client is connected, and reads as fast as it is sent."""
         write_chunk: Callable[[bytes], None]
-        """Sends one chunk of a body, framed as such; for whoever may `write`."""
+        """Sends bytes that already are whole chunks. The caller has checked `ready`, and the body is in progress."""
         transport: asyncio.Transport
+        """The transport of the connection."""
         socket: int
-        """The number of its socket, where what is compiled may write to it past `transport`; -1 where it may not."""
+        """The file descriptor, if compiled code may write to the socket past `transport`; else -1."""
         sent_at: float
-        """When the last piece was sent, on the monotonic clock."""
+        """The time of the last write, on the monotonic clock."""
 
 else:
     ChunkWriter = CORE.ChunkWriter

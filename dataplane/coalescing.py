@@ -1,4 +1,4 @@
-"""Streams of one provider that together bring much are read every few milliseconds, all at once.
+"""Reads the sockets of a busy provider's streams together, every few milliseconds.
 
 Network cards coalesce interrupts for the same reason: to wake up, to poll and to be called for each read costs more
 than what is done with a delta (docs/adr/0027).
@@ -13,109 +13,119 @@ from math import inf
 from time import monotonic
 from typing import Final, Protocol
 
-READS_BEFORE_ASKING: Final = 4
-"""So many of its reads a stream has passed on when it asks whether to be read with others."""
+READS_PER_JOIN_CHECK: Final = 4
+"""After this many forwarded reads, a stream checks whether it should join. `core/gateway_core.pyx` has the same."""
 
-_STEADY_ASKS: Final = 8
-"""So many asks in a row, each between one and two spans after the one before, show a flow. An engine that computes a
-token of each stream in one step sends them all at once, then nothing: the event loop wakes once for all of those."""
+_STEADY_CHECKS: Final = 8
+"""This many checks in a row, each one to two intervals after the one before, show a steady flow. An engine that
+computes a token of each stream in one step sends them all at once, then nothing: the event loop wakes once for all of
+those, so coalescing would not help."""
 
 _MAX_EMPTY_READS: Final = 16
-"""Moments that may bring nothing, beyond as many as bring something."""
+"""All streams leave after this many more rounds without data than rounds with data."""
 
 _MAX_READ_BYTES: Final = 256 * 1024
-"""Of one read, as much as uvloop reads. Who brings more leaves."""
+"""The limit of one read, the same as uvloop's. A stream that fills it leaves."""
 
 _HAS_EPOLL: Final = hasattr(select, "epoll")
 
 
 class CoalescedStream(Protocol):
-    """Whose socket is read here. It leaves when it no longer passes on all that is read."""
+    """A stream whose socket is read by the coalescer. It leaves when it no longer forwards everything that is read."""
 
     def data_received(self, data: bytes) -> None: ...
 
     def leave_coalescing(self) -> None:
-        """Leave, and have what comes next read by who else reads it: the end of it, too."""
+        """Leaves, and lets the event loop read the socket again, the end of the stream included."""
 
     def fail(self, error: Exception) -> None:
-        """Leave and come to an end: reading raised, or `data_received` did, and what it was given is lost."""
+        """Leaves and ends the stream, because reading or `data_received` raised. The bytes of that read are lost."""
 
 
 class ReadCoalescer:
-    """Those that are read at common moments, `seconds` apart; 0: there are to be none."""
+    """Reads the sockets of all streams that joined, every `seconds`. With 0, no stream may join."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
         self._members: dict[int, CoalescedStream] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._made = 0
-        self._steady = 0
-        self._asked_at = -inf
-        self._surplus = 0
+        self._stream_count = 0
+        self._steady_checks = 0
+        self._last_check_at = -inf
+        self._empty_reads_left = 0
 
     @property
     def is_possible(self) -> bool:
-        """Whether there may be any; it takes Linux's epoll(7)."""
+        """Whether streams may join. It requires Linux's epoll(7)."""
         return self.seconds > 0 and _HAS_EPOLL
 
     def next_stagger(self) -> int:
-        """How many reads more than `READS` one waits with its first ask: not all are to ask at the same time."""
-        self._made += 1
-        return self._made % READS_BEFORE_ASKING
+        """Returns how many reads later than others a new stream makes its first check.
+
+        The numbers differ from stream to stream, so that they do not all check at the same time.
+        """
+        self._stream_count += 1
+        return self._stream_count % READS_PER_JOIN_CHECK
 
     def should_join(self, loop: asyncio.AbstractEventLoop) -> bool:
-        """Whether so much comes, so steadily, that whoever asks, having passed on `READS` in the running `loop`, should
-        join."""
+        """Returns whether the provider's streams bring so much, so steadily, that the calling stream should join.
+
+        A stream calls it after every READS_PER_JOIN_CHECK forwarded reads. `loop` is the running event loop.
+        """
         if self._members and loop is self._loop:
             return True
         now = monotonic()
-        since = now - self._asked_at
-        if since >= self.seconds:
-            self._asked_at = now
-            self._steady = self._steady + 1 if since < 2 * self.seconds else 0
-        return self._steady >= _STEADY_ASKS
+        elapsed = now - self._last_check_at
+        if elapsed >= self.seconds:
+            self._last_check_at = now
+            self._steady_checks = self._steady_checks + 1 if elapsed < 2 * self.seconds else 0
+        return self._steady_checks >= _STEADY_CHECKS
 
     def join(self, number: int, stream: CoalescedStream, loop: asyncio.AbstractEventLoop) -> None:
-        """From now on nobody else may read the socket of that number, in the running `loop`. Raises OSError where the
-        system has no room for it."""
+        """Reads the socket with file descriptor `number` from now on. Nobody else may read it until the stream leaves.
+
+        `loop` is the running event loop. Raises OSError if the system has no room for another socket.
+        """
         if loop is not self._loop:
             self._epoll = select.epoll()
-            # Of a loop that has ended nobody is left.
+            # The previous loop has ended, and its streams with it.
             self._loop, self._members = loop, {}
         self._epoll.register(number, select.EPOLLIN | select.EPOLLRDHUP)
         if not self._members:
-            self._steady, self._surplus = 0, _MAX_EMPTY_READS
+            self._steady_checks, self._empty_reads_left = 0, _MAX_EMPTY_READS
             self._schedule_read()
         self._members[number] = stream
 
     def leave(self, number: int, stream: CoalescedStream) -> None:
-        """Also where it has left already, or been closed."""
+        """Stops reading a stream. It has no effect if the stream has left, and its socket may be closed."""
         if self._members.get(number) is not stream:
             return
         del self._members[number]
-        with suppress(OSError):  # what is closed has left the system's list by itself
+        with suppress(OSError):  # a closed socket has left the system's list by itself
             self._epoll.unregister(number)
         if not self._members:
-            self._moment.cancel()
+            self._timer.cancel()
 
     def _schedule_read(self) -> None:
         assert self._loop is not None
-        # Not in the context of the request whose read came first.
-        self._moment = self._loop.call_later(self.seconds, self._read_ready_streams, context=Context())
+        # An empty context: the reads belong to no request, least of all to the one that joined first.
+        self._timer = self._loop.call_later(self.seconds, self._read_ready_streams, context=Context())
 
     def _read_ready_streams(self) -> None:
         self._schedule_read()
         ready = self._epoll.poll(0, len(self._members))
         for number, events in ready:
             if (stream := self._members.get(number)) is None:
-                continue  # it left while another was read
+                continue  # it left while another stream was read
             if events != select.EPOLLIN:
                 stream.leave_coalescing()
                 continue
             if data := _read(number, stream):
                 _deliver(data, stream)
-        self._surplus = min(self._surplus + 1, _MAX_EMPTY_READS) if ready else self._surplus - 1
-        if self._surplus < 0:
+        self._empty_reads_left = (
+            min(self._empty_reads_left + 1, _MAX_EMPTY_READS) if ready else self._empty_reads_left - 1
+        )
+        if self._empty_reads_left < 0:
             for stream in list(self._members.values()):
                 stream.leave_coalescing()
 
@@ -133,7 +143,7 @@ def _read(number: int, stream: CoalescedStream) -> bytes:
 def _deliver(data: bytes, stream: CoalescedStream) -> None:
     try:
         stream.data_received(data)
-    except Exception as error:  # as the event loop does, which reads it otherwise
+    except Exception as error:  # the event loop, which reads other streams, catches the same
         stream.fail(error)
     else:
         if len(data) == _MAX_READ_BYTES:

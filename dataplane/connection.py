@@ -1,4 +1,4 @@
-"""One HTTP/1.1 connection: a request out, a reply in, as it comes."""
+"""One HTTP/1.1 connection to an upstream: sends requests one at a time, and receives each reply as it arrives."""
 
 import asyncio
 from collections.abc import Mapping
@@ -16,12 +16,12 @@ from dataplane.receiver import Receiver
 from dataplane.source import Sink
 
 _HIGH_WATER = 256 * 1024
-"""Bytes of a reply that wait unread before the socket is left alone, so that a slow reader holds its upstream back; no
-reply has a head that long."""
+"""The most bytes of a reply that wait unread. At more, the socket is paused, so that a slow reader slows its upstream
+down. A head of more bytes is an error."""
 
 
 class Origin(NamedTuple):
-    """Where connections go; those to one origin are interchangeable."""
+    """The server that a connection leads to. Connections to one origin are interchangeable."""
 
     scheme: str
     host: str
@@ -29,24 +29,26 @@ class Origin(NamedTuple):
 
 
 class NotHttp(httpx.RemoteProtocolError):
-    """What came from the server is no HTTP, or not any more."""
+    """The server sent bytes that are not HTTP, at the beginning of its reply or later."""
 
 
-class Connection(Receiver, asyncio.Protocol):  # the compiled one is no Protocol
-    """Call `send`, then `take` until it is `whole`, then `rest`, which says whether to send again. Raises httpx's
-    exceptions. A reply that flows may be read by `coalescing`."""
+class Connection(Receiver, asyncio.Protocol):  # the compiled Receiver is no Protocol
+    """Call `send`, then `take` until `is_complete`, then `end_exchange`. That says whether to `send` again.
 
-    # Of a class with a compiled base any other attribute is looked up the slow way: 5 µs of a short answer.
+    It raises httpx's exceptions. The socket of a steady stream may be read by the coalescer.
+    """
+
+    # A class with a compiled base looks up attributes without a slot slowly: 5 µs of a short reply.
     __slots__ = (
-        "_before_asking",
-        "_coalescing",
+        "_at_chunk_boundary",
+        "_coalescer",
+        "_ends_with_connection",
         "_failure",
-        "_head_whole",
-        "_held",
+        "_head_complete",
         "_in_use",
+        "_join_stagger",
         "_keeps_alive",
         "_loop",
-        "_may_pass_chunks",
         "_parser",
         "_paused",
         "_pieces",
@@ -56,34 +58,37 @@ class Connection(Receiver, asyncio.Protocol):  # the compiled one is no Protocol
         "_timer",
         "_timer_at",
         "_transport",
-        "_until_close",
+        "_unread_bytes",
         "_waiting_since",
         "closed",
         "header_of",
         "headers",
         "idle_since",
+        "is_complete",
         "on_body",
         "status",
-        "whole",
     )
 
-    def __init__(self, coalescing: ReadCoalescer) -> None:
+    def __init__(self, coalescer: ReadCoalescer) -> None:
         super().__init__()
-        self._coalescing = coalescing
-        self._before_asking = coalescing.next_stagger()
+        self._coalescer = coalescer
+        self._join_stagger = coalescer.next_stagger()
         self._socket = -1
         self.idle_since = 0.0
+        """The time of the last `end_exchange`, on the monotonic clock."""
         self.closed = False
-        """Whether it can be used no more."""
+        """Whether the connection can no longer be used."""
         self.status = 0
-        """Of the reply; its `headers`, names in lower case, as they came, and as a dict."""
+        """The status of the reply."""
         self.headers: list[tuple[bytes, bytes]] = []
+        """The headers of the reply in order, with lower-case names."""
         self.header_of: Mapping[bytes, bytes] = {}
+        """The same headers by name. Of several with one name, it has the last."""
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport
         self._sink: Sink | None = None
         self._pieces: list[bytes] = []
-        # Not a method: it is called for every chunk.
+        # The parser calls it for every chunk, and a method would cost more.
         self.on_body = self._pieces.append
         self._in_use = False
         self._timer: asyncio.TimerHandle | None = None
@@ -93,22 +98,25 @@ class Connection(Receiver, asyncio.Protocol):  # the compiled one is no Protocol
 
     def _reset(self) -> None:
         self.headers = []
-        self._head_whole = False
-        self.whole = False
-        """Whether the end of the reply has come."""
-        self._until_close = False
+        self._head_complete = False
+        self.is_complete = False
+        """Whether the end of the reply has arrived."""
+        self._ends_with_connection = False
         self._pieces.clear()
-        self._held = 0
+        self._unread_bytes = 0
         self._paused = False
         self._failure: Exception | None = None
         self.between_chunks = False
-        self._may_pass_chunks = False
+        self._at_chunk_boundary = False
         self.forwarded_at = -inf
-        self.reads = -self._before_asking
+        self.reads = -self._join_stagger
 
     async def send(self, request: bytes, read_timeout: float | None) -> None:
-        """Write a request and wait for the head of its reply: then there are its `status` and `headers`."""
-        if self._head_whole:
+        """Writes a request and waits for the head of its reply, which sets `status`, `headers` and `header_of`.
+
+        `read_timeout` is the longest silence in seconds, for the head and the body; None means no limit.
+        """
+        if self._head_complete:
             self._reset()
         self._in_use = True
         self._keeps_alive = True
@@ -116,39 +124,44 @@ class Connection(Receiver, asyncio.Protocol):  # the compiled one is no Protocol
         if self.closed:
             raise httpx.RemoteProtocolError("the server closed the connection")
         self._transport.write(request)
-        while not self._head_whole:
+        while not self._head_complete:
             if self._failure is not None:
                 raise self._failure
             await self.wait_for_read()
 
     def take(self) -> bytes:
-        """What has come of the body since the last take, possibly nothing: then wait for `arrival`, if it is not
-        `whole`."""
+        """Returns what has arrived of the body since the last take, possibly nothing.
+
+        After an empty result, await `wait_for_read`, unless the reply `is_complete`. It raises the failure of the reply
+        when the bytes before it have been taken.
+        """
         pieces = self._pieces
         if not pieces:
-            if self._failure is not None and not self.whole:
+            if self._failure is not None and not self.is_complete:
                 raise self._failure
             return b""
         piece = pieces[0] if len(pieces) == 1 else b"".join(pieces)
         pieces.clear()
-        self._held = 0
+        self._unread_bytes = 0
         if self._paused and not self.closed:
             self._paused = False
             self._transport.resume_reading()
         return piece
 
-    def rest(self) -> bool:
-        """Nobody has anything more to do with its reply. Whether another request may be sent: the reply is read to its
-        end, and the server keeps the connection open."""
+    def end_exchange(self) -> bool:
+        """Ends the use of the connection by a reply, and returns whether another request may be sent.
+
+        It may if the reply was taken to its end and the server keeps the connection open.
+        """
         self.idle_since = monotonic()
         self.leave_coalescing()
         self.waiter = None
         self._sink = None
         self.fast_path = None
-        return self.whole and not self._pieces and not self.closed and self._failure is None and self._keeps_alive
+        return self.is_complete and not self._pieces and not self.closed and self._failure is None and self._keeps_alive
 
     def close(self) -> None:
-        """Hang up now, whatever is still on its way."""
+        """Aborts the connection, whatever is still on its way."""
         self._stop_timer()
         self.leave_coalescing()
         self._sink = None
@@ -158,13 +171,16 @@ class Connection(Receiver, asyncio.Protocol):  # the compiled one is no Protocol
             self._transport.abort()
 
     def wait_for_read(self, sink: Sink | None = None) -> ReadWaiter:
-        """Done when `sink` has had enough of what comes, or without one, something has; or nothing more will come. One
-        at a time."""
+        """Returns a wait that is done when something has arrived, or nothing more will arrive.
+
+        With a sink, reads are pushed to it, and the wait is done when `push` returns False. There may be one wait at a
+        time.
+        """
         self._sink = sink
-        self.fast_path = sink.fast_path if sink is not None and self._may_pass_chunks and not self._pieces else None
+        self.fast_path = sink.fast_path if sink is not None and self._at_chunk_boundary and not self._pieces else None
         self.waiter = ReadWaiter(self._loop)
         if self._failure is not None:
-            # Of which nobody will be told again: what came before it may have been taken since.
+            # Nothing else would wake the task: the bytes before the failure may have been taken since it happened.
             self.waiter.notify()
         elif self._read_timeout is not None:
             self._waiting_since = monotonic()
@@ -179,16 +195,18 @@ class Connection(Receiver, asyncio.Protocol):  # the compiled one is no Protocol
         self._timer = self._loop.call_later(seconds, self._check_silence)
 
     def _check_silence(self) -> None:
-        """One timer for all waits of a connection, whatever reply they are for: it asks how long the present one lasts
-        and sets itself again."""
+        """Runs when the current wait may have lasted `_read_timeout`, and schedules itself again.
+
+        One timer serves all waits of a connection, of any reply: to set and cancel one for each wait would cost more.
+        """
         self._timer = None
-        if not self._is_awaited or self._read_timeout is None:
+        if not self._has_waiter or self._read_timeout is None:
             return
         left = max(self._waiting_since, self.forwarded_at) + self._read_timeout - monotonic()
-        if left > 0.001:  # what a timer can tell
+        if left > 0.001:  # the resolution of timers
             self._check_silence_in(left)
         else:
-            self._fail(httpx.ReadTimeout("nothing came in time"))
+            self._fail(httpx.ReadTimeout("the server sent nothing in time"))
             self._wake()
 
     def _stop_timer(self) -> None:
@@ -197,11 +215,14 @@ class Connection(Receiver, asyncio.Protocol):  # the compiled one is no Protocol
             self._timer = None
 
     @property
-    def _is_awaited(self) -> bool:
+    def _has_waiter(self) -> bool:
         return self.waiter is not None and not self.waiter.done
 
     def _wake(self) -> None:
-        """The last thing a callback does: whoever waits goes on in here, and may close it or send again."""
+        """Resumes the waiting task.
+
+        It must be a callback's last step: the task runs inside this call, and may close the connection or send again.
+        """
         if self.waiter is not None:
             self.waiter.notify()
 
@@ -210,33 +231,34 @@ class Connection(Receiver, asyncio.Protocol):  # the compiled one is no Protocol
             self._failure = failure
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("asyncio.Transport", transport)  # uvloop's own has no common class with it
-        # What comes with TLS only the event loop can read.
-        if self._coalescing.is_possible and transport.get_extra_info("ssl_object") is None:
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's transports have no common base class with it
+        # Only the event loop can read a connection with TLS.
+        if self._coalescer.is_possible and transport.get_extra_info("ssl_object") is None:
             socket = transport.get_extra_info("socket")
             self._socket = -1 if socket is None else socket.fileno()
 
     def process_read(self, data: bytes) -> None:
         if not self._in_use:
-            # Nobody asked: what comes next could be taken for the answer to another request.
+            # Bytes without a request: they could be taken for the reply to the next one.
             self.close()
             return
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
-            if not self.whole:
+            if not self.is_complete:
                 self._fail(NotHttp(str(error)))
             self._keeps_alive = False
             self.leave_coalescing()
             self.closed = True
             self._transport.abort()
-        self._held += len(data)
-        if self._held > _HIGH_WATER:
-            self._hold_back()
-        more_may_follow = not (self.whole or self._paused) and self._failure is None
-        # Of a next chunk some of the first line may be here. Not with its end: the parser would have told of that.
-        self._may_pass_chunks = more_may_follow and self.between_chunks and data.endswith(b"\r\n")
-        # As `_wake` is, the last thing done here.
+        self._unread_bytes += len(data)
+        if self._unread_bytes > _HIGH_WATER:
+            self._limit_unread()
+        more_may_follow = not (self.is_complete or self._paused) and self._failure is None
+        # A part of the next chunk's size line may have arrived, but not its line break: the parser would have reported
+        # the chunk's header. So a read that ends with a line break ends with the chunk.
+        self._at_chunk_boundary = more_may_follow and self.between_chunks and data.endswith(b"\r\n")
+        # These are the last steps, for the reason that `_wake` gives.
         waiter = self.waiter
         sink = self._sink
         if waiter is None or waiter.done or sink is None:
@@ -248,20 +270,20 @@ class Connection(Receiver, asyncio.Protocol):  # the compiled one is no Protocol
         if pieces and more_may_follow:
             read = pieces[0] if len(pieces) == 1 else b"".join(pieces)
             pieces.clear()
-            self._held = 0
+            self._unread_bytes = 0
         if sink.push(read):
-            if self._may_pass_chunks:
+            if self._at_chunk_boundary:
                 self.fast_path = sink.fast_path
-            if not self.has_more:  # which may be the end
+            if not self.has_more:  # the rest of the read may contain the end
                 self.note_forwarded()
         else:
             self.leave_coalescing()
             waiter.notify()
 
-    def _hold_back(self) -> None:
+    def _limit_unread(self) -> None:
         if self._paused or self.closed:
             return
-        if self._head_whole:
+        if self._head_complete:
             self.leave_coalescing()
             self._paused = True
             self._transport.pause_reading()
@@ -270,23 +292,25 @@ class Connection(Receiver, asyncio.Protocol):  # the compiled one is no Protocol
             self.close()
 
     def on_steady_flow(self) -> None:
-        if self._socket < 0 or self._paused or self.closed or not self._coalescing.should_join(self._loop):
+        if self._socket < 0 or self._paused or self.closed or not self._coalescer.should_join(self._loop):
             return
-        with suppress(OSError):  # where the system has no room for it, it is read as it comes
-            self._coalescing.join(self._socket, self, self._loop)
+        with suppress(OSError):  # without room in the system's list, the event loop goes on reading the socket
+            self._coalescer.join(self._socket, self, self._loop)
             self.is_coalesced = True
             self._transport.pause_reading()
 
     def leave_coalescing(self) -> None:
         if self.is_coalesced:
             self.is_coalesced = False
-            self._coalescing.leave(self._socket, self)
+            self._coalescer.leave(self._socket, self)
             if not self._transport.is_closing():
                 self._transport.resume_reading()
 
     def fail(self, error: Exception) -> None:
         if not isinstance(error, OSError):
-            self._loop.call_exception_handler({"message": "a read failed", "exception": error, "protocol": self})
+            self._loop.call_exception_handler(
+                {"message": "reading from an upstream failed", "exception": error, "protocol": self}
+            )
         self._fail(httpx.ReadError("the connection broke in the middle of its reply"))
         self.close()
         self._wake()
@@ -298,16 +322,22 @@ class Connection(Receiver, asyncio.Protocol):  # the compiled one is no Protocol
         self.leave_coalescing()
         self.closed = True
         self._stop_timer()
-        if self._head_whole and not self.whole and self._until_close and exc is None and self._failure is None:
-            self.whole = True
-        if not self.whole:
-            begun = "in the middle of its reply" if self._head_whole else "before its reply"
-            self._fail(httpx.ReadError(f"the server closed the connection {begun}"))
+        if (
+            self._head_complete
+            and not self.is_complete
+            and self._ends_with_connection
+            and exc is None
+            and self._failure is None
+        ):
+            self.is_complete = True
+        if not self.is_complete:
+            moment = "in the middle of its reply" if self._head_complete else "before its reply"
+            self._fail(httpx.ReadError(f"the server closed the connection {moment}"))
         self._wake()
 
     def on_message_begin(self) -> None:
-        if self.whole:
-            raise httptools.HttpParserError("a second reply")
+        if self.is_complete:
+            raise httptools.HttpParserError("the server sent a second reply")
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self.headers.append((name.lower(), value))
@@ -318,12 +348,12 @@ class Connection(Receiver, asyncio.Protocol):  # the compiled one is no Protocol
             self.headers = []
             return
         self.header_of = names = dict(self.headers)
-        self._until_close = b"content-length" not in names and b"transfer-encoding" not in names
-        self._head_whole = True
+        self._ends_with_connection = b"content-length" not in names and b"transfer-encoding" not in names
+        self._head_complete = True
 
     def on_message_complete(self) -> None:
-        if not self._head_whole:
+        if not self._head_complete:
             return
-        self.whole = True
+        self.is_complete = True
         self._in_use = False
-        self._keeps_alive = self._parser.should_keep_alive() and not (self._until_close or self.has_more)
+        self._keeps_alive = self._parser.should_keep_alive() and not (self._ends_with_connection or self.has_more)

@@ -1,9 +1,9 @@
-"""The compiled core, where one is installed that fits (docs/adr/0023)."""
+"""Loads the compiled core, if a version that fits is installed (docs/adr/0023)."""
 
 from typing import Final
 
-_VERSION: Final = 9
-"""Of what `core/` promises; another one was built for another gateway."""
+_VERSION: Final = 10
+"""The version of the interface of `core/`. A core of another version was built for another gateway and is not used."""
 
 try:
     import gateway_core

@@ -1,5 +1,7 @@
-"""uvicorn's HTTP protocol, with ways past its coroutines: for a body that is there, for pieces of a reply, and to hear
-of a client that left."""
+"""uvicorn's HTTP protocol with a client writer per request, which bypasses the coroutines of ASGI.
+
+It returns bodies that have arrived, writes replies, and reports disconnects. It knows nothing of routes.
+"""
 
 import asyncio
 import os
@@ -14,30 +16,30 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from dataplane.client_writer import ChunkWriter
 
 CLIENT: Final = "gateway.client"
-"""Scope key of a request's `Client`; other servers have none."""
+"""The key of a request's ClientWriter in its ASGI scope. Other servers do not set it."""
 
 _OK = 200
 
-_SAFE = bytes(byte for byte in range(256) if byte == 0x09 or (byte >= 0x20 and byte != 0x7F))
-"""What may be in a header, as uvicorn has it: nothing that would end it."""
+_HEADER_BYTES = bytes(byte for byte in range(256) if byte == 0x09 or (byte >= 0x20 and byte != 0x7F))
+"""The bytes that uvicorn allows in a header: none that would end it."""
 
 _PLAIN_PATH = re.compile(rb"(?:/[\w.-]+)+").fullmatch
-"""Of an address that is nothing but a path, with nothing in it to decode."""
+"""Matches a request target that is only a path, without a query or escapes to decode."""
 
-_END = b"0\r\n\r\n"
-"""Of a body in chunks."""
+_LAST_CHUNK = b"0\r\n\r\n"
+"""The end of a body in chunks (RFC 9112, section 7.1)."""
 
 
 class ClientWriter(ChunkWriter):
-    """Who sent one request, as near as this server can be to them.
+    """Reads the body and writes the reply of one request, without the coroutines `receive` and `send`.
 
-    What it says no to, it has left as it was: it then goes through the server's own `receive` and `send`.
+    A method that returns None or False has changed nothing. The caller then uses the server's `receive` or `send`.
     """
 
     __slots__ = ("_cycle", "_has_left", "loop", "on_leave")
 
     def __init__(self, cycle: RequestResponseCycle, loop: asyncio.AbstractEventLoop, socket: int) -> None:
-        """`socket`: as a ChunkWriter has it."""
+        """`loop` is the running event loop, and `socket` is `ChunkWriter.socket`."""
         self.loop = loop
         self._cycle = cycle
         self.ready = not cycle.flow.write_paused
@@ -45,13 +47,17 @@ class ClientWriter(ChunkWriter):
         self.socket = socket
         self.write_chunk = cycle.transport.write
         self.sent_at = 0.0
-        # Not the cycle's own word: the server gives it only to the last of requests that were sent in a row.
+        # Not `cycle.disconnected`: uvicorn sets it only for the last of several pipelined requests.
         self._has_left = False
         self.on_leave: Callable[[], None] | None = None
-        """Called when the client hangs up; `watch` sets it, and whoever did takes it back."""
+        """Called when the client disconnects. `watch` sets it, and the caller of `watch` resets it to None."""
 
     def take_body(self) -> bytes | None:
-        """The body of the request; None where it is empty, more of it is to come, or it has been read."""
+        """Returns the body of the request, and marks it as read.
+
+        Returns None if the body is empty, has not arrived in full, or has been read; if the client has disconnected; or
+        if it waits for `100 Continue`.
+        """
         cycle = self._cycle
         if cycle.more_body or not cycle.body or self._has_left or cycle.waiting_for_100_continue:
             return None
@@ -61,7 +67,10 @@ class ClientWriter(ChunkWriter):
         return body
 
     def send_reply(self, headers: Sequence[tuple[bytes, bytes]], body: bytes) -> bool:
-        """Send a whole reply of status 200. `headers` tell its length."""
+        """Sends a whole reply of status 200. `headers` contain its length.
+
+        Returns False if a reply has begun, the client is not ready, the method is HEAD, or a header is invalid.
+        """
         if (head := self._build_head(headers)) is None:
             return False
         self._cycle.chunked_encoding = False
@@ -70,20 +79,23 @@ class ClientWriter(ChunkWriter):
         return True
 
     def begin_stream(self, headers: Sequence[tuple[bytes, bytes]], piece: bytes, *, last: bool) -> bool:
-        """Send the head of a reply of status 200 and the first piece of its body, if any; `last`: it is all of it."""
+        """Sends the head of a reply of status 200, and the first piece of its body, which may be empty.
+
+        With `last`, the piece is the whole body. Returns False for the same reasons as `send_reply`.
+        """
         if (head := self._build_head(headers)) is None:
             return False
         self._cycle.chunked_encoding = True
-        end = _END if last else b""
+        end = _LAST_CHUNK if last else b""
         self.write_chunk(b"%b\r\ntransfer-encoding: chunked\r\n\r\n%b%b" % (head, _encode_chunk(piece), end))
         if last:
             self._complete_reply()
         return True
 
     def write_piece(self, piece: bytes) -> bool:
-        """Send a piece, which is not empty, now. False where its reader is not ready: then it has to be sent.
+        """Writes a piece of a body. Returns False if the client is not ready; the piece must then go through `send`.
 
-        The reply has begun, without a length, and its end has not been sent.
+        The piece is not empty. The reply was begun without a length, and its end was not sent.
         """
         if not self.ready:
             return False
@@ -92,41 +104,44 @@ class ClientWriter(ChunkWriter):
         return True
 
     def end_stream(self, piece: bytes) -> bool:
-        """The same with the last piece, which may be empty, and the end."""
+        """Writes the last piece, which may be empty, and the end of the body. Returns False like `write_piece`."""
         if not self.ready or self._cycle.response_complete:
             return False
-        self.write_chunk(_encode_chunk(piece) + _END)
+        self.write_chunk(_encode_chunk(piece) + _LAST_CHUNK)
         self._complete_reply()
         return True
 
-    def watch(self, tell: Callable[[], None]) -> None:
-        """Call `tell` when the client hangs up, now if it has."""
-        self.on_leave = tell
-        # What was read of a large body may have paused it, and who does not read does not hear of an end.
+    def watch(self, on_leave: Callable[[], None]) -> None:
+        """Calls `on_leave` when the client disconnects, or at once if it has."""
+        self.on_leave = on_leave
+        # A large body may have paused the socket, and a paused socket does not report a disconnect.
         flow = self._cycle.flow
         if flow.read_paused:
             flow.resume_reading()
         if self._has_left:
-            tell()
+            on_leave()
 
     def set_ready(self, ready: bool) -> None:
-        """The client has fallen behind in reading, or has caught up."""
+        """Called when the client falls behind in reading (False), and when it has caught up (True)."""
         self.ready = ready and not self._has_left
 
     def on_disconnect(self) -> None:
-        """The client has hung up."""
+        """Called when the client has disconnected."""
         self._has_left = True
         self.ready = False
         if self.on_leave is not None:
             self.on_leave()
 
     def _build_head(self, headers: Sequence[tuple[bytes, bytes]]) -> bytes | None:
-        """All but the last line of a reply's head, which is then sent; None where it cannot be, or has to wait."""
+        """Returns the head of a reply without its last line, and marks the reply as started.
+
+        Returns None if it cannot be sent here, or not at once.
+        """
         cycle = self._cycle
         if cycle.response_started or not self.ready or cycle.scope["method"] == "HEAD":
             return None
         lines = list(map(b": ".join, (*cycle.default_headers, *headers)))
-        if b"".join(lines).translate(None, _SAFE):
+        if b"".join(lines).translate(None, _HEADER_BYTES):
             return None
         cycle.response_started = True
         cycle.waiting_for_100_continue = False
@@ -144,7 +159,10 @@ class ClientWriter(ChunkWriter):
 
 
 def running_loop(client: ClientWriter | None) -> asyncio.AbstractEventLoop:
-    """The running one. This Python asks the system for its process id whenever it is asked for it."""
+    """Returns the running event loop, from the client writer if there is one.
+
+    In CPython 3.11 `asyncio.get_running_loop` makes a system call each time, because it checks the process id.
+    """
     return asyncio.get_running_loop() if client is None else client.loop
 
 
@@ -153,24 +171,24 @@ def _encode_chunk(piece: bytes) -> bytes:
 
 
 class HttpProtocol(HttpToolsProtocol):
-    """Gives each request its `Client` when its turn on the connection comes.
+    """Gives each request its ClientWriter when its turn on the connection comes.
 
-    A connection has one timer for the idle times between its requests, which asks how long the present one lasts and
-    sets itself again: one that is set and cancelled around each request costs more than all that is done with it.
+    A connection has one timer for all idle times between its requests. It checks how long the current one lasts, and
+    schedules itself again. To set and cancel a timer around each request would cost more than the check.
     """
 
     _client: ClientWriter | None = None
     _idle_since: float | None = None
-    """When the last reply ended, if nothing has come since."""
+    """The loop time when the last reply ended; None if something has arrived since."""
     _idle_timer: asyncio.TimerHandle | None = None
     _path_url = b""
     _path = ""
-    """Of the last address that was a plain path: the requests of a connection mostly have one and the same."""
+    """The last request target that was a plain path, decoded. The requests of a connection mostly have the same one."""
     _socket = -1
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
         super().connection_made(transport)
-        # What goes through TLS is the transport's to write.
+        # With TLS only the transport can write.
         if transport.get_extra_info("ssl_object") is None and (socket := transport.get_extra_info("socket")):
             self._socket = socket.fileno()
 
@@ -198,22 +216,22 @@ class HttpProtocol(HttpToolsProtocol):
         if self._idle_since is None:
             return
         left = self._idle_since + self.timeout_keep_alive - self.loop.time()
-        if left > 0.001:  # what a timer can tell
+        if left > 0.001:  # the resolution of timers
             self._check_idle_in(left)
         else:
             self.timeout_keep_alive_handler()
 
     def on_headers_complete(self) -> None:
-        # Half of what uvicorn does here is for requests that are not plain: without it a whole answer takes a fortieth
-        # less. A test holds this against uvicorn's own.
-        scope, parser, before = self.scope, self.parser, self.cycle
-        path = self._path if self.url == self._path_url else self._read_path()
+        # Half of uvicorn's method is for requests that are not plain. Without it a reply that is not streamed takes a
+        # fortieth less. A test compares this method with uvicorn's.
+        scope, parser, previous = self.scope, self.parser, self.cycle
+        path = self._path if self.url == self._path_url else self._parse_path()
         if (
             path is None
             or self.root_path
             or self.limit_concurrency is not None
             or parser.should_upgrade()
-            or (before is not None and not before.response_complete)
+            or (previous is not None and not previous.response_complete)
         ):
             super().on_headers_complete()
             return
@@ -238,8 +256,8 @@ class HttpProtocol(HttpToolsProtocol):
         )
         self._start_asgi_task(self.cycle, self.app)
 
-    def _read_path(self) -> str | None:
-        """That of an address which is nothing else."""
+    def _parse_path(self) -> str | None:
+        """Returns the path of a request target that is only a path; None for any other."""
         if _PLAIN_PATH(self.url) is None:
             return None
         self._path_url, self._path = self.url, self.url.decode()
@@ -270,12 +288,14 @@ class HttpProtocol(HttpToolsProtocol):
             self._client.on_disconnect()
 
 
-class GatheringHttpProtocol(HttpProtocol):
-    """Leaves Nagle's algorithm (RFC 896) on, which event loops turn off: what is small waits until the client has
-    acknowledged what went before."""
+class NagleHttpProtocol(HttpProtocol):
+    """Turns Nagle's algorithm (RFC 896) on, which event loops turn off.
+
+    Small writes then wait until the client has acknowledged the bytes before them.
+    """
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
         super().connection_made(transport)
-        # What uvloop gives out as its socket has no options; they belong to the connection, whatever it is called by.
-        with socket.socket(fileno=os.dup(transport.get_extra_info("socket").fileno())) as same:
-            same.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 0)
+        # uvloop's socket object cannot set options. They belong to the connection, so a duplicate descriptor can do it.
+        with socket.socket(fileno=os.dup(transport.get_extra_info("socket").fileno())) as duplicate:
+            duplicate.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 0)

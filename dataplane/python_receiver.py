@@ -1,19 +1,19 @@
-"""What takes a read from the socket first; `core/` has the same compiled."""
+"""Gets each read of a socket first, in Python. `core/` contains the same class compiled."""
 
 import asyncio
 from abc import abstractmethod
 from math import inf
 from time import monotonic
 
-from dataplane.coalescing import READS_BEFORE_ASKING
+from dataplane.coalescing import READS_PER_JOIN_CHECK
 from dataplane.read_waiter import ReadWaiter
 from dataplane.source import FastPath
 
 
 class Receiver(asyncio.Protocol):
-    """Gives what comes to a passage for as long as there is one that takes it, then to `received`.
+    """Gives reads to the fast path as long as it forwards them, and everything else to `process_read`.
 
-    It hears of chunks from the parser that `received` feeds.
+    The HTTP parser that `process_read` feeds calls `on_chunk_header` and `on_chunk_complete`.
     """
 
     __slots__ = (
@@ -28,48 +28,48 @@ class Receiver(asyncio.Protocol):
 
     def __init__(self) -> None:
         self.fast_path: FastPath | None = None
-        """Set only while `received` stands between two chunks: it still does if it never hears of one."""
+        """Forwards whole chunks past the parser. It is set only while the parser is between two chunks: only then does
+        the parser stay correct without the chunks that are forwarded."""
         self.waiter: ReadWaiter | None = None
-        """Who is told when `received` leaves something, if it has been given leave to pass."""
+        """The wait of the reply's task. Reads are forwarded only while it is pending."""
         self.forwarded_at = -inf
-        """When the last read was passed whole, on the monotonic clock."""
+        """The time when the last read was forwarded as a whole, on the monotonic clock."""
         self.reads = 0
-        """How many have been passed on since `flows` was called."""
+        """How many reads were forwarded since the last call of `on_steady_flow`."""
         self.is_coalesced = False
-        """Whether it is read together with others."""
+        """Whether the socket is read together with others, by a ReadCoalescer."""
         self.between_chunks = False
-        """Whether the end of a chunk is the last of which the parser has told: part of a next one's first line may
-        have come."""
-
+        """Whether the parser's last report was the end of a chunk. Part of the next chunk's size line may have arrived
+        since."""
         self.has_more = False
-        """Whether the read of which `received` has been given a part goes on. Compiled, a long one is given in two, so
-        that its first chunks may show what the others are."""
+        """Whether `process_read` got only the first part of a read. The compiled receiver gives it a long read in two
+        parts, so that the run can be learnt from the first chunks, and the rest can take the fast path."""
 
     @abstractmethod
     def process_read(self, data: bytes) -> None:
-        """Read it in full."""
+        """Parses bytes that the fast path did not forward, and delivers them to the reply."""
 
     @abstractmethod
     def on_steady_flow(self) -> None:
-        """`READS` reads have been passed on, and it is not read together with others."""
+        """Called after every READS_PER_JOIN_CHECK forwarded reads while the socket is not coalesced."""
 
     def data_received(self, data: bytes) -> None:
         if self.fast_path is not None:
-            may_pass = self.waiter is not None and not self.waiter.done
-            passed = self.fast_path.forward_chunks(data) if may_pass else 0
-            if passed == len(data):
+            is_awaited = self.waiter is not None and not self.waiter.done
+            forwarded = self.fast_path.forward_chunks(data) if is_awaited else 0
+            if forwarded == len(data):
                 self.note_forwarded()
                 return
             self.fast_path = None
-            data = data[passed:]
+            data = data[forwarded:]
         self.process_read(data)
 
     def note_forwarded(self) -> None:
-        """A read was dealt with in full, at once."""
+        """Records that a read was forwarded as a whole, in the call stack of the socket."""
         self.forwarded_at = monotonic()
         if not self.is_coalesced:
             self.reads += 1
-            if self.reads == READS_BEFORE_ASKING:
+            if self.reads == READS_PER_JOIN_CHECK:
                 self.reads = 0
                 self.on_steady_flow()
 

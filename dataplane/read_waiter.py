@@ -1,4 +1,4 @@
-"""Waiting for a socket without a turn of the event loop between what came and who waits for it."""
+"""Lets a task wait for a socket, and resumes it in the call stack of the read, not in the loop's next iteration."""
 
 import asyncio
 from collections.abc import Callable, Generator
@@ -7,10 +7,11 @@ from typing import Any
 
 
 class ReadWaiter:
-    """One wait of one task. Unlike a Future's, its waiter goes on inside `arrive`, not in the next turn of the loop.
+    """One wait of one task. Unlike with a Future, the task resumes inside `notify`, not in the loop's next iteration.
 
-    Where deltas come one by one that turn, and the poll it costs, is a tenth of their CPU. So `arrive` must be the last
-    thing its caller does. Tasks wait for it by the protocol they wait for futures with (`_asyncio_future_blocking`).
+    If deltas arrive one by one, that iteration and its poll are a tenth of their CPU time. Since the task runs inside
+    `notify`, that call must be the last thing its caller does. Tasks wait for it by the protocol that they use for
+    futures (`_asyncio_future_blocking`).
     """
 
     __slots__ = ("_asyncio_future_blocking", "_cancelled", "_context", "_loop", "_step", "done")
@@ -24,7 +25,7 @@ class ReadWaiter:
         self._context: Context | None = None
 
     def notify(self) -> None:
-        """Let the waiter go on, now. Once; later calls do nothing."""
+        """Resumes the task at once. Only the first call has an effect."""
         if self.done:
             return
         self.done = True
@@ -34,10 +35,10 @@ class ReadWaiter:
     def __await__(self) -> Generator["ReadWaiter", None, None]:
         if not self.done:
             self._asyncio_future_blocking = True
-            yield self  # whose task asks for the `result` before it goes on
+            yield self  # the task calls `result` before it resumes
 
     def result(self) -> None:
-        """Raises CancelledError when the waiter was cancelled."""
+        """Raises CancelledError if the wait was cancelled."""
         if self._cancelled:
             raise asyncio.CancelledError
 
@@ -49,7 +50,10 @@ class ReadWaiter:
         self._context = context
 
     def cancel(self, msg: object = None) -> bool:
-        """Called when the waiting task is cancelled: it goes on in the next turn, as with a Future."""
+        """Called when the waiting task is cancelled: the task resumes in the loop's next iteration, as with a Future.
+
+        Returns False if the wait is over already.
+        """
         if self.done:
             return False
         self.done = self._cancelled = True

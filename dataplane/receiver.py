@@ -1,4 +1,4 @@
-"""What takes a read from the socket first: compiled where `core/` is installed, else in Python."""
+"""The class that gets each read of a socket first: the compiled one if `core/` is installed, else the Python one."""
 
 from typing import TYPE_CHECKING
 

@@ -1,60 +1,70 @@
-"""What comes in pieces, taken in one call stack: from the socket that has it to whoever passes it on."""
+"""Replies that are received in pieces, and the sinks that get them in the call stack of the socket."""
 
 from abc import abstractmethod
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Generic, Protocol, TypeVar
+
+from translation.representation.delta_runs import DeltaRun
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 
 class FastPath(Protocol):
-    """Deals with whole chunks of a body (RFC 9112, section 7.1) as they came, framing and all."""
+    """Forwards whole chunks of a body (RFC 9112, section 7.1) as they arrive, with their framing."""
 
     def forward_chunks(self, read: bytes, /) -> int:
-        """How many bytes of the read were dealt with, from the first, which begins a chunk, to the end of one; possibly
-        none. Never waits, and what it raises ends the connection."""
+        """Forwards chunks from the start of a read, and returns how many of its bytes that was, possibly 0.
+
+        The read begins with a chunk, and the returned count ends with one. It never waits. An exception ends the
+        connection.
+        """
         ...
 
 
 class Sink(Protocol):
-    """Deals with what comes on the spot, or leaves it to the task that waits. Never waits, and what it raises ends the
-    connection.
+    """Handles reads in the call stack of the socket, or wakes the waiting task.
 
-    Waking a task for a piece costs more than all that is done with it, where pieces come one by one.
+    If deltas arrive one by one, waking a task costs more than everything that is done with a delta.
     """
 
     fast_path: FastPath | None
-    """A shorter way for what has come; whatever it leaves is for `push`."""
+    """The fast path for the next reads, if there is one. What it does not forward is pushed."""
 
     def push(self, read: bytes) -> bool:
-        """Take what has come, and say whether to go on waiting; False wakes the task.
+        """Handles a read, and returns whether to go on waiting; False wakes the task.
 
-        It is given the bytes that came, where they are all there is to take and more may follow, else none. What it is
-        given nobody else has: it is not there to be taken any more.
+        `read` is not empty if it holds everything that has arrived, and more may follow. It is then consumed: `take`
+        does not return it again. Otherwise `read` is empty, and the sink has to call `take`. A push never waits. An
+        exception ends the connection.
         """
         ...
 
 
 class ReadTemplate(Protocol[T_co]):
-    """A short way for what is more of the same, as of the last take. It leaves out all that a take looks at that cannot
-    have changed."""
+    """Encodes reads of one delta run without parsing them. It is valid until the next `take` or `take_read`."""
 
     def encode_read(self, read: bytes) -> T_co | None:
-        """What a sink was given, as a piece; None where it is something else, which is to be taken."""
+        """Returns a pushed read as a piece; None if it is not of the run, and has to be given to `take_read`."""
         ...
 
 
 class Source(Generic[T]):
-    """A reply of which a part may be here and the rest on its way. `each` is how it is read; who has to be cheaper does
-    as `each` does, and gives `arrival` a sink.
+    """A reply of which a part may have arrived, while the rest is on its way.
 
-    No ABC: every request asks whether something is one, and ABCs are asked by a call.
+    `iterate` is the plain way to read it. Where its cost matters, callers write its loop themselves, and give
+    `wait_for_read` a sink.
+
+    It is no ABC: every request checks whether something is a Source, and for an ABC that check is a call.
     """
 
     template: ReadTemplate[T] | None = None
+    """The template for the next reads, if they may be encoded by one."""
+    delta_run: DeltaRun | None = None
+    """The run of deltas that the next read belongs to, if it is one and the source can tell."""
     is_draining = False
-    """Whether what may still follow is waited for only a moment longer: then each wait has to be begun anew."""
+    """Whether the reply is complete, and late pieces are waited for a moment longer. Each wait then has a deadline, so
+    it has to be begun anew."""
 
     @property
     @abstractmethod
@@ -62,36 +72,37 @@ class Source(Generic[T]):
         """Whether the last piece was taken."""
 
     async def open(self) -> None:
-        """Ask for it, once, where it has to be asked for. Raises what `take` raises."""
+        """Sends the request, if that has not been done. It is called once. It raises what `take` raises."""
 
     @abstractmethod
     def take(self) -> T:
-        """What has come since the last take. A piece that is falsy says: nothing, so await `arrival`, unless it ended.
+        """Returns what has arrived since the last take.
 
-        Raises what went wrong: a reply that broke off raises, it does not end.
+        A falsy piece means that nothing has: await `wait_for_read`, unless the source has `ended`. It raises what went
+        wrong: a reply that broke off raises, it does not end.
         """
 
     @abstractmethod
     def take_read(self, read: bytes) -> T:
-        """`take` for bytes that a sink was given, which are not empty and not the last."""
+        """Returns the piece for a read that was pushed to a sink, which is not empty and not the last."""
 
     @abstractmethod
     def wait_for_read(self, sink: Sink | None = None) -> Awaitable[None]:
-        """Wait until there is something to take, or nothing will come any more.
+        """Waits until there is something to take, or nothing will arrive any more.
 
-        While it is awaited, `sink` is given what comes; the wait goes on for as long as that deals with it.
+        Meanwhile reads are pushed to `sink`. The wait goes on as long as `push` returns True.
         """
 
     @abstractmethod
     async def close(self, *, whole: bool = False) -> None:
-        """Let go of it, however far it was read; what is not read to its end hangs up on who sends it.
+        """Releases the source. A reply that was not read to its end is aborted at its sender.
 
-        `whole`: its reader has all there is to know. The little that may follow is read then, for a moment, so that the
-        connection can be used again.
+        With `whole`, the reader has everything it needs. The little that may follow is then read, for a moment, so that
+        the connection can be used again.
         """
 
     async def iterate(self) -> AsyncGenerator[T, None]:
-        """The pieces, from asking to the end. Closing the generator closes what it reads."""
+        """Opens the source and yields its pieces until it ends. Closing the generator closes the source."""
         try:
             await self.open()
             while not self.ended:
@@ -102,14 +113,16 @@ class Source(Generic[T]):
         finally:
             await self.close()
 
-    async def feed_to(self, take: Callable[[T], object]) -> None:
-        """Give every piece to `take`, from asking to the end: `each` without what a generator costs, for whoever waits
-        for nothing between two pieces."""
+    async def feed_to(self, consume: Callable[[T], object]) -> None:
+        """Opens the source and calls `consume` with every piece until it ends.
+
+        It does what `iterate` does without the cost of a generator, for callers that await nothing between two pieces.
+        """
         try:
             await self.open()
             while not self.ended:
                 if piece := self.take():
-                    take(piece)
+                    consume(piece)
                 elif not self.ended:
                     await self.wait_for_read()
         finally:
@@ -117,35 +130,35 @@ class Source(Generic[T]):
 
 
 class IteratedSource(Source[T]):
-    """The pieces of an async generator."""
+    """The pieces of an async generator as a source. `empty` is the piece that means that nothing has arrived."""
 
     ended = False
 
-    def __init__(self, pieces: AsyncGenerator[T, None], nothing: T) -> None:
+    def __init__(self, pieces: AsyncGenerator[T, None], empty: T) -> None:
         self._pieces = pieces
-        self._nothing = nothing
-        self._piece = nothing
+        self._empty = empty
+        self._piece = empty
         self._failure: Exception | None = None
 
     def take(self) -> T:
         if self._failure is not None:
             raise self._failure
-        piece, self._piece = self._piece, self._nothing
+        piece, self._piece = self._piece, self._empty
         return piece
 
     def take_read(self, read: bytes) -> T:
-        raise AssertionError("a generator gives no bytes to sinks")
+        raise AssertionError("a generator pushes no bytes to sinks")
 
     async def wait_for_read(self, sink: Sink | None = None) -> None:
-        going_on = True
-        while going_on:
+        is_waiting = True
+        while is_waiting:
             try:
                 self._piece = await anext(self._pieces)
             except StopAsyncIteration:
                 self.ended = True
             except Exception as failure:
                 self._failure = failure
-            going_on = sink is not None and sink.push(b"")
+            is_waiting = sink is not None and sink.push(b"")
 
     async def close(self, *, whole: bool = False) -> None:
         await self._pieces.aclose()

@@ -1,8 +1,8 @@
 """HTTP/1.1 for event streams: an httpx transport on asyncio and httptools, with pooled connections.
 
-It does what gateways do all day for a sixth of the CPU of httpx's own transport (docs/adr/0012): POST a body that is in
-memory, read a long reply as it comes. One socket read is one piece of the body, however many chunks it held. There are
-no redirects, cookies, proxies, decompression or HTTP/2 here.
+It does the daily work of gateways for a sixth of the CPU time of httpx's own transport (docs/adr/0012): POST a body
+that is in memory, and receive a long reply as it arrives. One socket read is one piece of the body, however many chunks
+it held. There are no redirects, cookies, proxies, decompression or HTTP/2 here.
 """
 
 import asyncio
@@ -23,27 +23,29 @@ from dataplane.read_waiter import ReadWaiter
 from dataplane.source import Sink, Source
 
 _IDLE_S = 30.0
-"""How long a connection may wait for its next request; below what servers and load balancers commonly allow."""
+"""How long a connection may wait for its next request: less than servers and load balancers commonly allow."""
 
 
 class Limits(NamedTuple):
-    """Seconds; None: as long as it takes."""
+    """The deadlines of a request in seconds. None means no deadline."""
 
     connect: float | None = None
     pool: float | None = None
+    """For the wait for a free connection, if `max_connections` are open."""
     read: float | None = None
-    """Between two pieces of a reply."""
+    """Between two reads of a reply, and before the first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What requests of one kind have in common: where they go, and their head but for the length of their content."""
+    """What similar requests have in common: the origin, and the head without `content-length` and the empty line."""
 
     origin: Origin
     head: bytes
 
     @classmethod
     def of(cls, method: str, url: httpx.URL, headers: Iterable[tuple[bytes, bytes]]) -> "Target":
+        """Builds the target of requests to an absolute URL. A header `content-length` is left out."""
         lines = [b"%s %s HTTP/1.1\r\n" % (method.encode(), url.raw_path)]
         lines += [b"%s: %s\r\n" % (name, value) for name, value in headers if name.lower() != b"content-length"]
         origin = Origin(url.scheme, url.host, url.port or (443 if url.scheme == "https" else 80))
@@ -51,41 +53,42 @@ class Target:
 
 
 class PooledTransport(httpx.AsyncBaseTransport):
-    """Give it to an `httpx.AsyncClient`, or for less CPU call `ask`.
+    """A pool of connections. Give it to an `httpx.AsyncClient`, or call `send` for less CPU time.
 
-    `max_connections` (0: no limit) counts those in use and those kept; requests over it wait in line for the pool
-    limit. `coalesce_ms`: how far apart streams are read, where they bring much. Raises httpx's exceptions.
+    `max_connections` limits the connections in use plus the idle ones; 0 means no limit. Further requests wait for a
+    free connection, up to the pool limit. `coalesce_ms` is the interval at which the streams of a busy provider are
+    read together; 0 turns that off. It raises httpx's exceptions.
     """
 
     def __init__(self, *, max_connections: int = 0, coalesce_ms: float = 0) -> None:
-        self._max = max_connections
-        self._coalescing = ReadCoalescer(coalesce_ms / 1000)
-        self._open = 0
+        self._max_connections = max_connections
+        self._coalescer = ReadCoalescer(coalesce_ms / 1000)
+        self._open_count = 0
         self._idle: dict[Origin, deque[Connection]] = {}
-        self._line: deque[asyncio.Future[None]] = deque()
+        self._slot_waiters: deque[asyncio.Future[None]] = deque()
         self._tls: ssl.SSLContext | None = None
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         timeout = request.extensions.get("timeout", {})
         limits = Limits(*(timeout.get(name) for name in Limits._fields))
-        body = await self.ask(Target.of(request.method, request.url, request.headers.raw), request.content, limits)
+        body = await self.send(Target.of(request.method, request.url, request.headers.raw), request.content, limits)
         return body.response(request)
 
-    async def ask(self, target: Target, content: bytes, limits: Limits) -> "Body":
-        """Send a request; its reply, of which the head has come and the body is to be read and closed."""
-        connection = self._take_idle(target.origin) or await self._connect(target.origin, limits)
+    async def send(self, target: Target, content: bytes, limits: Limits) -> "Body":
+        """Sends a request, and returns its reply when the head has arrived. The caller must read or close the body."""
+        connection = self._pop_idle(target.origin) or await self._connect(target.origin, limits)
         length = b"content-length: %d\r\n" % len(content) if content else b""
         try:
             await connection.send(b"%s%s\r\n%s" % (target.head, length, content), limits.read)
         except BaseException:
-            self.give_back(target.origin, connection)
+            self.release(target.origin, connection)
             raise
         return Body(self, target.origin, connection)
 
     async def aclose(self) -> None:
-        for kept in self._idle.values():
-            while kept:
-                self._drop(kept.pop())
+        for connections in self._idle.values():
+            while connections:
+                self._discard(connections.pop())
 
     async def __aenter__(self) -> Self:
         return self
@@ -100,46 +103,46 @@ class PooledTransport(httpx.AsyncBaseTransport):
 
     @property
     def busy(self) -> int:
-        """Requests whose reply is not over yet."""
-        return self._open - sum(map(len, self._idle.values()))
+        """The number of connections in use: of requests whose reply has not ended, and those being established."""
+        return self._open_count - sum(map(len, self._idle.values()))
 
-    def give_back(self, origin: Origin, connection: Connection) -> None:
-        """Keep a connection whose reply is read to its end; close any other."""
-        if connection.rest():
-            if (kept := self._idle.get(origin)) is None:
-                kept = self._idle[origin] = deque()
-            kept.append(connection)
-            if self._line:
-                self._let_next_in()
+    def release(self, origin: Origin, connection: Connection) -> None:
+        """Makes a connection idle if its reply was read to the end. Closes any other."""
+        if connection.end_exchange():
+            if (connections := self._idle.get(origin)) is None:
+                connections = self._idle[origin] = deque()
+            connections.append(connection)
+            if self._slot_waiters:
+                self._wake_slot_waiter()
         else:
-            self._drop(connection)
+            self._discard(connection)
 
-    def _take_idle(self, origin: Origin) -> Connection | None:
-        kept = self._idle.get(origin)
-        if not kept:
+    def _pop_idle(self, origin: Origin) -> Connection | None:
+        connections = self._idle.get(origin)
+        if not connections:
             return None
         now = monotonic()
-        while kept and (kept[0].closed or now - kept[0].idle_since > _IDLE_S):
-            self._drop(kept.popleft())
-        # The latest used first, so that those not needed grow old.
-        while kept:
-            connection = kept.pop()
+        while connections and (connections[0].closed or now - connections[0].idle_since > _IDLE_S):
+            self._discard(connections.popleft())
+        # The most recently used first, so that surplus connections reach the idle limit.
+        while connections:
+            connection = connections.pop()
             if not connection.closed:
                 return connection
-            self._drop(connection)
+            self._discard(connection)
         return None
 
     async def _connect(self, origin: Origin, limits: Limits) -> Connection:
-        while self._max and self._open >= self._max:
-            if not self._drop_one_idle():
-                await self._wait_in_line(limits.pool)
-                if (connection := self._take_idle(origin)) is not None:
+        while self._max_connections and self._open_count >= self._max_connections:
+            if not self._discard_one_idle():
+                await self._wait_for_slot(limits.pool)
+                if (connection := self._pop_idle(origin)) is not None:
                     return connection
-        self._open += 1
+        self._open_count += 1
         try:
             return await self._dial(origin, limits.connect)
         except BaseException:
-            self._closed()
+            self._free_slot()
             raise
 
     async def _dial(self, origin: Origin, seconds: float | None) -> Connection:
@@ -150,76 +153,78 @@ class PooledTransport(httpx.AsyncBaseTransport):
             async with asyncio.timeout(seconds):
                 loop = asyncio.get_running_loop()
                 _, connection = await loop.create_connection(
-                    partial(Connection, self._coalescing), origin.host, origin.port, ssl=tls
+                    partial(Connection, self._coalescer), origin.host, origin.port, ssl=tls
                 )
         except TimeoutError as error:
-            raise httpx.ConnectTimeout("no connection in time") from error
+            raise httpx.ConnectTimeout("the connection was not established in time") from error
         except (OSError, ssl.SSLError) as error:
             raise httpx.ConnectError(type(error).__name__) from error
         return connection
 
-    async def _wait_in_line(self, seconds: float | None) -> None:
-        place = asyncio.get_running_loop().create_future()
-        self._line.append(place)
+    async def _wait_for_slot(self, seconds: float | None) -> None:
+        waiter = asyncio.get_running_loop().create_future()
+        self._slot_waiters.append(waiter)
         try:
             async with asyncio.timeout(seconds):
-                await place
+                await waiter
         except TimeoutError as error:
             raise httpx.PoolTimeout("every connection is in use") from error
         except asyncio.CancelledError:
-            if place.done() and not place.cancelled():
-                self._let_next_in()
+            if waiter.done() and not waiter.cancelled():
+                self._wake_slot_waiter()  # this request cannot use the slot that it was woken for
             raise
 
-    def _let_next_in(self) -> None:
-        while self._line:
-            place = self._line.popleft()
-            if not place.done():
-                place.set_result(None)
+    def _wake_slot_waiter(self) -> None:
+        while self._slot_waiters:
+            waiter = self._slot_waiters.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
                 return
 
-    def _drop_one_idle(self) -> bool:
-        for kept in self._idle.values():
-            if kept:
-                self._drop(kept.popleft())
+    def _discard_one_idle(self) -> bool:
+        for connections in self._idle.values():
+            if connections:
+                self._discard(connections.popleft())
                 return True
         return False
 
-    def _drop(self, connection: Connection) -> None:
+    def _discard(self, connection: Connection) -> None:
         connection.close()
-        self._closed()
+        self._free_slot()
 
-    def _closed(self) -> None:
-        self._open -= 1
-        self._let_next_in()
+    def _free_slot(self) -> None:
+        self._open_count -= 1
+        self._wake_slot_waiter()
 
 
 class Body(httpx.AsyncByteStream, Source[bytes]):
-    """A reply's body, with the head it had. Its connection goes back to the pool at the end of the body, or is closed
-    before it."""
+    """The head and the body of a reply. At the end of the body its connection becomes idle.
+
+    If the body is closed before its end, the connection is closed.
+    """
 
     ended = False
 
     def __init__(self, transport: PooledTransport, origin: Origin, connection: Connection) -> None:
         self.status = connection.status
         self.headers = connection.header_of
-        """Names in lower case; of several with one name, the last."""
+        """Values by lower-case names. Of several headers with one name, it has the last."""
         self._transport = transport
         self._origin = origin
         self._connection = connection
 
     def response(self, request: httpx.Request | None = None) -> httpx.Response:
-        """The reply as httpx has it, to be read there; before anything is taken."""
+        """Returns the reply as an httpx response, which reads this body. Nothing may have been taken from it."""
         return httpx.Response(self.status, headers=self._connection.headers, stream=self, request=request)
 
     def take(self) -> bytes:
         if self.ended:
             return b""
         piece = self._connection.take()
-        if self._connection.whole:
-            # Another request may have the connection from now on.
+        if self._connection.is_complete:
+            # From here on another request may use the connection.
             self.ended = True
-            self._transport.give_back(self._origin, self._connection)
+            self._transport.release(self._origin, self._connection)
         return piece
 
     def take_read(self, read: bytes) -> bytes:
@@ -240,12 +245,12 @@ class Body(httpx.AsyncByteStream, Source[bytes]):
         raise StopAsyncIteration
 
     async def aclose(self) -> None:
-        self._release()
+        self._release_connection()
 
     async def close(self, *, whole: bool = False) -> None:
-        self._release()
+        self._release_connection()
 
-    def _release(self) -> None:
+    def _release_connection(self) -> None:
         if not self.ended:
             self.ended = True
-            self._transport.give_back(self._origin, self._connection)
+            self._transport.release(self._origin, self._connection)

@@ -235,12 +235,12 @@ class ProviderConfig(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _apply_type_defaults(cls, given: Any) -> Any:
-        if not isinstance(given, dict) or given.get("type") not in PROVIDER_DEFAULTS:
-            return given
-        kind = PROVIDER_DEFAULTS[given["type"]]
-        defaults = {"base_url": kind.base_url, "dialects": kind.dialects}
-        return {**given, **{name: value for name, value in defaults.items() if given.get(name) is None}}
+    def _apply_type_defaults(cls, values: Any) -> Any:
+        if not isinstance(values, dict) or values.get("type") not in PROVIDER_DEFAULTS:
+            return values
+        type_defaults = PROVIDER_DEFAULTS[values["type"]]
+        defaults = {"base_url": type_defaults.base_url, "dialects": type_defaults.dialects}
+        return {**values, **{name: value for name, value in defaults.items() if values.get(name) is None}}
 
     @field_validator("base_url")
     @classmethod

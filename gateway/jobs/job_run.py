@@ -89,6 +89,9 @@ class JobRun:
                 async for batch_frames in frames:
                     self._losses = runnable.render_losses() if stream.ended else None
                     await self._persist_frames(stream, batch_frames)
+            if stream.ended and not self._finished:  # nothing came before the terminal event in its last batch
+                self._losses = runnable.render_losses()
+                await self._persist_frames(stream, b"")
         except (LeaseLost, StoreUnavailable):
             raise
         except (GatewayError, ProviderError, TranslationError) as error:
@@ -115,8 +118,11 @@ class JobRun:
         await self._end_early(failed)
 
     async def _persist_frames(self, stream: ReplyStream, frames: bytes) -> None:
+        """Appends frames to the log; the last ones are committed together with the response and its terminal event."""
         if self._finished:
             return
+        if stream.ended:
+            frames += stream.conclude()
         entry = self._entry_builder.build_entry(frames) if self._job.logged else None
         if stream.ended:
             response = stream.result()

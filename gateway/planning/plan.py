@@ -10,12 +10,12 @@ from gateway.planning.prepare_turn import lift_body, prepare_exchange
 from gateway.planning.resolver import Route
 from gateway.replies.client_params import ClientParams
 from gateway.replies.endpoints import Endpoint, uses_legacy_functions
-from gateway.replies.reply_streams import EventMapper
 from providers.base import Capabilities, Exchange, RelayExchange
 from translation.chat.relaying.request import is_plain_request
 from translation.errors import InvalidRequest, Unrepresentable
 from translation.hygiene.call_rules import DEFAULT_RULES, CallRules
 from translation.hygiene.past_calls import validate_relayed_calls
+from translation.representation.event_stage import EventStage
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile
@@ -36,11 +36,11 @@ class RelayPlan:
 class TranslationPlan:
     """Translates the request: the upstream gets a turn in its own dialect.
 
-    `event_mapper` maps the function calls of its events back to the client's tools; None if there is nothing to map.
+    `event_stage` maps the function calls of its events back to the client's tools; None if there is nothing to map.
     """
 
     exchange: Exchange
-    event_mapper: EventMapper | None
+    event_stage: EventStage | None
     losses: Sequence[Loss]
     params: ClientParams | None = None
     """Renames parameters of an InvalidRequest that is raised only when the exchange is opened."""
@@ -186,21 +186,21 @@ def _plan_translation(
         # A message has one legacy `function_call`, and a client that reads it does not look for others.
         route = replace(route, profile=replace(route.profile, max_tool_calls_per_turn=1))
     losses: list[Loss] = []
-    event_mapper: EventMapper | None = None
+    event_stage: EventStage | None = None
     try:
         if endpoint.dialect == "responses" and needs_context_management(body):
             exchange, turn_losses = prepare_managed_exchange(turn, body, route, history_tokens, losses.append)
         else:
-            exchange, event_mapper, turn_losses = prepare_exchange(turn, route, endpoint.dialect)
+            exchange, event_stage, turn_losses = prepare_exchange(turn, route, endpoint.dialect)
     except InvalidRequest as error:
         params.rename_param_of(error)
         raise
     if turn.sampling.get("logprobs"):
-        event_mapper = LogprobsCheck(LOGPROBS_PARAMS[endpoint.dialect], event_mapper)
+        event_stage = LogprobsCheck(LOGPROBS_PARAMS[endpoint.dialect], event_stage)
     if is_single_call:
         # The legacy form has no parallel calls, so the client loses nothing.
         turn_losses = [loss for loss in turn_losses if loss.param != "parallel_tool_calls"]
     losses += turn.losses
     if turn_losses:
         losses += [Loss(params.client_name(loss.param) or loss.param, loss.effect) for loss in turn_losses]
-    return TranslationPlan(exchange, event_mapper, losses, params)
+    return TranslationPlan(exchange, event_stage, losses, params)

@@ -9,12 +9,12 @@ from gateway.planning.capability_check import apply_capabilities
 from gateway.planning.resolver import Route
 from gateway.replies.client_params import ClientParams
 from gateway.replies.endpoints import Endpoint
-from gateway.replies.reply_streams import EventMapper
 from providers.base import Batch, Dialect, Exchange
 from providers.new_id import new_id
 from translation.errors import InvalidRequest
 from translation.hygiene.reply import ReplyNormalizer
 from translation.hygiene.turn import normalize_turn
+from translation.representation.event_stage import EventStage
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile
@@ -55,7 +55,7 @@ def unseal_turn(turn: Turn, route: Route) -> Turn:
     return turn if route.reasoning_seal is None else route.reasoning_seal.unseal_turn(turn)
 
 
-def prepare_turn(turn: Turn, route: Route, dialect: Dialect, losses: list[Loss]) -> tuple[Turn, EventMapper | None]:
+def prepare_turn(turn: Turn, route: Route, dialect: Dialect, losses: list[Loss]) -> tuple[Turn, EventStage | None]:
     """Returns the turn in a form that its upstream supports, and the mapper of the reply's calls to the client's tools.
 
     `dialect` is the client's. Losses are appended to `losses`. Raises InvalidRequest and StoreUnavailable. Parameters
@@ -64,41 +64,41 @@ def prepare_turn(turn: Turn, route: Route, dialect: Dialect, losses: list[Loss])
     fitted, _ = apply_capabilities(unseal_turn(turn, route), route.capabilities, dialect, losses, relayed=False)
     if is_tool_free(fitted):
         # Most turns have no tools. Skipping the next steps for them saves a tenth of the planning time.
-        return fitted, _build_event_mapper(fitted, route.profile, None)
+        return fitted, _build_event_stage(fitted, route.profile, None)
     bridged = bridge_tools(fitted, kinds=route.capabilities.tool_kinds, hosted=route.capabilities.hosted_tools)
     losses += bridged.losses
     normalized = normalize_turn(bridged.turn, route.profile, losses)
-    return normalized, _build_event_mapper(normalized, route.profile, bridged.call_mapper)
+    return normalized, _build_event_stage(normalized, route.profile, bridged.call_mapper)
 
 
-def _build_event_mapper(turn: Turn, profile: Profile, call_mapper: EventMapper | None) -> EventMapper | None:
+def _build_event_stage(turn: Turn, profile: Profile, call_mapper: EventStage | None) -> EventStage | None:
     """Returns the mapper for the events of a reply; None if no calls can be in them."""
     if turn.tools or profile.fix_empty_final:
-        return ReplyNormalizer(turn, profile, new_id, None if call_mapper is None else call_mapper.feed)
+        return ReplyNormalizer(turn, profile, new_id, call_mapper)
     return call_mapper
 
 
-def prepare_exchange(turn: Turn, route: Route, dialect: Dialect) -> tuple[Exchange, EventMapper | None, list[Loss]]:
+def prepare_exchange(turn: Turn, route: Route, dialect: Dialect) -> tuple[Exchange, EventStage | None, list[Loss]]:
     """Returns the exchange for a turn, the mapper of its calls to the client's tools, and the losses. Sends nothing.
 
     Raises what `prepare_turn` raises.
     """
     losses: list[Loss] = []
-    prepared, event_mapper = prepare_turn(turn, route, dialect, losses)
+    prepared, event_stage = prepare_turn(turn, route, dialect, losses)
     profile = route.profile
     if profile.cite_documents and dialect == "chat":
         profile = replace(profile, cite_documents=False)  # annotations in chat can cite URLs, not files
     exchange = route.provider.prepare(prepared, profile)
     losses += exchange.losses
-    return exchange, event_mapper, losses
+    return exchange, event_stage, losses
 
 
 def exchange_factory(route: Route) -> Callable[[Turn], Exchange]:
     """Returns a function that prepares exchanges for turns of the Responses API, with events in the client's terms."""
 
     def make_exchange(turn: Turn) -> Exchange:
-        exchange, event_mapper, _ = prepare_exchange(turn, route, "responses")
-        return exchange if event_mapper is None else MappedExchange(exchange, event_mapper)
+        exchange, event_stage, _ = prepare_exchange(turn, route, "responses")
+        return exchange if event_stage is None else MappedExchange(exchange, event_stage)
 
     return make_exchange
 
@@ -106,12 +106,12 @@ def exchange_factory(route: Route) -> Callable[[Turn], Exchange]:
 class MappedExchange:
     """An exchange whose events are in the client's terms: calls are those of the client's own tools."""
 
-    def __init__(self, exchange: Exchange, event_mapper: EventMapper) -> None:
+    def __init__(self, exchange: Exchange, event_stage: EventStage) -> None:
         self.losses: Final = exchange.losses
         self._exchange = exchange
-        self._event_mapper = event_mapper
+        self._event_stage = event_stage
 
     async def batches(self) -> AsyncGenerator[Batch, None]:
         async with aclosing(self._exchange.batches()) as batches:
             async for batch in batches:
-                yield self._event_mapper.feed(batch)
+                yield self._event_stage.feed(batch)

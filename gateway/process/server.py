@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 
 import uvicorn
 
-from dataplane.http_protocol import GatheringHttpProtocol, HttpProtocol
+from dataplane.http_protocol import HttpProtocol, NagleHttpProtocol
 from gateway.config.settings import Settings
 from gateway.http.guard import Drain
 from gateway.logs import configure_logs
@@ -109,7 +109,7 @@ def make_server(
         create_app(settings, drain, all_providers),
         log_config=None,
         access_log=False,
-        http=HttpProtocol if settings.server.tcp_nodelay else GatheringHttpProtocol,
+        http=HttpProtocol if settings.server.tcp_nodelay else NagleHttpProtocol,
         ws=WebSocketProtocol,
         ws_max_size=int(settings.server.max_body_mb * _READABLE_FACTOR * _MB),
         ws_ping_interval=settings.server.keepalive_s,

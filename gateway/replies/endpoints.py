@@ -106,6 +106,8 @@ class Endpoint:
     although JSON was requested. Raises TurnFailed."""
     allows_relay: bool = True
     """Whether replies of an upstream with the same dialect may be relayed."""
+    allows_storage: bool = True
+    """Whether replies may be stored."""
 
 
 def _includes_usage(body: Json) -> bool:

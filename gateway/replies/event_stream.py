@@ -42,7 +42,7 @@ class ReplyStream(Protocol):
 
     @property
     def ended(self) -> bool:
-        """Whether the terminal event has been made."""
+        """Whether the reply is over, so that `result` is final and `conclude` has its end."""
         ...
 
     def result(self) -> Json | None:
@@ -54,12 +54,14 @@ class ReplyStream(Protocol):
         ...
 
     def fail(self, error: Exception) -> bytes:
-        """The frames that end the stream now, in failure; empty when it has ended already."""
+        """Ends the stream in failure, unless `conclude` was called. Returns the frames before the terminal event."""
         ...
 
-    def withdraw(self, frames: bytes) -> bytes:
-        """`frames`, the last that were made, without the terminal event in them, which nobody was sent: the stream has
-        not ended, and `fail` ends it."""
+    def conclude(self) -> bytes:
+        """Returns the terminal event and what follows it, once, after `ended`.
+
+        Called when the reply has been committed: until then `fail` may still replace the end.
+        """
         ...
 
 
@@ -141,20 +143,23 @@ class EventStreamReply(Response):
         if self._stream.has_content:
             await self._start()
         await frames.open()
-        while not frames.ended:
+        made = b""
+        while not self._is_over:
             made = frames.take()
-            if not frames.ended and (not made or (not self._stream.ended and self._forward_frames(made))):
+            if not self._is_over and (not made or self._forward_frames(made)):
                 # Nothing can have come since.
                 if frames.template is not self._template:
                     self._select_fast_path()
                 await frames.wait_for_read(self)
                 made = self._take_unsent()
-            if made:
+            if made and not self._is_over:
                 await self._deliver_frames(made)
-        if not self._started:
-            await self._start(last=True)
         if not self._is_complete:
-            await self._write(b"", last=True)
+            await self._conclude(made)
+
+    @property
+    def _is_over(self) -> bool:
+        return self._frames.ended or self._stream.ended
 
     def push(self, read: bytes) -> bool:
         """Send what came without waking this stream's task, where sending it is all there is to do: so it is with nine
@@ -170,11 +175,14 @@ class EventStreamReply(Response):
                     return True
             else:
                 made = frames.take()
-            if frames.ended or frames.is_draining or self._stream.ended or (made and not self._forward_frames(made)):
-                if frames.ended and self._recorder is None and writer is not None and writer.end_stream(made):
-                    self._is_complete = True
-                else:
-                    self._unsent = made
+            if frames.ended or self._stream.ended:
+                if self._recorder is None and writer is not None and writer.ready:
+                    made += self._stream.conclude()
+                    self._is_complete = writer.end_stream(made)
+                self._unsent = b"" if self._is_complete else made
+                return False
+            if frames.is_draining or (made and not self._forward_frames(made)):
+                self._unsent = made
                 return False
             if frames.template is not self._template:
                 self._select_fast_path()
@@ -207,23 +215,31 @@ class EventStreamReply(Response):
         return made
 
     async def _deliver_frames(self, frames: bytes) -> None:
-        if self._recorder is not None and self._stream.ended:
-            await self._commit_reply(self._recorder, frames)
         if self._started:
-            await self._write(frames, last=self._frames.ended)
+            await self._write(frames)
             return
         self._buffered.append(frames)
         if self._stream.has_content:
-            await self._start(last=self._frames.ended)
+            await self._start()
 
-    async def _commit_reply(self, recorder: ReplyRecorder, frames: bytes) -> None:
-        """Before anybody is told of the end. What cannot be kept ends in failure."""
-        self._recorder = None
-        try:
-            await recorder.finish(self._stream.result())
-        except BaseException:
-            self._unsent = self._stream.withdraw(frames)
-            raise
+    async def _conclude(self, frames: bytes) -> None:
+        """Commits the reply, then sends `frames`, its last ones, and the terminal event in one write.
+
+        A reply that cannot be committed raises, and so ends in failure instead.
+        """
+        if self._recorder is not None:
+            recorder, self._recorder = self._recorder, None
+            try:
+                await recorder.finish(self._stream.result())
+            except BaseException:
+                self._unsent = frames
+                raise
+        frames += self._stream.conclude()
+        if self._started:
+            await self._write(frames, last=True)
+        else:
+            self._buffered.append(frames)
+            await self._start(last=True)
 
     async def _start(self, *, last: bool = False) -> None:
         """Commit to status 200 and send what was held back; `last`: it is all there is."""
@@ -268,13 +284,13 @@ class EventStreamReply(Response):
             raise error
         bind_failure(error)
         frames = self._stream.fail(error)
-        if self._recorder is not None and frames:
+        if self._recorder is not None:
             recorder, self._recorder = self._recorder, None
             try:
                 await recorder.finish(self._stream.result())
             except Exception:  # the client is told of the failure all the same; the row ends as interrupted
                 _log.exception("failure_not_kept")
-        await self._write(self._unsent + frames, last=True)
+        await self._write(self._unsent + frames + self._stream.conclude(), last=True)
 
     async def _abandon_reply(self, recorder: ReplyRecorder) -> None:
         """The end of a recording whose reply has not been kept whole: its client left, or never heard of it."""

@@ -29,6 +29,7 @@ class LogReplay:
 
     def __init__(self, store: Store, owner: str, response_id: str, *, after: int = -1, max_outage_s: float) -> None:
         self.ended = False
+        self._is_concluded = False
         self._store = store
         self._owner = owner
         self._response_id = response_id
@@ -50,7 +51,6 @@ class LogReplay:
                     raise NotFound(f"Response with id '{self._response_id:.80}' was deleted.")
                 if not page.has_more and not self.ended:
                     await watch.wait_for_change()
-        yield sse.DONE_FRAME
 
     def fail(self, error: Exception) -> bytes:
         if self.ended:
@@ -64,9 +64,12 @@ class LogReplay:
         }
         return sse.encode_event("error", orjson.dumps(event | {"type": "error"})) + sse.DONE_FRAME
 
-    def withdraw(self, frames: bytes) -> bytes:
-        """Nothing: what the log has was kept before it is told."""
-        return frames
+    def conclude(self) -> bytes:
+        """Returns [DONE], once, after `ended`. The terminal event came out of the log, where it was committed."""
+        if not self.ended or self._is_concluded:
+            return b""
+        self._is_concluded = True
+        return sse.DONE_FRAME
 
     def result(self) -> Json:
         """The response in the terminal event, once ended."""

@@ -1,6 +1,6 @@
 """The two ways a response reaches its client: translated from events, or relayed as it came."""
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Sequence
 from typing import Final, Protocol
 
 from dataplane.source import IteratedSource, ReadTemplate, Sink, Source
@@ -9,9 +9,9 @@ from gateway.logs import bind_failure, bind_tool_warnings, bind_unreported
 from gateway.replies.client_params import ClientParams
 from gateway.replies.loss_header import facts_in, unreported_in, warnings_in
 from providers.base import Batch, Exchange, RelayExchange
-from providers.http.dialects import DecoderRun
-from providers.http.exchange import HttpExchange
 from translation.errors import InvalidRequest, ProtocolViolation
+from translation.representation.delta_runs import DeltaRun, TextObserver
+from translation.representation.event_stage import EventStage
 from translation.representation.events import Event, Failed, Noted, Opaque, Started
 from translation.representation.json_types import Json
 from translation.responses.delta_template import DeltaTemplate
@@ -30,13 +30,10 @@ class FrameEncoder(Protocol):
     @property
     def response(self) -> Json | None: ...
     def feed(self, batch: Batch, /) -> bytes: ...
-    def withdraw(self, frames: bytes, /) -> bytes: ...
-
-
-class EventMapper(Protocol):
-    """Maps function calls back to the kinds of items the client's tools had."""
-
-    def feed(self, batch: Batch, /) -> Batch: ...
+    def conclude(self) -> bytes: ...
+    def delta_template(self, run: DeltaRun, observers: Sequence[TextObserver], /) -> DeltaTemplate | None:
+        """Returns the template by which reads of the run become frames without decoding; None if there is none."""
+        ...
 
 
 class Relay(Protocol):
@@ -57,20 +54,21 @@ class Relay(Protocol):
     def feed(self, read: bytes, /) -> bytes: ...
     def finish(self) -> bytes: ...
     def fail(self, failed: Failed, /) -> bytes: ...
-    def withdraw(self, frames: bytes, /) -> bytes: ...
+    def conclude(self) -> bytes: ...
 
 
 class TranslatedReply(Source[bytes]):
     """Upstream events, encoded."""
 
     ended = False
+    _is_concluded = False
     _failed: Failed | None = None
     _last_batch: Batch = ()
 
     def __init__(
         self,
         exchange: Exchange,
-        event_mapper: EventMapper | None,
+        event_stage: EventStage | None,
         encoder: FrameEncoder,
         params: ClientParams | None = None,
     ) -> None:
@@ -80,16 +78,11 @@ class TranslatedReply(Source[bytes]):
         self.ended = False
         self.has_content = False
         self._batches = exchange if isinstance(exchange, Source) else IteratedSource(exchange.batches(), ())
-        self._event_mapper = event_mapper
+        self._event_stage = event_stage
         self._params = params
         self._encoder = encoder
-        # What is mapped is looked at event by event.
-        self._run_source = exchange if event_mapper is None and isinstance(exchange, HttpExchange) else None
-        self._delta_run: DecoderRun | None = None
-        """What the next read is like; `alike` is for it."""
-        self._template_for: Callable[[DecoderRun], DeltaTemplate] | None = getattr(encoder, "delta_template", None)
-        if self._template_for is None:
-            self._run_source = None
+        self._delta_run: DeltaRun | None = None
+        """The run that `template` is for."""
 
     def frames(self) -> AsyncGenerator[bytes, None]:
         return self.iterate()
@@ -112,8 +105,8 @@ class TranslatedReply(Source[bytes]):
         self.is_draining = self._batches.is_draining
         frames = b""
         if batch:
-            if self._event_mapper is not None:
-                batch = self._event_mapper.feed(batch)
+            if self._event_stage is not None:
+                batch = self._event_stage.feed(batch)
             if not self.has_content:
                 self.has_content = batch_has_content(batch)
             frames = self._encoder.feed(batch)
@@ -123,14 +116,16 @@ class TranslatedReply(Source[bytes]):
                 self._failed = self._encoder.failed
         elif self._batches.ended:
             raise ProtocolViolation("the upstream's turn stopped without an end")
-        running = self._run_source
-        if running is not None and running.delta_run is not self._delta_run:
-            self._update_template(running.delta_run)
+        run = self._batches.delta_run
+        if run is not self._delta_run or self.template is None:
+            self._delta_run = run
+            self.template = None if run is None else self._grant_template(run)
         return frames
 
-    def _update_template(self, run: DecoderRun | None) -> None:
-        self._delta_run = run
-        self.template = None if run is None or self._template_for is None else self._template_for(run)
+    def _grant_template(self, run: DeltaRun) -> DeltaTemplate | None:
+        """Returns the template for a run that may take the fast path: every stage and the encoder must agree."""
+        observers = () if self._event_stage is None else self._event_stage.delta_observers(run.text_key)
+        return None if observers is None else self._encoder.delta_template(run, observers)
 
     def wait_for_read(self, sink: Sink | None = None) -> Awaitable[None]:
         return self._batches.wait_for_read(sink)
@@ -147,14 +142,14 @@ class TranslatedReply(Source[bytes]):
         return self._encoder.response
 
     def fail(self, error: Exception) -> bytes:
-        if self._encoder.ended:
+        if self._is_concluded:
             return b""
         self.ended = True
         return self._encoder.feed([failed_event(error)])
 
-    def withdraw(self, frames: bytes) -> bytes:
-        self.ended = False
-        return self._encoder.withdraw(frames)
+    def conclude(self) -> bytes:
+        self._is_concluded = True
+        return self._encoder.conclude()
 
 
 class RelayedReply(Source[bytes]):
@@ -214,9 +209,8 @@ class RelayedReply(Source[bytes]):
         self.ended = True
         return frames
 
-    def withdraw(self, frames: bytes) -> bytes:
-        self.ended = False
-        return self._relay.withdraw(frames)
+    def conclude(self) -> bytes:
+        return self._relay.conclude()
 
 
 def relay_buffered_stream(relay: Relay, stream: bytes) -> bytes:
@@ -224,7 +218,7 @@ def relay_buffered_stream(relay: Relay, stream: bytes) -> bytes:
     frames = relay.feed(stream) + relay.finish()
     if relay.failed is not None:
         raise TurnFailed(relay.failed)
-    return frames
+    return frames + relay.conclude()
 
 
 def batch_has_content(batch: Sequence[Event]) -> bool:

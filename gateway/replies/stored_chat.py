@@ -7,6 +7,7 @@ from translation.chat import reply_objects
 from translation.chat.encode import ChatEncoder
 from translation.chat.forms import completion_of
 from translation.chat.relaying.relay import ChatRelay
+from translation.representation.delta_runs import DeltaRun, TextObserver
 from translation.representation.events import Failed, Usage
 from translation.representation.json_types import Json
 
@@ -31,15 +32,19 @@ class StoredChatEncoder:
         """The completion the chunks add up to; None unless they ended well."""
         if self.failed is not None or not self.ended:
             return None
-        return _build_completion(self._sent_frames, self._encoder.usage)
+        return _build_completion([*self._sent_frames, self._encoder.closing_frames], self._encoder.usage)
 
     def feed(self, batch: Batch) -> bytes:
         frames = self._encoder.feed(batch)
         self._sent_frames.append(frames)
         return frames
 
-    def withdraw(self, frames: bytes) -> bytes:
-        return self._encoder.withdraw(frames)
+    def conclude(self) -> bytes:
+        return self._encoder.conclude()
+
+    def delta_template(self, _run: DeltaRun, _observers: Sequence[TextObserver]) -> None:
+        """There is none: every frame is recorded."""
+        return
 
 
 class StoredChatRelay:
@@ -69,7 +74,7 @@ class StoredChatRelay:
         """The completion the chunks add up to; None unless they ended well."""
         if self.failed is not None or not self.ended:
             return None
-        return _build_completion(self._sent_frames, self._relay.usage)
+        return _build_completion([*self._sent_frames, self._relay.closing_frames], self._relay.usage)
 
     @property
     def warnings(self) -> Sequence[Json]:
@@ -84,8 +89,8 @@ class StoredChatRelay:
     def fail(self, failed: Failed) -> bytes:
         return self._relay.fail(failed)
 
-    def withdraw(self, frames: bytes) -> bytes:
-        return self._relay.withdraw(frames)
+    def conclude(self) -> bytes:
+        return self._relay.conclude()
 
     def _record_frames(self, frames: bytes) -> bytes:
         self._sent_frames.append(frames)

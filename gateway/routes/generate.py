@@ -5,6 +5,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from gateway.routes.request_docs import json_request_body
+from gateway.service.generate import GENERATE
 from gateway.service.service import Service
 from translation.generate.schema import REQUEST_SCHEMA
 
@@ -18,6 +19,6 @@ def generate_routes(service: Service) -> APIRouter:
 
         Returns one JSON object, or a stream with `stream: true`.
         """
-        return await service.serve_generate(request)
+        return await service.serve_create(GENERATE, request.scope, request.receive, service.generate_adapter)
 
     return router

@@ -5,17 +5,15 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from gateway.http.auth import Principal
-from gateway.logs import bind_fields
 from gateway.planning.compaction import build_summary_turn, request_summary, require_compactable
 from gateway.planning.continuation import resolve_continuation
 from gateway.planning.plan import may_relay, require_no_loss
 from gateway.planning.prepare_turn import exchange_factory, lift_body, prepare_exchange
-from gateway.planning.request_defaults import apply_request_defaults
-from gateway.planning.resolver import Resolver, Route
+from gateway.planning.resolver import Route
 from gateway.planning.token_counting import count_tokens
 from gateway.replies.client_params import ClientParams
 from gateway.replies.endpoints import RESPONSES
-from gateway.sealing.sealer import Sealer
+from gateway.service.admission import Admission
 from gateway.state.store import Store
 from providers.new_id import new_id
 from translation.errors import InvalidRequest, Unrepresentable
@@ -27,8 +25,6 @@ from translation.representation.turn import Turn
 from translation.responses import usage as usage_object
 from translation.responses.compaction import CompactionContent, compaction_item
 from translation.responses.storable_items import to_storable_items
-
-_MAX_LOGGED_CHARS = 200
 
 _STATE_PARAMS = ("previous_response_id", "conversation")
 
@@ -50,9 +46,8 @@ class ContextService:
     If `store` is None, parameters about stored state are refused by name.
     """
 
-    def __init__(self, resolver: Resolver, store: Store | None, sealer: Sealer) -> None:
-        self._resolver = resolver
-        self._sealer = sealer
+    def __init__(self, admission: Admission, store: Store | None) -> None:
+        self._admission = admission
         self._store = store
         self._clock: Callable[[], int] = lambda: int(time.time())
 
@@ -110,14 +105,8 @@ class ContextService:
     async def _prepare_turn(self, principal: Principal, body: Json) -> tuple[Turn, ClientParams, Route, bool]:
         """Returns the body's turn with its history, the client's parameter names, the route, and whether the body would
         be relayed."""
-        RESPONSES.validate(body)
-        if not body.get("model"):
-            raise InvalidRequest("model is required", param="model", code="missing_required_parameter")
-        route = self._resolver.resolve(body["model"], principal.models, (self._sealer, principal.name))
-        bind_fields(model=route.name[:_MAX_LOGGED_CHARS], provider=route.provider.name)
-        if route.request_defaults:
-            body = apply_request_defaults(body, route.request_defaults, "responses")
-            RESPONSES.validate(body)
+        admitted = self._admission.admit(RESPONSES, principal, body)
+        body, route = admitted.body, admitted.route
         history_count = None
         if self._store is not None:
             state = await resolve_continuation(self._store, principal.name, body)

@@ -10,7 +10,6 @@ from dataclasses import replace
 from gateway.config.settings import Settings
 from gateway.errors import StoreUnavailable
 from gateway.http.auth import Principal
-from gateway.logs import bind_fields
 from gateway.planning.body_views import (
     NOT_STORED,
     SEALED_REASONING,
@@ -21,39 +20,32 @@ from gateway.planning.body_views import (
 )
 from gateway.planning.continuation import Continuation, EmptyHistoryStore, resolve_continuation
 from gateway.planning.managed_context import fill_compaction_threshold
-from gateway.planning.plan import RelayPlan, make_plan
-from gateway.planning.request_defaults import apply_request_defaults
-from gateway.planning.resolver import Resolver, Route
+from gateway.planning.plan import RelayPlan, make_plan, require_no_loss
 from gateway.replies.endpoints import ENDPOINTS, Endpoint, Presentation, ReplyIdentity
 from gateway.replies.recorder import CompletionRecorder, ForegroundRecorder, Lease
 from gateway.sealing.reply_seal import ReplyItemSeal
-from gateway.sealing.sealer import Sealer
 from gateway.service.accepted_request import AcceptedRequest
+from gateway.service.admission import Admission, AdmittedRequest, RequestAdapter
 from gateway.service.run import Run
 from gateway.state.store import Job, NewResponse, Store
 from providers.new_id import new_id
-from translation.errors import InvalidRequest
 from translation.framing.sse import DEFAULT_MAX_FRAME_BYTES
 from translation.representation.json_types import Item, Json
 from translation.responses.initial_response import new_response
 from translation.responses.storable_items import with_distinct_ids
 
 _MB = 1024 * 1024
-_MAX_LOGGED_CHARS = 200
 
 
 class Intake:
-    """Accepts requests of both APIs.
+    """Accepts requests of every API that has models reply: Responses, Chat Completions and `/generate`.
 
     If `store` is None, nothing is stored. Parameters about stored state are then refused by name, except on a
     connection that keeps its own items.
     """
 
-    def __init__(
-        self, settings: Settings, resolver: Resolver, store: Store | None, lease: Lease | None, sealer: Sealer
-    ) -> None:
-        self._resolver = resolver
-        self._sealer = sealer
+    def __init__(self, settings: Settings, admission: Admission, store: Store | None, lease: Lease | None) -> None:
+        self._admission = admission
         self._store = store
         self._lease = lease
         self._clock: Callable[[], int] = lambda: int(time.time())
@@ -68,29 +60,22 @@ class Intake:
         *,
         strict: bool,
         connection_items: Mapping[str, Sequence[Item]] | None = None,
+        adapter: RequestAdapter | None = None,
     ) -> AcceptedRequest:
         """Validates, routes and plans a request body, without sending or storing anything.
 
         `connection_items` maps response ids to all items up to and including that response, for responses that exist
-        only on this connection. Raises InvalidRequest, UnknownModel, NotFound and StoreUnavailable.
+        only on this connection. `adapter` turns the requests of a small API into those of the endpoint's dialect.
+        Raises InvalidRequest, UnknownModel, NotFound and StoreUnavailable.
         """
-        endpoint.validate(body)
-        if not body.get("model"):
-            raise InvalidRequest("model is required", param="model", code="missing_required_parameter")
-        if endpoint.dialect == "responses":
-            route = self._resolver.resolve(body["model"], principal.models, (self._sealer, principal.name))
-        else:
-            route = self._resolver.resolve(body["model"], principal.models)
-        bind_fields(model=route.name[:_MAX_LOGGED_CHARS], provider=route.provider.name)
-        if route.request_defaults:
-            body = apply_request_defaults(body, route.request_defaults, endpoint.dialect)
-            endpoint.validate(body)
+        admitted = self._admission.admit(endpoint, principal, body, adapter)
+        body, route = admitted.body, admitted.route
         if body.get("context_management") and endpoint.dialect == "responses":
             body = await fill_compaction_threshold(body, route)
         identity = ReplyIdentity(new_id(endpoint.id_prefix), self._clock(), route.name)
-        if self._store is None and connection_items is None:
+        if (self._store is None and connection_items is None) or not endpoint.allows_storage:
             view = build_echoed_body(endpoint.dialect, body, NOT_STORED)
-            return AcceptedRequest(self._build_run(endpoint, view, body, identity, route, strict=strict))
+            return AcceptedRequest(self._build_run(endpoint, view, body, identity, admitted, strict=strict))
         storage = NOT_STORED
         if self._store is not None:
             storage = parse_storage_options(endpoint.dialect, body, resumable=route.resumable)
@@ -99,7 +84,7 @@ class Intake:
             raise StoreUnavailable
         if self._store is not None and endpoint.dialect == "chat":
             return self._accept_chat(
-                self._store, endpoint, principal.name, body, identity, route, storage, strict=strict
+                self._store, endpoint, principal.name, body, identity, admitted, storage, strict=strict
             )
         state = await resolve_continuation(self._store or EmptyHistoryStore(), principal.name, body, connection_items)
         view, request = (
@@ -111,7 +96,7 @@ class Intake:
             view,
             request,
             identity,
-            route,
+            admitted,
             strict=strict,
             storage=storage,
             history_count=state.history_count,
@@ -144,16 +129,14 @@ class Intake:
         """
         request = job.request
         endpoint = ENDPOINTS[request["dialect"]]
-        model = request["asked"]["model"]
-        route = self._resolver.resolve(model, request["models"], (self._sealer, job.owner))
-        bind_fields(model=route.name[:_MAX_LOGGED_CHARS], provider=route.provider.name)
+        route = self._admission.resolve(endpoint, request["asked"]["model"], request["models"], owner=job.owner)
         identity = ReplyIdentity(id=job.response_id, created=request["created"], model=route.name)
         run = self._build_run(
             endpoint,
             request["shown"],
             request["asked"],
             identity,
-            route,
+            AdmittedRequest(request["asked"], route),
             strict=request["strict"],
             storage=StorageOptions(stored=True),
             history_count=request["earlier"],
@@ -168,13 +151,13 @@ class Intake:
         owner: str,
         body: Json,
         identity: ReplyIdentity,
-        route: Route,
+        admitted: AdmittedRequest,
         storage: StorageOptions,
         *,
         strict: bool,
     ) -> AcceptedRequest:
-        request = build_upstream_body("chat", body, route, storage, None)
-        run = self._build_run(endpoint, body, request, identity, route, strict=strict, storage=storage)
+        request = build_upstream_body("chat", body, admitted.route, storage, None)
+        run = self._build_run(endpoint, body, request, identity, admitted, strict=strict, storage=storage)
         if not storage.stored:
             return AcceptedRequest(run=run)
         return AcceptedRequest(run=run, recorder=CompletionRecorder(store, owner, body, run.render_losses))
@@ -204,16 +187,21 @@ class Intake:
         view: Json,
         request: Json,
         identity: ReplyIdentity,
-        route: Route,
+        admitted: AdmittedRequest,
         *,
         strict: bool,
         storage: StorageOptions = NOT_STORED,
         history_count: int | None = None,
         history_tokens: int | None = None,
     ) -> Run:
-        plan = make_plan(
-            endpoint, request, route, strict=strict, history_count=history_count, history_tokens=history_tokens
-        )
+        route = admitted.route
+        with admitted.renaming_params():
+            plan = make_plan(
+                endpoint, request, route, strict=strict, history_count=history_count, history_tokens=history_tokens
+            )
+        plan.losses = admitted.rename_losses(plan.losses)
+        if admitted.losses:
+            require_no_loss(admitted.losses, strict=strict or route.strict)
         max_frame_bytes = self._max_frame_bytes.get(route.provider.name, DEFAULT_MAX_FRAME_BYTES)
         presentation = Presentation(self._reasoning_fields, max_frame_bytes, self._clock)
         presentation.is_stored = storage.stored

@@ -43,7 +43,7 @@ class Run:
         if isinstance(plan, RelayPlan):
             return RelayedReply(plan.exchange, self.endpoint.relay(self.body, self.identity, self.presentation))
         encoder = self.endpoint.encoder(self.body, self.identity, self.presentation)
-        return TranslatedReply(plan.exchange, plan.event_mapper, encoder, plan.params)
+        return TranslatedReply(plan.exchange, plan.event_stage, encoder, plan.params)
 
     async def produce_reply(self) -> Json:
         """The response whole: the stream, collected. Raises TurnFailed and ProviderError."""
@@ -55,7 +55,7 @@ class Run:
             reply = self.endpoint.relay_json(self.body, answer, self.identity, self.presentation)
             self._record_warnings(warnings_of(reply))
             return reply
-        exchange, calls = plan.exchange, plan.event_mapper
+        exchange, calls = plan.exchange, plan.event_stage
         collector = self.endpoint.collector(self.body, self.identity, self.presentation)
 
         def collect(batch: Batch) -> None:

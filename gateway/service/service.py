@@ -27,10 +27,11 @@ from gateway.replies.log_replay import LogReplay, open_log_replay
 from gateway.replies.recorder import ReplyRecorder
 from gateway.sealing.sealer import Sealer, new_key
 from gateway.service.accepted_request import AcceptedRequest
+from gateway.service.admission import Admission, RequestAdapter
 from gateway.service.catalogue import Catalogue
 from gateway.service.contexts import ContextService
 from gateway.service.embedded_engines import EmbeddedEngines
-from gateway.service.generate import GenerateIntake
+from gateway.service.generate import GenerateAdapter
 from gateway.service.intake import Intake
 from gateway.state.store import NewResponse, Store
 from providers.base import Provider
@@ -61,14 +62,15 @@ class Service:
             worker, drain_s = new_id("worker"), settings.server.drain_s
             self._runner = JobRunner(store, settings.background, drain, worker=worker, drain_s=drain_s)
         sealer = _build_sealer(settings, store)
-        intake = Intake(settings, resolver, store, self._runner, sealer)
+        admission = Admission(resolver, sealer)
+        intake = Intake(settings, admission, store, self._runner)
         self.settings = settings
         self.engines = EmbeddedEngines(providers.values())
         self.drain = drain
         self.store = store
         self.catalogue = Catalogue(resolver)
-        self.contexts = ContextService(resolver, store, sealer)
-        self._generate_intake = GenerateIntake(settings, resolver)
+        self.contexts = ContextService(admission, store)
+        self.generate_adapter = GenerateAdapter(settings, resolver)
         self.accept = intake.accept
         self.resume_job = intake.resume_job
         self._max_body_bytes = int(settings.server.max_body_mb * _MB)
@@ -76,8 +78,10 @@ class Service:
         self._max_depth = settings.server.max_json_depth
         self._authenticator = Authenticator(settings.auth)
 
-    async def serve_create(self, endpoint: Endpoint, scope: Scope, receive: Receive) -> Response:
-        """Returns the reply to one request that creates a response or a chat completion.
+    async def serve_create(
+        self, endpoint: Endpoint, scope: Scope, receive: Receive, adapter: RequestAdapter | None = None
+    ) -> Response:
+        """Returns the reply to one request that has a model reply: a response, a completion or a generation.
 
         The reply is an event stream or JSON, as the body's `stream` says. A background or resumable response is
         submitted as a job. Raises exceptions that `gateway/errors.py` has rows for, and ClientDisconnected.
@@ -88,7 +92,7 @@ class Service:
         body = parse_buffered_body(scope, max_bytes=self._max_body_bytes, max_depth=self._max_depth)
         if body is None:
             body = await self._read_json(scope, receive)
-        accepted = await self.accept(endpoint, principal, body, strict=strict)
+        accepted = await self.accept(endpoint, principal, body, strict=strict, adapter=adapter)
         if accepted.job is not None:
             return await self._reply_detached(accepted, accepted.job)
         if body.get("stream"):
@@ -98,20 +102,6 @@ class Service:
                 accepted.build_stream(), accepted.loss_headers(), accepted.recorder, late_headers
             )
         with Guard(receive, self.drain, scope.get(CLIENT)):
-            return build_json_reply(await accepted.produce_reply(), headers=accepted.loss_headers())
-
-    async def serve_generate(self, request: Request) -> Response:
-        """Returns the reply to one request of `/generate`: an event stream or JSON, as the body's `stream` says.
-
-        Raises exceptions that `gateway/errors.py` has rows for, and ClientDisconnected.
-        """
-        principal = self.authenticate(request)
-        strict = is_strict(headers_of(request.scope))
-        body = await self.read_body(request)
-        accepted = self._generate_intake.accept(principal, body, strict=strict)
-        if body.get("stream"):
-            return self.build_event_stream(accepted.build_stream(), accepted.loss_headers())
-        with Guard(request.receive, self.drain, request.scope.get(CLIENT)):
             return build_json_reply(await accepted.produce_reply(), headers=accepted.loss_headers())
 
     def read_body(self, request: Request) -> Awaitable[Json]:

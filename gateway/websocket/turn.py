@@ -72,6 +72,8 @@ class _TurnWriter:
             async with aclosing(self._reply_stream.frames()) as frames:
                 async for batch in frames:
                     await self._write_frames(batch)
+            if not self._end_was_processed:
+                await self._write_frames(b"")
         finally:
             timer.cancel()
             if self._flush_task is not None:
@@ -100,18 +102,19 @@ class _TurnWriter:
         await self._accepted.recorder.abandon(unfinished)
 
     async def _write_frames(self, frames: bytes) -> None:
-        texts = list(messages_from_frames(frames, self._lane))
-        if self._headers and texts:
-            texts[0] = add_headers(texts[0], self._headers)
-            self._headers = {}
         if self._reply_stream.ended and not self._end_was_processed:
             self._end_was_processed = True
             if self._accepted.recorder is not None:
                 await self._accepted.recorder.finish(self._reply_stream.result())
             self._is_stored = True
             response = self._reply_stream.result()
-            assert response is not None  # a Responses wire always has one
+            assert response is not None  # a Responses stream always has one
+            frames += self._reply_stream.conclude()
             self._on_end(response, len(frames))
+        texts = list(messages_from_frames(frames, self._lane))
+        if self._headers and texts:
+            texts[0] = add_headers(texts[0], self._headers)
+            self._headers = {}
         self._unsent.extend(texts)
         if not self._is_holding or self._reply_stream.has_content:
             await self._flush()
@@ -150,7 +153,7 @@ def _replace_exchange(accepted: AcceptedRequest) -> AcceptedRequest:
     run = accepted.run
     exchange = _EmptyExchange(run.identity.model)
     return replace(
-        accepted, run=replace(run, plan=TranslationPlan(exchange=exchange, event_mapper=None, losses=run.plan.losses))
+        accepted, run=replace(run, plan=TranslationPlan(exchange=exchange, event_stage=None, losses=run.plan.losses))
     )
 
 

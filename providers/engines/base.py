@@ -1,7 +1,7 @@
-"""What the strategies know of an engine: a prompt in, tokens out. Each engine has one file beside this one.
+"""The protocol of an engine: a prompt in, tokens out. Engines know no turns and no profiles.
 
-An engine is asked in token ids and not in chat, because a second pass has to go on from exactly the tokens of the
-first: text that is tokenised again may come out as other tokens, and then the engine's prefix cache has none of them.
+An engine gets token ids and not chat, because a second pass has to continue exactly the tokens of the first. Text that
+is tokenised again may become other tokens, and then nothing of it is in the engine's prefix cache.
 """
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -15,22 +15,23 @@ EngineFinishReason: TypeAlias = Literal["stop", "length"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenPrompt:
-    """A prompt, ready to be generated from."""
+    """A prompt as token ids."""
 
     tokens: Sequence[int]
     tail: str
-    """The last characters of its text, a hundred at least where it has as many: whether the template opened a tag."""
+    """The last characters of the prompt's text: at least 100, or the whole text. They show whether the template opened
+    a think tag."""
     media: Any = None
-    """What the engine needs beside the tokens of images; only it knows what this is."""
+    """The engine's own representation of images, beside their tokens. It is opaque to other code."""
 
     def with_tokens(self, tokens: Sequence[int], text: str) -> "TokenPrompt":
-        """The prompt with more behind it."""
+        """Returns the prompt with `tokens` appended. `text` is their text."""
         return replace(self, tokens=[*self.tokens, *tokens], tail=(self.tail + text)[-200:])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputConstraint:
-    """What the text must be: exactly one of the fields, and what may follow it."""
+    """The form that the generated text must have. Exactly one of the fields before `suffix` is set."""
 
     json_schema: Json | None = None
     json_object: bool = False
@@ -38,8 +39,9 @@ class OutputConstraint:
     grammar: str | None = None
     choice: Sequence[str] | None = None
     suffix: str = ""
-    """What the model writes after the JSON of a schema. An engine may leave it out, but then tokens that hold the end
-    of the JSON and more cannot be chosen, and those are what models were taught."""
+    """The text that the model writes after the JSON of `json_schema`. An engine may ignore it. But then the model
+    cannot choose tokens that contain both the end of the JSON and text after it, and models are trained to use
+    those."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,72 +49,73 @@ class GenerationRequest:
     """One run of the engine."""
 
     max_tokens: int
-    """At least 1."""
+    """The limit of generated tokens, at least 1."""
     stop: Sequence[str] = ()
-    """The text ends before the first of these."""
+    """Stop strings. The text ends before the first of them."""
     sampling: Mapping[str, Any] = field(default_factory=dict)
-    """The scalar parameters of a Turn, under its names, and what the model's profile lets through beside them. Without
-    `stop`, `logprobs`, `top_logprobs`."""
+    """The scalar parameters of a `Turn`, by its names, and the extra parameters that the model's profile allows.
+    Without `stop`, `logprobs` and `top_logprobs`."""
     constraint: OutputConstraint | None = None
     top_logprobs: int | None = None
-    """How many alternatives to report for each token; None: no probabilities at all."""
+    """How many alternatives to report for each token. None: no log probabilities at all."""
 
 
 @dataclass(frozen=True, slots=True)
 class EngineDelta:
-    """What an engine generated since the piece before. `text` lacks what a stop string cut off, and special tokens such
-    as the one that ends a turn; `tokens` lack neither."""
+    """What an engine generated since the previous delta. `text` has no stop string and nothing after it, and no special
+    tokens such as the one that ends a turn. `tokens` contain both."""
 
     text: str
     tokens: Sequence[int] = ()
     logprobs: list[Json] | None = None
     """In the full Responses form: token, logprob, bytes, top_logprobs."""
     finish_reason: EngineFinishReason | None = None
-    """Set on the last piece: the model ended or a stop string was met, or there was no more room."""
+    """Set on the last delta. `stop`: the model ended its turn or wrote a stop string. `length`: a limit was reached."""
     stop_string: str | None = None
-    """The stop string that was met."""
+    """The stop string that ended the text."""
     cached_tokens: int | None = None
-    """Tokens of the prompt that were not computed again, where the engine tells."""
+    """Tokens of the prompt that came from the prefix cache. None: the engine does not report them."""
     unlisted_tokens: int = 0
-    """Tokens that were generated and are not among `tokens`: pieces of a character that was cut off."""
+    """The number of generated tokens that are not in `tokens`: parts of a character that spans several tokens."""
 
 
 class Engine(Protocol):
-    """One model. Every method raises ProviderError; EngineUnavailable where the engine is not up."""
+    """One model of an engine. Every method raises ProviderError, and EngineUnavailable while the engine is not up."""
 
     @property
     def context_window(self) -> int | None:
-        """Tokens that prompt and answer have together; None where it is not known yet."""
+        """The tokens that prompt and output may have together. None: not known yet."""
         ...
 
     @property
     def supported_parameters(self) -> frozenset[str]:
-        """Names in `Generation.sampling` that it honours; the strategies report the others as lost."""
+        """The names in `GenerationRequest.sampling` that the engine honours. Others are reported as losses."""
         ...
 
     async def render(self, chat: Json) -> TokenPrompt:
-        """The prompt of a chat body by the model's own template: `messages`, `tools`, `chat_template_kwargs`.
+        """Renders a chat body by the model's own template, from `messages`, `tools` and `chat_template_kwargs`.
 
-        The generation prompt is at its end, and an open think tag where the template writes one.
+        The prompt ends with the generation prompt, and with an open think tag if the template writes one.
         """
         ...
 
     async def renders_tools(self) -> bool:
-        """Whether the model's template says the tools of a chat body to the model."""
+        """Whether the model's template writes the tools of a chat body into the prompt."""
         ...
 
     async def encode(self, text: str) -> Sequence[int]:
-        """Token ids of text, tags as their own tokens, without a beginning-of-text token."""
+        """Returns the token ids of text, without a beginning-of-text token. A tag that is a special token is encoded as
+        that token."""
         ...
 
     async def decode(self, tokens: Sequence[int]) -> str:
-        """The text of tokens, tags included."""
+        """Returns the text of tokens, including tags that are special tokens."""
         ...
 
     def generate(self, prompt: TokenPrompt, request: GenerationRequest) -> AsyncGenerator[EngineDelta, None]:
-        """Go on from the prompt. The last piece has `finish`. Closing the generator stops the engine's work on it.
+        """Continues the prompt and yields deltas. The last one has a `finish_reason`.
 
-        Special tokens are left out of the text; tags that are tokens (think, tool_call) are in it.
-        Raises ContextLengthExceeded for a prompt that does not fit.
+        The text has no special tokens, except tags (think, tool_call). Closing the generator aborts the run. Raises
+        ContextLengthExceeded if the prompt does not fit.
         """
         ...

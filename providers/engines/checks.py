@@ -1,11 +1,11 @@
-"""How a provider's check reports what is wrong with an embedded engine's configuration."""
+"""A problem in the configuration of an embedded engine, as provider checks report it."""
 
 from typing import NamedTuple
 
 
 class EngineConfigProblem(NamedTuple):
-    """One thing to change. `path` leads to it from the provider: `("engine", "n_ctx")`."""
+    """One problem. `path` leads from the provider to the key: `("engine", "n_ctx")`."""
 
     path: tuple[str, ...]
     message: str
-    """What to write instead."""
+    """What is wrong, or what to write instead."""

@@ -1,4 +1,4 @@
-"""One turn on an engine, as one run or as two: the strategy that all engines share."""
+"""Runs one turn on an engine, in one pass or in two. All engines share this code."""
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
@@ -24,15 +24,15 @@ from translation.representation.profile import Profile
 from translation.representation.turn import Turn
 
 _DEFAULT_MAX_TOKENS: Final = 1 << 16
-"""The longest answer that is asked for where nobody sets a limit."""
+"""The token limit of an answer if nothing else sets one."""
 
 _PROMPT_FIELDS: Final = ("messages", "tools", "chat_template_kwargs")
 
 _CALL_PROBE_TOKENS: Final = 16
-"""Tokens in which the beginning of a call fits, with spaces before it."""
+"""How many tokens are enough for the beginning of a call, with spaces before it."""
 
 _ANSWER_PARAMETERS: Final = frozenset({"min_tokens"})
-"""Parameters that are not said of the thinking."""
+"""Parameters that apply to the answer and not to the thinking."""
 
 
 def prepare_engine_exchange(
@@ -42,11 +42,12 @@ def prepare_engine_exchange(
     parsers: ToolParsers = PARSER_FACTORIES,
     unenforced: Sequence[Loss] = (),
 ) -> Exchange:
-    """The turn on this engine: with two passes where the profile says so and the turn thinks, else with one.
+    """Prepares the turn on this engine, without I/O: with two passes if the profile enables them and the turn may
+    think, else with one.
 
-    `parsers`: those an engine has beside ours, by the names that profiles may give. `unheld`: what it is told and will
-    not do. No I/O. Raises Unrepresentable for
-    what the engine cannot honour, InvalidRequest.
+    `parsers` are the tool parsers by the names that profiles use; an engine may add its own to the gateway's.
+    `unenforced` are further losses: parts of the turn that the engine gets and will not honour. Raises Unrepresentable
+    for what the engine cannot honour, and InvalidRequest.
     """
     request = build_engine_request(turn, profile, engine.supported_parameters, parsers)
     return _EngineExchange(engine, turn, profile, replace(request, losses=(*request.losses, *unenforced)))
@@ -55,7 +56,8 @@ def prepare_engine_exchange(
 async def count_prompt_tokens(
     engine: Engine, turn: Turn, profile: Profile, parsers: ToolParsers = PARSER_FACTORIES
 ) -> int:
-    """The tokens of the turn's input on this engine, as its usage would say them. Raises as `generated` does."""
+    """Returns the number of tokens of the turn's input on this engine, as its usage would report it. Raises what
+    `prepare_engine_exchange` raises, and ProviderError."""
     return await _EngineExchange(
         engine, turn, profile, build_engine_request(turn, profile, engine.supported_parameters, parsers)
     ).count()
@@ -70,9 +72,9 @@ class _EngineExchange:
         self._request = request
         self._usage = Usage(output=0, reasoning=None if request.thinking_budget is None else 0)
         self._thinking_ran = False
-        """The prompt was read by a run of its own, before the answer's."""
+        """Whether the thinking pass has run, so that it has processed the prompt and not the answer pass."""
         self._closing_tokens: frozenset[int] = frozenset()
-        """Closing tags that are a token of their own."""
+        """Closing tags that are a single token."""
 
     async def batches(self) -> AsyncGenerator[Batch, None]:
         request = self._request
@@ -86,7 +88,8 @@ class _EngineExchange:
             and request.constraint is not None
             and self._profile.parsing_format == "think_tags"
         ):
-            # Held to its form from the start, the answer would be in the thought.
+            # With one pass, the constraint would apply from the first token, so the answer would be inside the
+            # thinking.
             budget = request.sampling.get(THINKING_BUDGET_PARAM, _DEFAULT_MAX_TOKENS)
         out = GeneratedTextDecoder(
             new_id,
@@ -166,23 +169,24 @@ class _EngineExchange:
     async def _generate_answer(
         self, prompt: TokenPrompt, out: GeneratedTextDecoder, limit: int | None
     ) -> AsyncGenerator[list[Event], None]:
-        request, guide = self._request, self._request.constraint
+        request, constraint = self._request, self._request.constraint
         opening = request.forced_call.prefix if request.forced_call is not None else ""
         if request.call_opening is not None and await self._begins_with_call(prompt, request.call_opening):
-            opening, guide = request.call_opening, None
+            opening, constraint = request.call_opening, None
         if opening:
             prompt = prompt.with_tokens(await self._engine.encode(opening), opening)
             if events := out.feed_text(opening):
                 yield events
         room = self._remaining_tokens(prompt)
-        max_tokens = min((each for each in (room, limit) if each is not None), default=_DEFAULT_MAX_TOKENS)
+        limits = (room, limit)
+        max_tokens = min((number for number in limits if number is not None), default=_DEFAULT_MAX_TOKENS)
         if max_tokens < 1:
             yield out.finish("length", self._usage)
             return
         last: EngineDelta | None = None
-        json_value = JsonValueReader() if _constrains_to_json(guide) else None
-        async with aclosing(self._engine.generate(prompt, self._build_generation(max_tokens, guide))) as pieces:
-            async for last in pieces:
+        json_value = JsonValueReader() if _constrains_to_json(constraint) else None
+        async with aclosing(self._engine.generate(prompt, self._build_generation(max_tokens, constraint))) as deltas:
+            async for last in deltas:
                 if json_value is not None:
                     last = _cut_after_json(json_value, last)
                 if events := self._feed_delta(last, out):
@@ -190,7 +194,7 @@ class _EngineExchange:
                 if last.finish_reason is not None:
                     break
         if last is None or last.finish_reason is None:
-            raise UpstreamBroken("the engine ended without saying why")
+            raise UpstreamBroken("the engine's output ended without a finish reason")
         ending: list[Event] = []
         if last.finish_reason == "stop" and last.stop_string is None and request.forced_call is not None:
             ending = out.feed_text(request.forced_call.suffix)
@@ -200,75 +204,87 @@ class _EngineExchange:
         yield ending if is_failed else [*ending, *out.finish(last.finish_reason, self._usage)]
 
     async def _begins_with_call(self, prompt: TokenPrompt, opening: str) -> bool:
-        """Whether the model, held to nothing, begins with a call. What it writes is not said, and written again."""
-        most = min(_CALL_PROBE_TOKENS, _CALL_PROBE_TOKENS if (room := self._remaining_tokens(prompt)) is None else room)
-        if most < 1:
+        """Whether the model begins with a call if it has no constraint. The text of this probe is discarded."""
+        max_tokens = min(
+            _CALL_PROBE_TOKENS, _CALL_PROBE_TOKENS if (room := self._remaining_tokens(prompt)) is None else room
+        )
+        if max_tokens < 1:
             return False
         text = ""
-        async with aclosing(self._engine.generate(prompt, self._build_generation(most, None))) as pieces:
-            async for piece in pieces:
-                text = (text + piece.text).lstrip()
-                if piece.finish_reason is not None or text.startswith(opening) or not opening.startswith(text):
+        async with aclosing(self._engine.generate(prompt, self._build_generation(max_tokens, None))) as deltas:
+            async for delta in deltas:
+                text = (text + delta.text).lstrip()
+                if delta.finish_reason is not None or text.startswith(opening) or not opening.startswith(text):
                     break
         return text.startswith(opening)
 
-    def _build_generation(self, max_tokens: int, guide: OutputConstraint | None) -> GenerationRequest:
+    def _build_generation(self, max_tokens: int, constraint: OutputConstraint | None) -> GenerationRequest:
         request = self._request
         sampling = dict(request.sampling)
-        if isinstance(least := sampling.get("min_tokens"), int):
-            sampling["min_tokens"] = min(least, max_tokens)
+        if isinstance(min_tokens := sampling.get("min_tokens"), int):
+            sampling["min_tokens"] = min(min_tokens, max_tokens)
         stops = request.stop if request.block_stop is None else (*request.stop, request.block_stop)
         return GenerationRequest(
-            max_tokens=max_tokens, stop=stops, sampling=sampling, constraint=guide, top_logprobs=request.top_logprobs
+            max_tokens=max_tokens,
+            stop=stops,
+            sampling=sampling,
+            constraint=constraint,
+            top_logprobs=request.top_logprobs,
         )
 
-    def _feed_delta(self, piece: EngineDelta, out: GeneratedTextDecoder) -> list[Event]:
-        usage, made = self._usage, len(piece.tokens) + piece.unlisted_tokens
-        usage.output = (usage.output or 0) + made
+    def _feed_delta(self, delta: EngineDelta, out: GeneratedTextDecoder) -> list[Event]:
+        usage, generated = self._usage, len(delta.tokens) + delta.unlisted_tokens
+        usage.output = (usage.output or 0) + generated
         if usage.cache_read is None and not self._thinking_ran:
-            usage.cache_read = piece.cached_tokens
-        before = out.in_reasoning
-        events = out.feed_text(piece.text, piece.logprobs)
-        if before or out.in_reasoning:
-            end = next((place for place, token in enumerate(piece.tokens, 1) if token in self._closing_tokens), made)
-            usage.reasoning = (usage.reasoning or 0) + (made if out.in_reasoning else end)
+            usage.cache_read = delta.cached_tokens
+        was_in_reasoning = out.in_reasoning
+        events = out.feed_text(delta.text, delta.logprobs)
+        if was_in_reasoning or out.in_reasoning:
+            end = next(
+                (number for number, token in enumerate(delta.tokens, 1) if token in self._closing_tokens), generated
+            )
+            usage.reasoning = (usage.reasoning or 0) + (generated if out.in_reasoning else end)
         return events
 
     def _remaining_tokens(self, prompt: TokenPrompt, reserved: int = 0) -> int | None:
-        """Tokens there are still for output, where somebody sets a limit; `kept` are for what we write ourselves."""
-        window, most = self._engine.context_window, self._turn.max_output_tokens
+        """Returns how many tokens are left for output; None without a limit. `reserved` tokens are for text that the
+        gateway appends to the prompt."""
+        window, max_output_tokens = self._engine.context_window, self._turn.max_output_tokens
         rooms = [] if window is None else [window - len(prompt.tokens) - reserved]
-        if most is not None:
-            rooms.append(most - (self._usage.output or 0))
+        if max_output_tokens is not None:
+            rooms.append(max_output_tokens - (self._usage.output or 0))
         return min(rooms, default=None)
 
     def _require_room(self, prompt: TokenPrompt, reserved: int = 0) -> None:
-        """Raises ContextLengthExceeded where there is no room for a token: engines cut such answers without a word."""
+        """Raises ContextLengthExceeded if no token fits after the prompt, because engines cut such answers silently."""
         window = self._engine.context_window
         if window is not None and len(prompt.tokens) + reserved >= window:
-            message = f"This model's context is {window} tokens: {len(prompt.tokens)} of input leave no room in it."
+            message = (
+                f"This model's context is {window} tokens: the {len(prompt.tokens)} tokens of the input "
+                "leave no room for an answer."
+            )
             raise ContextLengthExceeded(message, status=400)
 
     async def _forced_prefix_tokens(self) -> Sequence[int]:
-        """What is put in the model's mouth of a call that it has to make."""
+        """Returns the tokens of the beginning of a forced call, which the gateway writes."""
         return (
             await self._engine.encode(self._request.forced_call.prefix) if self._request.forced_call is not None else ()
         )
 
 
 def _involves_tools(chat: Json) -> bool:
-    """Whether there are tools now, or were any before."""
-    return "tools" in chat or any(said["role"] == "tool" or "tool_calls" in said for said in chat["messages"])
+    """Whether a chat body has tools, or its history has calls or their outputs."""
+    return "tools" in chat or any(message["role"] == "tool" or "tool_calls" in message for message in chat["messages"])
 
 
-def _constrains_to_json(guide: OutputConstraint | None) -> bool:
-    return guide is not None and (guide.json_schema is not None or guide.json_object)
+def _constrains_to_json(constraint: OutputConstraint | None) -> bool:
+    return constraint is not None and (constraint.json_schema is not None or constraint.json_object)
 
 
-def _cut_after_json(json_value: JsonValueReader, piece: EngineDelta) -> EngineDelta:
-    """What of a piece belongs to one JSON value; with the value ends the answer.
+def _cut_after_json(json_value: JsonValueReader, delta: EngineDelta) -> EngineDelta:
+    """Returns the part of a delta that belongs to the JSON value. The answer ends with the value.
 
-    Schemas allow spaces after it, and small models that would rather write something else fill the window with them.
+    Schemas allow spaces after it, and small models that tend to write something else fill the window with them.
     """
-    end, _ = json_value.feed(piece.text, 0)
-    return replace(piece, text=piece.text[:end], finish_reason="stop") if json_value.is_complete else piece
+    end, _ = json_value.feed(delta.text, 0)
+    return replace(delta, text=delta.text[:end], finish_reason="stop") if json_value.is_complete else delta

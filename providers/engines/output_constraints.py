@@ -1,4 +1,4 @@
-"""What the text of an answer must be: out of the API's own parameter, or out of those that engines add to it."""
+"""Reads the constraint on a turn's answer from `text.format`, or from the parameters that engines add to the API."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -28,13 +28,13 @@ def _parse_grammar(value: Any) -> OutputConstraint:
 def _require_text(value: Any) -> str:
     if isinstance(value, str) and value:
         return value
-    raise TypeError("a text")
+    raise TypeError("a non-empty string")
 
 
 def _parse_choice(value: Any) -> OutputConstraint:
-    if isinstance(value, list) and value and all(isinstance(each, str) for each in value):
+    if isinstance(value, list) and value and all(isinstance(text, str) for text in value):
         return OutputConstraint(choice=tuple(value))
-    raise TypeError("a list of texts")
+    raise TypeError("a list of strings")
 
 
 def _parse_json_object(value: Any) -> OutputConstraint | None:
@@ -48,7 +48,7 @@ _STRUCTURED_OUTPUTS: Final[Mapping[str, Callable[[Any], OutputConstraint | None]
     "grammar": _parse_grammar,
     "choice": _parse_choice,
 }
-"""Key of `structured_outputs` -> what its value means."""
+"""Key of `structured_outputs` -> how its value is parsed."""
 
 GUIDED_FIELDS: Final[Mapping[str, Callable[[Any], OutputConstraint | None]]] = {
     "guided_json": _parse_schema,
@@ -58,15 +58,17 @@ GUIDED_FIELDS: Final[Mapping[str, Callable[[Any], OutputConstraint | None]]] = {
     "grammar": _parse_grammar,
     "json_schema": _parse_schema,
 }
-"""Request fields outside the API: vLLM's, and llama.cpp's `grammar` and `json_schema`."""
+"""Request field outside the API -> how its value is parsed: vLLM's, and llama.cpp's `grammar` and `json_schema`."""
 
 CONSTRAINT_FIELDS: Final = frozenset({"structured_outputs", *GUIDED_FIELDS})
 
 
 def output_constraint_of(turn: Turn, supported: frozenset[str]) -> OutputConstraint | None:
-    """What holds the answer of a turn; `known` are the fields outside the API that its model takes.
+    """Returns the constraint on a turn's answer, or None. `supported` are the fields outside the API that the model
+    accepts; others are ignored.
 
-    Raises InvalidRequest for a value of another kind, and for two that would hold it at once.
+    Raises InvalidRequest for a value of the wrong type, and if several parameters set a constraint. Raises
+    Unrepresentable for an unknown kind of constraint.
     """
     constraints: dict[str, OutputConstraint] = {}
     if (format := _parse_text_format(turn.text_format)) is not None:
@@ -82,16 +84,16 @@ def output_constraint_of(turn: Turn, supported: frozenset[str]) -> OutputConstra
                 constraints[name] = constraint
     if len(constraints) > 1:
         one, other, *_ = constraints
-        raise InvalidRequest(f"{one} and {other} cannot both shape the answer: send one of them.", param=other)
+        raise InvalidRequest(f"{one} and {other} cannot both constrain the answer: send one of them.", param=other)
     return next(iter(constraints.values()), None)
 
 
-def structural_tag_of(guide: OutputConstraint) -> str | None:
-    """A schema and what follows it, as xgrammar is told of them; None where nothing follows."""
-    if guide.json_schema is None or not guide.suffix:
+def structural_tag_of(constraint: OutputConstraint) -> str | None:
+    """Returns xgrammar's structural tag for a schema and its suffix, as JSON; None without a schema or suffix."""
+    if constraint.json_schema is None or not constraint.suffix:
         return None
-    value = {"type": "json_schema", "json_schema": guide.json_schema}
-    elements = [value, {"type": "const_string", "value": guide.suffix}]
+    value = {"type": "json_schema", "json_schema": constraint.json_schema}
+    elements = [value, {"type": "const_string", "value": constraint.suffix}]
     return orjson.dumps({"type": "structural_tag", "format": {"type": "sequence", "elements": elements}}).decode()
 
 
@@ -104,25 +106,28 @@ def _parse_text_format(text_format: Json | None) -> OutputConstraint | None:
         case "json_schema":
             return OutputConstraint(json_schema=(text_format or {}).get("schema") or {})
         case kind:
-            raise Unrepresentable(f"this model cannot be held to the text format {kind!r}", param="text.format.type")
+            raise Unrepresentable(f"this model does not support the text format {kind!r}", param="text.format.type")
 
 
 def _parse_structured_outputs(value: Any) -> OutputConstraint | None:
     if not isinstance(value, Mapping):
-        raise InvalidRequest("structured_outputs is an object.", param="structured_outputs")
-    given = {name: each for name, each in value.items() if each is not None and each is not False}
-    for name in given:
+        raise InvalidRequest("structured_outputs must be an object.", param="structured_outputs")
+    constraints = {name: setting for name, setting in value.items() if setting is not None and setting is not False}
+    for name in constraints:
         if name not in _STRUCTURED_OUTPUTS:
-            raise Unrepresentable(f"this model's engine knows no {name!r} here", param=f"structured_outputs.{name}")
-    if len(given) > 1:
-        raise InvalidRequest("structured_outputs holds one of its kinds, not several.", param="structured_outputs")
-    for name, each in given.items():
-        return _parse_field(_STRUCTURED_OUTPUTS[name], each, f"structured_outputs.{name}")
+            raise Unrepresentable(
+                f"this model's engine does not support {name!r} in structured_outputs",
+                param=f"structured_outputs.{name}",
+            )
+    if len(constraints) > 1:
+        raise InvalidRequest("structured_outputs must have one constraint, not several.", param="structured_outputs")
+    for name, setting in constraints.items():
+        return _parse_field(_STRUCTURED_OUTPUTS[name], setting, f"structured_outputs.{name}")
     return None
 
 
-def _parse_field(read: Callable[[Any], OutputConstraint | None], value: Any, param: str) -> OutputConstraint | None:
+def _parse_field(parse: Callable[[Any], OutputConstraint | None], value: Any, param: str) -> OutputConstraint | None:
     try:
-        return read(value)
+        return parse(value)
     except TypeError as error:
-        raise InvalidRequest(f"{param} is {error}.", param=param) from error
+        raise InvalidRequest(f"{param} must be {error}.", param=param) from error

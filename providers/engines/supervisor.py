@@ -1,4 +1,4 @@
-"""Keeps one embedded engine alive: starts it, tells how it is, and starts it again when it died."""
+"""Keeps one embedded engine alive: starts it, reports its status, and restarts it when it dies."""
 
 import asyncio
 import time
@@ -15,33 +15,33 @@ _log = structlog.get_logger(__name__)
 
 MIN_BACKOFF_S: Final = 0.5
 MAX_BACKOFF_S: Final = 30.0
-"""Between an end and the next start: doubled from the first to the last, for starting an engine that cannot live should
-not be all that the machine does."""
+"""The wait between the end of an engine and its next start. It doubles from `MIN_BACKOFF_S` to `MAX_BACKOFF_S`, so that
+an engine that fails at every start does not occupy the machine."""
 
 HEALTHY_S: Final = 60.0
-"""An engine that lived for so long was well; its end is the first again."""
+"""If an engine was up this long, the wait before its restart begins at `MIN_BACKOFF_S` again."""
 
 
 class SupervisedEngine(Protocol):
-    """An engine that can be waited for."""
+    """An engine whose end can be awaited."""
 
     async def wait_until_dead(self) -> str:
-        """Wait until it is dead; the reason, for people."""
+        """Waits until the engine is dead. Returns the reason, for people."""
         ...
 
 
 EngineT = TypeVar("EngineT", bound=SupervisedEngine)
 
 ReportProgress: TypeAlias = Callable[[str], None]
-"""Told what a start is doing: `loading qwen3.gguf`."""
+"""Called with what a start is doing: `loading qwen3.gguf`."""
 
 StartEngine: TypeAlias = Callable[[ReportProgress], AbstractAsyncContextManager[EngineT]]
-"""Makes one engine, ready when the block begins and gone when it has ended. Raises EngineUnavailable with the reason;
-whatever else comes is logged with its traceback."""
+"""Starts one engine, which is ready when the block begins and has ended after it. Raises EngineUnavailable with the
+reason. Any other exception is logged with its traceback."""
 
 
 class Supervisor(Generic[EngineT]):
-    """One engine's life, over and over. `start` bounds its own waiting."""
+    """Runs one engine and restarts it. `start` must limit its own waiting time."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class Supervisor(Generic[EngineT]):
 
     @property
     def engine(self) -> EngineT:
-        """The engine that is up. Raises EngineUnavailable, which says why there is none."""
+        """The engine that is up. Raises EngineUnavailable with the reason if none is."""
         if self._engine is None:
             state, detail = self._status.state, self._status.detail
             message = f"the engine is {state}" + (f": {detail}" if detail else "")
@@ -74,18 +74,19 @@ class Supervisor(Generic[EngineT]):
         return self._status
 
     async def wait_until_settled(self) -> None:
-        """Wait until the engine is ready or down for the first time."""
+        """Waits until the engine is ready or down for the first time."""
         await self._settled.wait()
 
     @asynccontextmanager
     async def run_engine(self) -> AsyncGenerator[None, None]:
-        """Keep an engine until the block ends, and then wait for its end. Entering does not wait for its start."""
+        """Keeps the engine running until the block ends, and then stops it and waits for its end. Entering the block
+        does not wait for the engine to start."""
         async with asyncio.TaskGroup() as tasks:
-            supervising = tasks.create_task(self._supervise())
+            supervision = tasks.create_task(self._supervise())
             try:
                 yield
             finally:
-                supervising.cancel()
+                supervision.cancel()
 
     async def _supervise(self) -> None:
         self._retry_s = MIN_BACKOFF_S
@@ -98,7 +99,7 @@ class Supervisor(Generic[EngineT]):
             self._retry_s = min(self._retry_s * 2, MAX_BACKOFF_S)
 
     async def _run_once(self) -> tuple[float, str]:
-        """One engine from its start to its end: how long it was up, and why it is not any more."""
+        """Runs one engine from its start to its end. Returns how many seconds it was up, and why it ended."""
         self._status = EngineStatus("starting")
         began = self._clock()
         ready = None
@@ -114,7 +115,7 @@ class Supervisor(Generic[EngineT]):
                 self._mark_down(reason)
         except EngineUnavailable as error:
             reason = error.message
-        except Exception as error:  # engines are other people's programs, and fail in all ways there are
+        except Exception as error:  # engines are third-party programs and may raise anything
             reason = f"{type(error).__name__}: {error}"
             _log.exception("engine_failed", engine=self._name)
         finally:

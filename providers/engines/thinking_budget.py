@@ -1,4 +1,4 @@
-"""How much a turn may think."""
+"""The thinking budget of a turn, in tokens."""
 
 from fractions import Fraction
 from typing import Final
@@ -7,17 +7,17 @@ from translation.representation.profile import Profile
 from translation.representation.turn import Turn
 
 _EFFORT_SHARES: Final = {"minimal": Fraction(1, 16), "low": Fraction(1, 4), "medium": Fraction(1, 2)}
-"""Effort -> its share of the model's `max_thinking_tokens`; any other, `high` and above, has all of it."""
+"""Effort -> its share of the model's `max_thinking_tokens`. Any other effort (`high` and above) gets all of it."""
 
 _ANSWER_DIVISOR: Final = 4
-"""One in so many tokens of what thinking and answer have together is kept for the answer."""
+"""A quarter of the tokens that thinking and answer have together is reserved for the answer."""
 
 _MAX_ANSWER_RESERVE: Final = 256
-"""More than this is not kept."""
+"""The most tokens that are reserved for the answer."""
 
 
 def may_think(turn: Turn) -> bool:
-    """Whether the turn asks for, or leaves to the model, any thinking at all."""
+    """Whether the turn asks the model to think, or leaves it to the model."""
     if turn.thinking is False or (turn.reasoning or {}).get("effort") == "none":
         return False
     template_arguments = turn.extra.get("chat_template_kwargs")
@@ -29,8 +29,8 @@ def may_think(turn: Turn) -> bool:
 
 
 def thinking_budget_of(turn: Turn, profile: Profile) -> int:
-    """Tokens for the thinking of a turn that thinks. The first that says something wins: the request's
-    `reasoning.max_tokens`, its `reasoning.effort`, the model's `max_thinking_tokens`."""
+    """Returns the thinking budget of a turn that may think, in tokens. The first of these that is set decides: the
+    request's `reasoning.max_tokens`, its `reasoning.effort`, the model's `max_thinking_tokens`."""
     reasoning = turn.reasoning or {}
     if (tokens := reasoning.get("max_tokens")) is not None:
         return int(tokens)
@@ -42,9 +42,10 @@ def thinking_budget_of(turn: Turn, profile: Profile) -> int:
 
 
 def fit_budget(budget: int, *, room: int | None, max_answer_tokens: int | None) -> int:
-    """The budget, as far as it leaves the answer its share of what both have together.
+    """Returns the budget, reduced so that the answer keeps its share of the tokens.
 
-    `room`: tokens for both, `answer`: the most the answer may have; None: nobody sets a limit.
+    `room` is the number of tokens for thinking and answer together, `max_answer_tokens` the limit of the answer. None:
+    there is no limit.
     """
     if room is None:
         return budget

@@ -1,4 +1,4 @@
-"""The first of two passes: the thinking, in a run of its own, so that it ends where its budget does."""
+"""The thinking pass: the first of two passes, which is a separate run so that thinking ends at its budget."""
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
@@ -18,19 +18,21 @@ from translation.representation.events import Event
 from translation.representation.profile import Profile
 
 _TAIL_TOKENS: Final = 16
-"""Tokens in which the longest closing tag fits, and the piece of the answer that came in its last token."""
+"""How many tokens are enough for the longest closing tag, with the text of the answer that its last token may
+contain."""
 
 _ANSWER_SEPARATOR: Final = "\n\n"
-"""Between a closed thought and the answer, as chat templates have it."""
+"""The text between the closing tag and the answer, as in chat templates."""
 
 
 class ThinkingPass:
-    """One thought. Open it, run it; then `prompt` is what the answer goes on from."""
+    """The thinking of one turn. Call `open`, then `run` or `skip`. After that, `prompt` is the prompt of the answer
+    pass."""
 
     def __init__(
         self, engine: Engine, profile: Profile, sampling: Mapping[str, Any], *, is_answer_constrained: bool
     ) -> None:
-        """`plain_start`: the answer is held to a form, so nothing may stand before it."""
+        """`is_answer_constrained`: the answer pass has a constraint, so the answer must not begin in this pass."""
         self._engine = engine
         self._bridge = profile.bridge
         self._sampling = sampling
@@ -39,15 +41,15 @@ class ThinkingPass:
         self._start: TokenPrompt
         self.prompt: TokenPrompt
         self.thinking_tokens = 0
-        """Tokens that were generated up to the closing tag, and with it."""
+        """Tokens that were generated up to and including the closing tag."""
         self.answer_tokens = 0
-        """Tokens of the answer that were generated before the thought was seen to be over."""
+        """Tokens of the answer that were generated in this pass, because the closing tag was detected late."""
         self.cached_tokens: int | None = None
         self.answer_prefix = ""
-        """The beginning of the answer that came with the thought."""
+        """The beginning of the answer, if some of it was generated in this pass."""
 
     async def open(self, prompt: TokenPrompt) -> int:
-        """Open the tag, where the template has not. The tokens it takes at most to close it again."""
+        """Opens the think tag if the template has not. Returns how many tokens it takes at most to close it."""
         if (open_tag_name := unclosed_tag_name(prompt.tail)) is not None:
             self._tag = open_tag_name
         else:
@@ -57,65 +59,71 @@ class ThinkingPass:
         return len(await self._engine.encode(self._closing_text("")))
 
     async def skip(self) -> None:
-        """Close it at once: the model is not to think."""
+        """Closes the think tag at once, without thinking."""
         start = "" if self.prompt.tail.endswith("\n") else "\n"
         await self._append_text(f"{start}\n</{self._tag}>{_ANSWER_SEPARATOR}")
 
     async def run(self, budget: int, out: GeneratedTextDecoder) -> AsyncGenerator[list[Event], None]:
-        """Think for at most `budget` tokens, and close the thought."""
+        """Generates thinking of at most `budget` tokens, and closes it. Yields its events.
+
+        Raises ProviderError; UpstreamBroken if the engine's output ends without a finish reason.
+        """
         reader = ThoughtReader()
         tokens: list[int] = []
-        raw: list[str] = []
-        thought: list[str] = []
+        raw_texts: list[str] = []
+        thinking_texts: list[str] = []
         last: EngineDelta | None = None
         request = GenerationRequest(max_tokens=budget, stop=CLOSING_TAGS, sampling=self._sampling)
-        async with aclosing(self._engine.generate(self.prompt, request)) as pieces:
-            async for last in pieces:
+        async with aclosing(self._engine.generate(self.prompt, request)) as deltas:
+            async for last in deltas:
                 tokens += last.tokens
-                raw.append(last.text)
+                raw_texts.append(last.text)
                 self.thinking_tokens += len(last.tokens) + last.unlisted_tokens
                 self.cached_tokens = last.cached_tokens if self.cached_tokens is None else self.cached_tokens
-                thought.append(reader.feed(last.text))
-                if events := out.feed_reasoning(thought[-1]):
+                thinking_texts.append(reader.feed(last.text))
+                if events := out.feed_reasoning(thinking_texts[-1]):
                     yield events
                 if reader.closed:
                     break
         if last is None or not (last.finish_reason or reader.closed):
-            raise UpstreamBroken("the engine ended without saying why")
+            raise UpstreamBroken("the engine's output ended without a finish reason")
+        raw_text = "".join(raw_texts)
         if reader.closed:
             if last.finish_reason == "stop" and last.stop_string is None:
-                tokens = await self._without_end_token(tokens, "".join(raw))
-            await self._end_past_tag(tokens, "".join(thought))
+                tokens = await self._without_end_token(tokens, raw_text)
+            await self._end_past_tag(tokens, "".join(thinking_texts))
         elif last.stop_string in CLOSING_TAGS:
-            await self._end_at_tag(last.stop_string, tokens, "".join(raw))
+            await self._end_at_tag(last.stop_string, tokens, raw_text)
         else:
-            rest, lacking = reader.end_unclosed(f"</{self._tag}>")
+            rest, missing_text = reader.end_unclosed(f"</{self._tag}>")
             if events := out.feed_reasoning(rest):
                 yield events
             if last.finish_reason == "stop":
-                tokens = await self._without_end_token(tokens, "".join(raw))
-            self.prompt = self.prompt.with_tokens(tokens, "".join(raw))
-            is_tag_open = lacking not in CLOSING_TAGS
-            await self._append_text(lacking + _ANSWER_SEPARATOR if is_tag_open else self._closing_text("".join(raw)))
+                tokens = await self._without_end_token(tokens, raw_text)
+            self.prompt = self.prompt.with_tokens(tokens, raw_text)
+            is_tag_begun = missing_text not in CLOSING_TAGS
+            await self._append_text(missing_text + _ANSWER_SEPARATOR if is_tag_begun else self._closing_text(raw_text))
 
-    async def _end_past_tag(self, tokens: list[int], thought: str) -> None:
-        """The closing tag came as text, and the engine did not stop at it. Its tokens may be ahead of its text."""
+    async def _end_past_tag(self, tokens: list[int], thinking: str) -> None:
+        """Ends thinking whose closing tag came as text, so that the engine did not stop at it. The tokens may already
+        contain more than the text that was read."""
         end = await self._count_to_closing_tag(tokens)
         self.answer_tokens, self.thinking_tokens = self.thinking_tokens - end, end
         rest = text_after_first_tag(await self._engine.decode(tokens))
-        await self._begin_answer(thought, f"</{self._tag}>", rest, tokens)
+        await self._begin_answer(thinking, f"</{self._tag}>", rest, tokens)
 
-    async def _end_at_tag(self, tag: str, tokens: list[int], thought: str) -> None:
-        """The engine stopped at the closing tag. What its last token has beyond it is in the tokens only."""
+    async def _end_at_tag(self, tag: str, tokens: list[int], thinking: str) -> None:
+        """Ends thinking whose closing tag was the stop string. Text that the tag's last token contains after the tag is
+        only in the tokens."""
         is_exact = list(await self._engine.encode(tag)) == tokens[-1:]
         rest = "" if is_exact else text_after_last_tag(await self._engine.decode(tokens[-_TAIL_TOKENS:]))
-        await self._begin_answer(thought, tag, rest, tokens)
+        await self._begin_answer(thinking, tag, rest, tokens)
 
-    async def _begin_answer(self, thought: str, tag: str, rest: str, tokens: Sequence[int]) -> None:
-        text = f"{thought}{tag}{rest}"
+    async def _begin_answer(self, thinking: str, tag: str, rest: str, tokens: Sequence[int]) -> None:
+        text = f"{thinking}{tag}{rest}"
         if self._is_answer_constrained and rest.strip():
-            # What was written of the answer has not the form it must have: it is taken back, and written again.
-            text, rest = f"{thought}{tag}{_ANSWER_SEPARATOR}", ""
+            # The beginning of the answer was generated without the constraint. It is discarded and generated again.
+            text, rest = f"{thinking}{tag}{_ANSWER_SEPARATOR}", ""
             tokens = await self._engine.encode(text)
         self.prompt = self._start.with_tokens(tokens, text)
         if text.endswith(tag):
@@ -123,7 +131,7 @@ class ThinkingPass:
         self.answer_prefix = rest
 
     async def _count_to_closing_tag(self, tokens: Sequence[int]) -> int:
-        """How many of the tokens it takes to have written a closing tag."""
+        """Returns how many of the tokens, from the first, contain a closing tag."""
         low, high = 0, len(tokens)
         while high - low > 1:
             middle = (low + high) // 2
@@ -134,16 +142,16 @@ class ThinkingPass:
                 low = middle
         return high
 
-    async def _without_end_token(self, tokens: list[int], thought: str) -> list[int]:
-        """The tokens without the one that ends a turn, which may be among them and is in no text."""
+    async def _without_end_token(self, tokens: list[int], text: str) -> list[int]:
+        """Returns the tokens without a last token that ends the turn. Such a token is not in the text."""
         end = await self._engine.decode(tokens[-1:]) if tokens else ""
-        return tokens[:-1] if end and not thought.endswith(end) else tokens
+        return tokens[:-1] if end and not text.endswith(end) else tokens
 
     async def _append_text(self, text: str) -> None:
         self.prompt = self.prompt.with_tokens(await self._engine.encode(text), text)
 
-    def _closing_text(self, thought: str) -> str:
-        """What closes a thought that did not close itself."""
+    def _closing_text(self, thinking: str) -> str:
+        """Returns the text that closes thinking that the model did not close: the bridge and the tag."""
         bridge = f"{self._bridge}\n" if self._bridge else ""
-        start = "" if thought.endswith("\n") else "\n"
+        start = "" if thinking.endswith("\n") else "\n"
         return f"{start}{bridge}</{self._tag}>{_ANSWER_SEPARATOR}"

@@ -1,4 +1,4 @@
-"""Notices an engine that is there and does nothing any more: it neither answers nor computes."""
+"""Detects an engine whose process exists but hangs: it neither responds nor computes."""
 
 import asyncio
 import os
@@ -9,31 +9,33 @@ from pathlib import Path
 from typing import Any, Final
 
 _MAX_MISSED_PINGS: Final = 2
-"""Questions in a row that get no answer. After one the fault may be ours: whoever was stopped for a while finds that
-all of its time is over at once."""
+"""Pings in a row without a response after which an engine may hang. One is not enough: if the gateway itself was
+paused, the time for a response is over at once when it continues."""
 
 _IDLE_CPU_SHARE: Final = 0.02
-"""Of a core, which is less than any engine takes that is at work. A busy one may be too busy to answer."""
+"""The share of a CPU core below which an engine counts as idle. A working engine uses more, and may be too busy to
+respond."""
 
 _PROC: Final = Path("/proc")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watchdog:
-    """How one engine is watched."""
+    """Watches one engine."""
 
     ping: Callable[[], Awaitable[object]]
-    """Asks it something that only the part which computes can answer. What it raises is an answer, too: that it is dead
-    is noticed elsewhere."""
+    """Sends a request that only the computing part of the engine can respond to. An exception counts as a response,
+    because a dead engine is detected elsewhere."""
     cpu_time_s: Callable[[], float | None]
-    """The processor time it has taken; None where the system does not tell, and then it is never said to hang."""
+    """Returns the CPU time that the engine has used. None: the system does not report it. Then the engine never counts
+    as hung."""
     kill: Callable[[], object]
-    """Ends it at once, so that whoever waits for it is told."""
+    """Kills the engine at once, so that code that waits for its end continues."""
     timeout_s: float
-    """How long it may give no sign; 0: for ever."""
+    """Seconds without a sign of life after which the engine counts as hung. 0: never."""
 
     async def wait_until_hung(self) -> str:
-        """Wait until it gives no sign of life; the reason to end it, for people."""
+        """Waits until the engine hangs. Returns the reason to kill it, for people."""
         missed = 0
         before = self.cpu_time_s()
         while self.timeout_s:
@@ -62,19 +64,22 @@ class Watchdog:
 
 
 async def wait_until_dead_or_hung(dead: Coroutine[Any, Any, str], watchdog: Watchdog) -> str:
-    """Wait until an engine is dead, or hangs and is killed for it; why."""
+    """Waits until the engine is dead, or hangs; a hung engine is killed. Returns the reason, for people.
+
+    `dead` waits for the end of the engine and returns the reason for it.
+    """
     async with asyncio.TaskGroup() as tasks:
-        dying, hanging = tasks.create_task(dead), tasks.create_task(watchdog.wait_until_hung())
-        await asyncio.wait((dying, hanging), return_when=asyncio.FIRST_COMPLETED)
-        if not dying.done():
+        death, hang = tasks.create_task(dead), tasks.create_task(watchdog.wait_until_hung())
+        await asyncio.wait((death, hang), return_when=asyncio.FIRST_COMPLETED)
+        if not death.done():
             watchdog.kill()
-        dying.cancel()
-        hanging.cancel()
-    return (dying if not dying.cancelled() else hanging).result()
+        death.cancel()
+        hang.cancel()
+    return (death if not death.cancelled() else hang).result()
 
 
 async def ping_http(host: str, port: int, path: str, key: str) -> None:
-    """Ask for a page on a connection of its own, and wait until the answer begins."""
+    """Requests `path` on a new connection, and waits for the first line of the reply."""
     reader, writer = await asyncio.open_connection(host, port)
     try:
         lines = (f"GET {path} HTTP/1.1", f"Host: {host}:{port}", f"Authorization: Bearer {key}", "Connection: close")
@@ -85,7 +90,8 @@ async def ping_http(host: str, port: int, path: str, key: str) -> None:
 
 
 def cpu_time_of(pids: Iterable[int]) -> float | None:
-    """The processor time that these processes and all they started have taken, as far as they are still there."""
+    """Returns the CPU time in seconds of these processes and their descendants, as far as they still run. None if the
+    system has no `/proc`."""
     if not (_PROC / "self/stat").exists():
         return None
     return sum(_cpu_ticks_of(pid) for pid in pids) / os.sysconf("SC_CLK_TCK")
@@ -96,5 +102,5 @@ def _cpu_ticks_of(pid: int) -> int:
         fields = (_PROC / f"{pid}/stat").read_text().rpartition(")")[2].split()
         children = [task.read_text().split() for task in (_PROC / f"{pid}/task").glob("*/children")]
     except OSError:
-        return 0  # gone meanwhile
-    return int(fields[11]) + int(fields[12]) + sum(_cpu_ticks_of(int(child)) for each in children for child in each)
+        return 0  # the process has ended meanwhile
+    return int(fields[11]) + int(fields[12]) + sum(_cpu_ticks_of(int(child)) for pids in children for child in pids)

@@ -1,4 +1,4 @@
-"""A turn as llama-server's `/completion` is asked it: tokens, what samples from them, and what may follow them."""
+"""Builds the request to llama-server's `/completion` for a turn: the prompt's tokens, sampling, and the grammar."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -10,7 +10,7 @@ from providers.harmony.encoding import Encoding
 from providers.harmony.grammar import HarmonyGrammar
 from providers.harmony.prompt import (
     HarmonyEffort,
-    build_empty_thought,
+    build_empty_thinking,
     build_prefill,
     render_conversation,
     text_of_message,
@@ -32,39 +32,43 @@ _EFFORT_LEVELS: Final[Mapping[str, HarmonyEffort]] = {
     "xhigh": "high",
     "max": "high",
 }
-"""`reasoning.effort` -> what gpt-oss is told of it."""
+"""`reasoning.effort` -> the effort in gpt-oss's system message."""
 
 _HANDLED_PARAMETERS: Final = frozenset({"stop", "n"})
 
 
 class CompletionRequest(NamedTuple):
     body: Json
-    """For `POST /completion`."""
+    """The body of `POST /completion`."""
     prefill: Sequence[int]
-    """The end of the prompt that is the beginning of the reply."""
+    """The end of the prompt that already belongs to the assistant's reply."""
     stop: Sequence[str]
     losses: Sequence[Loss]
 
 
 def build_completion_request(turn: Turn, profile: Profile, encoding: Encoding) -> CompletionRequest:
-    """No I/O. Raises Unrepresentable for what would change the answer's meaning if it were left out, InvalidRequest."""
+    """Builds the request without I/O.
+
+    Raises Unrepresentable for a part of the turn without which the answer would mean something else, and
+    InvalidRequest.
+    """
     losses = _losses_of(turn, profile)
-    items, open_thought = _split_open_thought(turn.items, losses)
-    body, lowered = lower(_strip_parameters(turn, items), _harmony_profile(profile))
-    losses += lowered
+    items, open_thinking = _split_open_thinking(turn.items, losses)
+    body, lowering_losses = lower(_strip_parameters(turn, items), _harmony_profile(profile))
+    losses += lowering_losses
     messages: list[Json] = body["messages"]
     open_answer: str | None = None
-    if open_thought is None and messages[-1]["role"] == "assistant" and not messages[-1].get("tool_calls"):
+    if open_thinking is None and messages[-1]["role"] == "assistant" and not messages[-1].get("tool_calls"):
         last = messages.pop()
-        open_answer, open_thought = text_of_message(last), last.get("reasoning_content")
+        open_answer, open_thinking = text_of_message(last), last.get("reasoning_content")
     choice = body.get("tool_choice", "auto")
     tools: Sequence[Json] = () if choice == "none" else body.get("tools", ())
-    answer = _answer_schema_of(turn.text_format)
+    answer_schema = _answer_schema_of(turn.text_format)
     is_thinking = may_think(turn)
-    prompt = render_conversation(encoding, messages, tools, _effort_of(turn, losses), answer)
-    prefill = build_prefill(encoding, open_thought, open_answer)
+    prompt = render_conversation(encoding, messages, tools, _effort_of(turn, losses), answer_schema)
+    prefill = build_prefill(encoding, open_thinking, open_answer)
     if not prefill and not is_thinking:
-        prefill = build_empty_thought(encoding)
+        prefill = build_empty_thinking(encoding)
     completion: Json = {
         "model": turn.model,
         "prompt": [*prompt, *prefill],
@@ -75,20 +79,23 @@ def build_completion_request(turn: Turn, profile: Profile, encoding: Encoding) -
     }
     if turn.max_output_tokens is not None:
         completion["n_predict"] = turn.max_output_tokens
-    is_open = open_thought is not None or open_answer is not None
-    if (tools or answer is not None) and is_open:
-        # A grammar would begin in the middle of a message.
-        if answer is not None or choice not in ("auto", "none"):
-            message = "this model cannot go on with what it has begun and be held to a form: end the input with a user"
-            raise Unrepresentable(message, param="text.format" if answer is not None else "tool_choice")
+    is_open = open_thinking is not None or open_answer is not None
+    if (tools or answer_schema is not None) and is_open:
+        # The grammar would have to begin in the middle of a message.
+        if answer_schema is not None or choice not in ("auto", "none"):
+            message = (
+                "this model cannot continue an assistant message with a required format or call: "
+                "end the input with a user message"
+            )
+            raise Unrepresentable(message, param="text.format" if answer_schema is not None else "tool_choice")
         losses.append(Loss("tools", "arguments not enforced"))
-    elif tools or answer is not None:
-        named = choice["function"]["name"] if isinstance(choice, dict) else None
-        callable_now = [tool for tool in tools if named in (None, tool["function"]["name"])]
+    elif tools or answer_schema is not None:
+        forced_name = choice["function"]["name"] if isinstance(choice, dict) else None
+        allowed_tools = [tool for tool in tools if forced_name in (None, tool["function"]["name"])]
         grammar = HarmonyGrammar(
             encoding.control_tokens,
-            callable_now,
-            answer_schema=answer,
+            allowed_tools,
+            answer_schema=answer_schema,
             must_call=choice not in ("auto", "none"),
             may_think=is_thinking,
         )
@@ -98,7 +105,7 @@ def build_completion_request(turn: Turn, profile: Profile, encoding: Encoding) -
 
 
 def _strip_parameters(turn: Turn, items: Sequence[Item]) -> Turn:
-    """What is said in messages and tools."""
+    """Returns the turn with only the parts that are lowered to messages and tools."""
     return replace(
         turn,
         items=items,
@@ -125,17 +132,18 @@ def _harmony_profile(profile: Profile) -> Profile:
     )
 
 
-def _split_open_thought(items: Sequence[Item], losses: list[Loss]) -> tuple[Sequence[Item], str | None]:
-    """The items before a thought that the model is to go on with, and the thought."""
+def _split_open_thinking(items: Sequence[Item], losses: list[Loss]) -> tuple[Sequence[Item], str | None]:
+    """Splits reasoning at the end of the input, which the model shall continue. Returns the items before it, and its
+    text."""
     end = len(items)
     while end and items[end - 1].get("type") == "reasoning":
         end -= 1
     if end == len(items):
         return items, None
-    thought = "\n\n".join(filter(None, map(past_reasoning_text, items[end:])))
-    if not thought:
+    thinking = "\n\n".join(filter(None, map(past_reasoning_text, items[end:])))
+    if not thinking:
         losses.append(Loss("input", "reasoning dropped"))
-    return items[:end], thought or None
+    return items[:end], thinking or None
 
 
 def _answer_schema_of(text_format: Json | None) -> Json | None:
@@ -147,7 +155,7 @@ def _answer_schema_of(text_format: Json | None) -> Json | None:
         case "json_schema":
             return (text_format or {}).get("schema") or {}
         case kind:
-            raise Unrepresentable(f"this model cannot be held to the text format {kind!r}", param="text.format.type")
+            raise Unrepresentable(f"this model does not support the text format {kind!r}", param="text.format.type")
 
 
 def _effort_of(turn: Turn, losses: list[Loss]) -> HarmonyEffort:
@@ -170,14 +178,16 @@ def _sampling_of(turn: Turn, profile: Profile) -> Json:
 
 
 def _losses_of(turn: Turn, profile: Profile) -> list[Loss]:
-    lost = [f"reasoning.{key}" for key, said in (turn.reasoning or {}).items() if said is not None and key != "effort"]
+    lost = [
+        f"reasoning.{key}" for key, value in (turn.reasoning or {}).items() if value is not None and key != "effort"
+    ]
     if turn.verbosity is not None:
         lost.append("text.verbosity")
     if (turn.text_format or {}).get("description"):
         lost.append("text.format.description")
     for name, value in turn.sampling.items():
-        is_plain = value in ("", {}) or value is False or (name == "service_tier" and value in ("auto", "default"))
-        if not is_plain and name not in LLAMA_PARAMETERS and name not in _HANDLED_PARAMETERS:
+        is_default = value in ("", {}) or value is False or (name == "service_tier" and value in ("auto", "default"))
+        if not is_default and name not in LLAMA_PARAMETERS and name not in _HANDLED_PARAMETERS:
             lost.append(name)
     for name, value in turn.extra.items():
         if value is not None and not (name in profile.extra_params and name in LLAMA_PARAMETERS):
@@ -186,7 +196,7 @@ def _losses_of(turn: Turn, profile: Profile) -> list[Loss]:
 
 
 def _grammar_losses(unenforced: Mapping[str, set[str]], tools: Sequence[Json]) -> list[Loss]:
-    params = {tool["name"]: f"tools[{place}].parameters" for place, tool in enumerate(tools)}
+    params = {tool["name"]: f"tools[{index}].parameters" for index, tool in enumerate(tools)}
     return [
         Loss(params[name] if name else "text.format.schema", f"{', '.join(sorted(keywords))} not enforced")
         for name, keywords in unenforced.items()

@@ -1,4 +1,4 @@
-"""What llama-server's `/completion` says, as events: the chunks of a stream, or one whole answer.
+"""Decodes replies of llama-server's `/completion` to events: the chunks of a stream, or one object.
 
 https://github.com/ggml-org/llama.cpp/tree/master/tools/server
 """
@@ -16,13 +16,14 @@ from translation.representation.json_types import Json
 
 
 class HarmonyDecoder(ChunkDecoder):
-    """Feed it every chunk, then `finish`. What comes after the end is ignored.
+    """Decodes one reply. Call `feed` with every chunk, then `finish`. Chunks after the end are ignored.
 
-    Raises ProtocolViolation for what is no completion with its tokens. A reply that broke off ends in Failed.
+    Raises ProtocolViolation for a chunk that is not a completion with its tokens. A reply that breaks off ends in
+    Failed.
     """
 
     def __init__(self, encoding: Encoding, token_decoder: HarmonyTokenDecoder, prompt_tokens: int) -> None:
-        """`prompt`: how many tokens went in."""
+        """`prompt_tokens` is the number of tokens of the prompt."""
         self.usage: Usage | None = None
         self._encoding = encoding
         self._token_decoder = token_decoder
@@ -52,23 +53,23 @@ class HarmonyDecoder(ChunkDecoder):
         return events
 
     def finish(self) -> list[Event]:
-        """The upstream closed. Where it did not say that it is done, that is a failure, not an answer."""
+        """Ends the reply. Returns Failed if the upstream closed the stream before its last chunk."""
         if self.ended:
             return []
         self.ended = True
         return [Failed("upstream_truncated", "the upstream's reply broke off before it was finished")]
 
     def _expects_end(self, token: int) -> bool:
-        """Servers end at these by themselves, with a last word on what was used."""
+        """Whether the server ends the reply at this token by itself, with a last chunk that has the usage."""
         return token in (self._encoding.control_tokens.returns, self._encoding.control_tokens.call)
 
     def _tokens_of(self, chunk: Json) -> list[int]:
-        """All tokens of a chunk. The server's stream leaves out those in the middle of a character: they are found
-        again by its text."""
+        """Returns all tokens of a chunk. The server's stream omits tokens that end in the middle of a character. They
+        are recovered by encoding the text."""
         tokens = chunk.get("tokens", [])
         text = chunk.get("content")
         if not isinstance(text, str) or not _are_token_ids(tokens):
-            raise ProtocolViolation("the upstream sent a JSON object that is not a completion with its tokens")
+            raise ProtocolViolation("the upstream sent a JSON object that is not a completion with tokens")
         if not tokens and text:
             raise ProtocolViolation("the upstream sent text without its tokens: this provider needs a llama-server")
         predicted = read_count(chunk.get("tokens_predicted"))
@@ -85,7 +86,7 @@ class HarmonyDecoder(ChunkDecoder):
         is_cut = chunk.get("stop_type") == "limit" and not self._token_decoder.ended
         events = self._token_decoder.finish("incomplete" if is_cut else "completed")
         if not is_cut and self._token_decoder.has_lost_message:
-            return [Failed("upstream_garbled", "the model began a message and wrote none")]
+            return [Failed("upstream_garbled", "the model began a message but wrote none")]
         timings, evaluated = chunk.get("timings"), read_count(chunk.get("tokens_evaluated"))
         prompt = self._prompt_tokens if evaluated is None else evaluated
         cached = read_count(timings.get("cache_n")) if isinstance(timings, dict) else None

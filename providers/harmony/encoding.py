@@ -1,4 +1,5 @@
-"""gpt-oss's own encoding, as `openai-harmony` has it, with the vocabulary that the library itself would download."""
+"""The Harmony encoding of gpt-oss from `openai-harmony`, with a copy of the vocabulary that the library would
+download."""
 
 import importlib.util
 import lzma
@@ -11,14 +12,14 @@ from typing import Any, Final, NamedTuple
 from providers.harmony.text_splitting import split_text
 
 _VOCABULARY: Final = Path(__file__).with_name("o200k_base.tiktoken.xz")
-"""OpenAI's, out of tiktoken (MIT). The library checks its digest."""
+"""OpenAI's vocabulary, from tiktoken (MIT licence). The library checks its digest."""
 
 _FOLDER_VARIABLE: Final = "TIKTOKEN_ENCODINGS_BASE"
-"""The variable in which the library looks for the folder of the vocabulary. It can be told in no other way."""
+"""The environment variable with the folder of the vocabulary. The library has no other way to set it."""
 
 
 class ControlTokens(NamedTuple):
-    """The special tokens that messages are made of."""
+    """The special tokens that structure messages."""
 
     start: int
     channel: int
@@ -41,11 +42,11 @@ _CONTROL_TOKEN_NAMES: Final = (
 
 
 class Encoding:
-    """Text and tokens. No text becomes a special token, whatever it spells."""
+    """Encodes text and decodes tokens. Text never becomes a special token, even if it spells one."""
 
     def __init__(self, library: Any) -> None:
         self.library = library
-        """The library's own object, for its renderer and its parser."""
+        """The library's encoding object, for its renderer and its parser."""
         self.control_tokens = ControlTokens(
             *(library.encode(name, allowed_special="all")[0] for name in _CONTROL_TOKEN_NAMES)
         )
@@ -55,7 +56,7 @@ class Encoding:
         return [token for piece in split_text(text) for token in self.library.encode(piece, disallowed_special=())]
 
     def decode(self, tokens: list[int]) -> str:
-        """The text of tokens; bytes that are no character come out as U+FFFD, as do tokens that there are not."""
+        """Returns the text of tokens. Invalid bytes and unknown tokens become U+FFFD."""
         from openai_harmony import HarmonyError
 
         try:
@@ -69,15 +70,16 @@ class Encoding:
 
 
 def is_openai_harmony_installed() -> bool:
-    """Whether there is the library to speak Harmony with; finding out imports nothing of it."""
+    """Whether `openai-harmony` is installed. The library is not imported."""
     return importlib.util.find_spec("openai_harmony") is not None
 
 
 @cache
 def load_encoding() -> Encoding:
-    """Loads the vocabulary, once in a process: it takes a second. Nothing is downloaded.
+    """Returns the encoding. The first call in a process loads the vocabulary, which takes a second. Nothing is
+    downloaded.
 
-    Raises ImportError where the library is not installed.
+    Raises ImportError if the library is not installed.
     """
     from openai_harmony import HarmonyEncodingName, load_harmony_encoding
 

@@ -1,7 +1,7 @@
-"""JSON schemas as rules of llama.cpp's grammars, so that nothing but what fits them can be written.
+"""Translates JSON schemas to rules of llama.cpp's grammars, so that the model can only write JSON that fits them.
 
-What a grammar cannot say (ranges, patterns, lengths) is left open and told of. Keys come in the order in which the
-schema names them. https://github.com/ggml-org/llama.cpp/tree/master/grammars
+Keywords that a grammar cannot express (ranges, patterns, lengths) are not enforced, and are reported. Keys are written
+in the order of the schema. https://github.com/ggml-org/llama.cpp/tree/master/grammars
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,7 +12,8 @@ import orjson
 _MAX_DEPTH: Final = 64
 _MAX_RULES: Final = 5_000
 _MAX_ITEMS: Final = 200
-"""Longer lists are not counted: llama.cpp writes a counted rule out as often as it counts."""
+"""The largest `minItems` or `maxItems` that is enforced. llama.cpp expands a counted rule as many times as it
+counts."""
 
 _UNENFORCED_KEYWORDS: Final = frozenset(
     {
@@ -23,7 +24,7 @@ _UNENFORCED_KEYWORDS: Final = frozenset(
         *("dependentSchemas", "unevaluatedProperties", "unevaluatedItems", "not", "if", "then", "else"),
     }
 )
-"""Keywords that are not held to."""
+"""Keywords that are not enforced."""
 
 _ENFORCED_KEYWORDS: Final = frozenset(
     {
@@ -31,10 +32,10 @@ _ENFORCED_KEYWORDS: Final = frozenset(
         *("properties", "required", "additionalProperties", "items", "prefixItems", "minItems", "maxItems"),
     }
 )
-"""Keywords that are, where nothing is said beside them that takes their place."""
+"""Keywords that are enforced, unless another keyword of the same schema takes precedence."""
 
 JSON_RULES: Final[Mapping[str, str]] = {
-    # A text may not spell the beginning of a control token: the tokens themselves would fit the same letters.
+    # A string may not contain the beginning of a control token's spelling, because the token would match those letters.
     "string": r'"\"" chars "\""',
     "chars": r'([^"\\<\x00-\x1F\x7F] chars | "<" after-less | escape chars)?',
     "after-less": r'([^"\\<|\x00-\x1F\x7F] chars | "<" after-less | "|" after-bar | escape chars)?',
@@ -49,11 +50,11 @@ JSON_RULES: Final[Mapping[str, str]] = {
     "object": r'"{" ws (string ws ":" ws value (ws "," ws string ws ":" ws value)*)? ws "}"',
     "array": r'"[" ws (value (ws "," ws value)*)? ws "]"',
 }
-"""Name -> rule, for JSON of any kind."""
+"""Name -> rule, for JSON without a schema."""
 
 
 def gbnf_literal(text: str) -> str:
-    """The text and nothing else."""
+    """Returns a literal that matches exactly the text."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\r", "\\r")
     return f'"{escaped}"'
 
@@ -64,24 +65,25 @@ class GrammarRules:
     def __init__(self) -> None:
         self.rules: dict[str, str] = dict(JSON_RULES)
         self.unenforced: set[str] = set()
-        """Keywords of the schemas so far that are not held to."""
+        """Keywords of the schemas so far that are not enforced."""
         self._root: Any = None
         self._rules_by_ref: dict[str, str] = {}
 
     def add_rule(self, name: str, rule: str) -> str:
-        """A rule of its own; the name to refer to it by."""
+        """Adds a rule. Returns its name, which may be `name` with a number."""
         if name in self.rules:
             name = f"{name}-{len(self.rules)}"
         self.rules[name] = rule
         return name
 
     def add_schema(self, schema: Any, name: str) -> str:
-        """The name of a rule for JSON that fits the schema; others that it needs are named after it."""
+        """Adds rules for JSON that fits the schema. Returns the name of the first; the names of others begin with
+        it."""
         self._root, self._rules_by_ref = schema, {}
         return self.add_rule(name, self._schema_rule(schema, name, 0))
 
     def text(self) -> str:
-        """The grammar. It begins with the rule `root`."""
+        """Returns the rules as text, one a line. The caller adds the rule `root`."""
         return "\n".join(f"{name} ::= {rule}" for name, rule in self.rules.items())
 
     def _schema_rule(self, schema: Any, name: str, depth: int) -> str:
@@ -99,14 +101,14 @@ class GrammarRules:
         if isinstance(enum := schema.get("enum"), list) and enum:
             return " | ".join(map(_constant_rule, enum))
         for keyword in ("anyOf", "oneOf"):
-            if isinstance(each := schema.get(keyword), list) and each:
+            if isinstance(options := schema.get(keyword), list) and options:
                 rest = {key: value for key, value in schema.items() if key != keyword}
-                return self._union_rule([self._merge_schemas(rest, one) for one in each], name, depth)
-        if isinstance(each := schema.get("allOf"), list) and each:
-            whole: Any = {key: value for key, value in schema.items() if key != "allOf"}
-            for one in each:
-                whole = self._merge_schemas(whole, self._resolve_refs(one))
-            return self._schema_rule(whole, name, depth + 1)
+                return self._union_rule([self._merge_schemas(rest, option) for option in options], name, depth)
+        if isinstance(parts := schema.get("allOf"), list) and parts:
+            merged: Any = {key: value for key, value in schema.items() if key != "allOf"}
+            for part in parts:
+                merged = self._merge_schemas(merged, self._resolve_refs(part))
+            return self._schema_rule(merged, name, depth + 1)
         kinds = schema.get("type")
         if isinstance(kinds, list) and kinds:
             return self._union_rule([{**schema, "type": kind} for kind in kinds], name, depth)
@@ -121,23 +123,23 @@ class GrammarRules:
 
     def _union_rule(self, schemas: Sequence[Any], name: str, depth: int) -> str:
         names: list[str] = []
-        for place, one in enumerate(schemas):
+        for index, schema in enumerate(schemas):
             if len(self.rules) > _MAX_RULES:
-                # Alternatives of alternatives double with every level: none is looked at any more.
+                # Stop here, because nested alternatives multiply with every level.
                 self.unenforced.add("size")
                 return "value"
-            names.append(self.add_rule(f"{name}-{place}", self._schema_rule(one, f"{name}-{place}", depth + 1)))
+            names.append(self.add_rule(f"{name}-{index}", self._schema_rule(schema, f"{name}-{index}", depth + 1)))
         return " | ".join(names)
 
     def _ref_rule(self, ref: Any, name: str, depth: int) -> str:
-        """Each place that is referred to has one rule, also where it refers to itself."""
+        """Returns the rule of a reference. Each referenced schema has one rule, also if it refers to itself."""
         if not isinstance(ref, str):
             return "value"
         if ref not in self._rules_by_ref:
             rule = self._rules_by_ref[ref] = self.add_rule(f"{name}-ref", "value")
             self.rules[rule] = self._schema_rule(self._lookup_ref(ref), rule, depth + 1)
             if self.rules[rule] == rule:
-                self.rules[rule] = "value"  # it refers to itself and to nothing else
+                self.rules[rule] = "value"  # a schema that is only a reference to itself
         return self._rules_by_ref[ref]
 
     def _resolve_refs(self, schema: Any) -> Any:
@@ -148,62 +150,62 @@ class GrammarRules:
         return True
 
     def _merge_schemas(self, one: Any, other: Any) -> Any:
-        """A schema for what fits both, as far as one schema can say so."""
+        """Returns a schema for values that fit both, as far as one schema can express it."""
         if not isinstance(other, Mapping) or not isinstance(one, Mapping):
             return other if isinstance(one, Mapping) and other is False else one
         self.unenforced |= set(_conflicting_keywords(one, other))
         both = {**one, **other}
-        for key, join in _KEYWORD_MERGERS.items():
+        for key, merge in _KEYWORD_MERGERS.items():
             if isinstance(one.get(key), Mapping | list) and isinstance(other.get(key), type(one[key])):
-                both[key] = join(one[key], other[key])
+                both[key] = merge(one[key], other[key])
         return both
 
     def _lookup_ref(self, ref: str) -> Any:
-        place = self._root
+        target = self._root
         if not ref.startswith("#"):
             self.unenforced.add("$ref")
             return True
         for key in filter(None, ref[1:].split("/")):
             key = key.replace("~1", "/").replace("~0", "~")
-            if not isinstance(place, Mapping) or key not in place:
+            if not isinstance(target, Mapping) or key not in target:
                 self.unenforced.add("$ref")
                 return True
-            place = place[key]
-        return place
+            target = target[key]
+        return target
 
     def _object_rule(self, schema: Mapping[str, Any], name: str, depth: int) -> str:
         declared = schema.get("properties")
         properties: Mapping[str, Any] = declared if isinstance(declared, Mapping) else {}
         required = schema.get("required")
-        needed = {key for key in required if isinstance(key, str)} if isinstance(required, list) else set()
-        more = schema.get("additionalProperties", not properties)
-        # What is required and not described may be anything.
-        fields = {**properties, **dict.fromkeys(sorted(needed - properties.keys()), True)}
-        if not fields and more is True:
+        required_keys = {key for key in required if isinstance(key, str)} if isinstance(required, list) else set()
+        additional = schema.get("additionalProperties", not properties)
+        # Properties that are required but not described may have any value.
+        fields = {**properties, **dict.fromkeys(sorted(required_keys - properties.keys()), True)}
+        if not fields and additional is True:
             return "object"
         pairs = [
-            (self._pair_rule(key, one, f"{name}-{place}", depth), key in needed)
-            for place, (key, one) in enumerate(fields.items())
+            (self._pair_rule(key, value_schema, f"{name}-{index}", depth), key in required_keys)
+            for index, (key, value_schema) in enumerate(fields.items())
         ]
-        first, rest = self._additional_rules(more, name, depth)
-        for place in reversed(range(len(pairs))):
-            pair, is_needed = pairs[place]
-            begins = f"{pair} {rest}".strip()
-            goes_on = f'ws "," ws {begins}'
-            first = begins if is_needed else self._alternation(begins, first)
-            rest = self.add_rule(f"{name}-{place}-rest", goes_on if is_needed else self._alternation(goes_on, rest))
-            first = self.add_rule(f"{name}-{place}-first", first)
+        first, rest = self._additional_rules(additional, name, depth)
+        for index in reversed(range(len(pairs))):
+            pair, is_required = pairs[index]
+            as_first = f"{pair} {rest}".strip()
+            as_next = f'ws "," ws {as_first}'
+            first = as_first if is_required else self._alternation(as_first, first)
+            rest = self.add_rule(f"{name}-{index}-rest", as_next if is_required else self._alternation(as_next, rest))
+            first = self.add_rule(f"{name}-{index}-first", first)
         return f'"{{" ws {first} ws "}}"'
 
     def _pair_rule(self, key: str, schema: Any, name: str, depth: int) -> str:
         value = self.add_rule(f"{name}-value", self._schema_rule(schema, f"{name}-value", depth + 1))
         return f'{gbnf_literal(_json(key))} ws ":" ws {value}'
 
-    def _additional_rules(self, more: Any, name: str, depth: int) -> tuple[str, str]:
-        """Rules for what is not described: where it is the first of an object's pairs, and where it follows some."""
-        if more is False:
+    def _additional_rules(self, additional: Any, name: str, depth: int) -> tuple[str, str]:
+        """Returns rules for additional properties: as the first pairs of an object, and after other pairs."""
+        if additional is False:
             return "", ""
-        value = self.add_rule(f"{name}-more", self._schema_rule(more, f"{name}-more", depth + 1))
+        value = self.add_rule(f"{name}-more", self._schema_rule(additional, f"{name}-more", depth + 1))
         pair = f'string ws ":" ws {value}'
         rest = self.add_rule(f"{name}-others", f'(ws "," ws {pair})*')
         return self.add_rule(f"{name}-only", f"({pair} {rest})?"), rest
@@ -216,21 +218,21 @@ class GrammarRules:
         prefix = schema.get("prefixItems")
         if isinstance(prefix, list) and prefix:
             self.unenforced |= {"prefixItems"} if "items" in schema else set()
-            each = [
-                self.add_rule(f"{name}-{n}", self._schema_rule(one, f"{name}-{n}", depth + 1))
-                for n, one in enumerate(prefix)
+            entries = [
+                self.add_rule(f"{name}-{index}", self._schema_rule(entry, f"{name}-{index}", depth + 1))
+                for index, entry in enumerate(prefix)
             ]
-            return '"[" ws ' + ' ws "," ws '.join(each) + ' ws "]"'
+            return '"[" ws ' + ' ws "," ws '.join(entries) + ' ws "]"'
         item = self.add_rule(f"{name}-item", self._schema_rule(schema.get("items", True), f"{name}-item", depth + 1))
-        least, most = _count_or_none(schema.get("minItems")) or 0, _count_or_none(schema.get("maxItems"))
-        if least > _MAX_ITEMS or (most or 0) > _MAX_ITEMS:
+        min_items, max_items = _count_or_none(schema.get("minItems")) or 0, _count_or_none(schema.get("maxItems"))
+        if min_items > _MAX_ITEMS or (max_items or 0) > _MAX_ITEMS:
             self.unenforced |= {"minItems", "maxItems"} & schema.keys()
-            least, most = min(least, 1), None
-        if most == 0:
+            min_items, max_items = min(min_items, 1), None
+        if max_items == 0:
             return '"[" ws "]"'
-        counted = f"{{{max(least - 1, 0)},{'' if most is None else max(most, least, 1) - 1}}}"
-        listed = f'{item} (ws "," ws {item}){counted}'
-        return f'"[" ws {listed if least else f"({listed})?"} ws "]"'
+        more = f"{{{max(min_items - 1, 0)},{'' if max_items is None else max(max_items, min_items, 1) - 1}}}"
+        items = f'{item} (ws "," ws {item}){more}'
+        return f'"[" ws {items if min_items else f"({items})?"} ws "]"'
 
 
 def _count_or_none(value: Any) -> int | None:
@@ -249,16 +251,16 @@ _KEYWORD_MERGERS: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
     "properties": lambda one, other: {**one, **other},
     "required": lambda one, other: [*one, *other],
 }
-"""Keyword -> how two schemas say it together."""
+"""Keyword -> how its values in two schemas are merged."""
 
 
 def _conflicting_keywords(one: Mapping[str, Any], other: Mapping[str, Any]) -> Iterator[str]:
-    """Keywords of one schema that the other has too, and says otherwise."""
+    """Yields the keywords that both schemas have with different values that cannot be merged."""
     for key in one.keys() & other.keys() & _ENFORCED_KEYWORDS:
         value, other_value = one[key], other[key]
         if key == "properties" and isinstance(value, Mapping) and isinstance(other_value, Mapping):
-            is_kept = all(value[name] == other_value[name] for name in value.keys() & other_value.keys())
+            is_mergeable = all(value[name] == other_value[name] for name in value.keys() & other_value.keys())
         else:
-            is_kept = value == other_value or key in _KEYWORD_MERGERS
-        if not is_kept:
+            is_mergeable = value == other_value or key in _KEYWORD_MERGERS
+        if not is_mergeable:
             yield key

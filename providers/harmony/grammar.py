@@ -1,6 +1,6 @@
-"""What a turn of gpt-oss may be, where that is not everything: thoughts, then a declared call or a held answer.
+"""The grammar of a turn of gpt-oss with tools or with a schema for its answer: thinking, then a call or the answer.
 
-What it says beside its thoughts, before either, may be said where no answer is held.
+Commentary before the call or the answer is only allowed if the answer has no schema.
 """
 
 from collections.abc import Sequence
@@ -15,12 +15,12 @@ _TEXT_RULES: Final = {
     "text-after-less": r'([^<|] text | "<" text-after-less | "|" text-after-bar)?',
     "text-after-bar": r'([^<a-z] text | "<" text-after-less)?',
 }
-"""Any text that does not begin to spell a control token."""
+"""Any text that does not contain the beginning of a control token's spelling."""
 
 
 class HarmonyGrammar:
-    """`text` is the grammar in llama.cpp's notation; `left_open` are keywords of a tool's schema, by its name, and of
-    the answer's by an empty one, that it does not hold to."""
+    """`text` is the grammar in llama.cpp's notation. `unenforced` are the keywords of schemas that it does not enforce:
+    by the name of the tool, and by an empty name for the schema of the answer."""
 
     def __init__(
         self,
@@ -31,24 +31,25 @@ class HarmonyGrammar:
         must_call: bool = False,
         may_think: bool = True,
     ) -> None:
-        """`answer`: the schema of a final answer; None: any text. `must_call`: there is no final answer.
+        """`answer_schema` is the schema of the final answer; None: any text. With `must_call` a final answer is not
+        allowed.
 
-        Control tokens are written by their ids: no text that only looks like one takes their place.
+        The grammar refers to control tokens by their ids, so that text that looks like one cannot take their place.
         """
         rules = GrammarRules()
         self.unenforced: dict[str, set[str]] = {}
         channel, message = _token_rule(control_tokens.channel), _token_rule(control_tokens.message)
         constrained = f'(" "? {_token_rule(control_tokens.constrain)}? "json")?'
         ends: list[str] = []
-        for place, tool in enumerate(tools):
+        for index, tool in enumerate(tools):
             function = tool["function"]
             rules.unenforced = set()
-            arguments = rules.add_schema(function.get("parameters") or {"type": "object"}, f"tool-{place}")
+            arguments = rules.add_schema(function.get("parameters") or {"type": "object"}, f"tool-{index}")
             if rules.unenforced:
                 self.unenforced[function["name"]] = rules.unenforced
             to = gbnf_literal(f" to=functions.{function['name']}")
             header = f'({to} {channel} "commentary" | {channel} "commentary" {to})'
-            ends.append(rules.add_rule(f"call-{place}", f"{header} {constrained} {message} {arguments}"))
+            ends.append(rules.add_rule(f"call-{index}", f"{header} {constrained} {message} {arguments}"))
         if not must_call:
             content_rule = "text"
             if answer_schema is not None:
@@ -59,14 +60,16 @@ class HarmonyGrammar:
             constraint = f"{constrained} " if answer_schema is not None else ""
             ends.append(rules.add_rule("final", f'{channel} "final" {constraint}{message} {content_rule}'))
         rules.rules |= _TEXT_RULES
-        # A client is told what is said before an answer as its beginning: in front of a held one it would be no JSON.
-        kinds = [name for name, may_be in (("analysis", may_think), ("commentary", answer_schema is None)) if may_be]
-        if kinds:
-            content_rule = " | ".join(map(gbnf_literal, kinds))
+        # Clients get commentary as the beginning of the answer. Before an answer with a schema it would break the JSON.
+        channels = [
+            name for name, is_allowed in (("analysis", may_think), ("commentary", answer_schema is None)) if is_allowed
+        ]
+        if channels:
+            content_rule = " | ".join(map(gbnf_literal, channels))
             end = f'{_token_rule(control_tokens.end)} {_token_rule(control_tokens.start)} "assistant"'
             rules.add_rule("step", f"{channel} ({content_rule}) {message} text {end}")
-        self.text = f"root ::= {'step* ' if kinds else ''}({' | '.join(ends)})\n{rules.text()}\n"
+        self.text = f"root ::= {'step* ' if channels else ''}({' | '.join(ends)})\n{rules.text()}\n"
 
 
-def _token_rule(mark: int) -> str:
-    return f"<[{mark}]>"
+def _token_rule(token: int) -> str:
+    return f"<[{token}]>"

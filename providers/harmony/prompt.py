@@ -1,4 +1,4 @@
-"""A chat as the tokens of a conversation in Harmony. https://cookbook.openai.com/articles/openai-harmony"""
+"""Renders a chat to the tokens of a Harmony conversation. https://cookbook.openai.com/articles/openai-harmony"""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -17,7 +17,8 @@ _JSON: Final = "<|constrain|>json"
 _FUNCTIONS: Final = "functions"
 
 _MAX_TOOL_TEXT_RUN: Final = 4096
-"""Characters of a run without a break in a text of a tool: the library writes tools itself, in one piece."""
+"""The most characters of a run without a break in a text of a tool. The library renders tools itself, so these texts
+cannot be split."""
 
 
 def render_conversation(
@@ -27,10 +28,10 @@ def render_conversation(
     effort: HarmonyEffort,
     answer_schema: Json | None,
 ) -> list[int]:
-    """The tokens up to where the assistant's next message goes on with its header.
+    """Returns the tokens of the conversation, up to the beginning of the header of the assistant's next message.
 
-    `answer`: the schema that a final answer is held to. Raises Unrepresentable for what is no text, and
-    InvalidRequest for tools that cannot be written in reasonable time.
+    `answer_schema` is the schema of the final answer, or None. Raises Unrepresentable for content that is not text, and
+    InvalidRequest for tools that cannot be rendered in reasonable time.
     """
     from openai_harmony import Conversation, HarmonyError, RenderConversationConfig, Role
 
@@ -39,45 +40,47 @@ def render_conversation(
             [_system_message(effort), *_build_messages(messages, tools, answer_schema)]
         )
         tokens: list[int] = encoding.library.render_conversation_for_completion(
-            # What was thought is left out before it gets here: the library would also drop it between calls.
+            # Thinking before past answers is already dropped. The library would also drop the thinking between calls.
             conversation,
             Role.ASSISTANT,
             RenderConversationConfig(auto_drop_analysis=False),
         )
     except HarmonyError as error:
-        raise Unrepresentable(f"this conversation cannot be said in Harmony: {error}", param="input") from error
+        raise Unrepresentable(f"this conversation cannot be rendered in Harmony: {error}", param="input") from error
     except RecursionError as error:
         raise InvalidRequest("A tool's parameters are nested too deep.", param="tools") from error
     return tokens
 
 
-def build_prefill(encoding: Encoding, thought: str | None, answer: str | None) -> list[int]:
-    """What the assistant has said already of the message that it goes on with: a thought, an answer, or both."""
+def build_prefill(encoding: Encoding, thinking: str | None, answer: str | None) -> list[int]:
+    """Returns the tokens of the beginning of the assistant's reply, which the model continues: thinking, an answer, or
+    both."""
     start, channel, _, message, end, *_ = encoding.control_tokens
     tokens: list[int] = []
-    if thought is not None:
-        tokens += [channel, *encoding.encode("analysis"), message, *encoding.encode(thought)]
-    if thought is not None and answer is not None:
+    if thinking is not None:
+        tokens += [channel, *encoding.encode("analysis"), message, *encoding.encode(thinking)]
+    if thinking is not None and answer is not None:
         tokens += [end, start, *encoding.encode("assistant")]
     if answer is not None:
         tokens += [channel, *encoding.encode("final"), message, *encoding.encode(answer)]
     return tokens
 
 
-def build_empty_thought(encoding: Encoding) -> list[int]:
-    """A thought that is over before it began: what follows is a call or an answer."""
-    marks = encoding.control_tokens
-    return [*build_prefill(encoding, "", None), marks.end, marks.start, *encoding.encode("assistant")]
+def build_empty_thinking(encoding: Encoding) -> list[int]:
+    """Returns a prefill with empty thinking, so that the model writes a call or an answer next."""
+    control_tokens = encoding.control_tokens
+    start_of_reply = [control_tokens.start, *encoding.encode("assistant")]
+    return [*build_prefill(encoding, "", None), control_tokens.end, *start_of_reply]
 
 
 def text_of_message(message: Json) -> str:
-    """The text of a chat message."""
+    """Returns the text of a chat message. Raises Unrepresentable for content that is not text."""
     content = message.get("content") or ""
     if isinstance(content, str):
         return content
     for part in content:
         if part.get("type") != "text":
-            error_message = f"this model reads text only: leave the {part.get('type')} out"
+            error_message = f"this model only reads text: leave the {part.get('type')} out"
             raise Unrepresentable(error_message, param="input")
     return "\n".join(part["text"] for part in content)
 
@@ -99,14 +102,14 @@ def _text_message(author: Any, text: str) -> Any:
 
 def _build_messages(messages: Sequence[Json], tools: Sequence[Json], answer: Json | None) -> list[Any]:
     leading = next(
-        (place for place, each in enumerate(messages) if each["role"] not in _INSTRUCTION_ROLES), len(messages)
+        (index for index, message in enumerate(messages) if message["role"] not in _INSTRUCTION_ROLES), len(messages)
     )
-    instructions = "\n\n".join(text_of_message(each) for each in messages[:leading])
+    instructions = "\n\n".join(text_of_message(message) for message in messages[:leading])
     built = [_developer_message(instructions, tools, answer)] if instructions or tools or answer is not None else []
-    finals = [place for place, each in enumerate(messages) if _is_final(each)]
+    finals = [index for index, message in enumerate(messages) if _is_final(message)]
     names: dict[str, str] = {}
-    for place, message in enumerate(messages[leading:], leading):
-        is_past = bool(finals) and place <= finals[-1]
+    for index, message in enumerate(messages[leading:], leading):
+        is_past = bool(finals) and index <= finals[-1]
         built += _build_message(message, names, is_past=is_past)
     return built
 
@@ -125,11 +128,11 @@ def _developer_message(instructions: str, tools: Sequence[Json], answer: Json | 
         format = f"# Response Formats\n\n## answer\n\n{orjson.dumps(answer).decode()}"
         instructions = f"{instructions}\n\n{format}" if instructions else format
     content = DeveloperContent.new()
-    written: list[Any] = []
+    contents: list[Any] = []
     if len(list(split_text(instructions))) > 1:
-        # As the library writes them.
-        whole = f"# Instructions\n\n{instructions}" + ("\n\n" if tools else "")
-        written = [TextContent(text=piece) for piece in split_text(whole)]
+        # In the format in which the library renders instructions.
+        text = f"# Instructions\n\n{instructions}" + ("\n\n" if tools else "")
+        contents = [TextContent(text=piece) for piece in split_text(text)]
     elif instructions:
         content = content.with_instructions(instructions)
     if tools:
@@ -138,14 +141,14 @@ def _developer_message(instructions: str, tools: Sequence[Json], answer: Json | 
         content = content.with_function_tools(
             [
                 ToolDescription.new(
-                    each["name"], each.get("description") or "", _add_enum_types(each.get("parameters"))
+                    function["name"], function.get("description") or "", _add_enum_types(function.get("parameters"))
                 )
-                for each in functions
+                for function in functions
             ]
         )
-    if tools or not written:
-        written.append(content)
-    return Message.from_role_and_contents(Role.DEVELOPER, written)
+    if tools or not contents:
+        contents.append(content)
+    return Message.from_role_and_contents(Role.DEVELOPER, contents)
 
 
 def _reject_long_runs(value: Any) -> None:
@@ -155,25 +158,27 @@ def _reject_long_runs(value: Any) -> None:
     if isinstance(value, dict):
         _reject_long_runs([*value, *value.values()])
     elif isinstance(value, list):
-        for each in value:
-            _reject_long_runs(each)
+        for entry in value:
+            _reject_long_runs(entry)
 
 
 def _add_enum_types(schema: Any) -> Any:
-    """The library says a choice of texts to the model only where the schema says beside it that they are texts."""
+    """Returns the schema with `type: string` beside every enum of strings. Without the type the library does not write
+    the enum into the prompt."""
     if isinstance(schema, list):
-        return [_add_enum_types(each) for each in schema]
+        return [_add_enum_types(entry) for entry in schema]
     if not isinstance(schema, dict):
         return schema
-    typed = {key: _add_enum_types(each) if key not in ("enum", "const") else each for key, each in schema.items()}
+    typed = {key: _add_enum_types(value) if key not in ("enum", "const") else value for key, value in schema.items()}
     enum = schema.get("enum")
-    if "type" not in schema and isinstance(enum, list) and enum and all(isinstance(each, str) for each in enum):
+    if "type" not in schema and isinstance(enum, list) and enum and all(isinstance(option, str) for option in enum):
         typed["type"] = "string"
     return typed
 
 
 def _build_message(message: Json, names: dict[str, str], *, is_past: bool) -> list[Any]:
-    """What was thought before a final answer is not said again; what was thought between calls is."""
+    """Returns the Harmony messages of a chat message. Thinking before a past final answer is dropped; thinking between
+    calls is not. `names` maps the ids of calls to the names of their functions."""
     from openai_harmony import Author, Role
 
     text = text_of_message(message)
@@ -189,8 +194,8 @@ def _build_message(message: Json, names: dict[str, str], *, is_past: bool) -> li
         return [result.with_recipient("assistant").with_channel("commentary")]
     built = []
     calls = message.get("tool_calls") or ()
-    if (thought := message.get("reasoning_content")) and not is_past:
-        built.append(_text_message(Author(role=Role.ASSISTANT), thought).with_channel("analysis"))
+    if (thinking := message.get("reasoning_content")) and not is_past:
+        built.append(_text_message(Author(role=Role.ASSISTANT), thinking).with_channel("analysis"))
     if text:
         channel = "commentary" if calls else "final"
         built.append(_text_message(Author(role=Role.ASSISTANT), text).with_channel(channel))

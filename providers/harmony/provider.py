@@ -1,4 +1,4 @@
-"""A provider for gpt-oss behind a llama-server that is asked in tokens."""
+"""A provider for gpt-oss on a llama-server, with prompts and replies as token ids."""
 
 from providers.base import Capabilities, CountMethod, Exchange
 from providers.harmony.completion_request import build_completion_request
@@ -14,21 +14,22 @@ from translation.representation.turn import Turn
 
 
 class HarmonyProvider(HttpProvider):
-    """Raises ImportError at once where the library of the encoding is not installed."""
+    """A provider for one llama-server with gpt-oss. The constructor raises ImportError if `openai-harmony` is not
+    installed."""
 
     def __init__(self, upstream: Upstream, capabilities: Capabilities) -> None:
         super().__init__(upstream, capabilities, "chat")
         self._encoding = load_encoding()
 
     def prepare(self, turn: Turn, profile: Profile) -> Exchange:
-        asked = build_completion_request(turn, profile, self._encoding)
-        reply = HarmonyTokenDecoder(self._encoding, new_id, profile, asked.prefill, asked.stop)
+        request = build_completion_request(turn, profile, self._encoding)
+        token_decoder = HarmonyTokenDecoder(self._encoding, new_id, profile, request.prefill, request.stop)
         return HttpExchange(
             self._upstream,
             "/completion",
-            asked.body,
-            asked.losses,
-            HarmonyDecoder(self._encoding, reply, len(asked.body["prompt"])),
+            request.body,
+            request.losses,
+            HarmonyDecoder(self._encoding, token_decoder, len(request.body["prompt"])),
             stream=turn.stream,
             framing=SSE,
         )

@@ -1,42 +1,44 @@
-"""Texts in pieces that the encoding is quick about: a run without a break costs it the square of its length."""
+"""Splits texts into pieces that are encoded quickly. Encoding takes time quadratic in the length of a run without a
+break."""
 
 import re
 from collections.abc import Iterator
 from typing import Final
 
 _MAX_RUN_CHARS: Final = 512
-"""Characters of a run that stays whole. No word is as long; one cut in two is some tokens more than it needs."""
+"""The most characters of a run that is not cut. No word is that long. A cut can cost a few additional tokens."""
 
 _BLANK: Final = "\\t\\n\\v\\f\\r \u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
 
 _UNBROKEN_RUN: Final = re.compile(
-    # The encoding breaks a text at least between blanks, digits and everything else; line ends and slashes may follow
-    # each other in what it does not break.
+    # The encoding always breaks a text between blanks, digits and other characters. Line ends and slashes may follow
+    # each other within a run that it does not break.
     rf"[^{_BLANK}0-9]{{{_MAX_RUN_CHARS + 1},}}|[{_BLANK}]{{{_MAX_RUN_CHARS + 1},}}|[/\r\n]{{{_MAX_RUN_CHARS + 1},}}"
 )
 
 _PUNCTUATION: Final = r"!-&(-/:-@\[-`{-~\u3001\u3002\u300c\u300d\uff01\uff08\uff09\uff0c\uff1a\uff1b\uff1f"
-"""Without the apostrophe, which a word may go on after."""
+"""Without the apostrophe, because a word may continue after it."""
 
 _PIECE: Final = re.compile(
-    # Between a letter and a mark of punctuation it breaks as well, so that a cut there changes nothing.
+    # The encoding also breaks between a letter and punctuation, so a cut there changes no token.
     rf".{{{_MAX_RUN_CHARS // 2},{_MAX_RUN_CHARS}}}(?<=[^\W_])(?=[{_PUNCTUATION}])|.{{1,{_MAX_RUN_CHARS}}}",
     re.DOTALL,
 )
 
 
 def split_text(text: str) -> Iterator[str]:
-    """The text, cut where it would be slow in one piece: nearly always whole. Its tokens are those of its pieces."""
-    done = 0
+    """Yields the text in pieces, cut only inside runs that would be slow to encode. Nearly every text is one piece. The
+    tokens of the text are those of its pieces."""
+    start = 0
     for run in _UNBROKEN_RUN.finditer(text):
         for piece in _PIECE.finditer(text, run.start(), run.end()):
-            # The end of a run may belong together with what follows it.
+            # Not cut at the end of a run, which may share a token with the text after it.
             if piece.end() < run.end():
-                yield text[done : piece.end()]
-                done = piece.end()
-    yield text[done:]
+                yield text[start : piece.end()]
+                start = piece.end()
+    yield text[start:]
 
 
 def longest_run_length(text: str) -> int:
-    """The length of the longest run that would be cut, or 0."""
+    """Returns the length of the longest run that would be cut, or 0."""
     return max((len(run.group()) for run in _UNBROKEN_RUN.finditer(text)), default=0)

@@ -1,4 +1,4 @@
-"""Tokens to events: what gpt-oss thinks is reasoning, what it calls are calls, what it says at last is a message."""
+"""Decodes gpt-oss's tokens to events: its analysis to reasoning, its calls to calls, its final answer to a message."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -13,20 +13,20 @@ from translation.representation.profile import Profile
 _FUNCTIONS: Final = "functions."
 
 _REPLACEMENT_CHARACTER: Final = "\ufffd"
-"""What bytes that are no character come out as."""
+"""The character that the encoding decodes invalid bytes to."""
 
 
 class HarmonyTokenDecoder:
-    """One turn of the assistant, after `primed`, what it has said of it already. Feed it tokens.
+    """Decodes one turn of the assistant. `prefill` is the part of the turn that is already in the prompt.
 
-    No special token comes out as text. `over` says that what follows belongs to the turn no more.
+    Special tokens never become text. Once `ended`, later tokens do not belong to the turn.
     """
 
     def __init__(
         self, encoding: Encoding, new_id: NewId, profile: Profile, prefill: Sequence[int] = (), stop: Sequence[str] = ()
     ) -> None:
         self.reasoning_tokens = 0
-        """Tokens of thoughts, without the marks around them."""
+        """Tokens of the thinking, without the control tokens around it."""
         self.has_called = False
         self._encoding = encoding
         self._thought_channel = "summary" if profile.reasoning_part == "summary_text" else "reasoning"
@@ -40,8 +40,8 @@ class HarmonyTokenDecoder:
         self._has_output = False
         self._calls = 0
         for token in prefill:
-            for mended in self._repairer.feed(token):
-                self._parser.process(mended)
+            for repaired_token in self._repairer.feed(token):
+                self._parser.process(repaired_token)
         self._repairer.begin_reply()
 
     @property
@@ -50,14 +50,15 @@ class HarmonyTokenDecoder:
 
     @property
     def has_lost_message(self) -> bool:
-        """The model began a message and never wrote one: that is no answer, not even an empty one."""
+        """Whether the model began a message but wrote none. Such a reply is an error and not an empty answer."""
         return self._repairer.has_lost_message and not self._has_output
 
     def feed(self, token: int) -> list[Event]:
+        """Adds a token and returns its events."""
         return [] if self.ended else self._parse_tokens(self._repairer.feed(token))
 
     def finish(self, status: ItemStatus) -> list[Event]:
-        """No more is coming; `incomplete`: the last item was cut."""
+        """Ends the turn and returns the last events. `status` is that of the last item: `incomplete` if it was cut."""
         events = [] if self._stop_strings.met else self._parse_tokens(self._repairer.finish())
         if rest := self._stop_strings.finish():
             events += self._writer.write_block("text", rest)
@@ -69,15 +70,15 @@ class HarmonyTokenDecoder:
 
     def _parse_tokens(self, tokens: Sequence[int]) -> list[Event]:
         events: list[Event] = []
-        marks = self._encoding.control_tokens
+        control_tokens = self._encoding.control_tokens
         for token in tokens:
             if self._stop_strings.met:
                 break
-            reported = self._parser.current_content if token == marks.end else ""
+            reported = self._parser.current_content if token == control_tokens.end else ""
             self._parser.process(token)
-            if token == marks.message:
+            if token == control_tokens.message:
                 events += self._begin_message()
-            elif token == marks.end:
+            elif token == control_tokens.end:
                 if _REPLACEMENT_CHARACTER in reported and (rest := self._unreported_tail(reported)):
                     events += self._write_text(rest)
                 events += self._end_message()
@@ -97,9 +98,10 @@ class HarmonyTokenDecoder:
         return self._writer.open_call(self._call, name=name, call_id=self._new_id("call"))
 
     def _unreported_tail(self, reported: str) -> str:
-        """The end of the message that is over. Behind half a character the parser tells each token with the next."""
-        whole = "".join(part.text for part in self._parser.messages[-1].content)
-        return whole[len(reported) :]
+        """Returns the end of the message that has just ended, after `reported`. After an incomplete character the
+        parser reports each token only with the next one."""
+        text = "".join(part.text for part in self._parser.messages[-1].content)
+        return text[len(reported) :]
 
     def _write_text(self, text: str) -> list[Event]:
         if self._call is not None:
@@ -123,33 +125,38 @@ class HarmonyTokenDecoder:
 
 
 class StopStrings:
-    """Text up to the one of some strings that is whole first. What could be the beginning of one is held back."""
+    """Cuts a text before the first complete stop string. Text that may be the beginning of one is held back."""
 
     def __init__(self, stop: Sequence[str]) -> None:
         self.met = False
         self._stop = tuple(filter(None, stop))
-        self._held = ""
+        self._pending = ""
 
     def feed(self, text: str) -> str:
-        """More of the text; what of it is certain."""
+        """Adds text. Returns the text that is certainly before a stop string."""
         if not self._stop or self.met:
             return "" if self.met else text
-        text, self._held = self._held + text, ""
-        found = [(place + len(each), place) for each in self._stop if (place := text.find(each)) >= 0]
-        if found:
+        text, self._pending = self._pending + text, ""
+        matches = [(start + len(stop), start) for stop in self._stop if (start := text.find(stop)) >= 0]
+        if matches:
             self.met = True
-            return text[: min(found)[1]]
-        held = max(
-            (n for each in self._stop for n in range(1, min(len(each), len(text) + 1)) if text.endswith(each[:n])),
+            return text[: min(matches)[1]]
+        pending_size = max(
+            (
+                size
+                for stop in self._stop
+                for size in range(1, min(len(stop), len(text) + 1))
+                if text.endswith(stop[:size])
+            ),
             default=0,
         )
-        self._held = text[len(text) - held :]
-        return text[: len(text) - held]
+        self._pending = text[len(text) - pending_size :]
+        return text[: len(text) - pending_size]
 
     def finish(self) -> str:
-        """What was held back is no stop string."""
-        held, self._held = self._held, ""
-        return held
+        """Returns the text that was held back. It was not a stop string."""
+        pending, self._pending = self._pending, ""
+        return pending
 
 
 def _new_parser(encoding: Encoding) -> Any:

@@ -1,5 +1,5 @@
-"""Tokens as a model wrote them to tokens as Harmony wants them. Models leave marks out, write them twice, and in places
-where they mean nothing; the library's parser takes some of that for text, and stops at the rest."""
+"""Repairs the tokens of a model so that they are valid Harmony. Models omit control tokens, repeat them, and write them
+in wrong places. The library's parser takes some of that as text, and fails on the rest."""
 
 import re
 from enum import Enum
@@ -8,13 +8,13 @@ from typing import Final
 from providers.harmony.encoding import Encoding
 
 _MAX_HEADER_TOKENS: Final = 64
-"""Tokens. More without the mark that ends a header are no header."""
+"""The most tokens of a header. More tokens without the control token that ends a header are text."""
 
 _MAX_CHARACTER_TOKENS: Final = 4
-"""Tokens that one can be in: it has no more bytes."""
+"""The most tokens that one character can span, because it has at most four bytes."""
 
 _FOREIGN_AUTHORS: Final = ("user", "system", "developer", "tool", "functions.", "python", "browser")
-"""How a header begins that speaks for somebody else."""
+"""How the header of a message by another author than the assistant begins."""
 
 _RECIPIENT: Final = re.compile(r"to=([^\s<]*)")
 _WORD: Final = re.compile(r"[^\s<]*")
@@ -28,36 +28,37 @@ class _State(Enum):
 
 
 class TokenRepairer:
-    """Feed it every token; what it returns is well-formed. It begins in the header of an assistant's message."""
+    """Takes every token of a turn and returns valid Harmony. The turn begins inside the header of an assistant
+    message."""
 
     def __init__(self, encoding: Encoding) -> None:
         self._encoding = encoding
         self._control_tokens = encoding.control_tokens
         self.has_lost_message = False
-        """A header that named its channel was given up: its message never came."""
+        """Whether a header that named its channel was abandoned, because its message never followed."""
         self._state = _State.HEADER
         self._header: list[int] = []
         self._is_first = True
-        """The message is the first, whose start is in the prompt."""
+        """Whether the message is the first of the turn, whose start token is in the prompt."""
         self._is_started = False
-        """The header was begun with the mark for it."""
+        """Whether the header began with its start token."""
         self._is_final = False
         self._has_text = False
-        """Something that can be read was written of the message since the reply began."""
+        """Whether the message has visible text that the reply (not the prefill) contained."""
         self._recent_tokens: list[int] = []
         self._ends = frozenset({self._control_tokens.end, self._control_tokens.returns, self._control_tokens.call})
 
     @property
     def ended(self) -> bool:
-        """Whether the turn is: nothing that follows belongs to it."""
+        """Whether the turn has ended. Later tokens do not belong to it."""
         return self._state is _State.OVER
 
     def begin_reply(self) -> None:
-        """What was fed so far is the prompt's: an answer that it opened is not the model's yet."""
+        """Marks all tokens so far as the prompt's prefill. Text of a message in it does not count as the model's."""
         self._has_text, self._recent_tokens = False, []
 
     def feed(self, token: int) -> list[int]:
-        """The tokens to parse now, possibly none."""
+        """Adds a token. Returns the tokens to parse now, possibly none."""
         match self._state:
             case _State.OVER:
                 return []
@@ -70,19 +71,19 @@ class TokenRepairer:
                 return self._in_header(token)
 
     def finish(self) -> list[int]:
-        """No more is coming: what was held back for a header is text, if it is no header."""
+        """Ends the turn. Returns the tokens that were held back as a header, as text if they are no header."""
         return self._abandon_header() if self._state is _State.HEADER else []
 
     def _begin_header(self, *, is_started: bool) -> None:
         self._state, self._header, self._is_started = _State.HEADER, [], is_started
 
     def _in_content(self, token: int) -> list[int]:
-        marks = self._control_tokens
+        control_tokens = self._control_tokens
         if token in self._ends:
             return self._end_message(token)
-        if token in (marks.start, marks.channel):
-            # The message before it has no end.
-            return [*self._end_message(marks.end), *self.feed(token)]
+        if token in (control_tokens.start, control_tokens.channel):
+            # The end token of the message before it is missing.
+            return [*self._end_message(control_tokens.end), *self.feed(token)]
         if self._encoding.is_special(token):
             return []
         if not self._has_text:
@@ -91,31 +92,31 @@ class TokenRepairer:
         return [token]
 
     def _end_message(self, token: int) -> list[int]:
-        # Behind an answer of nothing a model begins the one it means.
+        # After an empty answer the model begins the actual one, so the turn goes on.
         is_over = (self._is_final and self._has_text) or token != self._control_tokens.end
         self._state = _State.OVER if is_over else _State.BETWEEN
         self._is_first = False
         return [self._control_tokens.end]
 
     def _in_header(self, token: int) -> list[int]:
-        marks = self._control_tokens
-        if token == marks.message:
+        control_tokens = self._control_tokens
+        if token == control_tokens.message:
             return self._complete_header()
-        if token == marks.start:
-            held = self._abandon_header()
+        if token == control_tokens.start:
+            pending = self._abandon_header()
             if not self.ended:
                 self._begin_header(is_started=True)
-            return held
+            return pending
         if token in self._ends:
-            held = self._abandon_header()
-            if token != marks.end:
+            pending = self._abandon_header()
+            if token != control_tokens.end:
                 self._state = _State.OVER
-            return held
+            return pending
         self._header.append(token)
         return self._header_as_text() if len(self._header) > _MAX_HEADER_TOKENS else []
 
     def _complete_header(self) -> list[int]:
-        """The header is whole: said again as it should have been."""
+        """Returns the complete header, rewritten in its regular form."""
         if self._is_started and self._text_of(self._up_to_control_token()).startswith(_FOREIGN_AUTHORS):
             self._state = _State.OVER
             return []
@@ -123,24 +124,25 @@ class TokenRepairer:
         return self._open_message(self._channel_of_header(), recipient.group(1) if recipient is not None else "")
 
     def _open_message(self, channel: str, to: str) -> list[int]:
-        marks, encode = self._control_tokens, self._encoding.encode
-        start = [] if self._is_first else [marks.start, *encode("assistant")]
+        control_tokens, encode = self._control_tokens, self._encoding.encode
+        start = [] if self._is_first else [control_tokens.start, *encode("assistant")]
         self._state, self._header, self._has_text = _State.CONTENT, [], False
         self._recent_tokens = []
         self._is_final = channel == "final" and not to
-        return [*start, *(encode(f" to={to}") if to else ()), marks.channel, *encode(channel), marks.message]
+        recipient = encode(f" to={to}") if to else ()
+        return [*start, *recipient, control_tokens.channel, *encode(channel), control_tokens.message]
 
     def _abandon_header(self) -> list[int]:
-        """A header that ends before its message: an answer without any marks, or nothing."""
-        marks_header = self._control_tokens.channel in self._header
-        if not (self._is_started or marks_header) and self._text_of(self._header).strip() not in ("", "assistant"):
+        """Ends a header that has no message: it is an answer without control tokens, or nothing."""
+        has_channel = self._control_tokens.channel in self._header
+        if not (self._is_started or has_channel) and self._text_of(self._header).strip() not in ("", "assistant"):
             return [*self._header_as_text(), *self._end_message(self._control_tokens.end)]
-        self.has_lost_message = self.has_lost_message or marks_header
+        self.has_lost_message = self.has_lost_message or has_channel
         self._state = _State.BETWEEN
         return []
 
     def _header_as_text(self) -> list[int]:
-        """What was held for a header is text."""
+        """Returns the header's tokens as the text of a message."""
         channel, text = self._channel_of_header(), self._text_of(self._header)
         if self._is_started:
             text = text.removeprefix("assistant")
@@ -151,26 +153,27 @@ class TokenRepairer:
         return [*header, *content]
 
     def _channel_of_header(self) -> str:
-        """The last that was named; without a name it is an answer."""
+        """Returns the last channel that the header names; without one it is an answer."""
         channel = ""
-        for place, token in enumerate(self._header):
+        for index, token in enumerate(self._header):
             if token == self._control_tokens.channel:
-                word = _WORD.match(self._text_of(self._up_to_control_token(place + 1)).strip())
+                word = _WORD.match(self._text_of(self._up_to_control_token(index + 1)).strip())
                 channel = (word.group() if word is not None else "") or channel
         return channel or "final"
 
-    def _up_to_control_token(self, place: int = 0) -> list[int]:
-        """The header from there on, up to its next mark."""
-        rest = self._header[place:]
-        return rest[: next((n for n, each in enumerate(rest) if self._encoding.is_special(each)), len(rest))]
+    def _up_to_control_token(self, start: int = 0) -> list[int]:
+        """Returns the header's tokens from `start` up to the next control token."""
+        rest = self._header[start:]
+        return rest[: next((index for index, token in enumerate(rest) if self._encoding.is_special(token)), len(rest))]
 
     def _spaced_text(self, tokens: list[int]) -> str:
-        """The text with a space for each mark, so that words on both sides of it stay two."""
-        return "".join(" " if self._encoding.is_special(each) else self._encoding.decode([each]) for each in tokens)
+        """Returns the text with a space for each special token, so that the words on both sides stay separate."""
+        return "".join(" " if self._encoding.is_special(token) else self._encoding.decode([token]) for token in tokens)
 
     def _has_visible_text(self, tokens: list[int]) -> bool:
-        """Blanks cannot, nor half a character, which streams leave out."""
+        """Whether the text has a visible character. Blanks are not visible, nor are incomplete characters, which
+        streams omit."""
         return bool(self._encoding.decode(tokens).replace("\ufffd", "").strip())
 
     def _text_of(self, tokens: list[int]) -> str:
-        return self._encoding.decode([each for each in tokens if not self._encoding.is_special(each)])
+        return self._encoding.decode([token for token in tokens if not self._encoding.is_special(token)])

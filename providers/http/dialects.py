@@ -1,4 +1,4 @@
-"""How each dialect is spoken over HTTP: where a turn is asked, in which body, and how its reply is read."""
+"""One table row per dialect over HTTP: the path of a turn, its body, and how its reply is decoded. It does no I/O."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,51 +20,69 @@ from translation.gemini.lower import parse_model_names as names_of_models
 from translation.gemini.lower import path_of as path_of_contents
 from translation.ollama.decode import OllamaDecoder
 from translation.ollama.lower import lower as lower_to_ollama
+from translation.representation.delta_runs import DeltaRun
 from translation.representation.events import Event, Usage
 from translation.representation.json_types import Json
 from translation.representation.profile import Profile
 from translation.representation.turn import LoweredRequest, Turn
-from translation.responses import delta_template
 from translation.responses.decode import ResponsesDecoder
 from translation.responses.lower import lower as lower_to_responses
 from translation.responses.relaying.whole_response import stream_of as stream_of_response
 
 
-class DecoderRun(delta_template.DeltaRun, Protocol):
-    """Chunks that differ from the last one in their text only, as most of most streams do."""
+class DecoderRun(DeltaRun, Protocol):
+    """A run of chunks that differ in their text only, as most chunks of most streams do."""
 
-    def deltas(self, texts: Sequence[str]) -> list[Event]: ...
+    def take_texts(self, texts: Sequence[str]) -> list[Event]:
+        """Returns the events of the texts that `parse_texts` returned for a read, as decoding would."""
+        ...
 
 
 class Decoder(Protocol):
-    """Chunks, or one whole answer, to events."""
+    """Decodes the chunks of a stream, or one JSON reply, to events."""
 
     @property
-    def usage(self) -> Usage | None: ...
-    def feed(self, chunk: Json) -> list[Event]: ...
-    def decode_payloads(self, payloads: Sequence[bytes]) -> list[Event]: ...
-    def finish(self) -> list[Event]: ...
+    def usage(self) -> Usage | None:
+        """The token usage, once the upstream has sent it."""
+        ...
+
+    def feed(self, chunk: Json) -> list[Event]:
+        """Returns the events of a chunk or of a whole JSON reply."""
+        ...
+
+    def decode_payloads(self, payloads: Sequence[bytes]) -> list[Event]:
+        """Parses the payloads of a read, and returns the events of their chunks."""
+        ...
+
+    def finish(self) -> list[Event]:
+        """Returns the last events when the upstream has ended its reply, ending in Finished or Failed."""
+        ...
 
     @property
     def delta_run(self) -> DecoderRun | None:
-        """What the next chunks are like if they only say more of one text, where that can be told."""
+        """The run that the next chunks belong to, if they only continue one text; None if the decoder cannot tell."""
         ...
 
 
 class PayloadSplitter(Protocol):
-    """Cuts reads into payloads, one for each chunk."""
+    """Splits reads into payloads, one for each chunk."""
 
     @property
     def at_boundary(self) -> bool:
-        """Whether a chunk is known to begin with the next read."""
+        """Whether the next read begins with a new chunk: nothing of the last read is pending."""
         ...
 
-    def parse_payloads(self, read: bytes) -> list[bytes]: ...
-    def finish(self) -> list[Frame]: ...
+    def parse_payloads(self, read: bytes) -> list[bytes]:
+        """Returns the payloads that a read completes. Raises ProtocolViolation for a chunk that is too long."""
+        ...
+
+    def finish(self) -> list[Frame]:
+        """Returns what the upstream sent after its last delimiter, as at most one frame. It may be cut off."""
+        ...
 
 
 class Framing(NamedTuple):
-    """How chunks are told apart in a stream of this media type. `frames` is given the longest chunk, in bytes."""
+    """How a stream of a media type is split into chunks. `new_splitter` takes the maximum size of a chunk in bytes."""
 
     media_type: str
     new_splitter: Callable[[int], PayloadSplitter]
@@ -75,28 +93,31 @@ NDJSON = Framing("application/x-ndjson", LineDecoder)
 
 
 class EndOfBodyDecoder(Protocol):
-    """A decoder of a dialect in which nothing but the end of the body says that a stream is over."""
+    """A decoder for a dialect in which only the end of the body ends a stream."""
 
     @property
     def is_complete(self) -> bool:
-        """Whether the answer is, so that little may follow."""
+        """Whether the answer is complete, so that only a little more may follow."""
         ...
 
 
 def as_end_of_body_decoder(decoder: Decoder) -> EndOfBodyDecoder | None:
-    """The decoder, if it is one. (`isinstance` with a Protocol takes a twentieth of a short request.)"""
+    """Returns the decoder if it is an EndOfBodyDecoder, else None.
+
+    `isinstance` with a Protocol would take a twentieth of a short request.
+    """
     return cast("EndOfBodyDecoder", decoder) if hasattr(decoder, "is_complete") else None
 
 
 class ModelList(NamedTuple):
-    """Where an upstream lists what it serves, and the names in its answer; `None` where that is no list."""
+    """The path of an upstream's list of models. `parse_names` returns their names, or None for a malformed list."""
 
     path: str
     parse_names: Callable[[Json], list[str] | None]
 
 
 def parse_openai_model_list(answer: Json) -> list[str] | None:
-    """As OpenAI lists models: `data`, each with an `id`."""
+    """Returns the model names of OpenAI's format: `data` is a list of objects with an `id`."""
     rows = answer.get("data")
     if not isinstance(rows, list):
         return None
@@ -107,7 +128,7 @@ _OPENAI_MODEL_LIST: Final = ModelList("/models", parse_openai_model_list)
 
 
 class CountRequest(NamedTuple):
-    """What an upstream is asked for a count, and the key of its answer that holds it."""
+    """A request that counts the tokens of a turn's input. `result_key` is the key of the count in the reply."""
 
     path: str
     body: Json
@@ -115,25 +136,28 @@ class CountRequest(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Spoken:
-    """How turns are said in one dialect over HTTP."""
+class DialectSpec:
+    """How turns are sent and decoded in one dialect over HTTP."""
 
     path: str | Callable[[Turn], str]
-    """Where turns are asked; a function where the turn has a say in it."""
+    """The path that turns are posted to; a function if it depends on the turn."""
     lower: Callable[[Turn, Profile], LoweredRequest]
     decoder: Callable[..., Decoder]
-    """Takes where ids come from and a profile, and where `calls_in_text` tools, and whether calls are held."""
+    """Takes a function that returns new ids, and a profile. With `parses_text_calls` it also takes the turn's tools,
+    and whether the reply is buffered until it has ended."""
     model_list: ModelList = _OPENAI_MODEL_LIST
     build_count_request: Callable[[Turn, Profile], CountRequest] | None = None
-    """How the dialect's own endpoint for counting tokens is asked, if it has one."""
+    """Builds the request to the dialect's own endpoint for counting tokens, if it has one."""
     framing: Framing = SSE
     parses_text_calls: bool = False
-    """Whether the decoder can read calls out of text: then it is told of the turn's tools."""
+    """Whether the decoder can parse tool calls in text. It then needs the turn's tools."""
 
     def path_of(self, turn: Turn) -> str:
+        """Returns the path that the turn is posted to."""
         return self.path if isinstance(self.path, str) else self.path(turn)
 
     def new_decoder(self, turn: Turn, profile: Profile) -> Decoder:
+        """Returns a decoder for the reply to the turn."""
         if self.parses_text_calls:
             tools = () if turn.tool_choice == "none" else turn.tools
             return self.decoder(new_id, profile, tools, not turn.stream)
@@ -143,7 +167,7 @@ class Spoken:
 _MESSAGES_COUNT_PARAMETERS = frozenset(
     {"messages", "model", "output_config", "system", "thinking", "tool_choice", "tools"}
 )
-"""Parameters of the Messages API that its input is made of; its endpoint for counting knows no others."""
+"""The parameters of the Messages API that contribute to the input. The endpoint for counting accepts no others."""
 
 
 def _build_anthropic_count(turn: Turn, profile: Profile) -> CountRequest:
@@ -157,31 +181,31 @@ def _build_gemini_count(turn: Turn, profile: Profile) -> CountRequest:
 
 
 def _parse_ollama_model_list(answer: Json) -> list[str] | None:
-    """As Ollama lists models: `models`, each with a `name`."""
+    """Returns the model names of Ollama's format: `models` is a list of objects with a `name`."""
     rows = answer.get("models")
     if not isinstance(rows, list):
         return None
     return [row["name"] for row in rows if isinstance(row, dict) and isinstance(row.get("name"), str)]
 
 
-SPOKEN: dict[WireDialect, Spoken] = {
-    "chat": Spoken("/chat/completions", lower_to_chat, ChatDecoder, parses_text_calls=True),
-    "responses": Spoken("/responses", lower_to_responses, ResponsesDecoder),
-    "ollama": Spoken(
+DIALECTS: dict[WireDialect, DialectSpec] = {
+    "chat": DialectSpec("/chat/completions", lower_to_chat, ChatDecoder, parses_text_calls=True),
+    "responses": DialectSpec("/responses", lower_to_responses, ResponsesDecoder),
+    "ollama": DialectSpec(
         "/api/chat",
         lower_to_ollama,
         OllamaDecoder,
         model_list=ModelList("/api/tags", _parse_ollama_model_list),
         framing=NDJSON,
     ),
-    "anthropic": Spoken(
+    "anthropic": DialectSpec(
         "/messages",
         lower_to_anthropic,
         AnthropicDecoder,
         model_list=ModelList("/models?limit=1000", parse_openai_model_list),
         build_count_request=_build_anthropic_count,
     ),
-    "gemini": Spoken(
+    "gemini": DialectSpec(
         path_of_contents,
         lower_to_contents,
         GeminiDecoder,
@@ -192,11 +216,11 @@ SPOKEN: dict[WireDialect, Spoken] = {
 
 
 class RelayDialectSpec(NamedTuple):
-    """How bodies that clients wrote are passed on in one dialect."""
+    """How bodies written by clients are relayed in one dialect."""
 
     path: str
     to_stream: Callable[[Json], bytes]
-    """A whole answer as the stream it could have been."""
+    """Returns a JSON reply as the bytes of the stream that it could have been."""
 
 
 RELAY_DIALECTS: dict[Dialect, RelayDialectSpec] = {

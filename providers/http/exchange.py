@@ -1,4 +1,4 @@
-"""A provider for any upstream that speaks chat or Responses over HTTP: facts in, adapter out."""
+"""The provider for upstreams behind HTTP, in every dialect of `providers/http/dialects.py`: exchanges and relays."""
 
 import asyncio
 import re
@@ -12,8 +12,8 @@ from dataplane.source import Sink, Source
 from providers.base import Batch, Capabilities, CountMethod, Dialect, Exchange, WireDialect
 from providers.errors import ProviderError, UpstreamGarbled
 from providers.http.dialects import (
+    DIALECTS,
     RELAY_DIALECTS,
-    SPOKEN,
     SSE,
     Decoder,
     DecoderRun,
@@ -39,21 +39,21 @@ _DONE_LINE = re.compile(rb"[\r\n]data: ?\[DONE\]")
 _DONE_LINE_BYTES = len(b"\ndata: [DONE]")
 
 BodyCheck = Callable[[Json], Awaitable[None]]
-"""Looks at a body before it is sent. Raises ProviderError or Unrepresentable for one that would be answered
+"""Checks a body before it is sent. Raises ProviderError or Unrepresentable for a body that the upstream would answer
 wrongly."""
 
 _PROTOCOL_ERRORS = (ProtocolViolation, AttributeError, KeyError, TypeError, ValueError)
-"""What decoding raises when values are not of the types the protocol says."""
+"""What decoders raise if values do not have the types that the protocol says."""
 
 
 class HttpProvider:
-    """One configured upstream. Turns go out in `dialect`; relays in any dialect of its capabilities."""
+    """One configured upstream. Turns are sent in `dialect`, relays in any dialect of its capabilities."""
 
     def __init__(self, upstream: Upstream, capabilities: Capabilities, dialect: WireDialect) -> None:
         self.name = upstream.name
         self.capabilities = capabilities
         self._upstream = upstream
-        self._dialect = SPOKEN[dialect]
+        self._dialect = DIALECTS[dialect]
 
     def prepare(self, turn: Turn, profile: Profile) -> Exchange:
         body, losses = self._dialect.lower(turn, profile)
@@ -76,11 +76,11 @@ class HttpProvider:
         return HttpRelay(self._upstream, RELAY_DIALECTS[dialect], body)
 
     def _body_check_of(self, _turn: Turn) -> BodyCheck | None:
-        """What its body is held against before it is sent."""
+        """Returns the check for the body of a turn. Subclasses override it."""
         return None
 
     def _unenforced_losses(self, _turn: Turn, _profile: Profile) -> Sequence[Loss]:
-        """What the upstream is told of a turn and will not do."""
+        """Returns the losses of what is sent to the upstream but ignored by it. Subclasses override it."""
         return ()
 
     async def count_tokens(self, turn: Turn, profile: Profile, method: CountMethod) -> int:
@@ -91,10 +91,10 @@ class HttpProvider:
     async def list_models(self) -> Sequence[str]:
         if not self.capabilities.models:
             return []
-        path, names_in = self._dialect.model_list
-        names = names_in(await self._upstream.get_json(path))
+        path, parse_names = self._dialect.model_list
+        names = parse_names(await self._upstream.get_json(path))
         if names is None:
-            raise UpstreamGarbled("the upstream's list of models is no list", provider=self.name)
+            raise UpstreamGarbled("the upstream's list of models is malformed", provider=self.name)
         return names
 
     def redact(self, message: str) -> str:
@@ -105,15 +105,18 @@ class HttpProvider:
 
 
 class HttpExchange(Source[Batch]):
-    """One lowered turn. Its pieces are the events of each upstream read, ending in Finished or Failed."""
+    """One lowered turn. Its pieces are the events of each upstream read, and end with Finished or Failed.
+
+    It raises ProviderError.
+    """
 
     ended = False
     _splitter: PayloadSplitter
-    """A stream's."""
+    """Set if the reply is a stream."""
     _end_of_body: EndOfBodyDecoder | None = None
     _is_complete = False
     _whole_batch: list[Event]
-    """By an answer that came whole."""
+    """The events of the reply; set if it is one JSON object."""
 
     def __init__(
         self,
@@ -134,11 +137,11 @@ class HttpExchange(Source[Batch]):
         self._stream = stream
         self._framing = framing
         self._check = check
-        # Each read asks for these, and what only the class has is looked up the slow way.
+        # Every read looks these up, and attributes of the class alone are slower to find.
         self.is_draining = False
         self.delta_run: DecoderRun | None = None
-        """What the next read is like, if it is whole chunks that only say more of one text. Whoever asked it for the
-        texts of a read has taken that read."""
+        """The run that the next read belongs to, if it consists of whole chunks that only continue one text. A caller
+        that gets the texts of a read from it must not pass that read to `take_read`."""
         self._reply: UpstreamReply | None = None
         self._late_deadline: float | None = None
 
@@ -168,11 +171,11 @@ class HttpExchange(Source[Batch]):
 
     def take_read(self, read: bytes) -> Batch:
         reply = self._reply
-        assert reply is not None  # of an answer that came whole no sink is given anything
+        assert reply is not None  # a JSON reply pushes nothing to a sink
         return self._decode_read(reply, reply.take_read(read))
 
     def wait_for_read(self, sink: Sink | None = None) -> Awaitable[None]:
-        assert self._reply is not None  # without one, the first take ends it
+        assert self._reply is not None  # a JSON reply ends with the first take
         if self._late_deadline is None:
             return self._reply.wait_for_read(sink)
         return _wait_with_deadline(self._late_deadline, self._reply.wait_for_read())
@@ -185,16 +188,16 @@ class HttpExchange(Source[Batch]):
     def _decode_read(self, reply: UpstreamReply, read: bytes) -> Batch:
         run = self.delta_run
         if run is not None and (texts := run.parse_texts(read)) is not None:
-            batch = run.deltas(texts)
+            batch = run.take_texts(texts)
             return self._end_with([*batch, *self._finish_without_done()]) if reply.ended else batch
-        frames = self._splitter
+        splitter = self._splitter
         try:
-            payloads = frames.parse_payloads(read)
+            payloads = splitter.parse_payloads(read)
         except ProtocolViolation as violation:
             raise self._garbled_error(str(violation)) from violation
         done = DONE_PAYLOAD in payloads
         batch = self._decode_done(payloads) if done else self._decode(payloads)
-        self.delta_run = self._decoder.delta_run if frames.at_boundary else None
+        self.delta_run = self._decoder.delta_run if splitter.at_boundary else None
         if batch and isinstance(batch[-1], _TERMINAL_EVENTS):
             self._is_complete = done or isinstance(batch[-1], Finished)
             return self._end_with(batch)
@@ -222,7 +225,7 @@ class HttpExchange(Source[Batch]):
         except orjson.JSONDecodeError as error:
             raise self._garbled_error("an event of the upstream's stream is not JSON") from error
         except _PROTOCOL_ERRORS as error:
-            raise self._garbled_error("the upstream's answer is not its own protocol") from error
+            raise self._garbled_error("the upstream's reply does not follow its protocol") from error
 
     def _decode_done(self, payloads: Sequence[bytes]) -> list[Event]:
         end = payloads.index(DONE_PAYLOAD)
@@ -233,16 +236,19 @@ class HttpExchange(Source[Batch]):
         try:
             return [*self._decoder.feed(answer), *self._decoder.finish()]
         except _PROTOCOL_ERRORS as error:
-            raise self._garbled_error("the upstream's answer is not its own protocol") from error
+            raise self._garbled_error("the upstream's reply does not follow its protocol") from error
 
     def _decode_late(self, payloads: Sequence[bytes]) -> list[Event]:
-        """After [DONE] only usage still counts."""
+        """Decodes what follows the end. After [DONE] only usage still counts."""
         if self._end_of_body is not None:
             return self._decode(payloads)
         return self._decode([payload for payload in payloads if b'"usage"' in payload])
 
-    def _take_late_chunks(self, reply: UpstreamReply, until: float) -> Batch:
-        """What comes after the end, within a short time. The answer was whole before it."""
+    def _take_late_chunks(self, reply: UpstreamReply, deadline: float) -> Batch:
+        """Returns the events of chunks that follow the end before the deadline.
+
+        The answer was complete before them, so no failure here counts.
+        """
         try:
             batch = self._decode_late(self._splitter.parse_payloads(reply.take()))
         except (ProviderError, ProtocolViolation):
@@ -250,20 +256,23 @@ class HttpExchange(Source[Batch]):
         if batch and isinstance(batch[-1], _TERMINAL_EVENTS):
             return self._end_with(batch)
         is_over = self._decoder.usage is not None and self._end_of_body is None
-        if not is_over and not reply.ended and _now() < until:
+        if not is_over and not reply.ended and _now() < deadline:
             return batch
         return self._end_with([*batch, *self._decoder.finish()])
 
     def _finish_without_done(self) -> list[Event]:
-        """The upstream closed without [DONE]. What it left is a last whole frame, or one that was cut."""
+        """Returns the last events of an upstream that closed without [DONE].
+
+        What it left is a last frame that is complete, or one that was cut off.
+        """
         try:
-            batch = self._decode([each.payload for each in self._splitter.finish() if each.payload != DONE_PAYLOAD])
+            batch = self._decode([frame.payload for frame in self._splitter.finish() if frame.payload != DONE_PAYLOAD])
         except UpstreamGarbled:
-            batch = []  # cut: finishing says what that means
+            batch = []  # the frame was cut off: `finish` decides what that means
         return [*batch, *self._decoder.finish()]
 
     def _end_with(self, batch: list[Event]) -> Batch:
-        """Clients read what a failure says: not the upstream's key or address."""
+        """Ends the exchange with its last batch. Clients read the message of a failure, so it is redacted."""
         self.ended = True
         if batch and isinstance(failed := batch[-1], Failed):
             failed.message = self._upstream.redact(failed.message)
@@ -274,7 +283,10 @@ class HttpExchange(Source[Batch]):
 
 
 class HttpRelay(Source[bytes]):
-    """One body in the upstream's own dialect. Its pieces are the raw reads of the SSE reply, up to [DONE]."""
+    """One body in the upstream's own dialect. Its pieces are the raw reads of the SSE reply, up to [DONE].
+
+    It raises ProviderError.
+    """
 
     ended = False
 
@@ -285,7 +297,7 @@ class HttpRelay(Source[bytes]):
         self._body = body
         self._reply: UpstreamReply | None = None
         self._whole_stream = b""
-        # At the start of a line: within one, it is a model that speaks of streams.
+        # `[DONE]` counts only at the start of a line: within one, it is text of a model. The stream starts a line.
         self._read_tail = b"\n"
         self._is_complete = False
 
@@ -309,7 +321,7 @@ class HttpRelay(Source[bytes]):
 
     def take_read(self, read: bytes) -> bytes:
         reply = self._reply
-        assert reply is not None  # of an answer that came whole no sink is given anything
+        assert reply is not None  # a JSON reply pushes nothing to a sink
         return self._check_done(reply, reply.take_read(read))
 
     def _check_done(self, reply: UpstreamReply, read: bytes) -> bytes:
@@ -321,7 +333,7 @@ class HttpRelay(Source[bytes]):
         return read
 
     def wait_for_read(self, sink: Sink | None = None) -> Awaitable[None]:
-        assert self._reply is not None  # without one, the first take ends it
+        assert self._reply is not None  # a JSON reply ends with the first take
         return self._reply.wait_for_read(sink)
 
     async def close(self, *, whole: bool = False) -> None:
@@ -337,14 +349,14 @@ class HttpRelay(Source[bytes]):
 
     def _parse(self, body: bytes) -> Json:
         answer = self._upstream.parse_json(body)
-        # A response object has an `error` of its own, also when it is a good answer to this request.
+        # A response object has a member `error`, which may be set in a valid reply to this request.
         if answer.get("object") != "response" and (rejection := self._upstream.error_in_body(answer)):
             raise rejection
         return answer
 
 
 def _disables_thinking(body: Json) -> bool:
-    """A chat template that is told so does not open the think tag: the reply starts with the answer."""
+    """Returns whether the body turns thinking off. The chat template then does not open the think tag."""
     if body.get("think") is False:
         return True
     switches = {**(body.get("chat_template_kwargs") or {}), **(body.get("reasoning") or {})}
@@ -352,16 +364,19 @@ def _disables_thinking(body: Json) -> bool:
 
 
 def _is_json_reply(reply: UpstreamReply, framing: Framing, *, asked_for_stream: bool) -> bool:
-    """What came, whatever was asked for; an upstream that does not say sent what it was asked for."""
+    """Returns whether a reply is one JSON object and not a stream.
+
+    Its media type decides, not the request. An unknown media type means that the upstream sent what was requested.
+    """
     if reply.content_type == framing.media_type:
         return False
     return reply.content_type.endswith("json") or not asked_for_stream
 
 
-async def _wait_with_deadline(until: float, arrival: Awaitable[None]) -> None:
+async def _wait_with_deadline(deadline: float, wait: Awaitable[None]) -> None:
     with suppress(TimeoutError):
-        async with asyncio.timeout_at(until):
-            await arrival
+        async with asyncio.timeout_at(deadline):
+            await wait
 
 
 def _now() -> float:

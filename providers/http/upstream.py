@@ -33,7 +33,7 @@ from providers.errors import (
     UpstreamUnreachable,
 )
 from providers.http.transports import build_transport
-from providers.http.upstream_errors import effective_status, is_template_error, retry_after_headers
+from providers.http.upstream_errors import effective_status, is_template_error, parse_error_object, retry_after_headers
 from translation.decoding.context_overflow import is_context_overflow
 from translation.representation.json_types import Json
 
@@ -292,7 +292,7 @@ class Upstream:
                 if self._pooled is None:
                     reply: RawReply = await self._send_with_httpx(template, content)
                 else:
-                    reply = await self._pooled.ask(template.target, content, template.limits)
+                    reply = await self._pooled.send(template.target, content, template.limits)
                     if reply.headers.get(b"content-encoding", b"identity") != b"identity":
                         reply = _HttpxBody(reply.response())
                 break
@@ -348,7 +348,7 @@ class Upstream:
         return self._build_rejection(status, {}, orjson.dumps(body))
 
     def _build_rejection(self, status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
-        error = _error_object(body)
+        error = parse_error_object(body)
         status = effective_status(status, error)
         message = self.redact(str(error.get("message") or f"the upstream replied with status {status}"))
         if status == 500 and is_template_error(message):
@@ -382,25 +382,6 @@ _SECRET_PATTERN = re.compile(
 
 _HTTP_FAILURES = (httpx.TransportError, httpx.StreamError, httpx.DecodingError)
 """All failures that a transport raises."""
-
-
-def _error_object(body: bytes) -> Json:
-    """Returns the error object of a body, with its text in `message`; empty if there is none.
-
-    Servers write errors as {error: {...}}, {error: "text"}, {message: ...} or {detail: ...}, or as a list of those.
-    """
-    try:
-        parsed = orjson.loads(body)
-    except orjson.JSONDecodeError:
-        return {}
-    if isinstance(parsed, list) and parsed:
-        parsed = parsed[0]
-    if not isinstance(parsed, dict):
-        return {}
-    error = parsed.get("error", parsed)
-    if isinstance(error, dict):
-        return error if "message" in error or "detail" not in error else {**error, "message": error["detail"]}
-    return {"message": error}
 
 
 @lru_cache(maxsize=64)

@@ -1,8 +1,10 @@
-"""Reads error objects of upstreams whose meaning is not in the status: invalid keys, retry delays, and chat templates
-that refuse a conversation, such as one with a system message in the middle."""
+"""Reads error objects of upstreams, also where their meaning is not in the status: invalid keys, retry delays, and chat
+templates that refuse a conversation, such as one with a system message in the middle."""
 
 import re
 from typing import Any, Final
+
+import orjson
 
 from translation.representation.json_types import Json
 
@@ -10,6 +12,25 @@ _API_KEY_REASON_PREFIX: Final = "API_KEY_"
 """The prefix of reasons about the gateway's own API key. An invalid key is an error with status 400."""
 
 _DURATION: Final = re.compile(r"(\d+)(?:\.(\d+))?s")
+
+
+def parse_error_object(body: bytes) -> Json:
+    """Returns the error object of a body, with its text in `message`; empty if there is none.
+
+    Servers write errors as {error: {...}}, {error: "text"}, {message: ...} or {detail: ...}, or as a list of those.
+    """
+    try:
+        parsed = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return {}
+    if isinstance(parsed, list) and parsed:
+        parsed = parsed[0]
+    if not isinstance(parsed, dict):
+        return {}
+    error = parsed.get("error", parsed)
+    if isinstance(error, dict):
+        return error if "message" in error or "detail" not in error else {**error, "message": error["detail"]}
+    return {"message": error}
 
 
 def effective_status(status: int, error: Json) -> int:

@@ -1,4 +1,5 @@
-"""What is wrong with a `llamacpp` provider, before it starts. llama.cpp itself is asked, in a process of its own."""
+"""Checks the configuration of a `llamacpp` provider before it starts. A child process with llama.cpp checks the
+parameters."""
 
 import importlib.util
 import json
@@ -17,12 +18,12 @@ _GGUF_MAGIC = b"GGUF"
 
 
 def is_xllamacpp_installed() -> bool:
-    """Whether there is a llama.cpp to start; finding out imports nothing of it."""
+    """Whether the llama.cpp library `xllamacpp` is installed. The library is not imported."""
     return importlib.util.find_spec("xllamacpp") is not None
 
 
 def check_llamacpp_config(config: ProviderConfig) -> Sequence[EngineConfigProblem]:
-    """Everything that is wrong with `model` and `engine`."""
+    """Returns all problems with `model` and `engine`."""
     if not is_xllamacpp_installed():
         return [EngineConfigProblem(("type",), 'llama.cpp is not installed: pip install "responses-gateway[llamacpp]"')]
     return [*_check_model_file(Path(config.model or "")), *(_check_parameters(config) if config.engine else ())]
@@ -31,18 +32,18 @@ def check_llamacpp_config(config: ProviderConfig) -> Sequence[EngineConfigProble
 def _check_model_file(file: Path) -> Sequence[EngineConfigProblem]:
     try:
         with file.open("rb") as stream:
-            begins = stream.read(len(_GGUF_MAGIC))
+            magic = stream.read(len(_GGUF_MAGIC))
     except OSError as error:
         return [EngineConfigProblem(("model",), f"{file} cannot be read: {error.strerror}")]
-    return [] if begins == _GGUF_MAGIC else [EngineConfigProblem(("model",), f"{file} is not a GGUF file")]
+    return [] if magic == _GGUF_MAGIC else [EngineConfigProblem(("model",), f"{file} is not a GGUF file")]
 
 
 def _check_parameters(config: ProviderConfig) -> Sequence[EngineConfigProblem]:
     try:
         engine_json = json.dumps(config.engine)
     except (TypeError, ValueError):
-        return [EngineConfigProblem(("engine",), "write numbers, text, true, false, lists and keys only")]
-    done = subprocess.run(
+        return [EngineConfigProblem(("engine",), "write only numbers, text, true, false, lists and keys")]
+    process = subprocess.run(
         [*CHILD_COMMAND, "--check"],
         input=engine_json,
         capture_output=True,
@@ -50,7 +51,7 @@ def _check_parameters(config: ProviderConfig) -> Sequence[EngineConfigProblem]:
         timeout=_CHECK_TIMEOUT_S,
         check=False,
     )
-    if done.returncode:
-        last = (done.stderr.strip().splitlines() or ["it does not say why"])[-1]
-        return [EngineConfigProblem(("type",), f"llama.cpp cannot be started: {last}")]
-    return [EngineConfigProblem(("engine", *path), message) for path, message in json.loads(done.stdout)]
+    if process.returncode:
+        last_line = (process.stderr.strip().splitlines() or ["it printed no reason"])[-1]
+        return [EngineConfigProblem(("type",), f"llama.cpp cannot be started: {last_line}")]
+    return [EngineConfigProblem(("engine", *path), message) for path, message in json.loads(process.stdout)]

@@ -1,9 +1,9 @@
-"""The process that llama.cpp runs in: `python -m providers.llamacpp.child`.
+"""The child process that runs llama.cpp: `python -m providers.llamacpp.child`.
 
-It reads one line of JSON from stdin, `{"model", "engine", "key"}`, prints the address it serves on and serves until
-SIGTERM or until stdin is closed, which it is when the process that started it is gone. With `--check` it only prints
-what is wrong with an `engine` section. Loading a model holds the interpreter for as long as it takes, so nothing here
-may need a turn of Python's to end: both ends are signals that nobody handles.
+It reads one line of JSON from stdin, `{"model", "engine", "key"}`, prints the address of its server, and serves until
+SIGTERM or until stdin is closed. The operating system closes stdin when the parent process ends. With `--check` it
+reads an `engine` section from stdin and only prints what is wrong with it. Loading a model holds the interpreter lock
+all the time, so the process must be able to end without running Python code: it ends by signals without a handler.
 """
 
 import fcntl
@@ -19,14 +19,14 @@ from providers.llamacpp.parameters import DEFAULT_SLOTS, assign_parameters
 
 
 def main() -> None:
-    # Not every event loop closes what is the parent's, such as the socket that the gateway listens on.
+    # Some event loops leave the parent's files open in child processes, such as the gateway's listening socket.
     os.closerange(3, os.sysconf("SC_OPEN_MAX"))
-    import xllamacpp  # only now: it may open what it needs
+    import xllamacpp  # imported only now, because it may open files itself
 
     if sys.argv[1:] == ["--check"]:
         sys.stdout.write(json.dumps(assign_parameters(xllamacpp.CommonParams(), json.load(sys.stdin))))
         return
-    # What C++ code may print must not be taken for the address.
+    # C++ code may print to stdout. It goes to stderr, so that the parent does not take it as the address.
     output = os.fdopen(os.dup(sys.stdout.fileno()), "w")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     request = json.loads(sys.stdin.readline())
@@ -43,8 +43,8 @@ def main() -> None:
 
 def _configure(parameters: Any, request: dict[str, Any]) -> Any:
     parameters.n_parallel = DEFAULT_SLOTS
-    if complaints := assign_parameters(parameters, request["engine"]):
-        sys.exit("; ".join(f"{'.'.join(path)}: {message}" for path, message in complaints))
+    if problems := assign_parameters(parameters, request["engine"]):
+        sys.exit("; ".join(f"{'.'.join(path)}: {message}" for path, message in problems))
     if parameters.cpuparams_batch.n_threads < 0:
         parameters.cpuparams_batch.n_threads = parameters.cpuparams.n_threads
     parameters.model.path = request["model"]
@@ -60,12 +60,12 @@ def _configure(parameters: Any, request: dict[str, Any]) -> Any:
 
 
 def _end_with_parent() -> None:
-    """Have the system send SIGIO, which ends a process, once the other end of stdin is closed."""
+    """Makes the system send SIGIO, which ends the process, when the other end of stdin is closed."""
     stdin = sys.stdin.fileno()
     fcntl.fcntl(stdin, fcntl.F_SETOWN, os.getpid())
     fcntl.fcntl(stdin, fcntl.F_SETFL, fcntl.fcntl(stdin, fcntl.F_GETFL) | os.O_ASYNC)
     if select.select([stdin], [], [], 0)[0]:
-        sys.exit("whoever started this is gone")
+        sys.exit("the parent process has ended")
 
 
 if __name__ == "__main__":

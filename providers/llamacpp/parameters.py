@@ -1,4 +1,5 @@
-"""An operator's `engine` section onto llama.cpp's parameters. Runs in the child, which alone imports those."""
+"""Assigns an operator's `engine` section to llama.cpp's parameters. It runs in the child process, because only that
+imports llama.cpp."""
 
 import difflib
 from collections.abc import Iterator, Mapping
@@ -8,28 +9,28 @@ from typing import Any, TypeAlias
 from providers.llamacpp.ranges import RANGES
 
 DEFAULT_SLOTS = 4
-"""Requests at once, where the operator says nothing; llama.cpp's own default is one after the other."""
+"""The default number of concurrent requests. llama.cpp's own default is one."""
 
 ParameterProblem: TypeAlias = tuple[tuple[str, ...], str]
-"""The path of a key, and what to write instead."""
+"""The path of a key, and what is wrong or what to write instead."""
 
 _RESERVED_PARAMETERS = {
-    "api_keys": "the gateway makes a key of its own",
-    "api_prefix": "the gateway knows where it asks",
-    "embedding": "models that answer are served here, no embeddings",
-    "endpoint_metrics": "the gateway decides what its engine tells",
-    "endpoint_props": "the gateway decides what its engine tells",
-    "endpoint_slots": "the gateway decides what its engine tells",
-    "hostnames": "it is reached through the gateway only",
+    "api_keys": "the gateway creates the key",
+    "api_prefix": "the gateway sets the path",
+    "embedding": "embeddings are not supported",
+    "endpoint_metrics": "the gateway sets the engine's endpoints",
+    "endpoint_props": "the gateway sets the engine's endpoints",
+    "endpoint_slots": "the gateway sets the engine's endpoints",
+    "hostnames": "the engine is only reachable through the gateway",
     "model": "write the file as model, beside engine",
-    "model_alias": "names are given under models",
-    "port": "it is reached through the gateway only",
-    "reuse_port": "it is reached through the gateway only",
-    "ssl_file_cert": "it is reached through the gateway only",
-    "ssl_file_key": "it is reached through the gateway only",
-    "ui": "it is reached through the gateway only",
+    "model_alias": "the names of models are set under models",
+    "port": "the engine is only reachable through the gateway",
+    "reuse_port": "the engine is only reachable through the gateway",
+    "ssl_file_cert": "the engine is only reachable through the gateway",
+    "ssl_file_key": "the engine is only reachable through the gateway",
+    "ui": "the engine is only reachable through the gateway",
 }
-"""Parameters that would take the engine out of the gateway's hands."""
+"""Parameters that the operator may not set, because the gateway depends on them -> why."""
 
 _TYPE_MESSAGES: dict[type, str] = {
     bool: "write true or false",
@@ -41,9 +42,9 @@ _TYPE_MESSAGES: dict[type, str] = {
 
 
 def assign_parameters(parameters: Any, values: Mapping[str, Any]) -> list[ParameterProblem]:
-    """Set what is given, as far as it can be; everything that is wrong with the rest.
+    """Sets all valid values on `parameters`. Returns the problems with the others.
 
-    Structures are written as they are or with dots: `cpuparams: {n_threads: 2}`, `cpuparams.n_threads: 2`.
+    Structures are written nested or with dots: `cpuparams: {n_threads: 2}`, `cpuparams.n_threads: 2`.
     """
     return list(_assign_values(parameters, values, (), _RESERVED_PARAMETERS))
 
@@ -57,8 +58,8 @@ def _assign_values(
         if name in reserved:
             yield at, f"{name} cannot be set: {reserved[name]}"
         elif name not in (known := _settable_names(target)):
-            near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
-            yield at, "llama.cpp has no such parameter" + (f"; did you mean {near[0]}?" if near else "")
+            nearest = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+            yield at, "llama.cpp has no such parameter" + (f"; did you mean {nearest[0]}?" if nearest else "")
         elif rest:
             yield from _assign_nested(target, name, {rest: value}, at, path)
         else:
@@ -68,7 +69,7 @@ def _assign_values(
 def _assign_nested(
     target: Any, name: str, values: Mapping[str, Any], at: tuple[str, ...], path: tuple[str, ...]
 ) -> Iterator[ParameterProblem]:
-    """A key with dots: its complaints stand at the key as it was written."""
+    """Assigns a key with dots. Its problems are reported at the key as it was written."""
     for _, message in _assign_value(target, name, values, (*path, name)):
         yield at, message
 
@@ -100,7 +101,7 @@ def _assign_value(target: Any, name: str, value: Any, at: tuple[str, ...]) -> It
         try:
             setattr(target, name, value)
         except (AssertionError, OverflowError, TypeError, ValueError) as error:
-            yield at, f"llama.cpp does not take this: {str(error).splitlines()[0]}"
+            yield at, f"llama.cpp does not accept this value: {str(error).splitlines()[0]}"
 
 
 def _is_of_type(value: Any, kind: type) -> bool:

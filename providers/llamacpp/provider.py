@@ -1,4 +1,4 @@
-"""The adapter for an embedded llama.cpp: while it is up, an upstream like any other on this machine."""
+"""The provider for llama.cpp in a child process. While the process is up, it is used like any llama-server."""
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -25,7 +25,7 @@ from translation.representation.turn import Turn
 
 
 class LlamacppProvider:
-    """A `Provider` and a `Host`. While the engine is not up, everything that needs it raises EngineUnavailable."""
+    """A `Provider` and an `EngineHost`. While the engine is not up, methods that need it raise EngineUnavailable."""
 
     def __init__(self, name: str, config: ProviderConfig) -> None:
         self._name = name
@@ -43,12 +43,8 @@ class LlamacppProvider:
 
     @property
     def engine_status(self) -> EngineStatus:
-        condition = self._supervisor.engine_status
-        return (
-            replace(condition, running=self._supervisor.engine.transport.busy)
-            if condition.state == "ready"
-            else condition
-        )
+        status = self._supervisor.engine_status
+        return replace(status, running=self._supervisor.engine.transport.busy) if status.state == "ready" else status
 
     def run_engine(self) -> AbstractAsyncContextManager[None]:
         return self._supervisor.run_engine()
@@ -72,7 +68,7 @@ class LlamacppProvider:
         return self._server_provider.redact(message) if self._supervisor.engine_status.state == "ready" else message
 
     async def aclose(self) -> None:
-        """There is nothing left to close once `running` has ended."""
+        """Does nothing: the end of `run_engine` closes everything."""
 
     @property
     def _server_provider(self) -> LlamaServerProvider:
@@ -81,9 +77,10 @@ class LlamacppProvider:
     @asynccontextmanager
     async def _start(self, progress: ReportProgress) -> AsyncGenerator["_RunningEngine", None]:
         async with run_engine_process(self._name, self._config, progress) as process:
-            known = {"type": "llama_server", "base_url": f"{process.url}/v1", "api_key": SecretStr(process.key)}
+            address = {"type": "llama_server", "base_url": f"{process.url}/v1", "api_key": SecretStr(process.key)}
             transport = build_pooled_transport(self._config)
-            upstream = _ChildUpstream(self._name, self._config.model_copy(update=known), f"{process.url}/v1", transport)
+            config = self._config.model_copy(update=address)
+            upstream = _ChildUpstream(self._name, config, f"{process.url}/v1", transport)
             provider = LlamaServerProvider(upstream, self._capabilities, "chat", has_llguidance=True)
             try:
                 yield _RunningEngine(process, provider, transport)
@@ -93,7 +90,7 @@ class LlamacppProvider:
 
 @dataclass(frozen=True)
 class _RunningEngine:
-    """One process and how it is spoken to."""
+    """One process, and the provider and transport for it."""
 
     process: EngineProcess
     provider: LlamaServerProvider
@@ -104,31 +101,32 @@ class _RunningEngine:
 
 
 class _ChildUpstream(Upstream):
-    """A server that is out of reach only when it is dead."""
+    """An upstream in a child process. If its connection fails other than by a timeout, the process is dead."""
 
     def raise_provider_error(self, failure: Exception, *, reply_started: bool) -> NoReturn:
         if isinstance(failure, httpx.TimeoutException):
             super().raise_provider_error(failure, reply_started=reply_started)
-        message = "the engine died in the middle of its answer" if reply_started else "the engine died"
+        message = "the engine died in the middle of its reply" if reply_started else "the engine died"
         raise EngineUnavailable(message, provider=self.name) from failure
 
 
 def _capabilities(config: ProviderConfig) -> Capabilities:
-    """Those of its server, as far as a model alone can have them: pictures take a projector."""
+    """Returns the capabilities of a llama-server that follow from the configuration. Images need a projector."""
     engine: dict[str, Any] = config.engine
-    projector = any(key.partition(".")[0] == "mmproj" for key in engine)
-    known = replace(
+    has_projector = any(key.partition(".")[0] == "mmproj" for key in engine)
+    capabilities = replace(
         CAPABILITIES["llama_server"],
-        images=projector,
+        images=has_projector,
         audio=False,
         files=False,
         max_context_window=_context_window_of(engine),
     )
-    return replace(known, dialects=frozenset(config.dialects), **config.capabilities.to_overrides())
+    return replace(capabilities, dialects=frozenset(config.dialects), **config.capabilities.to_overrides())
 
 
 def _context_window_of(engine: dict[str, Any]) -> int | None:
-    """A request's share of the tokens that the operator gave; a model that was trained for fewer has those."""
+    """Returns the context window of one request, from `n_ctx` and `n_parallel`; None if the operator did not set
+    `n_ctx`. It is smaller if the model was trained with fewer tokens."""
     tokens, slots = engine.get("n_ctx", 0), engine.get("n_parallel", DEFAULT_SLOTS)
     if not isinstance(tokens, int) or not isinstance(slots, int) or tokens < 1 or slots < 1:
         return None

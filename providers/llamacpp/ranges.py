@@ -1,4 +1,5 @@
-"""Numbers that llama.cpp takes without a word, and hangs, ends or talks nonsense with."""
+"""The valid ranges of numbers that llama.cpp does not check itself. With other values it hangs, exits, or generates
+nonsense."""
 
 import math
 from collections.abc import Mapping
@@ -6,20 +7,20 @@ from typing import Final, NamedTuple
 
 
 class Range(NamedTuple):
-    """What a number may be."""
+    """The valid values of a number."""
 
     minimum: float
     maximum: float = math.inf
     special_value: float | None = None
-    """A number outside, with a meaning of its own."""
+    """A valid number outside the range, with a special meaning."""
 
     def problem_of(self, value: float) -> str | None:
-        """What to write instead of a value that is none of these."""
+        """Returns what to write instead of an invalid value; None for a valid one."""
         if self.minimum <= value <= self.maximum or value == self.special_value:
             return None
         upper = f" to {self.maximum:g}" if self.maximum < math.inf else " on"
-        besides = f", or {self.special_value:g}" if self.special_value is not None else ""
-        return f"write a number from {self.minimum:g}{upper}{besides}"
+        special = f", or {self.special_value:g}" if self.special_value is not None else ""
+        return f"write a number from {self.minimum:g}{upper}{special}"
 
 
 _NON_NEGATIVE: Final = Range(0)
@@ -43,7 +44,7 @@ RANGES: Final[Mapping[str, Range]] = {
     "main_gpu": _NON_NEGATIVE,
     "n_batch": _POSITIVE,
     "n_cache_reuse": _NON_NEGATIVE,
-    # A context of a few tokens is not enough for the run that warms it up, which never ends then.
+    # With a context of a few tokens, llama.cpp's warm-up run never ends.
     "n_ctx": Range(64, special_value=0),
     "n_ctx_checkpoints": _NON_NEGATIVE,
     "n_gpu_layers": Range(-2),
@@ -65,4 +66,4 @@ RANGES: Final[Mapping[str, Range]] = {
     "timeout_write": _POSITIVE,
     "yarn_orig_ctx": _NON_NEGATIVE,
 }
-"""Parameter with its path -> what it may be. A number that is not here is llama.cpp's to judge."""
+"""Parameter with its path -> its valid values. llama.cpp checks the numbers that are not listed here."""

@@ -1,4 +1,4 @@
-"""The embedded demo model: deterministic, offline, and able to do what a client may try first."""
+"""The provider for the embedded demo model: deterministic, offline, with the features that a client may try first."""
 
 import asyncio
 import math
@@ -33,13 +33,13 @@ _CAPABILITIES = Capabilities(
 )
 
 _TOKEN_PATTERN = re.compile(r"\s*\S{1,12}|\s+")
-"""A word with the space before it; a long word is several."""
+"""One token: up to 12 characters of a word, with the space before them."""
 
 _TOKENS_PER_BATCH = 4
 
 
 class ScriptedProvider:
-    """A provider without an upstream. What it replies is `reply_to`'s; here it becomes a stream."""
+    """A provider without an upstream. `build_reply` determines the reply; here it becomes a stream."""
 
     def __init__(self, name: str, config: ProviderConfig) -> None:
         self._name = name
@@ -57,7 +57,7 @@ class ScriptedProvider:
         return ScriptedExchange(turn, build_reply(turn), [Loss(key, "dropped") for key in turn.extra])
 
     def prepare_relay(self, dialect: Dialect, body: Json) -> RelayExchange:
-        raise ValueError(f"the scripted provider speaks no dialect, so not {dialect}")
+        raise ValueError(f"a scripted provider has no client API, so nothing can be relayed to it in {dialect}")
 
     async def count_tokens(self, turn: Turn, profile: Profile, method: CountMethod) -> int:
         return _count_tokens(turn)
@@ -69,7 +69,7 @@ class ScriptedProvider:
         return message
 
     async def aclose(self) -> None:
-        """There is nothing to close."""
+        """Does nothing, because there is nothing to close."""
 
 
 def _count_tokens(turn: Turn) -> int:
@@ -87,12 +87,12 @@ class ScriptedExchange:
     async def batches(self) -> AsyncGenerator[Batch, None]:
         for batch in _TokenStream(self._turn, self._reply).batches():
             yield batch
-            # Nothing here waits, and a long reply must not hold up everyone else's.
+            # Let other tasks run: nothing else here waits, and a long reply would block the others.
             await asyncio.sleep(0)
 
 
 class _TokenStream:
-    """A reply cut into tokens, up to the limit the client set."""
+    """Cuts a reply into tokens, up to the client's limits."""
 
     def __init__(self, turn: Turn, reply: ScriptedReply) -> None:
         self._turn = turn
@@ -118,16 +118,17 @@ class _TokenStream:
         yield self._end_events()
 
     def _batch_tokens(self, channel: str, tokens: list[str]) -> Iterator[list[str]]:
-        """As many of the tokens as may still be spoken, a few at a time."""
-        granted = tokens[: int(min(self._tokens_left, len(tokens)))]
-        self._is_truncated = self._is_truncated or len(granted) < len(tokens)
-        self._tokens_left -= len(granted)
-        self._token_counts[channel] += len(granted)
-        for start in range(0, len(granted), _TOKENS_PER_BATCH):
-            yield granted[start : start + _TOKENS_PER_BATCH]
+        """Yields the tokens that are within the limit, a few at a time, and counts them."""
+        allowed_tokens = tokens[: int(min(self._tokens_left, len(tokens)))]
+        self._is_truncated = self._is_truncated or len(allowed_tokens) < len(tokens)
+        self._tokens_left -= len(allowed_tokens)
+        self._token_counts[channel] += len(allowed_tokens)
+        for start in range(0, len(allowed_tokens), _TOKENS_PER_BATCH):
+            yield allowed_tokens[start : start + _TOKENS_PER_BATCH]
 
     def _logprobs(self, token: str) -> list[Json] | None:
-        """There was never a choice: each token has probability one, and no alternative."""
+        """Returns the log probability of a token. Each has probability one and no other alternative, because the reply
+        is fixed."""
         if not self._turn.sampling.get("logprobs"):
             return None
         certain = {"token": token, "logprob": 0.0, "bytes": list(token.encode())}

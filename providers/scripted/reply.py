@@ -1,4 +1,4 @@
-"""What the demo model says to a turn. No clock, no chance: the same turn always gets the same reply."""
+"""Builds the demo model's reply to a turn, without a clock or randomness: the same turn always gets the same reply."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -18,7 +18,7 @@ class ScriptedCall(NamedTuple):
 
 
 class ScriptedReply(NamedTuple):
-    """Reasoning, if it was asked for; then a call or a text."""
+    """Reasoning, if the turn requests it; then a call or a text."""
 
     reasoning: str
     call: ScriptedCall | None
@@ -26,7 +26,7 @@ class ScriptedReply(NamedTuple):
 
 
 def build_reply(turn: Turn) -> ScriptedReply:
-    """Raises Unrepresentable for a schema nothing is known to fit."""
+    """Returns the reply to a turn. Raises Unrepresentable for a schema without a known value."""
     results = list(_tool_results(turn.items))
     call = _build_call(turn, has_results=bool(results))
     text = "" if call else _build_text(turn, results)
@@ -36,7 +36,7 @@ def build_reply(turn: Turn) -> ScriptedReply:
 
 
 def input_text_of(turn: Turn) -> str:
-    """All the text the model is given."""
+    """Returns all text of a turn's input."""
     return " ".join([turn.instructions or "", *(_text_of_item(item) for item in turn.items)])
 
 
@@ -88,7 +88,7 @@ def _instance_json(schema: Json) -> str:
 
 
 def _cut_at_stop(text: str, turn: Turn) -> str:
-    """The text up to the first stop sequence."""
+    """Returns the text before the first stop sequence."""
     for stop in turn.sampling.get("stop") or ():
         if stop:
             text = text.split(stop, 1)[0]
@@ -96,7 +96,7 @@ def _cut_at_stop(text: str, turn: Turn) -> str:
 
 
 def _build_call(turn: Turn, *, has_results: bool) -> ScriptedCall | None:
-    """A call to the first tool that may be called and whose arguments can be filled in."""
+    """Returns a call of the first allowed tool whose arguments can be built; None if no call is needed or possible."""
     allowed, forced = _parse_tool_choice(turn.tool_choice)
     if has_results and not forced:
         return None
@@ -111,13 +111,13 @@ def _build_call(turn: Turn, *, has_results: bool) -> ScriptedCall | None:
         else:
             return ScriptedCall(tool["name"], arguments)
     if forced:
-        why = failure or "none of the tools can be called"
-        raise Unrepresentable(f"the demo model cannot make the call that tool_choice asks for: {why}", param="tools")
+        reason = failure or "none of the tools can be called"
+        raise Unrepresentable(f"the demo model cannot make the call that tool_choice requires: {reason}", param="tools")
     return None
 
 
 def _parse_tool_choice(choice: str | Json | None) -> tuple[Sequence[str] | None, bool]:
-    """The names that may be called (None: all), and whether one has to be."""
+    """Returns the names of the tools that may be called (None: all), and whether a call is required."""
     match choice:
         case "none":
             return (), False
@@ -131,7 +131,7 @@ def _parse_tool_choice(choice: str | Json | None) -> tuple[Sequence[str] | None,
 
 
 def _tool_results(items: Sequence[Item]) -> Iterator[str]:
-    """What the tools returned since the user last spoke."""
+    """Yields what the tools returned since the last user message."""
     names = {item.get("call_id"): item["name"] for item in items if item["type"] == "function_call"}
     for item in items[_last_user_message(items) + 1 :]:
         if item["type"].endswith("_output"):
@@ -155,7 +155,7 @@ def _text_of_item(item: Item) -> str:
 
 
 def _text_of_part(part: Json) -> str:
-    """A part's text, or for media its kind in brackets."""
+    """Returns a part's text; for other parts their type in brackets."""
     for key in ("text", "refusal"):
         if isinstance(text := part.get(key), str):
             return text

@@ -1,4 +1,4 @@
-"""The smallest value a JSON schema admits, for a model that has to fill one in without thinking."""
+"""Builds the smallest value that a JSON schema admits, as the demo model's answer."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -12,31 +12,32 @@ Schema: TypeAlias = Json | bool
 
 
 def minimal_instance(schema: Schema) -> Any:
-    """A value the schema admits: required properties only, lists as short as they may be, the first of alternatives.
+    """Returns a value that the schema admits: only required properties, the shortest lists, the first alternative.
 
-    Follows `$ref` within the schema. Raises Unfillable for a schema that admits nothing, or that uses a keyword this
-    does not know how to honour.
+    Follows `$ref` within the schema. Raises UnsatisfiableSchema for a schema that admits nothing, or that has a keyword
+    that is not supported.
     """
     try:
         return _InstanceBuilder(schema).build(schema, ())
     except RecursionError:
-        raise UnsatisfiableSchema("the schema is nested too deep") from None
+        raise UnsatisfiableSchema("the schema is nested too deeply") from None
     except (TypeError, AttributeError, ArithmeticError):
         raise UnsatisfiableSchema("it is not a JSON schema") from None
 
 
 class _InstanceBuilder:
-    """One schema being filled. Steps are counted, because a short schema can describe an enormous value."""
+    """Builds the value of one schema. Steps are counted, because a short schema can describe an enormous value."""
 
     def __init__(self, root: Schema) -> None:
         self._root = root
         self._steps = 0
 
     def build(self, schema: Schema, refs: tuple[str, ...]) -> Any:
-        """`refs` are the references being followed; the smallest value meets none of them again on its way down."""
+        """Returns a value for `schema`. `refs` are the references that led to it. The smallest value never follows the
+        same reference inside itself."""
         self._steps += 1
         if self._steps > MAX_INSTANCE_SIZE:
-            raise UnsatisfiableSchema("the schema asks for too much")
+            raise UnsatisfiableSchema("the schema requires too large a value")
         if isinstance(schema, bool):
             if not schema:
                 raise UnsatisfiableSchema("false admits nothing")
@@ -57,7 +58,7 @@ class _InstanceBuilder:
                 options = [_merge(_without(schema, key), option) for option in schema[key]]
                 return _first_satisfiable(options, lambda option: self.build(option, refs))
         if unknown := _UNSUPPORTED_KEYWORDS & schema.keys():
-            raise UnsatisfiableSchema(f"{min(unknown)} is not understood")
+            raise UnsatisfiableSchema(f"{min(unknown)} is not supported")
         if "const" in schema:
             return _require_admitted(schema["const"], schema)
         if "enum" in schema:
@@ -92,7 +93,7 @@ class _InstanceBuilder:
             raise UnsatisfiableSchema("minItems is larger than maxItems")
         value = [self.build(leading[index] if index < len(leading) else items, refs) for index in range(shortest)]
         if schema.get("uniqueItems") and any(entry in value[:index] for index, entry in enumerate(value)):
-            raise UnsatisfiableSchema("uniqueItems is not understood for more than one item")
+            raise UnsatisfiableSchema("uniqueItems is not supported for more than one item")
         return value
 
 
@@ -108,7 +109,7 @@ _UNSUPPORTED_KEYWORDS = {
 
 
 def _first_satisfiable(options: list[Any], fill: Callable[[Any], Any]) -> Any:
-    failure = UnsatisfiableSchema("there is nothing to choose from")
+    failure = UnsatisfiableSchema("there are no options to choose from")
     for option in options:
         try:
             return fill(option)
@@ -122,7 +123,7 @@ def _without(schema: Json, key: str) -> Json:
 
 
 def _resolve_reference(reference: str, root: Schema) -> Schema:
-    """A JSON pointer into the schema itself; nothing is ever fetched."""
+    """Returns the target of a JSON pointer within the schema. Nothing is fetched."""
     if not reference.startswith("#"):
         raise UnsatisfiableSchema(f"{reference} is outside the schema")
     target: Any = root
@@ -131,14 +132,14 @@ def _resolve_reference(reference: str, root: Schema) -> Schema:
         try:
             target = target[int(step)] if isinstance(target, list) else target[step]
         except (KeyError, IndexError, ValueError, TypeError):
-            raise UnsatisfiableSchema(f"{reference} leads nowhere") from None
+            raise UnsatisfiableSchema(f"{reference} does not exist") from None
     if not isinstance(target, dict | bool):
         raise UnsatisfiableSchema(f"{reference} is not a schema")
     return target
 
 
 def _merge(one: Schema, other: Schema) -> Schema:
-    """A schema that admits what both admit."""
+    """Returns a schema for the values that both schemas admit."""
     if isinstance(one, bool):
         return other if one else False
     if isinstance(other, bool):
@@ -154,7 +155,7 @@ def _latter(_: Any, other: Any) -> Any:
 
 
 def _shared_types(one: Any, other: Any) -> list[str]:
-    """The types both allow; an integer is a number too."""
+    """Returns the types that both allow. An integer is a number too."""
     ones, others = (_with_integers(value if isinstance(value, list) else [value]) for value in (one, other))
     return [value for value in ones if value in others]
 
@@ -184,7 +185,7 @@ _MERGERS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def _types_of(schema: Json) -> list[str]:
-    """The type it names, or else the one its keywords speak of; an object where they speak of none."""
+    """Returns the types that the schema names, or else the type that its keywords imply; by default an object."""
     named = schema.get(
         "type", next((kind for keyword, kind in _TYPE_BY_KEYWORD.items() if keyword in schema), "object")
     )
@@ -203,10 +204,10 @@ _TYPE_BY_KEYWORD = {
 
 
 def _require_admitted(value: Any, schema: Json) -> Any:
-    """The value, if its type and its enum allow it."""
+    """Returns the value if the schema's type and enum admit it. Raises UnsatisfiableSchema if not."""
     kinds = _types_of(schema) if "type" in schema else list(_TYPE_CHECKS)
     if not any(_TYPE_CHECKS[kind](value) for kind in kinds) or value not in schema.get("enum", [value]):
-        raise UnsatisfiableSchema("no value is of its own type")
+        raise UnsatisfiableSchema("no value of const or enum has the type")
     return value
 
 

@@ -1,4 +1,5 @@
-"""Texts for a JSON schema's string keywords. Patterns are read, never run: a client could write one that never ends."""
+"""Builds texts for a JSON schema's string keywords. Patterns are parsed and never matched, because a client could send
+one whose matching never ends."""
 
 import re
 from collections.abc import Callable
@@ -7,15 +8,16 @@ from re import _parser  # type: ignore[attr-defined]
 from typing import Any
 
 MAX_INSTANCE_SIZE = 10_000
-"""Characters, or items of a list; a schema that asks for more is a mistake, or an attack."""
+"""The most characters of a text, and the most steps that build a value. A schema that requires more is a mistake or an
+attack."""
 
 
 class UnsatisfiableSchema(ValueError):
-    """No value is known for the schema; the text names the keyword."""
+    """No value is known for the schema. The message names the keyword."""
 
 
 def build_text(*, min_length: int, max_length: int, text_format: str | None, pattern: str | None) -> str:
-    """A text of that length, format and pattern. Raises Unfillable when none is known."""
+    """Returns a text of this length, format and pattern. Raises UnsatisfiableSchema if none is known."""
     if min_length > min(max_length, MAX_INSTANCE_SIZE):
         raise UnsatisfiableSchema(f"minLength is larger than {min(max_length, MAX_INSTANCE_SIZE)}")
     if pattern is not None:
@@ -55,16 +57,17 @@ def _text_for_pattern(pattern: str, shortest: int) -> str:
     try:
         parsed = _parser.parse(pattern)
     except (re.error, OverflowError, RecursionError):
-        raise UnsatisfiableSchema(f"pattern {pattern!r} is not understood") from None
+        raise UnsatisfiableSchema(f"pattern {pattern!r} is not supported") from None
     text = _PatternWriter(pattern, 0).write(parsed)
     if len(text) < shortest:
         text = _PatternWriter(pattern, shortest - len(text)).write(parsed)
-    # Nothing forbids more before or after a pattern without anchors.
+    # A pattern without an anchor at its end allows more text after it.
     return text if pattern.endswith("$") else text.ljust(shortest, _DEFAULT_TEXT[-1])
 
 
 class _PatternWriter:
-    """Writes what a parsed pattern asks for: the fewest repetitions, and `spare` more of whatever may be repeated."""
+    """Writes a text for a parsed pattern: with the fewest repetitions, and `spare` further ones where the pattern
+    allows them."""
 
     def __init__(self, pattern: str, spare: int) -> None:
         self._pattern = pattern
@@ -92,21 +95,21 @@ class _PatternWriter:
             return self._groups[argument]
         if code is codes.AT and argument in (codes.AT_BEGINNING, codes.AT_END, codes.AT_BEGINNING_STRING):
             return ""
-        raise UnsatisfiableSchema(f"pattern {self._pattern!r} is not understood")
+        raise UnsatisfiableSchema(f"pattern {self._pattern!r} is not supported")
 
     def _write_repeat(self, least: int, most: int, parsed: Any) -> str:
         count = least + min(self._spare, int(most) - least)
         self._spare -= count - least
         text = self.write(parsed)
         if len(text) * count > MAX_INSTANCE_SIZE:
-            raise UnsatisfiableSchema(f"pattern {self._pattern!r} asks for too much")
+            raise UnsatisfiableSchema(f"pattern {self._pattern!r} requires too large a value")
         return text * count
 
     def _pick_character(self, code: Any, argument: Any) -> str:
         for character in map(chr, _PREFERRED_CODE_POINTS):
             if code is codes.ANY or _is_admitted(character, code, argument):
                 return character
-        raise UnsatisfiableSchema(f"pattern {self._pattern!r} is not understood")
+        raise UnsatisfiableSchema(f"pattern {self._pattern!r} is not supported")
 
 
 _PREFERRED_CODE_POINTS = [*b"aA0", *range(0x20, 0x7F), *range(0xA0, 0x2000)]

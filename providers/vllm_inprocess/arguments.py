@@ -1,4 +1,4 @@
-"""The configured engine arguments as vLLM's own object, checked against the vLLM that is installed."""
+"""Builds vLLM's engine arguments from the configuration, and checks them against the installed vLLM."""
 
 from collections.abc import Mapping
 from dataclasses import fields
@@ -12,20 +12,20 @@ from providers.errors import EngineUnavailable
 from providers.vllm_inprocess.check import RESERVED_ARGUMENTS, unknown_argument_problems
 
 _REASONING_CONFIG: Final = {"reasoning_start_str": "<think>", "reasoning_end_str": "</think>"}
-"""What vLLM needs to know before it can keep a budget for thinking by itself (`two_pass: engine`)."""
+"""The tags that vLLM needs to enforce a thinking budget by itself (`two_pass: engine`)."""
 
 
 def build_engine_args(vllm: ModuleType, name: str, config: ProviderConfig) -> Any:
-    """vLLM's AsyncEngineArgs. Raises EngineUnavailable that names each key that is wrong."""
+    """Returns vLLM's AsyncEngineArgs. Raises EngineUnavailable with the name of each invalid key."""
     types = {field.name: field.type for field in fields(vllm.AsyncEngineArgs) if not field.name.startswith("_")}
     problems = [
-        (complaint.path[-1], complaint.message)
-        for complaint in unknown_argument_problems(config.engine, types.keys() - RESERVED_ARGUMENTS.keys())
+        (problem.path[-1], problem.message)
+        for problem in unknown_argument_problems(config.engine, types.keys() - RESERVED_ARGUMENTS.keys())
     ]
     values: dict[str, Any] = {}
-    for key, given in config.engine.items():
+    for key, value in config.engine.items():
         try:
-            values[key] = _validate_argument(given, types.get(key, Any))
+            values[key] = _validate_argument(value, types.get(key, Any))
         except ValidationError as error:
             problems.append((key, error.errors(include_url=False)[0]["msg"]))
     if problems:
@@ -42,25 +42,28 @@ def _format_problem(name: str, key: str, message: str) -> str:
     return f"providers.{name}.engine.{key}: {message}"
 
 
-def _default_args(types: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """What the gateway sets where the operator does not."""
-    # The periodic line of statistics and the Prometheus registry are the server's, which is not running here.
-    wanted: dict[str, Any] = {"disable_log_stats": True}
-    if "reasoning_parser" not in given:
-        wanted["reasoning_config"] = _validate_argument(_REASONING_CONFIG, types.get("reasoning_config", Any))
-    return {key: value for key, value in wanted.items() if key in types and key not in given}
+def _default_args(types: Mapping[str, Any], configured: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the arguments that the gateway sets unless the operator does."""
+    # The periodic log line of statistics and the Prometheus registry belong to vLLM's server, which does not run here.
+    defaults: dict[str, Any] = {"disable_log_stats": True}
+    if "reasoning_parser" not in configured:
+        defaults["reasoning_config"] = _validate_argument(_REASONING_CONFIG, types.get("reasoning_config", Any))
+    return {key: value for key, value in defaults.items() if key in types and key not in configured}
 
 
-def _validate_argument(given: Any, kind: Any) -> Any:
-    """The value as the argument's type wants it. None is left to vLLM, for which it often means its own choice."""
-    if given is None:
+def _validate_argument(value: Any, kind: Any) -> Any:
+    """Returns the value converted to the argument's type. None is left to vLLM, which often takes it as its default.
+
+    Raises pydantic's ValidationError.
+    """
+    if value is None:
         return None
     try:
         adapter = TypeAdapter(kind, config=ConfigDict(arbitrary_types_allowed=True))
     except PydanticUserError:
-        # A class with a configuration of its own takes none from here.
+        # Pydantic refuses a configuration for a type that has its own.
         try:
             adapter = TypeAdapter(kind)
         except PydanticUserError:
-            return given
-    return adapter.validate_python(given)
+            return value
+    return adapter.validate_python(value)

@@ -1,4 +1,5 @@
-"""What is wrong with a `vllm_inprocess` provider, before it starts. vLLM is read for it, not imported: that is slow."""
+"""Checks the configuration of a `vllm_inprocess` provider before it starts. It parses vLLM's source, because importing
+vLLM is slow."""
 
 import ast
 import difflib
@@ -18,16 +19,16 @@ RESERVED_ARGUMENTS: Final[dict[str, str]] = {
     "enable_log_requests": "the gateway logs requests itself",
     "skip_tokenizer_init": "the gateway needs the model's tokenizer",
 }
-"""Engine arguments that are not the operator's to set, and what to do instead."""
+"""Engine arguments that the operator may not set -> what to do instead."""
 
 
 def check_vllm_config(config: ProviderConfig) -> Sequence[EngineConfigProblem]:
-    """Everything that is wrong with `engine`, as far as names tell."""
+    """Returns the problems with `engine` that the names of its arguments show."""
     installed = _vllm_folder()
     if installed is None:
         return [EngineConfigProblem(("type",), NOT_INSTALLED)]
     known = _argument_names(installed / "engine" / "arg_utils.py")
-    # A vLLM that keeps its arguments elsewhere is asked when the engine starts, like every other.
+    # If the installed vLLM defines its arguments elsewhere, they are only checked when the engine starts.
     return (
         []
         if not known
@@ -36,7 +37,7 @@ def check_vllm_config(config: ProviderConfig) -> Sequence[EngineConfigProblem]:
 
 
 def installed_tool_parsers() -> frozenset[str]:
-    """The parsers that the installed vLLM has, by name; none where they are not to be found."""
+    """Returns the names of the tool parsers that the installed vLLM has; empty if they cannot be found."""
     installed = _vllm_folder()
     tree = _parse_source(installed / "tool_parsers" / "__init__.py") if installed is not None else None
     for node in tree.body if tree is not None else ():
@@ -48,7 +49,7 @@ def installed_tool_parsers() -> frozenset[str]:
 
 
 def unknown_argument_problems(given: Collection[str], known: Collection[str]) -> Iterator[EngineConfigProblem]:
-    """The names that the engine does not know, each with the nearest one that it does."""
+    """Yields a problem for each name that is not in `known`, with the most similar known name."""
     for name in given:
         if name not in known:
             nearest = difflib.get_close_matches(str(name), sorted(known), n=1)
@@ -65,14 +66,14 @@ def _reserved_argument_problems(given: Collection[str]) -> Iterator[EngineConfig
 
 
 def _vllm_folder() -> Path | None:
-    """Where vLLM is. Finding a package that has no parent imports nothing."""
-    found = importlib.util.find_spec("vllm")
-    places = found.submodule_search_locations if found is not None else None
-    return Path(places[0]) if places else None
+    """Returns the folder of vLLM's package, or None. Finding a top-level package imports nothing."""
+    spec = importlib.util.find_spec("vllm")
+    locations = spec.submodule_search_locations if spec is not None else None
+    return Path(locations[0]) if locations else None
 
 
 def _argument_names(source: Path) -> frozenset[str]:
-    """The fields of the classes that hold vLLM's engine arguments; none where they are not to be found."""
+    """Returns the fields of vLLM's classes of engine arguments; empty if they cannot be found."""
     tree = _parse_source(source)
     classes = [node for node in tree.body if isinstance(node, ast.ClassDef)] if tree is not None else []
     return frozenset(

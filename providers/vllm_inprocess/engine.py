@@ -1,4 +1,4 @@
-"""vLLM's asynchronous engine as the strategies know engines."""
+"""Adapts vLLM's `AsyncLLM` to the `Engine` protocol."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -22,14 +22,14 @@ _SPECIAL_TAGS: Final = (
     *("<think>", "</think>", "<thinking>", "</thinking>", "<tool_call>", "</tool_call>"),
     *("[TOOL_CALLS]", "[THINK]", "[/THINK]", "<|python_tag|>", "<|tool_call|>", "<|tool_calls_section_begin|>"),
 )
-"""Tags that some tokenizers count among the special tokens, which are otherwise left out of the text."""
+"""Tags that are special tokens in some tokenizers. vLLM leaves special tokens out of the text by default."""
 
 
 class VllmEngine:
-    """One model of an AsyncLLM that is up. `vllm` is `providers.vllm_inprocess.library`.
+    """The model of an `AsyncLLM` that is up. `vllm` is the module `providers.vllm_inprocess.library`.
 
-    `egress` fetches images; `silence_s` is how long the engine may say nothing. `whole_text`: special tokens are part
-    of the text; None: where the model writes its tags with them.
+    `egress` fetches images. `silence_s` is how long a run may generate nothing. `keep_special_tokens`: special tokens
+    are part of the text; None: only if the model's tags are special tokens.
     """
 
     def __init__(
@@ -61,14 +61,14 @@ class VllmEngine:
         return SUPPORTED_PARAMETERS
 
     async def render(self, chat: Json) -> TokenPrompt:
-        # Of an image that is none, and of a message that the template cannot say.
+        # ValueError and NotImplementedError: an invalid image, or a message that the template does not support.
         with raise_provider_errors(self._vllm, client_errors=(ValueError, NotImplementedError)):
-            able = self._llm.model_config.is_multimodal_model
-            inlined_chat, has_images = await inline_images(chat, self._egress, reads_images=able)
-            made = await rendering.render_prompt(self._vllm, self._llm.renderer, inlined_chat, as_parts=has_images)
-        tokens = made["prompt_token_ids"]
-        text = made.get("prompt") or self._tokenizer.decode(tokens[-_TAIL_TOKENS:])
-        media = made if made["type"] == "multimodal" else None
+            reads_images = self._llm.model_config.is_multimodal_model
+            inlined_chat, has_images = await inline_images(chat, self._egress, reads_images=reads_images)
+            rendered = await rendering.render_prompt(self._vllm, self._llm.renderer, inlined_chat, as_parts=has_images)
+        tokens = rendered["prompt_token_ids"]
+        text = rendered.get("prompt") or self._tokenizer.decode(tokens[-_TAIL_TOKENS:])
+        media = rendered if rendered["type"] == "multimodal" else None
         return TokenPrompt(tokens=tokens, tail=text[-_TAIL_TOKENS:], media=media)
 
     async def renders_tools(self) -> bool:
@@ -77,12 +77,13 @@ class VllmEngine:
                 with raise_provider_errors(self._vllm, client_errors=(ValueError,)):
                     self._tools_rendered = await rendering.renders_tools(self._vllm, self._llm.renderer)
             except UpstreamRejected:
-                # A template that fails on tools does not say them; one that fails on everything says so of the chat.
+                # A template that fails on tools does not render them. If it fails on everything, `render` reports that.
                 self._tools_rendered = False
         return self._tools_rendered
 
     async def encode(self, text: str) -> Sequence[int]:
-        """Of short texts (tags, bridges, prefixes of calls): the fast tokenizers take microseconds for them."""
+        """Encodes in the event loop, because texts are short (tags, bridges, prefixes of calls) and fast tokenizers
+        need only microseconds for them."""
         return list(self._tokenizer.encode(text, add_special_tokens=False))
 
     async def decode(self, tokens: Sequence[int]) -> str:
@@ -116,7 +117,7 @@ class VllmEngine:
                         first = False
 
     async def _next_output(self, outputs: AsyncGenerator[Any, None]) -> Any:
-        """The next output; None after the last. Raises UpstreamTimeout."""
+        """Returns the next output; None after the last. Raises UpstreamTimeout."""
         try:
             async with asyncio.timeout(self._silence_s):
                 return await anext(outputs, None)
@@ -131,8 +132,8 @@ class VllmEngine:
             parameters,
             new_id("gen"),
             priority=request.sampling.get("priority") or 0,
-            # vLLM waits with a guide for the end of the thinking, which it looks for by a parser of its own. Where a
-            # guide is asked for here, the thinking is over.
+            # vLLM applies a constraint only after the thinking, whose end its own parser looks for. If the request has
+            # a constraint, the thinking has already ended.
             reasoning_ended=True if request.constraint is not None else None,
         )
         return outputs
@@ -145,7 +146,8 @@ class VllmEngine:
 
 
 def _default_sampling_of(llm: Any) -> Mapping[str, Any]:
-    """What the model's own generation_config says of sampling, as vLLM's server takes it, without a length."""
+    """Returns the sampling parameters of the model's generation config that vLLM's server would use, without a token
+    limit."""
     return {name: value for name, value in llm.model_config.get_diff_sampling_param().items() if name != "max_tokens"}
 
 

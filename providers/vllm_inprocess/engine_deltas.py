@@ -1,4 +1,4 @@
-"""What vLLM generated, as pieces."""
+"""Translates vLLM's outputs to engine deltas."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
@@ -8,26 +8,29 @@ from providers.errors import UpstreamBroken
 from translation.representation.json_types import Json
 
 _MIN_LOGPROB: Final = -9999.0
-"""JSON has no infinity; vLLM's own server says the same."""
+"""The smallest log probability that is reported, because JSON has no infinity. vLLM's own server uses the same
+value."""
 
 _FINISH_REASONS: Final[Mapping[str, Literal["stop", "length"]]] = {
     "stop": "stop",
     "length": "length",
-    # Only where the request asked for it, by its own pattern of repetitions.
+    # Only for requests that set vLLM's parameters of repetition detection.
     "repetition": "stop",
 }
 
 
 def delta_of_output(output: Any, *, alternatives: int | None, first: bool) -> EngineDelta:
-    """What one RequestOutput adds. Raises UpstreamBroken where the engine gave the request up."""
+    """Returns the delta of one RequestOutput. `alternatives` is the number of alternatives for each token; None: no log
+    probabilities. `first`: it is the first output of the run. Raises UpstreamBroken if the engine aborted the
+    request."""
     (completion,) = output.outputs
     reason = completion.finish_reason
     if reason is not None and reason not in _FINISH_REASONS:
-        raise UpstreamBroken(f"the engine gave the request up: {reason}")
+        raise UpstreamBroken(f"the engine aborted the request: {reason}")
     tokens = list(completion.token_ids)
     logprobs = None
     if alternatives is not None and completion.logprobs:
-        logprobs = [_token_logprob(*one, alternatives) for one in zip(tokens, completion.logprobs, strict=True)]
+        logprobs = [_token_logprob(*pair, alternatives) for pair in zip(tokens, completion.logprobs, strict=True)]
     return EngineDelta(
         completion.text,
         tokens,
@@ -39,11 +42,11 @@ def delta_of_output(output: Any, *, alternatives: int | None, first: bool) -> En
 
 
 def _token_logprob(token: int, candidates: Mapping[int, Any], alternatives: int) -> Json:
-    # vLLM puts the sampled one first, whatever its rank, and adds it to the most likely ones if it is none of them.
-    likeliest: Sequence[Any] = sorted(candidates.values(), key=lambda candidate: candidate.logprob, reverse=True)
+    # vLLM puts the sampled token first, whatever its rank, and adds it if it is not among the most likely ones.
+    ranked: Sequence[Any] = sorted(candidates.values(), key=lambda candidate: candidate.logprob, reverse=True)
     return {
         **_candidate_logprob(candidates[token]),
-        "top_logprobs": [_candidate_logprob(one) for one in likeliest[:alternatives]],
+        "top_logprobs": [_candidate_logprob(candidate) for candidate in ranked[:alternatives]],
     }
 
 

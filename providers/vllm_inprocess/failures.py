@@ -1,4 +1,4 @@
-"""vLLM's exceptions by what they mean here."""
+"""Maps vLLM's exceptions to ProviderError."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,12 +15,13 @@ from providers.errors import (
 )
 from translation.errors import TranslationError
 
-ENGINE_DIED: Final = "the engine died and is being started again"
+ENGINE_DIED: Final = "the engine died and is being restarted"
 
 
 @contextmanager
 def raise_provider_errors(vllm: ModuleType, *, client_errors: tuple[type[Exception], ...] = ()) -> Iterator[None]:
-    """Raise every failure of the engine as a ProviderError. `theirs`: failures that are the request's doing."""
+    """Raises every exception in the block as a ProviderError. `client_errors` are exceptions that an invalid request
+    causes. ProviderError and TranslationError pass through."""
     try:
         yield
     except (ProviderError, TranslationError):
@@ -34,13 +35,14 @@ def raise_provider_errors(vllm: ModuleType, *, client_errors: tuple[type[Excepti
     except client_errors as refused:
         raise rejection_of(refused) from refused
     except Exception as failure:
-        # vLLM wraps what went wrong with one request, and says only in the cause what it was.
+        # vLLM wraps the error of a request in another exception; only the cause says what went wrong.
         reason = failure.__cause__ or failure
         raise UpstreamBroken(f"the engine failed: {type(reason).__name__}: {reason}") from failure
 
 
 def rejection_of(refused: Exception) -> UpstreamRejected:
-    """The engine's refusal of a request. Its own text would repeat the value, which may be the whole schema."""
+    """Returns the engine's refusal of a request. It uses `args[0]`, because the text of the exception repeats the
+    value, which may be a whole schema."""
     reason = refused.args[0] if refused.args else refused
     if refused.__cause__ is not None:
         reason = f"{reason} {refused.__cause__}"

@@ -1,5 +1,5 @@
-"""The images of a chat body as data URLs, so that the gateway's own guard is all that fetches anything: vLLM's renderer
-would fetch any address it is given."""
+"""Replaces the image URLs of a chat body by data URLs, so that only the gateway's `EgressClient` fetches them. vLLM's
+renderer would fetch any address."""
 
 import asyncio
 import re
@@ -12,14 +12,14 @@ from translation.errors import InvalidRequest
 from translation.representation.json_types import Json
 
 _MAX_TOTAL_FACTOR: Final = 3
-"""As much as so many of the largest is fetched for one request. A few bytes name an image of many, and a request has
-room for as many of them as it likes."""
+"""How many times `EgressClient.max_bytes` is fetched for one request. A limit is needed because a short URL can name a
+large image, and a request may contain any number of URLs."""
 
 _DATA_URL: Final = re.compile(r"data:image/[\w.+-]+;base64,", re.IGNORECASE)
 
 
 class _FetchBudget:
-    """What one request has fetched."""
+    """Limits the bytes and the time of all fetches of one request."""
 
     def __init__(self, egress: EgressClient) -> None:
         self._egress = egress
@@ -27,20 +27,23 @@ class _FetchBudget:
         self._deadline = asyncio.get_running_loop().time() + egress.deadline_s
 
     async def get(self, url: str) -> FetchResult:
-        """Raises InvalidRequest."""
+        """Raises InvalidRequest if the URL cannot be fetched within the limits."""
         left_s = self._deadline - asyncio.get_running_loop().time()
         if self._bytes_left <= 0 or left_s <= 0:
-            raise InvalidRequest("the URLs of this request lead to more than is fetched for one", param="image_url")
+            raise InvalidRequest(
+                "the images of this request are too large, or take too long to fetch: send fewer", param="image_url"
+            )
         limit = min(self._egress.max_bytes, self._bytes_left)
-        fetched = await self._egress.fetch(url, max_bytes=limit, deadline_s=left_s, param="image_url")
-        self._bytes_left -= len(fetched.content)
-        return fetched
+        result = await self._egress.fetch(url, max_bytes=limit, deadline_s=left_s, param="image_url")
+        self._bytes_left -= len(result.content)
+        return result
 
 
 async def inline_images(chat: Json, egress: EgressClient, *, reads_images: bool) -> tuple[Json, bool]:
-    """The chat with its images inside, and whether it has any. `able`: the model reads images.
+    """Returns the chat with its images as data URLs, and whether it has images. `reads_images`: the model can read
+    images.
 
-    Raises InvalidRequest for images that the model cannot read or nobody can get, and for parts of other kinds.
+    Raises InvalidRequest if the model cannot read images or an image cannot be fetched, and for parts of other types.
     """
     messages: list[Json] = []
     has_images = False
@@ -64,12 +67,14 @@ async def _inline_part(part: Mapping[str, Any], reads_images: bool, fetches: _Fe
     if url[:5].lower() != "data:":
         return {"type": "image_url", "image_url": {"url": _data_url(await fetches.get(url))}}
     if not _DATA_URL.match(url):
-        raise InvalidRequest("a data URL of an image begins with data:image/TYPE;base64,", param="image_url")
+        raise InvalidRequest("a data URL of an image must begin with data:image/TYPE;base64,", param="image_url")
     return {"type": "image_url", "image_url": {"url": url}}
 
 
-def _data_url(fetched: FetchResult) -> str:
-    media_type, content = fetched
+def _data_url(result: FetchResult) -> str:
+    media_type, content = result
     if not media_type.startswith("image/"):
-        raise InvalidRequest(f"the URL leads to {media_type or 'something'} and not to an image", param="image_url")
+        raise InvalidRequest(
+            f"the content of the URL is {media_type or 'of no known type'} and not an image", param="image_url"
+        )
     return f"data:{media_type};base64,{b64encode(content).decode()}"

@@ -1,7 +1,7 @@
-"""All that is used of vLLM itself, in one place, because most of it moves from month to month.
+"""All names of vLLM that the gateway uses. They are in one place because most of them move between monthly releases.
 
-Importing this module imports vLLM and torch, which takes seconds and half a gigabyte: only a configured provider of
-type `vllm_inprocess` does it, from a thread.
+Importing this module imports vLLM and torch, which takes seconds and half a gigabyte of memory. Only a configured
+provider of type `vllm_inprocess` imports it, in a thread.
 """
 
 from vllm import SamplingParams
@@ -17,10 +17,11 @@ from xgrammar import Grammar
 
 
 def reads_tag(tag: str) -> bool:
-    """Whether a structural tag can be made a grammar of. Where not, vLLM would try a guide that reads no such tags."""
+    """Whether xgrammar can compile a structural tag. If it cannot, vLLM would fall back to a backend that does not
+    support structural tags."""
     try:
         Grammar.from_structural_tag(tag)
-    except Exception:  # it raises whatever its C++ does
+    except Exception:  # its C++ code may raise anything
         return False
     return True
 

@@ -1,5 +1,5 @@
-"""One vLLM engine from its start to its end. It is built in a thread, because that takes seconds to minutes; what runs
-the model is a process of its own, which goes with it."""
+"""Starts and stops a vLLM engine. The engine is built in a thread, because that takes seconds to minutes. The model
+runs in a separate process, which is stopped together with the engine."""
 
 import asyncio
 import multiprocessing
@@ -38,17 +38,18 @@ from translation.representation.turn import Turn
 _log = structlog.get_logger(__name__)
 
 _START_TIMEOUT_S: Final = 7200.0
-"""To load a model; hundreds of gigabytes may come from the hub."""
+"""The limit for loading a model. It is long because hundreds of gigabytes may be downloaded from the hub."""
 
 _SHUTDOWN_TIMEOUT_S: Final = 10.0
-"""For the processes to end by themselves; then they are killed."""
+"""How long the processes may take to end by themselves. Then they are killed."""
 
 _START_LOCK = threading.Lock()
-"""vLLM measures the memory that is free when it starts, and what of it is its own is told by when it appeared."""
+"""Engines start one after the other. vLLM measures the free memory when it starts, and the processes of an engine are
+recognized by the time at which they appear."""
 
 
 class RunningEngine:
-    """An engine that is up."""
+    """An engine that is up. `models` are the names of its models."""
 
     def __init__(
         self,
@@ -67,16 +68,16 @@ class RunningEngine:
         self._new_special_engine = partial(VllmEngine, vllm, llm, egress, silence_s=silence_s, keep_special_tokens=True)
 
     def engine_for_turn(self, turn: Turn, profile: Profile) -> tuple[VllmEngine, ToolParsers]:
-        """The engine as this turn needs it, and the parsers its calls may be read by.
+        """Returns the engine for this turn, and the tool parsers that the turn may use.
 
-        Raises UpstreamRejected for a parser of vLLM's that there is not, or that does not fit the model.
+        Raises UpstreamRejected if the turn needs a parser that vLLM does not have, or that does not fit the model.
         """
         if not turn.tools or not profile.tool_parser.startswith(VLLM_PARSER_PREFIX):
             return self.engine, PARSER_FACTORIES
         tools = lower_tools(turn.tools, None, None, []).get("tools", [])
         parser = VllmToolParser(profile.tool_parser, self.llm.get_tokenizer(), tools)
         engine = self._with_special_tokens if parser.needs_special_tokens else self.engine
-        # One turn has one answer, and so one parser.
+        # A turn has only one answer, so one parser object is enough.
         return engine, {**PARSER_FACTORIES, profile.tool_parser: lambda: parser}
 
     @cached_property
@@ -95,7 +96,7 @@ class RunningEngine:
         )
 
     async def _wait_for_output_end(self) -> str:
-        # This task of vLLM's hands out what the engine generates; it ends only when the engine is no more.
+        # This task of vLLM distributes the engine's outputs. It ends only when the engine is dead.
         await asyncio.wait([self.llm.output_handler])
         return "the engine's process ended"
 
@@ -104,10 +105,10 @@ class RunningEngine:
 async def run_engine(
     name: str, config: ProviderConfig, egress: EgressClient, progress: ReportProgress
 ) -> AsyncGenerator[RunningEngine, None]:
-    """An engine, warm when the block begins; its processes are gone when it has ended.
+    """Runs an engine, which is warmed up when the block begins. Its processes have ended after the block.
 
-    Raises EngineUnavailable where vLLM is missing, an argument is wrong, or the model cannot be loaded, or not within
-    `_START_S`.
+    Raises EngineUnavailable if vLLM is not installed, an argument is invalid, or the model cannot be loaded within
+    `_START_TIMEOUT_S`.
     """
     start = _EngineStart(name, config, progress)
     try:
@@ -128,20 +129,22 @@ async def run_engine(
 
 
 async def _warm_up(engine: VllmEngine) -> None:
-    """What the first request would wait for. It also begins the task that `died` watches."""
-    only = TokenPrompt(tokens=await engine.encode("."), tail=".")
-    async for _ in engine.generate(only, GenerationRequest(max_tokens=1)):
+    """Generates a token with and one without a constraint, so that the first request does not wait for what they
+    initialize. This also starts the task that `RunningEngine.wait_until_dead` waits for."""
+    prompt = TokenPrompt(tokens=await engine.encode("."), tail=".")
+    async for _ in engine.generate(prompt, GenerationRequest(max_tokens=1)):
         pass
-    # The first guide makes vLLM import what makes grammars, which would hold up all others who are answered.
+    # With the first constraint vLLM imports its grammar library, which would block the replies to other requests.
     with suppress(UpstreamRejected):
         async for _ in engine.generate(
-            only, GenerationRequest(max_tokens=1, constraint=OutputConstraint(json_object=True))
+            prompt, GenerationRequest(max_tokens=1, constraint=OutputConstraint(json_object=True))
         ):
             pass
 
 
 class _EngineStart:
-    """A start in a thread, which cannot be cancelled: what it has begun is ended instead."""
+    """Starts an engine in a thread. The thread cannot be cancelled; instead `stop` ends the processes that it
+    started."""
 
     def __init__(self, name: str, config: ProviderConfig, progress: ReportProgress) -> None:
         self._name = name
@@ -155,11 +158,11 @@ class _EngineStart:
         self._built = self._loop.run_in_executor(None, self._build)
 
     async def wait_until_built(self) -> tuple[ModuleType, Any]:
-        # Shielded: the thread goes on, and `end` has to know when it is through.
+        # Shielded, because the thread goes on after a cancellation, and `stop` has to know when it has finished.
         return await asyncio.shield(self._built)
 
     async def stop(self) -> None:
-        """Stop the engine, or the start of one."""
+        """Stops the engine, or its start."""
         try:
             await self._stop_engine()
         finally:
@@ -170,7 +173,7 @@ class _EngineStart:
     async def _stop_engine(self) -> None:
         self._is_abandoned = True
         if not self._built.done():
-            # Without its process the start fails at once.
+            # The start fails at once if its process is killed.
             self._kill_and_join()
             await asyncio.wait([self._built], timeout=_SHUTDOWN_TIMEOUT_S)
         if self._built.done() and not self._built.cancelled():
@@ -194,7 +197,7 @@ class _EngineStart:
                 with _block_interrupts():
                     self._llm = vllm.AsyncLLM.from_engine_args(arguments)
             except Exception as failure:
-                # vLLM's own log, which has been printed, says more than any exception it raises.
+                # The exception says little. The details are in vLLM's own log, which has already been printed.
                 message = f"vLLM cannot load {self._config.model}: {_failure_reason(failure)}"
                 raise EngineUnavailable(message, provider=self._name) from failure
             self._reaper = start_reaper(self._pids())
@@ -202,14 +205,15 @@ class _EngineStart:
 
     def _report_progress(self, doing: str) -> None:
         if self._is_abandoned:
-            raise EngineUnavailable("the start was given up", provider=self._name)
+            raise EngineUnavailable("the start was cancelled", provider=self._name)
         self._loop.call_soon_threadsafe(self._progress, doing)
 
     def build_watchdog(self, timeout_s: float) -> Watchdog:
-        """Of the engine that was built. Its own `check_health` asks no process."""
+        """Returns a watchdog for the engine that was built. It does not use vLLM's `check_health`, which sends nothing
+        to the engine's process."""
         pids = self._pids()
         return Watchdog(
-            ping=lambda: self._llm.is_sleeping(),  # any question that its process answers between two steps
+            ping=lambda: self._llm.is_sleeping(),  # a request that the process responds to between two steps
             cpu_time_s=lambda: cpu_time_of(pids) if pids else None,
             kill=self._kill_processes,
             timeout_s=timeout_s,
@@ -235,9 +239,9 @@ class _EngineStart:
 
 @contextmanager
 def _block_interrupts() -> Iterator[None]:
-    """Processes that this thread starts do not hear Ctrl-C on a terminal: it is for the gateway, which has answers to
-    finish. They cannot be given a session of their own, as vLLM starts them."""
-    # The first process of all starts this one as well, after which the thread would hear them again.
+    """Blocks SIGINT in processes that this thread starts, so that Ctrl-C on a terminal only reaches the gateway, which
+    first finishes its replies. A separate session is not possible, because vLLM starts the processes."""
+    # The first process that is started also starts the resource tracker, which would unblock the signal in this thread.
     resource_tracker.ensure_running()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
@@ -247,7 +251,7 @@ def _block_interrupts() -> Iterator[None]:
 
 
 def _failure_reason(failure: Exception) -> str:
-    """In one line."""
+    """Returns the reason of a failure in one line."""
     if isinstance(failure, ValidationError):
         return failure.errors(include_url=False)[0]["msg"]
     return " ".join(str(failure).split()) or type(failure).__name__

@@ -1,4 +1,4 @@
-"""The adapter for vLLM in this process."""
+"""The provider for vLLM in this process."""
 
 import json
 from collections.abc import AsyncGenerator, Sequence
@@ -31,10 +31,10 @@ _CAPABILITIES = Capabilities(
 
 
 class VllmProvider:
-    """A `Provider` and a `Host`. While the engine is not up, everything that needs it raises EngineUnavailable."""
+    """A `Provider` and an `EngineHost`. While the engine is not up, methods that need it raise EngineUnavailable."""
 
     def __init__(self, name: str, config: ProviderConfig, egress: EgressClient) -> None:
-        """`egress` fetches the images of requests."""
+        """`egress` fetches images by the URLs in requests."""
         self._name = name
         self._config = config
         self._egress = egress
@@ -51,12 +51,8 @@ class VllmProvider:
 
     @property
     def engine_status(self) -> EngineStatus:
-        condition = self._supervisor.engine_status
-        return (
-            replace(condition, running=self._supervisor.engine.running_requests)
-            if condition.state == "ready"
-            else condition
-        )
+        status = self._supervisor.engine_status
+        return replace(status, running=self._supervisor.engine.running_requests) if status.state == "ready" else status
 
     def run_engine(self) -> AbstractAsyncContextManager[None]:
         return self._supervisor.run_engine()
@@ -69,11 +65,13 @@ class VllmProvider:
         return prepare_engine_exchange(engine, turn, profile, parsers)
 
     def prepare_relay(self, dialect: Dialect, body: Json) -> RelayExchange:
-        raise ValueError(f"an engine speaks no dialect, so not {dialect}")
+        raise ValueError(f"an engine has no client API, so nothing can be relayed to it in {dialect}")
 
     async def count_tokens(self, turn: Turn, profile: Profile, method: CountMethod) -> int:
         if method not in ("template", "tokenize"):
-            raise Unrepresentable(f"an engine in this process counts by its template, not by {method!r}", param=None)
+            raise Unrepresentable(
+                f"an engine in this process counts tokens by its chat template, not by {method!r}", param=None
+            )
         engine, parsers = self._supervisor.engine.engine_for_turn(turn, profile)
         return await count_prompt_tokens(engine, turn, profile, parsers)
 
@@ -84,7 +82,7 @@ class VllmProvider:
         return message
 
     async def aclose(self) -> None:
-        """There is nothing left to close once `running` has ended."""
+        """Does nothing: the end of `run_engine` closes everything."""
 
     @asynccontextmanager
     async def _start(self, progress: ReportProgress) -> AsyncGenerator[RunningEngine, None]:
@@ -93,18 +91,20 @@ class VllmProvider:
 
 
 def _capabilities(config: ProviderConfig) -> Capabilities:
-    """What the model's folder and the engine's arguments tell of it before it is loaded."""
+    """Returns the capabilities that follow from the model's folder and the engine's arguments, before the model is
+    loaded."""
     window = config.engine.get("max_model_len")
-    known = replace(
+    capabilities = replace(
         _CAPABILITIES,
         images=_may_read_images(Path(config.model or "")),
         max_context_window=window if isinstance(window, int) and window > 0 else None,
     )
-    return replace(known, **config.capabilities.to_overrides())
+    return replace(capabilities, **config.capabilities.to_overrides())
 
 
 def _may_read_images(folder: Path) -> bool:
-    """Whether the model may read images. Of one that is still on the hub nothing is known: it says so itself."""
+    """Whether the model may read images. True if nothing is known about the model, for example because it is still on
+    the hub; then the engine refuses images that it cannot read."""
     try:
         model_config = json.loads((folder / "config.json").read_bytes())
     except (OSError, ValueError):

@@ -1,7 +1,8 @@
-"""Ends an engine's processes when the gateway is gone without having ended them: `python -m
-providers.vllm_inprocess.reaper PID...`. vLLM's own wait for whoever started them, for ever.
+"""Kills an engine's processes if the gateway dies without stopping them: `python -m
+providers.vllm_inprocess.reaper PID...`. Without it, vLLM's processes would wait forever for the process that started
+them.
 
-It waits until stdin is closed, which the system does for a process that was killed.
+It waits until its stdin is closed. The operating system closes it when the gateway dies, even if it was killed.
 """
 
 import os
@@ -14,7 +15,8 @@ from pathlib import Path
 
 
 def start_reaper(pids: Iterable[int]) -> "subprocess.Popen[bytes]":
-    """Have these processes ended when this one is. Whoever has ended them kills the reaper first."""
+    """Starts a reaper that kills these processes when this process ends. The caller kills the reaper after it has
+    stopped the processes itself."""
     return subprocess.Popen(
         [sys.executable, "-m", "providers.vllm_inprocess.reaper", *map(str, pids)],
         stdin=subprocess.PIPE,
@@ -28,14 +30,15 @@ def main() -> None:
     known = {int(pid): _start_time_of(int(pid)) for pid in sys.argv[1:]}
     sys.stdin.buffer.read()
     for pid, began in known.items():
-        # The number may be another process's meanwhile.
+        # The process id may belong to another process meanwhile.
         if _start_time_of(pid) == began:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
 
 
 def _start_time_of(pid: int) -> str | None:
-    """When a process began, in the system's words; None where it does not tell."""
+    """Returns the start time of a process as in `/proc`, in clock ticks; None if the process or `/proc` does not
+    exist."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
     except OSError:

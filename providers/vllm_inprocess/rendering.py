@@ -1,4 +1,4 @@
-"""A chat body as a prompt, by vLLM's own renderer: what its server would make of the same body."""
+"""Renders a chat body to a prompt with vLLM's own renderer, as its server would."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -11,10 +11,10 @@ _PROBE_DESCRIPTION: Final = "a tool that only a template with tools in it names"
 
 
 async def render_prompt(vllm: ModuleType, renderer: Any, chat: Json, *, as_parts: bool) -> Any:
-    """The engine's input: token ids, and what belongs to images among them.
+    """Returns the engine's input: token ids, and the data of images.
 
-    Content is handed to the template as text unless `as_parts`: a template that concatenates strings fails on a list of
-    parts, and vLLM's own guess of what a template wants takes any loop over the content for a wish for parts.
+    The template gets content as text unless `as_parts`, because a template that concatenates strings fails on a list of
+    parts. vLLM's own detection is not used without images: it takes any loop over the content as support for parts.
     """
     parameters = vllm.ChatParams(
         chat_template_content_format="auto" if as_parts else "string",
@@ -26,15 +26,17 @@ async def render_prompt(vllm: ModuleType, renderer: Any, chat: Json, *, as_parts
             "tokenize": False,
         },
     )
-    # Without vLLM's limit: the caller says how long the prompt is, and vLLM would cut it before it counts.
+    # Without vLLM's limit, which would truncate the prompt before it is counted. The caller reports a prompt that is
+    # too long.
     limits = replace(renderer.default_chat_tok_params, max_total_tokens=None)
-    # Images are sent to the engine with every run: a second pass must not depend on what a cache still holds.
+    # Images are sent to the engine with every run, because a second pass must not depend on the content of a cache.
     _, (prompt,) = await renderer.render_chat_async([chat["messages"]], parameters, limits, skip_mm_cache=True)
     return prompt
 
 
 def _template_tool(tool: Mapping[str, Any]) -> Json:
-    """A tool with the keys that vLLM's server gives to templates, in its order: they print the object as it is."""
+    """Returns a tool with the keys that vLLM's server passes to templates, in its order. Templates print the object as
+    it is."""
     function = tool.get("function") or {}
     fields = {name: function.get(name) for name in ("name", "description", "parameters")}
     if function.get("strict") is not None:
@@ -43,7 +45,7 @@ def _template_tool(tool: Mapping[str, Any]) -> Json:
 
 
 async def renders_tools(vllm: ModuleType, renderer: Any) -> bool:
-    """Whether the model's template says tools: it does if the name of one is in the prompt."""
+    """Whether the model's template writes tools into the prompt. It is tried with a tool, by the tool's description."""
     chat: Json = {
         "messages": [{"role": "user", "content": "."}],
         "tools": [

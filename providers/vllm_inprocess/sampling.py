@@ -1,4 +1,4 @@
-"""What a generation asks for, as vLLM's `SamplingParams`."""
+"""Builds vLLM's `SamplingParams` from a generation request."""
 
 from collections.abc import Mapping
 from types import ModuleType
@@ -27,11 +27,11 @@ _SAME_NAME: Final = frozenset(
         "top_p",
     }
 )
-"""What vLLM calls the same."""
+"""Parameters that have the same name in vLLM."""
 
 SUPPORTED_PARAMETERS: Final = _SAME_NAME | {"cache_salt", "logit_bias", "priority", "vllm_xargs"}
-"""What a request may set. Without `skip_special_tokens` and `include_stop_str_in_output`: what they would put into the
-text is not the model's answer."""
+"""Parameters that a request may set. `skip_special_tokens` and `include_stop_str_in_output` are not among them, because
+the text that they add is not part of the model's answer."""
 
 _MAX_LOGIT_BIAS: Final = 100.0
 
@@ -45,10 +45,11 @@ def build_sampling_params(
     keep_special_tokens: bool,
     backend: str,
 ) -> Any:
-    """The parameters of one run. `defaults` are the model's own; `room` is all it may still generate.
+    """Returns the parameters of one run.
 
-    `whole_text`: special tokens are said too, for the model writes its tags with them. `backend` is vLLM's own, which
-    guides answers. Raises UpstreamRejected.
+    `defaults` are those of the model's generation config. `room` is the number of tokens that still fit into the
+    context. With `keep_special_tokens` special tokens are part of the text, for a model whose tags are special tokens.
+    `backend` is vLLM's backend of structured outputs. Raises UpstreamRejected if vLLM refuses a value.
     """
     requested = {name: value for name, value in request.sampling.items() if value is not None}
     values = dict(defaults) | {name: requested[name] for name in requested.keys() & _SAME_NAME}
@@ -68,8 +69,9 @@ def build_sampling_params(
         raise rejection_of(refused) from refused
 
 
-def _logit_bias_of(given: Mapping[str, Any] | None) -> dict[int, float] | None:
-    """JSON has no numbers for keys, and vLLM's own server bounds the values as OpenAI does."""
-    if not given:
+def _logit_bias_of(logit_bias: Mapping[str, Any] | None) -> dict[int, float] | None:
+    """Returns the bias with token ids as numbers, because keys are strings in JSON. Values are limited as by vLLM's own
+    server, which follows OpenAI."""
+    if not logit_bias:
         return None
-    return {int(token): max(-_MAX_LOGIT_BIAS, min(_MAX_LOGIT_BIAS, float(bias))) for token, bias in given.items()}
+    return {int(token): max(-_MAX_LOGIT_BIAS, min(_MAX_LOGIT_BIAS, float(bias))) for token, bias in logit_bias.items()}

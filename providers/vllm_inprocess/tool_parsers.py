@@ -1,6 +1,6 @@
-"""vLLM's tool parsers, `tool_parser: vllm:NAME`, as parsers of ours.
+"""Adapts vLLM's tool parsers (`tool_parser: vllm:NAME`) to the gateway's protocol of tool parsers.
 
-What they make of a text is theirs, faults included; here it only gets the form that every parser's findings have.
+Only the form of their results is changed. What they read from a text, and what they read wrongly, is vLLM's.
 """
 
 import json
@@ -18,9 +18,9 @@ VLLM_PARSER_PREFIX: Final = "vllm:"
 
 
 class VllmToolParser:
-    """One answer read by one of vLLM's parsers. `tools` are chat's.
+    """Parses one answer with one of vLLM's parsers. `tools` are in the form of Chat Completions.
 
-    Raises UpstreamRejected where vLLM has no such parser, or it does not fit the model's tokenizer.
+    Raises UpstreamRejected if vLLM has no such parser, or if the parser does not fit the model's tokenizer.
     """
 
     def __init__(self, name: str, tokenizer: Any, tools: Sequence[Json]) -> None:
@@ -34,14 +34,12 @@ class VllmToolParser:
             )
             self._parser = kind(tokenizer, self._request.tools)
             self._request = self._parser.adjust_request(self._request)
-        except (
-            Exception
-        ) as failure:  # a parser's constructor fails in its own ways for a tokenizer that it does not know
-            raise UpstreamRejected(f"the tool parser {name} cannot read this model: {failure}") from failure
+        except Exception as failure:  # for an unsuitable tokenizer, constructors of parsers may raise anything
+            raise UpstreamRejected(f"the tool parser {name} does not work with this model: {failure}") from failure
         self._tokenizer = tokenizer
         self._markers = sorted(tokenizer.get_added_vocab())
         self._max_partial_marker = max(map(len, self._markers), default=1) - 1
-        self._held = ""
+        self._pending = ""
         self._full_text = ""
         self._has_output = False
         self._index: int | None = None
@@ -50,30 +48,34 @@ class VllmToolParser:
 
     @property
     def needs_special_tokens(self) -> bool:
-        """Whether it has to see the special tokens."""
+        """Whether the parser needs the special tokens in the text."""
         return not self._request.skip_special_tokens
 
     def feed(self, text: str) -> list[ParserOutput]:
         self._full_text += text
-        # vLLM's parsers find their marks among the token ids too, so one must not come in two pieces.
-        text = self._held + text
-        held = self._partial_marker_size(text)
-        self._held = text[len(text) - held :]
-        ready = text[: len(text) - held]
+        # vLLM's parsers also look for markers among the token ids, so a marker must not be split between two calls.
+        text = self._pending + text
+        pending_size = self._partial_marker_size(text)
+        self._pending = text[len(text) - pending_size :]
+        ready = text[: len(text) - pending_size]
         return self._parse_text(ready, finished=False) if ready else []
 
     def finish(self) -> list[ParserOutput]:
-        results = [*self._parse_text(self._held, finished=True), *self._blanks.filter_blanks(self._end_call(cut=True))]
-        # Some of vLLM's parsers read no streams: they say nothing at all before they are shown the whole.
+        results = [
+            *self._parse_text(self._pending, finished=True),
+            *self._blanks.filter_blanks(self._end_call(cut=True)),
+        ]
+        # Some of vLLM's parsers do not support streams: they return nothing until they get the whole text.
         return results if results or self._has_output else self._parse_full_text()
 
     def _partial_marker_size(self, text: str) -> int:
-        """How much of the end of a text may become a marker."""
+        """Returns how many characters at the end of a text may be the beginning of a marker."""
         sizes = range(min(self._max_partial_marker, len(text)), 0, -1)
         return next((size for size in sizes if self._is_partial_marker(text[-size:])), 0)
 
     def _is_partial_marker(self, text: str) -> bool:
-        """Of thousands of markers, which some models have, and for every piece of text."""
+        """Whether a marker begins with the text and is longer. It is a binary search, because some models have
+        thousands of markers and this runs for every delta."""
         after = bisect_right(self._markers, text)
         return after < len(self._markers) and self._markers[after].startswith(text)
 
@@ -91,7 +93,8 @@ class VllmToolParser:
         return self._blanks.filter_blanks(results)
 
     def _split_tokens(self, text: str) -> list[tuple[str, list[int]]]:
-        """The text token by token: that is how vLLM's server shows it to them, and several lose count otherwise."""
+        """Splits the text into tokens. Several parsers lose count otherwise, because vLLM's server feeds them token by
+        token."""
         if not text or not self._tokenizer.is_fast:
             return [(text, list(self._tokenizer.encode(text, add_special_tokens=False)) if text else [])]
         encoded = self._tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
@@ -112,7 +115,7 @@ class VllmToolParser:
         return self._blanks.filter_blanks(results)
 
     def _parse_call_delta(self, call: Any) -> list[ParserOutput]:
-        """A piece of a call: of the one that is open, or the beginning of the next."""
+        """Returns the outputs of a call's delta, which continues the open call or begins the next."""
         results: list[ParserOutput] = []
         function = call.function
         if function is not None and function.name and call.index != self._index:
@@ -125,7 +128,8 @@ class VllmToolParser:
         return results
 
     def _end_call(self, *, cut: bool) -> list[ParserOutput]:
-        """The end of the open call, if there is one. vLLM's parsers do not say whether a call is whole."""
+        """Ends the open call, if there is one. The arguments are checked, because vLLM's parsers do not say whether a
+        call is complete."""
         if self._index is None:
             return []
         arguments = "".join(self._arguments)
@@ -135,5 +139,5 @@ class VllmToolParser:
         try:
             json.loads(arguments)
         except ValueError as error:
-            return [MalformedCall(arguments, f"its arguments are no JSON: {error}", cut)]
+            return [MalformedCall(arguments, f"its arguments are not JSON: {error}", cut)]
         return [CallEnded()]

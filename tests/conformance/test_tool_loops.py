@@ -119,7 +119,7 @@ async def test_calls_over_the_number_are_left_out_and_told_with_the_response(tmp
         upstream.script(nameless("{}", "{}", "{}"))
         response = (await client.post("/responses", json={"model": "m", "input": ASK, "tools": TOOLS})).json()
         assert calls_in(response) == [("tc_1", "{}")]
-        why = "the turn may have 1 calls, and this is one more"
+        why = "the call exceeds the limit of calls per turn (1)"
         assert response["tool_warnings"] == [{"name": "add", "why": why}] * 2
         stored = (await client.get(f"/responses/{response['id']}")).json()
         assert stored["tool_warnings"] == response["tool_warnings"]

@@ -228,7 +228,7 @@ def test_a_killed_engine_fails_its_streams_at_once_and_comes_back(
     assert time.monotonic() - killed_at < 1
     failed = json.loads(last.removeprefix("data: "))
     assert failed["type"] == "response.failed"
-    assert failed["response"]["error"]["message"] == "the engine died in the middle of its answer"
+    assert failed["response"]["error"]["message"] == "the engine died in the middle of its reply"
 
     # The system closes a dead process's connections before it tells of its death.
     until(lambda: ready(http, gateway).status_code == 503, seconds=1)
@@ -340,7 +340,7 @@ CHECKS: dict[str, tuple[dict[str, Any], list[str]]] = {
         ],
     ),
     "a value for a structure": ({"cpuparams": 3}, ["cpuparams: write keys and values: {key: value}"]),
-    "a number that is too large": ({"n_batch": 10**12}, ["n_batch: llama.cpp does not take this: value too large"]),
+    "a number that is too large": ({"n_batch": 10**12}, ["n_batch: llama.cpp does not accept this value: value too large"]),
     "numbers that it takes and cannot live with": (
         {"n_ctx": -5, "n_parallel": 0, "cpuparams": {"n_threads": 0}, "cpuparams_batch.n_threads": -2, "n_batch": 0},
         [
@@ -355,7 +355,7 @@ CHECKS: dict[str, tuple[dict[str, Any], list[str]]] = {
     "a share that is none": ({"sampling.top_p": float("nan")}, ['"sampling.top_p": write a number from 0 to 1']),
     "a word there is not": ({"cache_type_k": "Q8"}, ["cache_type_k: write one of GGML_TYPE_F32, "]),
     "a structure that is made in code": ({"model_tags": ["a"]}, ["model_tags: this parameter cannot be set here"]),
-    "what is the gateway's to say": ({"port": 80}, ["port: port cannot be set: it is reached through the gateway"]),
+    "what is the gateway's to say": ({"port": 80}, ["port: port cannot be set: the engine is only reachable through"]),
     "all of it well": ({"n_ctx": 512, "rope_freq_base": 1, "cache_type_k": "GGML_TYPE_Q8_0", "mmproj.path": "x"}, []),
 }  # fmt: skip
 

@@ -40,7 +40,7 @@ def test_an_engine_that_hangs_is_ended_and_another_one_started(tmp_path: Path) -
         assert time.monotonic() - stopped_at >= PATIENCE_S
         failed = json.loads(last.removeprefix("data: "))
         assert failed["type"] == "response.failed"
-        assert failed["response"]["error"]["message"] == "the engine died in the middle of its answer"
+        assert failed["response"]["error"]["message"] == "the engine died in the middle of its reply"
         until(lambda: not is_alive(victim))
         until(lambda: "it gave no sign of life for 2 s" in gateway.log.read_text())
         until(lambda: ready(http, gateway).status_code == 200)

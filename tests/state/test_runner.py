@@ -19,6 +19,7 @@ from gateway.state.store import ACTIVE_STATUSES, Job, LogEntry, NewResponse
 from providers.errors import UpstreamBroken
 from tests import databases
 from tests.state.responses import WORKER, answered, completed, new, response, said
+from tests.unit.driving import conclude
 from translation.framing import sse
 from translation.representation.json_types import Json
 
@@ -44,6 +45,7 @@ class ScriptedWire:
         self._head = head | {"status": "in_progress"}
         self._gate = gate
         self._error = error
+        self._end = b""
 
     def build_stream(self) -> "ScriptedWire":
         return self
@@ -63,20 +65,38 @@ class ScriptedWire:
             if self._error is not None:
                 raise self._error
             self.ended = True
-            yield frame("response.completed", 4, response=self.final) + sse.DONE_FRAME
+            self._end = frame("response.completed", 4, response=self.final) + sse.DONE_FRAME
         finally:
             self.closed.set()
 
     def fail(self, error: Exception) -> bytes:
         self.ended = True
         self.final = self._head | {"status": "failed", "error": {"code": "server_error", "message": str(error)}}
-        return frame("response.failed", 4, response=self.final) + sse.DONE_FRAME
+        self._end = frame("response.failed", 4, response=self.final) + sse.DONE_FRAME
+        return b""
 
-    def withdraw(self, frames: bytes) -> bytes:
-        return frames
+    def conclude(self) -> bytes:
+        assert self.ended
+        end, self._end = self._end, b""
+        return end
 
     def result(self) -> Json:
         return self.final
+
+
+class ClingingWire(ScriptedWire):
+    """Ends with its last delta, and cannot be let go of."""
+
+    async def frames(self) -> AsyncGenerator[bytes, None]:
+        *before, last = [made async for made in ScriptedWire.frames(self)]
+        self.ended = False
+        for made in before:
+            yield made
+        self.ended = True
+        try:
+            yield last
+        finally:
+            raise UpstreamBroken("too late to matter")
 
 
 class Replica:
@@ -130,8 +150,7 @@ async def ended(store: SqlStore, head: Json) -> Json:
 async def told(store: SqlStore, head: Json) -> list[tuple[int, str]]:
     """Number and type of each event of a whole stream, as a follower reads it."""
     wire = await open_log_replay(store, "ann", head["id"], after=None, max_outage_s=1)
-    async with asyncio.timeout(PATIENCE_S):
-        frames = b"".join([frames async for frames in wire.frames()])
+    frames = await collected(wire)
     assert frames.endswith(sse.DONE_FRAME)
     return events(frames)
 
@@ -194,6 +213,14 @@ async def test_what_goes_wrong_upstream_ends_the_response(store: SqlStore) -> No
         await here.runner.submit_job(logged(head), ScriptedWire(head, error=UpstreamBroken("cut")))
         assert (await ended(store, head))["error"]["message"] == "cut"
     assert await told(store, head) == [*WHOLE[:-1], (4, "response.failed")]
+
+
+async def test_what_goes_wrong_after_the_end_changes_nothing(store: SqlStore) -> None:
+    head = queued()
+    async with replica(store) as here:
+        await here.runner.submit_job(logged(head), ClingingWire(head))
+        assert (await ended(store, head))["status"] == "completed"
+    assert await told(store, head) == WHOLE
 
 
 async def test_a_mistake_of_ours_ends_the_response_and_nothing_else(store: SqlStore) -> None:
@@ -366,7 +393,7 @@ async def test_a_follower_cuts_where_its_client_is(store: SqlStore) -> None:
     for after in range(5):
         wire = LogReplay(store, "ann", head["id"], after=after, max_outage_s=1)
         wire.ended = after == 4
-        frames = b"".join([frames async for frames in wire.frames()])
+        frames = await collected(wire)
         assert events(frames) == WHOLE[after + 1 :]
         if after < 4:
             assert wire.result() == (await ended(store, head))
@@ -394,7 +421,7 @@ async def test_a_stream_goes_on_when_its_database_has_been_restarted() -> None:
 
 async def collected(wire: LogReplay) -> bytes:
     async with asyncio.timeout(PATIENCE_S):
-        return b"".join([frames async for frames in wire.frames()])
+        return b"".join([frames async for frames in wire.frames()]) + conclude(wire)
 
 
 class LookedAt(SqlStore):

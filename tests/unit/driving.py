@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from translation.representation.collector import TurnCollector
 from translation.representation.events import Event
@@ -14,6 +14,55 @@ from translation.representation.json_types import Item, Json
 class Decoder(Protocol):
     def feed(self, chunk: Json) -> list[Event]: ...
     def finish(self) -> list[Event]: ...
+
+
+T = TypeVar("T")
+Piece = TypeVar("Piece", contravariant=True)
+Failure = TypeVar("Failure", contravariant=True)
+
+
+class Translator(Protocol[Piece]):
+    """What makes frames of pieces and, once it has ended, its last ones."""
+
+    @property
+    def ended(self) -> bool: ...
+    def feed(self, piece: Piece, /) -> bytes: ...
+    def conclude(self) -> bytes: ...
+
+
+class Relay(Translator[bytes], Protocol):
+    def finish(self) -> bytes: ...
+
+
+class Failing(Protocol[Failure]):
+    @property
+    def ended(self) -> bool: ...
+    def fail(self, failure: Failure, /) -> bytes: ...
+    def conclude(self) -> bytes: ...
+
+
+def feed_to_end(translator: Translator[T], *pieces: T) -> bytes:
+    """All frames of a reply that has ended with the pieces."""
+    return b"".join(map(translator.feed, pieces)) + conclude(translator)
+
+
+def relay_to_end(relay: Relay, *reads: bytes) -> bytes:
+    """All frames of a reply whose upstream closed after the reads; none of its end where it has none."""
+    return b"".join(map(relay.feed, reads)) + relay.finish() + (conclude(relay) if relay.ended else b"")
+
+
+def fail_to_end(stream: Failing[T], failure: T) -> bytes:
+    """The frames that end a reply in a failure."""
+    return stream.fail(failure) + conclude(stream)
+
+
+def conclude(stream: Translator[T] | Failing[T]) -> bytes:
+    """The last frames of a reply that has ended, which are made once."""
+    assert stream.ended
+    made = stream.conclude()
+    assert made
+    assert stream.conclude() == b""
+    return made
 
 
 def counting_ids() -> NewId:

@@ -21,7 +21,7 @@ from providers.config import EMBEDDED_TYPES, PROVIDER_DEFAULTS, ProviderConfig
 from providers.engines.exchange import prepare_engine_exchange
 from providers.harmony.decode import HarmonyDecoder
 from providers.harmony.token_decoder import HarmonyTokenDecoder
-from providers.http.dialects import SPOKEN
+from providers.http.dialects import DIALECTS
 from providers.http.exchange import HttpExchange, HttpRelay
 from providers.profiles import PROFILES
 from providers.registry import build_provider
@@ -63,7 +63,7 @@ def events_of(recording: Path) -> list[Event]:
     if dialect == "harmony":
         decoder: Any = HarmonyDecoder(real(), HarmonyTokenDecoder(real(), counting_ids(), DEFAULT_PROFILE), 9)
     else:
-        decoder = SPOKEN[dialect].decoder(counting_ids(), PROFILES["openai_compatible"])  # type: ignore[index]
+        decoder = DIALECTS[dialect].decoder(counting_ids(), PROFILES["openai_compatible"])  # type: ignore[index]
     return [*(event for chunk in chunks for event in decoder.feed(chunk)), *decoder.finish()]
 
 
@@ -91,7 +91,7 @@ class Source:
         dialect = recording.parent.name
         if dialect == "completion":
             return _generated(turn, profile)
-        lower = lower_to_harmony if dialect == "harmony" else SPOKEN[dialect].lower  # type: ignore[index]
+        lower = lower_to_harmony if dialect == "harmony" else DIALECTS[dialect].lower  # type: ignore[index]
         body = lower(turn, profile).body
         return Told([], {"prompt": real().decode(body["prompt"])} if dialect == "harmony" else body)
 
@@ -208,7 +208,7 @@ class Gateway:
 
 async def _read(wire: ReplyStream) -> bytes:
     async with aclosing(wire.frames()) as frames:
-        return b"".join([each async for each in frames])
+        return b"".join([each async for each in frames]) + wire.conclude()
 
 
 async def sent(opened: AcceptedRequest) -> bytes:

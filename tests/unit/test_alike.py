@@ -1,6 +1,6 @@
 """What only says more of one text goes a shorter way, and comes out as it would have by the long one."""
 
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Iterable, Sequence
 from itertools import pairwise
 from typing import Any, cast
 
@@ -10,20 +10,28 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dataplane.source import Sink, Source
-from gateway.replies.reply_streams import EventMapper, RelayedReply, TranslatedReply
+from gateway.replies.reply_streams import RelayedReply, TranslatedReply
 from providers.base import Batch
 from providers.http.dialects import RELAY_DIALECTS, SSE
 from providers.http.exchange import HttpExchange, HttpRelay
 from providers.http.upstream import Upstream
 from tests.unit.chat_chunks import chunk, said
-from tests.unit.driving import counting_ids
+from tests.unit.driving import conclude, counting_ids
 from translation.chat.decode import ChatDecoder
 from translation.chat.encode import ChatEncoder
 from translation.chat.relaying.relay import ChatRelay
 from translation.framing import sse
+from translation.hygiene.reply import ReplyNormalizer
+from translation.representation.delta_runs import TextKey
+from translation.representation.event_stage import EventStage
 from translation.representation.json_types import Json
+from translation.representation.profile import Profile
+from translation.representation.turn import Turn
 from translation.responses.encode import ResponsesEncoder
 from translation.responses.initial_response import new_response
+from translation.tools.bridge import bridge_tools
+
+TOOL = {"type": "custom", "name": "f", "description": "Runs a script."}
 
 HEAD = new_response({"model": "m", "input": "hi"}, response_id="resp_1", created_at=100, model="m")
 ROLE, STOP = chunk({"role": "assistant", "content": ""}), chunk(finish="stop")
@@ -60,14 +68,22 @@ class Server(Source[bytes]):
         """Nothing to let go of."""
 
 
-class Unmapped:
-    """A mapping that maps nothing."""
+class Watching:
+    """A stage that changes nothing and wants every event fed."""
 
     def feed(self, batch: Batch, /) -> Batch:
         return batch
 
+    def delta_observers(self, _text_key: TextKey, /) -> None:
+        return None
 
-def wire_of(server: Server, encoder: Any = None, calls: EventMapper | None = None) -> TranslatedReply:
+
+def normalizer(tools: Sequence[Json] = (), **profile: Any) -> ReplyNormalizer:
+    """What the replies to a request with tools pass."""
+    return ReplyNormalizer(Turn(model="m", items=[], tools=list(tools)), Profile(**profile), counting_ids())
+
+
+def wire_of(server: Server, encoder: Any = None, calls: EventStage | None = None) -> TranslatedReply:
     exchange = HttpExchange(
         cast("Upstream", server), "/x", {}, (), ChatDecoder(counting_ids()), stream=True, framing=SSE
     )
@@ -90,7 +106,7 @@ async def sent(server: Server, wire: TranslatedReply | RelayedReply, *, alike: b
             short += 1
         else:
             frames.append(wire.take())
-    return b"".join(frames), short
+    return b"".join(frames) + conclude(wire), short
 
 
 def reads_of(chunks: Iterable[Json], frames_per_read: int) -> list[bytes]:
@@ -98,7 +114,21 @@ def reads_of(chunks: Iterable[Json], frames_per_read: int) -> list[bytes]:
     return [b"".join(frames[at : at + frames_per_read]) for at in range(0, len(frames), frames_per_read)]
 
 
-REASONING = chunk({"reasoning": "r"})
+def arguments(text: str, index: int = 0) -> Json:
+    return chunk({"tool_calls": [{"index": index, "function": {"arguments": text}}]})
+
+
+def call(name: str, index: int = 0) -> Json:
+    function = {"name": name, "arguments": ""}
+    return chunk({"tool_calls": [{"index": index, "id": f"call_{index}", "type": "function", "function": function}]})
+
+
+def thought(text: str) -> Json:
+    return chunk({"reasoning": text})
+
+
+CALLED = chunk(finish="tool_calls")
+REASONING = thought("r")
 B = sse.encode_data(orjson.dumps(said("b")))
 STREAMS: dict[str, tuple[list[bytes], int]] = {
     "one by one": (reads_of([ROLE, said("a"), said('"b\\ü'), said("c"), STOP], 1), 2),
@@ -127,6 +157,103 @@ STREAMS: dict[str, tuple[list[bytes], int]] = {
     ),
     "after the end": ([*reads_of([ROLE, said("a")], 1), *reads_of([said("b"), STOP], 1)], 0),
 }
+
+
+AGENT_STREAMS: dict[str, tuple[list[bytes], int]] = {
+    "arguments": (reads_of([ROLE, call("f"), *map(arguments, ['{"a":', ' "x', 'y"', "}"]), CALLED], 1), 3),
+    "arguments after blanks": (reads_of([ROLE, call("f"), *map(arguments, [" ", '{"a":', " 1", "}"]), CALLED], 1), 2),
+    "arguments in a fence": (reads_of([ROLE, call("f"), *map(arguments, ["```", "{}", "```"]), CALLED], 1), 0),
+    "two calls": (
+        reads_of(
+            [
+                ROLE,
+                call("f"),
+                arguments('{"a"'),
+                arguments(":1}"),
+                call("g", 1),
+                arguments("{", 1),
+                arguments("}", 1),
+                CALLED,
+            ],
+            1,
+        ),
+        2,
+    ),
+    "calls in turns": (
+        reads_of(
+            [
+                ROLE,
+                call("f"),
+                call("g", 1),
+                arguments("{"),
+                arguments("{", 1),
+                arguments("}"),
+                arguments("}", 1),
+                CALLED,
+            ],
+            1,
+        ),
+        0,
+    ),
+    "text, then a call": (
+        reads_of(
+            [ROLE, said("a"), said("b"), call("f"), arguments("{"), arguments('"a"'), arguments(":1}"), CALLED], 1
+        ),
+        3,
+    ),
+    "reasoning": (reads_of([ROLE, *map(thought, ["a", "b", "c"]), said("d"), said("e"), STOP], 1), 3),
+    "line breaks in reasoning": (
+        reads_of([ROLE, *map(thought, ["\n", "a", "b\n", "\nc", "d", "e\n", "\n"]), said("\n"), said("f"), STOP], 1),
+        0,
+    ),
+    "line breaks within a piece of reasoning": (
+        reads_of([ROLE, *map(thought, ["a", "b\nc", "\nd", "e"]), said("f"), STOP], 1),
+        3,
+    ),
+}
+
+
+@pytest.mark.parametrize("frames_per_read", [1, 3, 99])
+@pytest.mark.parametrize("stages", ["none", "normalizer", "mapper"])
+@pytest.mark.parametrize("reads", [reads for reads, _ in AGENT_STREAMS.values()], ids=AGENT_STREAMS)
+async def test_agents_streams_are_the_same_by_every_way(reads: list[bytes], stages: str, frames_per_read: int) -> None:
+    frames = [frame + b"\n\n" for frame in b"".join(reads).split(b"\n\n")[:-1]]
+    cut = [b"".join(frames[at : at + frames_per_read]) for at in range(0, len(frames), frames_per_read)]
+    outcomes = []
+    for server, fast in ((Server(cut), True), (Server([b"".join(reads)]), False)):
+        stage = None if stages == "none" else normalizer()
+        if stages == "mapper":
+            bridged = bridge_tools(
+                Turn(model="m", items=[], tools=[TOOL]), kinds=frozenset({"function"}), hosted=frozenset()
+            )
+            stage = ReplyNormalizer(bridged.turn, Profile(), counting_ids(), bridged.call_mapper)
+        wire = wire_of(server, calls=stage)
+        outcomes.append(((await sent(server, wire, alike=fast))[0], wire.result()))
+    assert outcomes[0] == outcomes[1]
+
+
+@pytest.mark.parametrize(("reads", "short"), AGENT_STREAMS.values(), ids=AGENT_STREAMS)
+async def test_what_agents_get_goes_the_short_way(reads: list[bytes], short: int) -> None:
+    server = Server(reads)
+    assert (await sent(server, wire_of(server, calls=normalizer()), alike=True))[1] == short
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.tuples(st.sampled_from([said, thought, arguments]), st.text(max_size=4)), max_size=12),
+    st.lists(st.integers(0, 3000)),
+)
+async def test_any_stream_of_an_agent_is_the_same_however_it_is_cut(pieces: list[Any], cuts: list[int]) -> None:
+    chunks = [ROLE, *(make(text) for make, text in pieces), call("f", 1), arguments("{}", 1), CALLED]
+    (whole,) = reads_of([chunks[0], call("g"), *chunks[1:]], 99)
+    ends = sorted({cut for cut in cuts if 0 < cut < len(whole)})
+    ends = sorted({*ends, *(at + 2 for at in range(len(whole) - 2) if whole[at : at + 2] == b"\n\n" and at % 5)})
+    cut = [whole[start:end] for start, end in pairwise([0, *ends, len(whole)]) if end > start]
+    outcomes = []
+    for server, fast in ((Server(cut), True), (Server([whole]), False)):
+        wire = wire_of(server, calls=normalizer())
+        outcomes.append(((await sent(server, wire, alike=fast))[0], wire.result()))
+    assert outcomes[0] == outcomes[1]
 
 
 @pytest.mark.parametrize(("reads", "short"), STREAMS.values(), ids=STREAMS)
@@ -158,7 +285,7 @@ async def test_others_go_the_long_way(way: str) -> None:
     reads = reads_of([ROLE, said("a"), said("b"), STOP], 1)
     chat = ChatEncoder(completion_id="c", created=1, model="m", reasoning_fields=frozenset(), include_usage=False)
     server = Server(reads)
-    wire = wire_of(server, calls=Unmapped()) if way == "its calls are mapped" else wire_of(server, chat)
+    wire = wire_of(server, calls=Watching()) if way == "its calls are mapped" else wire_of(server, chat)
     frames, short = await sent(server, wire, alike=True)
     assert frames.endswith(sse.DONE_FRAME)
     assert short == 0

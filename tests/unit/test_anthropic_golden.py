@@ -5,7 +5,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from tests.unit.driving import Decoder, counting_ids, decode, every_split
+from tests.unit.driving import Decoder, counting_ids, decode, every_split, feed_to_end
 from tests.unit.golden import GOLDEN, check_events, chunks_of, recordings
 from tests.unit.responses_order import check_response, check_stream
 from translation.anthropic.decode import AnthropicDecoder
@@ -41,7 +41,7 @@ def test_they_become_streams_the_official_client_accepts(recording: Path) -> Non
     chunks = chunks_of(raw) if recording.suffix == ".sse" else [orjson.loads(raw)]
     batches = [*map(reading.feed, chunks), reading.finish()]
     encoder, snapshot = ResponsesEncoder(HEAD, lambda: 105), Snapshot(HEAD, lambda: 105)
-    events = check_stream(b"".join(map(encoder.feed, batches)))
+    events = check_stream(feed_to_end(encoder, *batches))
     for batch in batches:
         snapshot.feed(batch)
     assert events[-1]["response"] == snapshot.result()

@@ -6,6 +6,7 @@ import pytest
 
 from gateway.planning.logprobs import LogprobsCheck
 from gateway.replies.loss_header import facts_in, unreported_in
+from translation.representation.delta_runs import TextKey
 from translation.representation.events import (
     Delta,
     Event,
@@ -62,6 +63,9 @@ class Doubling:
 
     def feed(self, batch: Sequence[Event]) -> Sequence[Event]:
         return [each for event in batch for each in (event, event)]
+
+    def delta_observers(self, _text_key: TextKey) -> None:
+        return None
 
 
 def test_it_watches_what_is_left_of_a_reply_whose_calls_are_mapped() -> None:

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from bench.answers import Model, delays_s, stamped, stream_writes, whole_reply, wrong
+from bench.answers import Model, delays_s, find_fault, stamp_write, stream_writes, whole_reply
 
 MODEL = Model.named("bench-4")
 
@@ -21,8 +21,8 @@ def whole(responses: bool) -> bytes:
 
 @pytest.mark.parametrize("responses", [True, False], ids=["Responses", "chat"])
 def test_the_upstreams_own_answers_are_right(responses: bool) -> None:
-    assert wrong(streamed(responses), MODEL, responses=responses, streamed=True) is None
-    assert wrong(whole(responses), MODEL, responses=responses, streamed=False) is None
+    assert find_fault(streamed(responses), MODEL, responses=responses, streamed=True) is None
+    assert find_fault(whole(responses), MODEL, responses=responses, streamed=False) is None
 
 
 CUTS = {
@@ -38,25 +38,25 @@ CUTS = {
 @pytest.mark.parametrize("responses", [True, False], ids=["Responses", "chat"])
 @pytest.mark.parametrize("cut", CUTS.values(), ids=CUTS)
 def test_a_stream_is_wrong_when(cut, responses: bool) -> None:
-    assert wrong(cut(streamed(responses)), MODEL, responses=responses, streamed=True)
+    assert find_fault(cut(streamed(responses)), MODEL, responses=responses, streamed=True)
 
 
 @pytest.mark.parametrize("responses", [True, False], ids=["Responses", "chat"])
 def test_a_whole_answer_is_wrong_when_its_text_is_another(responses: bool) -> None:
-    assert wrong(whole(responses).replace(b"token0001", b"token1111"), MODEL, responses=responses, streamed=False)
+    assert find_fault(whole(responses).replace(b"token0001", b"token1111"), MODEL, responses=responses, streamed=False)
 
 
 @pytest.mark.parametrize("responses", [True, False], ids=["Responses", "chat"])
 def test_a_stamped_stream_says_when_each_delta_was_sent(responses: bool) -> None:
     model = Model.named("bench-4-50ps-stamped")
-    writes = [stamped(write, 100 + at) for at, write in enumerate(stream_writes(4, responses))]
+    writes = [stamp_write(write, 100 + at) for at, write in enumerate(stream_writes(4, responses))]
     assert list(map(len, writes)) == list(map(len, stream_writes(4, responses)))
     body = b"".join(b"".join(writes).split(b"\r\n\r\n", 1)[1].split(b"\r\n")[1::2])
-    assert wrong(body, model, responses=responses, streamed=True) is None
+    assert find_fault(body, model, responses=responses, streamed=True) is None
     delays = delays_s(body, 200)
     assert len(delays) == 4
     assert [before - after for before, after in pairwise(delays)] == pytest.approx([1, 1, 1])
-    assert wrong(body.replace(b'" 1', b'" x', 1), model, responses=responses, streamed=True)
+    assert find_fault(body.replace(b'" 1', b'" x', 1), model, responses=responses, streamed=True)
 
 
 def test_a_delay_outlasts_the_clock_of_the_stamps() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.baseline import compare, merged, read, table
+from bench.baseline import compare, merge, read, table
 from bench.noise import change, verdict
 
 
@@ -69,7 +69,7 @@ def test_where_there_is_no_baseline_nothing_is_compared(tmp_path) -> None:
 
 
 def test_a_run_of_some_scenarios_leaves_the_others_of_the_baseline() -> None:
-    kept = merged(results(translate=[2.0], relay=[3.0]), results(translate=[4.0]))
+    kept = merge(results(translate=[2.0], relay=[3.0]), results(translate=[4.0]))
     assert kept["rows"] == [row("relay", [3.0]), row("translate", [4.0])]
 
 

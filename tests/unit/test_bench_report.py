@@ -7,10 +7,10 @@ import pytest
 
 from bench import report
 from bench.measure import Figure
-from bench.options import options
+from bench.options import parse_options
 from bench.proc_tree import cpu_s, usage
 from bench.scenarios import SCENARIOS, Scenario
-from bench.start import import_times, unwanted
+from bench.start import import_times, unwanted_packages
 from bench.state_report import StateRow, start_table
 
 RELATIVE = Scenario("translate", "delta", "/v1/responses", "bench-128", 64, 3.0, 1.3)
@@ -24,7 +24,8 @@ def figures(**values: float | None) -> dict[str, Figure]:
 
 def test_a_score_is_the_median_of_what_each_round_gives() -> None:
     # The machine was twice as slow in the second round, for both.
-    row = report.row(RELATIVE, [figures(direct=None, nginx=nginx, gateway=nginx * 2) for nginx in (4.0, 8.0, 5.0)])
+    rounds = [figures(direct=None, nginx=nginx, gateway=nginx * 2) for nginx in (4.0, 8.0, 5.0)]
+    row = report.build_row(RELATIVE, rounds)
     assert row.ratios == [2.0, 2.0, 2.0]
     assert (row.score, row.reached) == (2.0, "main job")
     assert row.figures["gateway"].value == 10.0
@@ -32,34 +33,34 @@ def test_a_score_is_the_median_of_what_each_round_gives() -> None:
 
 @pytest.mark.parametrize(("ratio", "reached"), [(1.3, "fast"), (3.0, "main job"), (3.1, "missed")])
 def test_the_best_target_that_is_reached_is_named(ratio: float, reached: str) -> None:
-    assert report.row(RELATIVE, [figures(direct=None, nginx=10.0, gateway=10 * ratio)]).reached == reached
+    assert report.build_row(RELATIVE, [figures(direct=None, nginx=10.0, gateway=10 * ratio)]).reached == reached
 
 
 def test_added_time_is_the_score_and_the_ratio_is_what_is_compared() -> None:
-    row = report.row(ADDED, [figures(direct=1.0, nginx=1.2, gateway=2.4)])
+    row = report.build_row(ADDED, [figures(direct=1.0, nginx=1.2, gateway=2.4)])
     assert row.scores == [pytest.approx(1.4)]
     assert row.ratios == [pytest.approx(2.0)]
 
 
 def test_memory_is_the_score_as_it_is() -> None:
-    assert report.row(HELD, [figures(direct=None, nginx=15.0, gateway=30.0)]).scores == [30.0]
+    assert report.build_row(HELD, [figures(direct=None, nginx=15.0, gateway=30.0)]).scores == [30.0]
 
 
 def test_without_nginx_there_are_figures_but_no_ratio() -> None:
-    row = report.row(RELATIVE, [figures(direct=None, gateway=5.0)])
+    row = report.build_row(RELATIVE, [figures(direct=None, gateway=5.0)])
     assert (row.score, row.reached, row.ratios) == (None, "", [])
     assert "-" in report.table([row])
 
 
 def test_a_peer_that_failed_in_a_round_has_the_figure_of_the_others() -> None:
     rounds = [figures(direct=None, nginx=2.0, gateway=4.0, smg=6.0), figures(direct=None, nginx=2.0, gateway=4.0)]
-    assert report.row(RELATIVE, rounds).figures["smg"].value == 6.0
+    assert report.build_row(RELATIVE, rounds).figures["smg"].value == 6.0
 
 
 def test_peers_stand_beside_the_gateway() -> None:
     rounds = [figures(direct=None, nginx=2.0, gateway=4.0, smg=6.0, litellm=300.0)]
-    alone = report.row(HELD, [figures(direct=None, nginx=15.0, gateway=30.0)])
-    lines = report.peers_table([report.row(RELATIVE, rounds), alone])
+    alone = report.build_row(HELD, [figures(direct=None, nginx=15.0, gateway=30.0)])
+    lines = report.peers_table([report.build_row(RELATIVE, rounds), alone])
     assert lines is not None
     titles, _, translate = (line.split() for line in lines.splitlines())
     assert titles == ["peers", "unit", "gateway", "smg", "litellm", "less", "than", "all"]
@@ -69,19 +70,19 @@ def test_peers_stand_beside_the_gateway() -> None:
 @pytest.mark.parametrize(("smg", "least"), [(8.1, "yes"), (8.0, "no")])
 def test_the_gateway_is_compared_with_each_peer(smg: float, least: str) -> None:
     rounds = [figures(direct=None, nginx=2.0, gateway=8.0, smg=smg, **{"vllm-router": 9.0})]
-    lines = report.peers_table([report.row(RELATIVE, rounds)])
+    lines = report.peers_table([report.build_row(RELATIVE, rounds)])
     assert lines is not None
     assert lines.splitlines()[-1].split()[-1] == least
 
 
 def test_a_run_without_peers_has_no_table_of_them() -> None:
-    assert report.peers_table([report.row(RELATIVE, [figures(direct=None, nginx=2.0, gateway=4.0)])]) is None
+    assert report.peers_table([report.build_row(RELATIVE, [figures(direct=None, nginx=2.0, gateway=4.0)])]) is None
 
 
 def test_what_is_saved_says_each_round(tmp_path) -> None:
-    row = report.row(RELATIVE, [figures(direct=None, nginx=2.0, gateway=4.0)])
+    row = report.build_row(RELATIVE, [figures(direct=None, nginx=2.0, gateway=4.0)])
     start = StateRow("start-up, CPU", "", "ms", 100.0, 300.0, ratios=(3.0,))
-    report.save(report.written([row], [], [start], "this machine"), tmp_path / "latest.json")
+    report.save(report.build_results([row], [], [start], "this machine"), tmp_path / "latest.json")
     saved = json.loads((tmp_path / "latest.json").read_text())
     assert saved["rows"][0]["ratios"] == [2.0]
     assert (saved["rows"][0]["score"], saved["rows"][0]["reached"]) == (2.0, "main job")
@@ -109,14 +110,14 @@ NAMES = ("translate", "translate back", "relay chat", "start-up")
     ids=["the default", "all", "a name", "a part of names", "two", "none"],
 )
 def test_scenarios_are_chosen_by_name(arguments: list[str], wanted: list[str]) -> None:
-    chosen = options(NAMES, arguments)
+    chosen = parse_options(NAMES, arguments)
     assert [name for name in NAMES if chosen.wants(name, default=name in ("translate", "start-up"))] == wanted
 
 
 def test_a_quick_run_is_one_short_round() -> None:
-    chosen = options(NAMES, ["--quick"])
+    chosen = parse_options(NAMES, ["--quick"])
     assert (chosen.rounds, chosen.state_rounds, chosen.seconds) == (1, 1, 1.0)
-    assert options(NAMES, []).rounds > 1
+    assert parse_options(NAMES, []).rounds > 1
 
 
 def test_no_two_scenarios_have_one_name() -> None:
@@ -143,8 +144,8 @@ def test_imports_are_read_with_what_each_takes() -> None:
 
 
 def test_a_package_is_unwanted_whichever_of_its_modules_is_imported() -> None:
-    assert unwanted(import_times(LOG)) == ["opentelemetry.sdk", "sqlalchemy"]
-    assert unwanted(["vllm", "torch.nn.functional", "opentelemetry.trace"]) == ["torch", "vllm"]
+    assert unwanted_packages(import_times(LOG)) == ["opentelemetry.sdk", "sqlalchemy"]
+    assert unwanted_packages(["vllm", "torch.nn.functional", "opentelemetry.trace"]) == ["torch", "vllm"]
 
 
 def test_a_process_is_seen_to_hold_and_to_spend() -> None:

@@ -1,9 +1,9 @@
-"""What the benchmark says of the store: figures are differences, and what was kept wrong is no figure."""
+"""The figures of the store are differences, and a response that was stored wrong gives no figure."""
 
 import pytest
 
-from bench.answers import Model, wrong_kept
-from bench.load import Result, middle_and_tail
+from bench.answers import Model, find_stored_fault
+from bench.load import Result, median_and_p95
 from bench.requests import Spec, request_bytes
 from bench.state import Reading, Run, per_delta_us, per_stream_us, ratios
 from bench.state_report import StateRow, table
@@ -17,7 +17,7 @@ def kept(text: str = MODEL.text, status: str = "completed") -> dict:
 
 
 def test_kept_answers_are_right_whatever_is_older() -> None:
-    assert wrong_kept({"data": [kept(), kept(), kept("older")]}, MODEL, 2) is None
+    assert find_stored_fault({"data": [kept(), kept(), kept("older")]}, MODEL, 2) is None
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ def test_kept_answers_are_right_whatever_is_older() -> None:
     ids=["one is missing", "a text is cut", "one has not ended", "an output is empty"],
 )
 def test_kept_answers_are_wrong_when(newest: list[dict]) -> None:
-    assert wrong_kept({"data": newest}, MODEL, 2)
+    assert find_stored_fault({"data": newest}, MODEL, 2)
 
 
 def test_a_delta_costs_what_a_longer_answer_costs_more() -> None:
@@ -44,9 +44,9 @@ def test_less_is_better_in_every_ratio_that_is_compared() -> None:
 
 
 def test_the_tail_is_what_nineteen_in_twenty_do_not_exceed() -> None:
-    assert middle_and_tail([float(number) for number in range(100, 0, -1)]) == [50.5, 96.0]
-    assert middle_and_tail([1.0]) == [1.0, 1.0]
-    assert middle_and_tail([]) == []
+    assert median_and_p95([float(number) for number in range(100, 0, -1)]) == [50.5, 96.0]
+    assert median_and_p95([1.0]) == [1.0, 1.0]
+    assert median_and_p95([]) == []
 
 
 def test_a_target_is_about_what_the_store_adds() -> None:

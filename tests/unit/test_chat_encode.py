@@ -16,6 +16,7 @@ from tests.unit.chat_replies import (
     thought,
     turn,
 )
+from tests.unit.driving import feed_to_end
 from translation.chat.completion import CompletionCollector
 from translation.chat.encode import ChatEncoder
 from translation.representation.events import Delta, Event, Failed, Finished, Noted, Started
@@ -31,7 +32,7 @@ def encoder(**more: Any) -> ChatEncoder:
 
 
 def stream(events: list[Event], **more: Any) -> list[Json]:
-    return read_stream(encoder(**more).feed(events))
+    return read_stream(feed_to_end(encoder(**more), events))
 
 
 def deltas(events: list[Event], **more: Any) -> list[Json]:
@@ -63,9 +64,7 @@ def test_a_stream_adds_up_to_the_completion(
 
 @pytest.mark.parametrize("events", TURNS.values(), ids=TURNS)
 def test_how_events_are_batched_does_not_matter(events: list[Event]) -> None:
-    whole = encoder().feed(events)
-    single = encoder()
-    assert b"".join(single.feed([event]) for event in events) == whole
+    assert feed_to_end(encoder(), *([event] for event in events)) == feed_to_end(encoder(), events)
 
 
 @pytest.mark.parametrize("events", TURNS.values(), ids=TURNS)
@@ -207,7 +206,7 @@ def test_the_encoder_knows_when_it_has_ended(end: Event) -> None:
 
 def test_a_model_name_cannot_break_a_frame() -> None:
     odd = ChatEncoder(completion_id="c", created=1, model='"\x00"\n%s', reasoning_fields=BOTH, include_usage=False)
-    chunks = read_stream(odd.feed(turn(text(0, "\x00", "a"))))
+    chunks = read_stream(feed_to_end(odd, turn(text(0, "\x00", "a"))))
     assert {chunk["model"] for chunk in chunks} == {'"\x00"\n%s'}
     assert accumulate(chunks)["message"]["content"] == "\x00a"
 
@@ -220,7 +219,8 @@ def test_an_error_without_a_better_name_keeps_its_code() -> None:
 def test_an_end_that_nobody_was_sent_can_still_become_a_failure() -> None:
     encoding = encoder(include_usage=True)
     frames = encoding.feed(TURNS["usage at the end"])
-    chunks = read_stream(encoding.withdraw(frames) + encoding.feed([FAILED]))
+    assert encoding.ended
+    chunks = read_stream(frames + feed_to_end(encoding, [FAILED]))
     assert [chunk["choices"][0]["finish_reason"] for chunk in chunks[:-1]] == [None] * (len(chunks) - 1)
     assert chunks[-1]["choices"][0]["finish_reason"] == "error"
     assert encoding.ended

@@ -9,7 +9,7 @@ from openai.types.chat import ChatCompletionChunk
 from pydantic import TypeAdapter
 
 from tests.unit.chat_chunks import call, chunk, completion, said, thought, usage_only
-from tests.unit.driving import every_split
+from tests.unit.driving import every_split, fail_to_end, feed_to_end, relay_to_end
 from tests.unit.golden import GOLDEN, chunks_of, recordings
 from translation.chat.relaying.answer import failure_of, relay_completion
 from translation.chat.relaying.relay import ChatRelay
@@ -35,7 +35,7 @@ def wire(*chunks: Json, done: bool = True) -> bytes:
 
 
 def run(relaying: ChatRelay, reads: Iterable[bytes]) -> bytes:
-    return b"".join(relaying.feed(read) for read in reads) + relaying.finish()
+    return relay_to_end(relaying, *reads)
 
 
 def failure(out: bytes) -> Json:
@@ -92,7 +92,7 @@ def test_done_twice_and_what_follows_it_are_left_out() -> None:
 
 
 def test_done_leaves_with_the_read_it_came_in() -> None:
-    assert relay().feed(wire(*TEXT)).endswith(sse.DONE_FRAME)
+    assert feed_to_end(relay(), wire(*TEXT)).endswith(sse.DONE_FRAME)
 
 
 def test_usage_is_read_but_left_out_where_nobody_asked() -> None:
@@ -292,13 +292,13 @@ def test_before_content_a_failure_is_left_to_the_caller(sent: bytes, code: str) 
     assert sse.DONE_FRAME not in out
     assert relaying.failed is not None
     assert (relaying.failed.code, relaying.has_content) == (code, False)
-    assert failure(relaying.fail(Failed("later", "not this")))["code"] == code
+    assert failure(fail_to_end(relaying, Failed("later", "not this")))["code"] == code
 
 
 def test_a_broken_transport_closes_the_stream_once() -> None:
     relaying = relay()
     relaying.feed(wire({**said("a"), "created": 7}, usage_only(**USAGE), done=False))
-    out = relaying.fail(Failed("upstream_disconnected", "gone"))
+    out = fail_to_end(relaying, Failed("upstream_disconnected", "gone"))
     assert failure(out)["code"] == "upstream_disconnected"
     last = chunks_of(out)[-1]
     assert (last["id"], last["created"], last["model"]) == ("c1", 7, "m")
@@ -306,7 +306,7 @@ def test_a_broken_transport_closes_the_stream_once() -> None:
 
 
 def test_a_failure_before_anything_is_ours_to_say() -> None:
-    (last,) = chunks_of(relay().fail(Failed("upstream_timeout", "silence")))
+    (last,) = chunks_of(fail_to_end(relay(), Failed("upstream_timeout", "silence")))
     assert (last["id"], last["created"], last["model"]) == ("c9", 7, "asked")
 
 
@@ -457,9 +457,9 @@ def test_a_list_of_parts_becomes_text_and_reasoning() -> None:
 
 def test_an_end_that_nobody_was_sent_can_still_become_a_failure() -> None:
     relaying = relay()
-    frames = relaying.feed(wire(*TEXT))
-    assert relaying.withdraw(frames) == wire(*TEXT, done=False)
-    assert failure(relaying.fail(Failed("store_unavailable", "not kept")))["message"] == "not kept"
+    assert relaying.feed(wire(*TEXT)) == wire(*TEXT, done=False)
+    assert relaying.ended
+    assert failure(fail_to_end(relaying, Failed("store_unavailable", "not kept")))["message"] == "not kept"
 
 
 ALIKE: dict[str, tuple[list[bytes], dict[str, Any], int]] = {
@@ -502,6 +502,6 @@ def test_frames_like_the_last_leave_as_others_do(payloads: list[bytes], options:
         passed = None if one_by_one.template is None else one_by_one.template.encode_read(read)
         alike += passed is not None
         out.append(one_by_one.feed(read) if passed is None else passed)
-    assert b"".join([*out, one_by_one.finish()]) == run(whole, [b"".join(frames)])
+    assert b"".join([*out, relay_to_end(one_by_one)]) == run(whole, [b"".join(frames)])
     assert alike == short
     assert whole.failed == one_by_one.failed

@@ -6,6 +6,7 @@ import orjson
 import pytest
 
 from tests.unit.chat_chunks import chunk, completion
+from tests.unit.driving import fail_to_end, feed_to_end
 from tests.unit.golden import chunks_of
 from tests.unit.test_chat_relay_calls import added_up, delta, entry, relayed
 from translation.chat.relaying.answer import relay_completion
@@ -75,7 +76,7 @@ def test_choices_are_told_of_one_after_the_other() -> None:
 
     begun = [of(choice, delta=delta(entry(0, "a", name, "?"))) for choice, name in enumerate("fg")]
     ended = [of(choice, finish_reason="tool_calls") for choice in range(2)]
-    *_, first, second = chunks_of(relay.feed(b"".join([*begun, *ended]) + sse.DONE_FRAME))
+    *_, first, second = chunks_of(feed_to_end(relay, b"".join([*begun, *ended]) + sse.DONE_FRAME))
     assert first["tool_warnings"] == [{"name": "f", "why": NOT_JSON}]
     assert second["tool_warnings"] == relay.warnings == [{"name": name, "why": NOT_JSON} for name in "fg"]
 
@@ -94,7 +95,7 @@ def test_a_call_that_was_cut_says_what_it_had_and_is_not_told_of() -> None:
 def test_a_call_that_breaks_off_says_what_it_had(text: str, rest: Json | None) -> None:
     relay = ChatRelay(model=None, identity={}, reasoning_fields=frozenset(), include_usage=False)
     relay.feed(sse.encode_data(orjson.dumps(chunk(delta(entry(0, "a", "f", text))))))
-    [last] = chunks_of(relay.fail(Failed("upstream_error", "it broke")))
+    [last] = chunks_of(fail_to_end(relay, Failed("upstream_error", "it broke")))
     assert last["choices"][0]["delta"] == ({} if rest is None else delta({"index": 0, "function": rest}))
     assert last["error"]["code"] == "upstream_error"
 
@@ -111,4 +112,4 @@ def test_pieces_of_arguments_without_a_fence_leave_as_the_bytes_that_came() -> N
             chunk(finish="tool_calls"),
         ]
     )
-    assert relay.feed(wire + sse.DONE_FRAME) == wire + sse.DONE_FRAME
+    assert feed_to_end(relay, wire + sse.DONE_FRAME) == wire + sse.DONE_FRAME

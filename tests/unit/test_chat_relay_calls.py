@@ -6,6 +6,7 @@ import orjson
 import pytest
 
 from tests.unit.chat_chunks import chunk, completion
+from tests.unit.driving import relay_to_end
 from tests.unit.golden import chunks_of
 from translation.chat.relaying.answer import relay_completion
 from translation.chat.relaying.relay import ChatRelay
@@ -36,7 +37,7 @@ def relayed(
         legacy_functions=legacy,
     )
     wire = b"".join(sse.encode_data(orjson.dumps(each)) for each in [*map(chunk, deltas), chunk(finish=finish)])
-    return chunks_of(relay.feed(wire + sse.DONE_FRAME) + relay.finish())
+    return chunks_of(relay_to_end(relay, wire + sse.DONE_FRAME))
 
 
 def added_up(chunks: list[Json]) -> list[tuple[str, str, str]]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import httpx
 import pytest
 
-from dataplane.coalescing import READS_BEFORE_ASKING, CoalescedStream, ReadCoalescer
+from dataplane.coalescing import READS_PER_JOIN_CHECK, CoalescedStream, ReadCoalescer
 from dataplane.connection import Connection
 from dataplane.transport import Limits, PooledTransport, Target
 from providers.config import ProviderConfig
@@ -135,12 +135,12 @@ async def flowing(*, pushed: bool = False) -> Reply:
 async def test_a_reply_joins_with_its_fourth_read_and_leaves_with_its_end(pushed: bool) -> None:
     reply = Reply(pushed=pushed)
     await reply.begin()
-    assert [reply.read() for _ in range(READS_BEFORE_ASKING)] == [True, True, True, False]
+    assert [reply.read() for _ in range(READS_PER_JOIN_CHECK)] == [True, True, True, False]
     assert reply.together.members == [(NUMBER, reply.connection)]
     assert not reply.read()
     assert reply.read(END)
-    assert reply.connection.whole
-    assert b"".join(reply.came).count(b"delta") == READS_BEFORE_ASKING + 1
+    assert reply.connection.is_complete
+    assert b"".join(reply.came).count(b"delta") == READS_PER_JOIN_CHECK + 1
 
 
 @pytest.mark.parametrize("pushed", [False, True], ids=["passed", "pushed"])
@@ -169,7 +169,7 @@ async def test_a_reply_whose_reader_falls_behind_leaves_and_is_not_read() -> Non
 async def test_a_reply_whose_reader_is_behind_does_not_join() -> None:
     reply = Reply(pushed=True, takes_nothing=True)
     await reply.begin()
-    for _ in range(READS_BEFORE_ASKING):
+    for _ in range(READS_PER_JOIN_CHECK):
         reply.connection.data_received(MUCH)
     assert not reply.together.members
 
@@ -178,9 +178,9 @@ async def test_a_reply_that_has_no_room_with_others_is_read_as_it_comes() -> Non
     reply = Reply()
     reply.together.is_full = True
     await reply.begin()
-    assert all(reply.read() for _ in range(2 * READS_BEFORE_ASKING))
+    assert all(reply.read() for _ in range(2 * READS_PER_JOIN_CHECK))
     reply.together.is_full = False
-    assert [reply.read() for _ in range(READS_BEFORE_ASKING)] == [True, True, True, False]
+    assert [reply.read() for _ in range(READS_PER_JOIN_CHECK)] == [True, True, True, False]
 
 
 @pytest.mark.parametrize("until_close", [False, True])
@@ -200,7 +200,7 @@ async def test_a_reply_that_failed_is_not_whole(until_close: bool) -> None:
     reply.connection.connection_lost(None)
     with pytest.raises(httpx.ReadError, match="in the middle of its reply"):
         reply.connection.take()
-    assert not reply.connection.rest()
+    assert not reply.connection.end_exchange()
 
 
 async def test_a_reset_is_nothing_to_log() -> None:
@@ -236,7 +236,7 @@ async def test_a_reply_that_is_given_up_leaves() -> None:
 
 async def test_a_reply_that_is_put_back_leaves() -> None:
     reply = await flowing()
-    assert not reply.connection.rest()
+    assert not reply.connection.end_exchange()
     assert not reply.together.members
     assert reply.socket.reads
 
@@ -254,28 +254,28 @@ async def test_the_first_ask_of_each_reply_may_be_later() -> None:
     reply = Reply(together)
     for _ in range(2):
         await reply.begin()
-        assert [reply.read() for _ in range(READS_BEFORE_ASKING + 2)] == [True] * (READS_BEFORE_ASKING + 1) + [False]
+        assert [reply.read() for _ in range(READS_PER_JOIN_CHECK + 2)] == [True] * (READS_PER_JOIN_CHECK + 1) + [False]
         reply.read(END)
         assert reply.connection.take() == b""
-        assert reply.connection.rest()
+        assert reply.connection.end_exchange()
 
 
 async def test_the_next_reply_of_a_connection_does_not_join_at_once() -> None:
     reply = Reply()
     await reply.begin()
-    assert all(reply.read() for _ in range(READS_BEFORE_ASKING - 1))
+    assert all(reply.read() for _ in range(READS_PER_JOIN_CHECK - 1))
     reply.read(END)
     assert reply.connection.take() == b""
-    assert reply.connection.rest()
+    assert reply.connection.end_exchange()
     await reply.begin()
-    assert all(reply.read() for _ in range(READS_BEFORE_ASKING - 1))
+    assert all(reply.read() for _ in range(READS_PER_JOIN_CHECK - 1))
 
 
 @pytest.mark.parametrize(("tls", "seconds"), [(True, APART_S), (False, 0)], ids=["tls", "coalesce_ms 0"])
 async def test_some_are_always_read_as_it_comes(tls: bool, seconds: float) -> None:
     reply = Reply(Together(seconds), socket=Socket(tls=tls))
     await reply.begin()
-    assert all(reply.read() for _ in range(10 * READS_BEFORE_ASKING))
+    assert all(reply.read() for _ in range(10 * READS_PER_JOIN_CHECK))
 
 
 async def test_a_provider_reads_as_its_configuration_says(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -300,7 +300,7 @@ async def test_a_provider_reads_as_its_configuration_says(monkeypatch: pytest.Mo
         config = ProviderConfig(type="vllm", base_url=server.url, coalesce_ms=20)
         transport = build_transport(config, server.url)
         assert isinstance(transport, PooledTransport)
-        body = await transport.ask(Target.of("POST", httpx.URL(server.url), []), b"{}", Limits())
+        body = await transport.send(Target.of("POST", httpx.URL(server.url), []), b"{}", Limits())
         while not body.ended:
             await body.wait_for_read(FakeSink(bool))
             assert body.take()

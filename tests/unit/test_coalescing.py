@@ -15,7 +15,7 @@ from unittest.mock import Mock
 import pytest
 
 from dataplane import coalescing
-from dataplane.coalescing import READS_BEFORE_ASKING, ReadCoalescer
+from dataplane.coalescing import READS_PER_JOIN_CHECK, ReadCoalescer
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="epoll(7) is Linux's")
 
@@ -353,7 +353,7 @@ def test_it_does_not_pay_where_steps_of_an_engine_are_sent_at_once(clock: Clock,
 
 
 def test_streams_that_begin_together_ask_at_different_reads(together: ReadCoalescer) -> None:
-    assert sorted(together.next_stagger() for _ in range(2 * READS_BEFORE_ASKING)) == [0, 0, 1, 1, 2, 2, 3, 3]
+    assert sorted(together.next_stagger() for _ in range(2 * READS_PER_JOIN_CHECK)) == [0, 0, 1, 1, 2, 2, 3, 3]
 
 
 def test_it_pays_to_join_others_of_the_same_loop(together: ReadCoalescer, pair: Callable[[], Pair]) -> None:

@@ -9,6 +9,7 @@ import pytest
 from gateway.doctor.checks.event_order import check_order
 from gateway.doctor.checks.response_shape import check_response, check_usage, message_text_of, parse_calls, require_text
 from gateway.doctor.checks.verdicts import CheckFailed, Inconclusive
+from tests.unit.driving import feed_to_end
 from tests.unit.responses_order import read_stream
 from tests.unit.responses_streams import STREAMS, Stream
 from tests.upstream.builders import message_item, response_snapshot, text_events
@@ -36,7 +37,7 @@ def response(*output: Json, **changes: Any) -> Json:
 @pytest.mark.parametrize("stream", STREAMS.values(), ids=STREAMS)
 def test_every_stream_that_the_gateway_can_write_is_in_order(stream: Stream) -> None:
     head = new_response({"model": "m", "input": "hi"}, response_id="resp_1", created_at=100, model="m")
-    wire = ResponsesEncoder(head, lambda: 105).feed(stream.events)
+    wire = feed_to_end(ResponsesEncoder(head, lambda: 105), stream.events)
     check_order(read_stream(wire), done=True)
 
 

@@ -15,20 +15,20 @@ def inside(schema: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize("what", ["Length", "Items", "Properties"])
 def test_more_at_least_than_at_most_is_refused_wherever_it_is(what: str) -> None:
     schema = inside({f"min{what}": 5, f"max{what}": 2})
-    with pytest.raises(InvalidRequest, match=f"min{what} is more than max{what}") as refused:
+    with pytest.raises(InvalidRequest, match=f"min{what} is larger than max{what}") as refused:
         reject_invalid_bounds({"text": None, "tools": ({"parameters": schema},)})
     assert refused.value.param == "tools"
 
 
 @pytest.mark.parametrize("grammar", ["root ::= [a-z]{5,2}", 'root ::= "a"{1000000}', "root ::= x{20000,}\nx ::= [}]"])
 def test_a_grammar_that_repeats_without_end_is_refused(grammar: str) -> None:
-    with pytest.raises(InvalidRequest, match="is more than") as refused:
+    with pytest.raises(InvalidRequest, match="is larger than") as refused:
         reject_invalid_bounds({"grammar": grammar})
     assert refused.value.param == "grammar"
 
 
 def test_more_than_there_is_room_for_is_refused() -> None:
-    with pytest.raises(InvalidRequest, match="is more than 10000"):
+    with pytest.raises(InvalidRequest, match="is larger than 10000"):
         reject_invalid_bounds({"text": inside({"minLength": 10**9})})
 
 
@@ -55,12 +55,15 @@ def test_what_can_be_followed_or_is_not_for_us_to_judge_is_left_alone(schema: An
 @pytest.mark.parametrize(
     ("bounds", "why"),
     [
-        ({"minimum": 10, "maximum": 5}, "minimum and maximum leave no number"),
-        ({"minimum": 5, "exclusiveMaximum": 5}, "minimum and exclusiveMaximum leave no number"),
-        ({"exclusiveMinimum": 5.0, "maximum": 5}, "exclusiveMinimum and maximum leave no number"),
-        ({"exclusiveMinimum": 5, "exclusiveMaximum": 6}, "exclusiveMinimum and exclusiveMaximum leave no whole number"),
-        ({"minimum": 1.5, "maximum": 1.6}, "minimum and maximum leave no whole number"),
-        ({"minimum": -1.5, "exclusiveMaximum": -1}, "minimum and exclusiveMaximum leave no whole number"),
+        ({"minimum": 10, "maximum": 5}, "no number satisfies both minimum and maximum"),
+        ({"minimum": 5, "exclusiveMaximum": 5}, "no number satisfies both minimum and exclusiveMaximum"),
+        ({"exclusiveMinimum": 5.0, "maximum": 5}, "no number satisfies both exclusiveMinimum and maximum"),
+        (
+            {"exclusiveMinimum": 5, "exclusiveMaximum": 6},
+            "no whole number satisfies both exclusiveMinimum and exclusiveMaximum",
+        ),
+        ({"minimum": 1.5, "maximum": 1.6}, "no whole number satisfies both minimum and maximum"),
+        ({"minimum": -1.5, "exclusiveMaximum": -1}, "no whole number satisfies both minimum and exclusiveMaximum"),
     ],
 )
 def test_bounds_that_leave_no_number_are_refused_by_name(bounds: dict[str, Any], why: str) -> None:
@@ -88,5 +91,5 @@ def test_bounds_that_leave_a_number_are_left_alone(schema: Any) -> None:
 
 
 def test_a_property_may_be_called_as_a_keyword_is() -> None:
-    with pytest.raises(InvalidRequest, match="minLength is more than maxLength"):
+    with pytest.raises(InvalidRequest, match="minLength is larger than maxLength"):
         reject_invalid_bounds({"tools": [{"properties": {"enum": {"minLength": 5, "maxLength": 2}}}]})

@@ -10,7 +10,7 @@ import uvicorn
 import uvloop
 from uvicorn.server import ServerState
 
-from dataplane.http_protocol import GatheringHttpProtocol, HttpProtocol
+from dataplane.http_protocol import HttpProtocol, NagleHttpProtocol
 from gateway.config import settings as settings_of
 from gateway.process.server import make_server
 
@@ -48,7 +48,7 @@ async def sends_at_once(kind: type[HttpProtocol]) -> bool:
 
 
 @pytest.mark.parametrize("new_loop", LOOPS.values(), ids=LOOPS)
-@pytest.mark.parametrize(("kind", "at_once"), [(HttpProtocol, True), (GatheringHttpProtocol, False)])
+@pytest.mark.parametrize(("kind", "at_once"), [(HttpProtocol, True), (NagleHttpProtocol, False)])
 def test_a_connection_gathers_where_its_server_does(
     kind: type[HttpProtocol], at_once: bool, new_loop: Callable[[], asyncio.AbstractEventLoop]
 ) -> None:
@@ -58,7 +58,7 @@ def test_a_connection_gathers_where_its_server_does(
 
 @pytest.mark.parametrize(
     ("said", "kind"),
-    [({}, HttpProtocol), ({"tcp_nodelay": True}, HttpProtocol), ({"tcp_nodelay": False}, GatheringHttpProtocol)],
+    [({}, HttpProtocol), ({"tcp_nodelay": True}, HttpProtocol), ({"tcp_nodelay": False}, NagleHttpProtocol)],
     ids=["unsaid", "on", "off"],
 )
 def test_the_configuration_says_which(said: dict[str, bool], kind: type[HttpProtocol]) -> None:

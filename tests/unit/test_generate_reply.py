@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.unit.driving import conclude, feed_to_end
 from tests.unit.responses_streams import STREAMS, Stream
 from translation.framing.sse import FrameDecoder
 from translation.generate.encode import GenerateCollector, GenerateEncoder
@@ -63,8 +64,7 @@ def whole(*events: Event) -> Json:
 def frames(events: Sequence[Event]) -> list[tuple[str | None, Json]]:
     """(event name, payload) of each frame of a stream, each event in a batch of its own."""
     encoder = GenerateEncoder("tiny")
-    written = b"".join(encoder.feed([event]) for event in events)
-    assert encoder.ended
+    written = feed_to_end(encoder, *([event] for event in events))
     return [(frame.event, json.loads(frame.payload)) for frame in FrameDecoder().feed(written)]
 
 
@@ -289,13 +289,15 @@ def test_tokens_are_counted_apart_and_never_made_up(usage: Usage | None, told: J
     assert whole(Noted(usage=usage), Noted(facts={}), finished())["usage"] == told
 
 
-def test_an_end_that_could_not_be_kept_can_be_taken_back() -> None:
+def test_an_end_that_could_not_be_kept_can_still_become_a_failure() -> None:
     encoder = GenerateEncoder("tiny")
     made = encoder.feed([STARTED, *block(0, "text", "Yes"), finished()])
     assert encoder.response is not None
-    assert encoder.withdraw(made) == b'data: {"response":"Yes"}\n\n'
-    assert [encoder.ended, encoder.response] == [False, None]
-    assert encoder.feed([Failed("store_unavailable", "no")]).startswith(b"event: error\n")
+    assert made == b'data: {"response":"Yes"}\n\n'
+    assert encoder.ended
+    assert encoder.feed([Failed("store_unavailable", "no")]) == b""
+    assert encoder.response is None
+    assert conclude(encoder).startswith(b"event: error\n")
     assert encoder.ended
 
 

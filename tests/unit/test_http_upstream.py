@@ -10,7 +10,7 @@ import pytest
 from providers import errors
 from providers.capabilities import CAPABILITIES
 from providers.config import ProviderConfig
-from providers.http.dialects import RELAY_DIALECTS, SPOKEN
+from providers.http.dialects import DIALECTS, RELAY_DIALECTS
 from providers.http.exchange import HttpProvider
 from providers.http.upstream import Upstream
 
@@ -289,5 +289,5 @@ async def test_models_are_listed(body: object, expected: list[str] | None) -> No
 
 
 def test_the_apis_of_clients_have_one_path_for_turns_and_relays() -> None:
-    assert {SPOKEN[dialect].path for dialect in ("chat", "responses")} == {"/chat/completions", "/responses"}
-    assert all(RELAY_DIALECTS[dialect].path == SPOKEN[dialect].path for dialect in RELAY_DIALECTS)
+    assert {DIALECTS[dialect].path for dialect in ("chat", "responses")} == {"/chat/completions", "/responses"}
+    assert all(RELAY_DIALECTS[dialect].path == DIALECTS[dialect].path for dialect in RELAY_DIALECTS)

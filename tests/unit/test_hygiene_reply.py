@@ -10,6 +10,7 @@ from tests.unit.driving import collect, counting_ids
 from translation.hygiene.reply import ReplyNormalizer
 from translation.parsers.text_calls import TOOL_WARNINGS
 from translation.representation import items
+from translation.representation.delta_runs import TextKey
 from translation.representation.events import (
     Annotated,
     Delta,
@@ -111,8 +112,18 @@ def test_a_batch_of_text_is_the_same_object() -> None:
     assert tidying.feed(batch) is batch
 
 
+class Following:
+    """A stage that adds an event to every batch."""
+
+    def feed(self, batch: Sequence[Event]) -> Sequence[Event]:
+        return [*batch, STARTED]
+
+    def delta_observers(self, _text_key: TextKey) -> None:
+        return None
+
+
 def test_what_comes_after_is_given_every_batch() -> None:
-    tidying = ReplyNormalizer(Turn(model="m", items=[]), Profile(), counting_ids(), lambda batch: [*batch, STARTED])
+    tidying = ReplyNormalizer(Turn(model="m", items=[]), Profile(), counting_ids(), Following())
     assert tidying.feed([Delta(0, 0, "a")]) == [Delta(0, 0, "a"), STARTED]
     assert tidying.feed([STOPPED]) == [STOPPED, STARTED]
 
@@ -249,7 +260,7 @@ def test_calls_over_the_number_are_left_out_and_the_others_closed_up() -> None:
     assert [item["type"] for item in collect(out)] == ["function_call", "message"]
     assert collect(out)[1]["content"][0]["text"] == "xy"
     assert [event.index for event in out if isinstance(event, Opaque | Annotated)] == [1, 1]
-    why = "the turn may have 1 calls, and this is one more"
+    why = "the call exceeds the limit of calls per turn (1)"
     assert warnings_in(out) == [{"name": "g", "why": why}, {"name": "f", "why": why}]
     assert out[-1] == Finished("tool_calls", response={"status": "completed"})
 

@@ -3,14 +3,13 @@
 import asyncio
 import socket
 from collections.abc import Callable
-from typing import Any, cast
+from typing import cast
 
 import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dataplane import python_fast_path
 from dataplane.client_writer import ChunkWriter
 from dataplane.core import CORE
 from dataplane.fast_path import make_fast_path
@@ -24,16 +23,7 @@ from translation.responses.delta_template import DeltaTemplate
 from translation.responses.encode import ResponsesEncoder
 from translation.responses.initial_response import new_response
 
-WAYS = [
-    pytest.param(python_fast_path, id="python"),
-    pytest.param(
-        CORE,
-        id="compiled",
-        marks=pytest.mark.skipif(CORE is None, reason="core/ is not compiled here: it needs a C compiler"),
-    ),
-]
-EITHER = pytest.mark.parametrize("way", WAYS)
-COMPILED = pytest.mark.parametrize("way", WAYS[1:])
+pytestmark = pytest.mark.skipif(CORE is None, reason="core/ is not compiled here: it needs a C compiler")
 
 HEAD = new_response({"model": "m", "input": "hi"}, response_id="resp_1", created_at=100, model="m")
 NEVER = 0.0
@@ -87,74 +77,66 @@ def run() -> ChatDeltaRun:
     return run
 
 
-def passing(way: Any, alike: DeltaTemplate | RelayTemplate, peer: Peer) -> Callable[[bytes], int]:
-    kind = way.TemplateFastPath if isinstance(alike, DeltaTemplate) else way.RelayFastPath
-    forward_chunks: Callable[[bytes], int] = kind(alike, peer).forward_chunks
-    return forward_chunks
+def passing(alike: DeltaTemplate | RelayTemplate | None, peer: Peer) -> Callable[[bytes], int]:
+    path = make_fast_path(alike, peer)
+    assert path is not None
+    return path.forward_chunks
 
 
-@EITHER
 @settings(deadline=None)
 @given(
     texts=st.lists(st.text(min_size=1, max_size=200), max_size=8),
     size=st.sampled_from(["%x", "%X"]),
     sequence=st.integers(0, 1001),
 )
-def test_deltas_are_told_as_the_encoder_tells_them(way: Any, texts: list[str], size: str, sequence: int) -> None:
+def test_deltas_are_told_as_the_encoder_tells_them(texts: list[str], size: str, sequence: int) -> None:
     short, long, peer = begun(), begun(), Peer()
     short.sequence = long.sequence = sequence
-    forward_chunks = passing(way, short.delta_template(run()), peer)
+    forward_chunks = passing(short.delta_template(run()), peer)
     told = b""
     for text in texts:
-        if forward_chunks(chunked(frame(text), size)):
-            told += long.feed([Delta(0, 0, text)])
-        else:  # longer than deltas are
-            assert len(frame(text)) > 1024
+        assert forward_chunks(chunked(frame(text), size))
+        told += long.feed([Delta(0, 0, text)])
     assert peer.body == told
     assert short.feed([Delta(0, 0, "end")]) == long.feed([Delta(0, 0, "end")])
     assert short.response == long.response
 
 
-@EITHER
-def test_a_number_may_gain_a_digit_on_the_way(way: Any) -> None:
+def test_a_number_may_gain_a_digit_on_the_way() -> None:
     short, long, peer = begun(), begun(), Peer()
-    forward_chunks = passing(way, short.delta_template(run()), peer)
+    forward_chunks = passing(short.delta_template(run()), peer)
     assert all(forward_chunks(chunked(frame(f"{count}"))) for count in range(1200))
     assert peer.body == long.feed([Delta(0, 0, f"{count}") for count in range(1200)])
 
 
-@EITHER
-def test_an_item_may_have_any_id(way: Any) -> None:
+def test_an_item_may_have_any_id() -> None:
     item_id = "%d%b%%%x%%d"
     short, long, peer = begun(item_id), begun(item_id), Peer()
-    assert passing(way, short.delta_template(run()), peer)(chunked(frame("two")))
+    assert passing(short.delta_template(run()), peer)(chunked(frame("two")))
     assert peer.body == long.feed([Delta(0, 0, "two")])
 
 
-@COMPILED
 @settings(deadline=None)
 @given(texts=st.lists(st.text(min_size=1), min_size=1, max_size=40), sequence=st.integers(0, 1001))
-def test_chunks_of_one_read_are_told_at_once(way: Any, texts: list[str], sequence: int) -> None:
+def test_chunks_of_one_read_are_told_at_once(texts: list[str], sequence: int) -> None:
     short, long, peer = begun(), begun(), Peer()
     short.sequence = long.sequence = sequence
-    assert passing(way, short.delta_template(run()), peer)(b"".join(chunked(frame(text)) for text in texts))
+    assert passing(short.delta_template(run()), peer)(b"".join(chunked(frame(text)) for text in texts))
     assert peer.body == long.feed([Delta(0, 0, text) for text in texts])
     assert short.feed([Delta(0, 0, "end")]) == long.feed([Delta(0, 0, "end")])
     assert short.response == long.response
 
 
-@COMPILED
-def test_chunks_of_one_read_are_passed_at_once(way: Any) -> None:
+def test_chunks_of_one_read_are_passed_at_once() -> None:
     peer = Peer()
     data = b"".join(chunked(frame(text)) for text in ["two", '"drei\\', "fünf", ""])
-    assert passing(way, RelayTemplate(run(), ()), peer)(data)
+    assert passing(RelayTemplate(run(), ()), peer)(data)
     assert peer.written == data
 
 
-@EITHER
-def test_when_it_was_sent_is_known(way: Any) -> None:
+def test_when_it_was_sent_is_known() -> None:
     peer = Peer()
-    assert passing(way, begun().delta_template(run()), peer)(chunked(frame("two")))
+    assert passing(begun().delta_template(run()), peer)(chunked(frame("two")))
     assert peer.sent_at > NEVER
 
 
@@ -183,26 +165,24 @@ OTHERS = {
 }
 
 
-@EITHER
 @pytest.mark.parametrize("data", OTHERS.values(), ids=OTHERS)
-def test_anything_else_is_left(way: Any, data: bytes) -> None:
+def test_anything_else_is_left(data: bytes) -> None:
     encoder, peer = begun(), Peer()
-    assert not passing(way, encoder.delta_template(run()), peer)(data)
-    assert not passing(way, RelayTemplate(run(), ()), peer)(data)
+    assert not passing(encoder.delta_template(run()), peer)(data)
+    assert not passing(RelayTemplate(run(), ()), peer)(data)
     assert (bytes(peer.written), peer.sent_at) == (b"", NEVER)
     assert encoder.feed([Delta(0, 0, "end")]) == begun().feed([Delta(0, 0, "end")])
 
 
-@EITHER
 @pytest.mark.parametrize(
     "data", [data for data in OTHERS.values() if data], ids=[name for name in OTHERS if OTHERS[name]]
 )
-def test_what_comes_behind_chunks_of_the_run_is_left(way: Any, data: bytes) -> None:
+def test_what_comes_behind_chunks_of_the_run_is_left(data: bytes) -> None:
     first = b"".join(chunked(frame(text)) for text in ("two", "drei\n"))
-    taken = 0 if way is python_fast_path else len(first)
+    taken = len(first)
     short, long, peer, other = begun(), begun(), Peer(), Peer()
-    assert passing(way, short.delta_template(run()), peer)(first + data) == taken
-    assert passing(way, RelayTemplate(run(), ()), other)(first + data) == taken
+    assert passing(short.delta_template(run()), peer)(first + data) == taken
+    assert passing(RelayTemplate(run(), ()), other)(first + data) == taken
     assert peer.body == (long.feed([Delta(0, 0, "two"), Delta(0, 0, "drei\n")]) if taken else b"")
     assert bytes(other.written) == first[:taken]
     assert short.feed([Delta(0, 0, "end")]) == long.feed([Delta(0, 0, "end")])
@@ -214,32 +194,29 @@ NOT_ONE_TEXT = {
 }
 
 
-@EITHER
 @pytest.mark.parametrize("data", NOT_ONE_TEXT.values(), ids=NOT_ONE_TEXT)
-def test_chunks_that_are_not_one_text_each_are_not_retold(way: Any, data: bytes) -> None:
+def test_chunks_that_are_not_one_text_each_are_not_retold(data: bytes) -> None:
     encoder, peer = begun(), Peer()
-    assert not passing(way, encoder.delta_template(run()), peer)(data)
+    assert not passing(encoder.delta_template(run()), peer)(data)
     assert encoder.feed([Delta(0, 0, "end")]) == begun().feed([Delta(0, 0, "end")])
 
 
-@EITHER
 @pytest.mark.parametrize("alike", [begun().delta_template(run()), RelayTemplate(run(), ())], ids=["retold", "passed"])
-def test_nothing_is_written_to_a_client_that_does_not_read(way: Any, alike: DeltaTemplate | RelayTemplate) -> None:
+def test_nothing_is_written_to_a_client_that_does_not_read(alike: DeltaTemplate | RelayTemplate) -> None:
     peer = Peer()
     peer.ready = False
-    assert not passing(way, alike, peer)(chunked(frame("two")))
+    assert not passing(alike, peer)(chunked(frame("two")))
     assert not peer.written
 
 
-@EITHER
-def test_names_are_changed_in_what_is_passed(way: Any) -> None:
+def test_names_are_changed_in_what_is_passed() -> None:
     identity = {"id": "chatcmpl-ours", "created": 1}
     relay = ChatRelay(model="ours", identity=identity, reasoning_fields=frozenset(), include_usage=False)
     peer = Peer()
     for each in (chunk({"role": "assistant", "content": ""}), said("one")):
         relay.feed(sse.encode_data(orjson.dumps(each)))
     assert relay.template is not None
-    assert passing(way, relay.template, peer)(chunked(frame("two, not the model")))
+    assert passing(relay.template, peer)(chunked(frame("two, not the model")))
     assert peer.body == relay.feed(frame("two, not the model"))
     assert b'"model":"ours"' in peer.body
     assert peer.sent_at > NEVER
@@ -273,27 +250,24 @@ def socket_peer(transport: SocketTransport) -> Peer:
     return peer
 
 
-@COMPILED
-def test_what_is_compiled_writes_to_the_socket_itself(way: Any) -> None:
+def test_what_is_compiled_writes_to_the_socket_itself() -> None:
     peer = socket_peer(transport := SocketTransport())
-    assert passing(way, RelayTemplate(run(), ()), peer)(delta := chunked(frame("two")))
+    assert passing(RelayTemplate(run(), ()), peer)(delta := chunked(frame("two")))
     assert (transport.sent(), bytes(peer.written)) == (delta, b"")
     assert peer.sent_at > NEVER
 
 
-@COMPILED
 @pytest.mark.parametrize(("closing", "waiting"), [(True, 0), (False, 1)], ids=["it closes", "something goes first"])
-def test_it_does_not_where_the_transport_has_to(way: Any, closing: bool, waiting: int) -> None:
+def test_it_does_not_where_the_transport_has_to(closing: bool, waiting: int) -> None:
     peer = socket_peer(transport := SocketTransport(closing, waiting))
-    assert passing(way, RelayTemplate(run(), ()), peer)(delta := chunked(frame("two")))
+    assert passing(RelayTemplate(run(), ()), peer)(delta := chunked(frame("two")))
     assert (transport.sent(), bytes(peer.written)) == (b"", delta)
 
 
-@COMPILED
-def test_what_the_socket_has_no_room_for_is_the_transport_s(way: Any) -> None:
+def test_what_the_socket_has_no_room_for_is_the_transport_s() -> None:
     peer = socket_peer(transport := SocketTransport())
     delta = chunked(frame("two" * 100_000))
-    forward_chunks = passing(way, RelayTemplate(run(), ()), peer)
+    forward_chunks = passing(RelayTemplate(run(), ()), peer)
     while not peer.written:
         assert forward_chunks(delta)
     kept = bytes(peer.written)
@@ -303,11 +277,10 @@ def test_what_the_socket_has_no_room_for_is_the_transport_s(way: Any) -> None:
     assert sent + kept == delta * (len(sent + kept) // len(delta))
 
 
-@COMPILED
-def test_a_socket_that_is_broken_is_the_transport_s_to_find_out(way: Any) -> None:
+def test_a_socket_that_is_broken_is_the_transport_s_to_find_out() -> None:
     peer = socket_peer(transport := SocketTransport())
     transport.there.close()
-    assert passing(way, RelayTemplate(run(), ()), peer)(delta := chunked(frame("two")))
+    assert passing(RelayTemplate(run(), ()), peer)(delta := chunked(frame("two")))
     assert bytes(peer.written) == delta
     transport.here.close()
 

@@ -81,12 +81,12 @@ class Reader:
             self._at = at
             await come(connection, data)
         await reading
-        assert connection.rest()
+        assert connection.end_exchange()
 
     async def _read(self, connection: Connection) -> None:
         await connection.send(b"", None)
         self.body += connection.take()
-        while not connection.whole:
+        while not connection.is_complete:
             await connection.wait_for_read(self.sink)
             self.body += connection.take()
 
@@ -170,7 +170,7 @@ async def test_nothing_is_passed_once_its_wait_was_cancelled() -> None:
 async def test_the_next_reply_on_a_connection_is_parsed_from_its_head_on() -> None:
     connection = await begun()
     connection.data_received(chunk(b"one") + END)
-    assert (connection.take(), connection.rest()) == (b"one", True)
+    assert (connection.take(), connection.end_exchange()) == (b"one", True)
     sending = asyncio.ensure_future(connection.send(b"", None))
     await asyncio.sleep(0)
     await come(connection, b"HTTP/1.1 200 OK\r\ncontent-length: 20\r\n\r\nab\r\n")
@@ -195,7 +195,7 @@ async def test_what_follows_a_reply_in_one_read_answers_no_other_request() -> No
 
     async def ask_twice() -> None:
         for _ in range(2):
-            body = await pool.ask(target, b"{}", Limits())
+            body = await pool.send(target, b"{}", Limits())
             answers.append(b"".join([read async for read in body]))
 
     asking = asyncio.ensure_future(ask_twice())

@@ -5,7 +5,7 @@ from typing import Any
 import orjson
 import pytest
 
-from tests.unit.driving import collect, counting_ids, decode
+from tests.unit.driving import collect, counting_ids, decode, feed_to_end
 from tests.unit.golden import check_events, chunks_of, recordings
 from tests.unit.responses_order import check_order, read_stream
 from tests.unit.responses_streams import CITATION, LOGPROB, SEARCH, STREAMS
@@ -47,7 +47,7 @@ def test_bytes_are_read_as_the_chunk_they_hold() -> None:
 
 
 def encoded(events: list[Event]) -> list[Json]:
-    return read_stream(ResponsesEncoder(HEAD, lambda: 105).feed(events))
+    return read_stream(feed_to_end(ResponsesEncoder(HEAD, lambda: 105), events))
 
 
 def said(event_type: str, **keys: Any) -> Json:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.unit.driving import feed_to_end
 from tests.unit.responses_order import accumulate, check_order, check_types, read_stream
 from tests.unit.responses_streams import LOGPROB, STREAMS, message
 from translation.representation import items
@@ -38,7 +39,7 @@ def encoder() -> ResponsesEncoder:
 
 
 def encode(*events: Event) -> list[Json]:
-    return read_stream(encoder().feed(events))
+    return read_stream(feed_to_end(encoder(), events))
 
 
 def of_type(events: list[Json], event_type: str) -> list[Json]:
@@ -73,7 +74,7 @@ def test_every_event_is_one_the_official_client_accepts(name: str) -> None:
 @pytest.mark.parametrize("stream", STREAMS.values(), ids=STREAMS)
 def test_the_last_event_holds_what_was_streamed_and_what_is_collected_without_streaming(stream: Any) -> None:
     encoding, snapshot = encoder(), Snapshot(HEAD, lambda: 105)
-    events = read_stream(encoding.feed(stream.events))
+    events = read_stream(feed_to_end(encoding, stream.events))
     snapshot.feed(stream.events)
     assert encoding.ended
     assert events[-1]["response"] == encoding.response == snapshot.result()
@@ -85,7 +86,7 @@ def test_how_events_are_batched_does_not_matter(name: str, cuts: list[int]) -> N
     encoding = encoder()
     edges = [0, *[cut for cut in cuts if cut <= len(events)], len(events)]
     batches = [events[start:end] for start, end in pairwise(edges)]
-    assert b"".join(map(encoding.feed, batches)) == encoder().feed(events)
+    assert feed_to_end(encoding, *batches) == feed_to_end(encoder(), events)
 
 
 @given(st.lists(st.text()))
@@ -104,7 +105,8 @@ def test_a_response_has_not_ended_before_its_terminal_event() -> None:
     frames = encoding.feed([Started("up"), *message(0, "a")])
     assert not encoding.ended
     assert b"[DONE]" not in frames
-    assert encoding.feed([Finished("stop")]).endswith(b"data: [DONE]\n\n")
+    assert encoding.conclude() == b""
+    assert feed_to_end(encoding, [Finished("stop")]).endswith(b"data: [DONE]\n\n")
 
 
 def test_a_delta_is_written_as_the_api_writes_it() -> None:
@@ -203,10 +205,10 @@ def test_the_head_is_not_changed() -> None:
 def test_a_terminal_event_that_nobody_was_sent_can_still_become_a_failure() -> None:
     encoding = encoder()
     frames = encoding.feed([Started("up"), *message(0, "a"), Finished("length")])
-    told = encoding.withdraw(frames) + encoding.feed([Failed("store_unavailable", "not kept")])
-    events = read_stream(told)
+    assert encoding.ended
+    events = read_stream(frames + feed_to_end(encoding, [Failed("store_unavailable", "not kept")]))
     check_order(events)
-    assert [event["sequence_number"] for event in events] == list(range(len(read_stream(frames))))
+    assert [event["sequence_number"] for event in events] == list(range(len(frames.split(b"\n\n"))))
     response = events[-1]["response"]
     assert response == encoding.response
     assert (response["status"], response["completed_at"], response["incomplete_details"]) == ("failed", None, None)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.driving import counting_ids
+from tests.unit.driving import counting_ids, feed_to_end
 from tests.unit.golden import chunks_of, recordings
 from tests.unit.responses_order import check_response, check_stream
 from translation.chat.decode import ChatDecoder
@@ -25,7 +25,7 @@ def test_a_real_stream_becomes_one_the_official_client_accepts(recording: Path) 
     decoder = DECODERS[recording.parent.name](counting_ids(), DEFAULT_PROFILE)
     batches = [*map(decoder.feed, chunks_of(recording.read_bytes())), decoder.finish()]
     encoder, snapshot = ResponsesEncoder(HEAD, lambda: 105), Snapshot(HEAD, lambda: 105)
-    events = check_stream(b"".join(map(encoder.feed, batches)))
+    events = check_stream(feed_to_end(encoder, *batches))
     for batch in batches:
         snapshot.feed(batch)
     assert events[-1]["response"] == snapshot.result()

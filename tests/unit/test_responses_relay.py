@@ -5,7 +5,7 @@ from typing import Any
 import orjson
 import pytest
 
-from tests.unit.driving import every_split
+from tests.unit.driving import every_split, fail_to_end, feed_to_end, relay_to_end
 from tests.unit.golden import recordings
 from tests.unit.responses_order import check_types, read_stream
 from translation.errors import ProtocolViolation
@@ -48,7 +48,7 @@ def relay(*, model: str | None = "m") -> ResponsesRelay:
 def relayed(*reads: bytes, model: str | None = "m") -> list[Json]:
     """The events of a whole stream; its frames are checked."""
     stream = relay(model=model)
-    return read_stream(b"".join([stream.feed(read) for read in reads] + [stream.finish()]))
+    return read_stream(relay_to_end(stream, *reads))
 
 
 def failed(*reads: bytes) -> Json:
@@ -61,7 +61,7 @@ def failed(*reads: bytes) -> Json:
 
 def test_content_leaves_as_it_came() -> None:
     stream = relay(model=None)
-    assert stream.feed(WIRE) + stream.finish() == WIRE
+    assert relay_to_end(stream, WIRE) == WIRE
 
 
 def test_lifecycle_events_name_the_model_the_client_knows() -> None:
@@ -111,7 +111,7 @@ def test_unnamed_content_is_content() -> None:
 
 def test_nothing_follows_the_end() -> None:
     stream = relay()
-    whole = stream.feed(WIRE)
+    whole = feed_to_end(stream, WIRE)
     assert whole.endswith(sse.DONE_FRAME)
     assert whole.count(sse.DONE_FRAME) == 1
     assert stream.feed(CONTENT + sse.DONE_FRAME + b"data: late") + stream.finish() == b""
@@ -217,7 +217,7 @@ def test_the_gateways_own_key_is_never_shown() -> None:
     error = {"code": "invalid_api_key", "message": "Incorrect API key: sk-secret"}
     for wire in (frame("error", 2, **error), ending("failed", 2, error=error)):
         stream = relay()
-        out = stream.feed(CREATED + wire) + stream.finish()
+        out = relay_to_end(stream, CREATED + wire)
         assert b"sk-secret" not in out
         assert stream.failed is not None
         assert stream.failed.code == "upstream_unauthorized"
@@ -225,7 +225,7 @@ def test_the_gateways_own_key_is_never_shown() -> None:
 
 def test_a_broken_connection_ends_the_response() -> None:
     stream = relay()
-    out = stream.feed(CREATED + CONTENT) + stream.fail(Failed("upstream_disconnected", "gone"))
+    out = stream.feed(CREATED + CONTENT) + fail_to_end(stream, Failed("upstream_disconnected", "gone"))
     *_, last = read_stream(out)
     assert last["sequence_number"] == 4
     assert last["response"]["error"] == {"code": "server_error", "message": "gone", "type": "upstream_disconnected"}
@@ -234,7 +234,7 @@ def test_a_broken_connection_ends_the_response() -> None:
 
 
 def test_a_failure_before_anything_is_a_response_all_the_same() -> None:
-    events = read_stream(relay().fail(Failed("upstream_timeout", "silence")))
+    events = read_stream(fail_to_end(relay(), Failed("upstream_timeout", "silence")))
     check_types(events)
     assert [event["type"] for event in events] == ["response.created", "response.in_progress", "response.failed"]
     assert [event["sequence_number"] for event in events] == [0, 1, 2]
@@ -307,7 +307,7 @@ SCRUBBED: dict[str, tuple[bytes, str]] = {
 @pytest.mark.parametrize(("end", "message"), SCRUBBED.values(), ids=SCRUBBED)
 def test_what_an_upstream_says_of_a_failure_is_scrubbed(end: bytes, message: str) -> None:
     stream = ResponsesRelay(model=None, initial_response=OURS, scrub=lambda words: words.replace("SECRET", "[hidden]"))
-    out = stream.feed(CREATED + end) + stream.finish()
+    out = relay_to_end(stream, CREATED + end)
     assert b"SECRET" not in out
     assert stream.failed is not None
     assert stream.failed.message == message
@@ -335,8 +335,9 @@ def test_an_error_that_was_held_back_leaves_no_gap_in_the_numbers() -> None:
 def test_a_terminal_event_that_nobody_was_sent_can_still_become_a_failure() -> None:
     stream = relay()
     end = ending("completed", output=[ITEM])
-    told = stream.withdraw(stream.feed(CREATED + CONTENT + end)) + stream.fail(Failed("store_unavailable", "not kept"))
-    *rest, last = read_stream(told)
+    told = stream.feed(CREATED + CONTENT + end)
+    assert stream.ended
+    *rest, last = read_stream(told + fail_to_end(stream, Failed("store_unavailable", "not kept")))
     assert [event["sequence_number"] for event in rest] == [0, 1, 2, 3]
     assert (last["type"], last["sequence_number"]) == ("response.failed", 4)
     assert (last["response"]["status"], last["response"]["output"]) == ("failed", [ITEM])

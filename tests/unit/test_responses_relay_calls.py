@@ -5,6 +5,7 @@ from typing import Any
 import orjson
 import pytest
 
+from tests.unit.driving import conclude, feed_to_end, relay_to_end
 from tests.unit.responses_order import check_stream
 from tests.upstream.builders import named_frame, response_snapshot
 from translation.framing import sse
@@ -70,14 +71,14 @@ def relay(rules: CallRules = RULES, **options: Any) -> ResponsesRelay:
 
 def relayed(wire: bytes, rules: CallRules = RULES) -> list[Json]:
     stream = relay(rules)
-    return check_stream(stream.feed(wire) + stream.finish())
+    return check_stream(relay_to_end(stream, wire))
 
 
 def test_calls_that_are_fine_leave_as_the_bytes_that_came() -> None:
     events = [*call_events(0, "a", " ", '{"x"', ':"`"}'), *call_events(1, "b", "{}"), *call_events(2, "c")]
     wire = stream_of(*events)
     stream = relay()
-    assert stream.feed(wire) == wire
+    assert feed_to_end(stream, wire) == wire
     assert stream.warnings == []
 
 
@@ -102,7 +103,7 @@ def test_each_call_has_an_id_of_its_own(said: list[str], told: list[str]) -> Non
 def test_ids_are_left_where_the_upstream_goes_on_from_them() -> None:
     rules = CallRules(used_ids=frozenset({"x"}), renames_ids=False)
     wire = stream_of(*call_events(0, "x", "{}"), *call_events(1, "x", "{}"), *call_events(2, "", "{}"))
-    assert relay(rules).feed(wire) == wire
+    assert feed_to_end(relay(rules), wire) == wire
 
 
 ARGUMENTS: dict[str, tuple[list[str], str, str | None]] = {
@@ -142,7 +143,7 @@ def test_calls_under_way_at_once_are_told_apart() -> None:
     first, second = call_events(0, "x", "```{}", "```"), call_events(1, "x", "{", "}")
     interleaved = [first[0], second[0], first[1], second[1], first[2], second[2], *first[3:], *second[3:]]
     wire = stream_of(*interleaved)
-    events = [orjson.loads(payload) for payload in payloads(relay().feed(wire))]
+    events = [orjson.loads(payload) for payload in payloads(feed_to_end(relay(), wire))]
     assert [event["call_id"] for event in events[-1]["response"]["output"]] == ["x", "x__2"]
     for index in range(2):
         said = [event["delta"] for event in events if event.get("output_index") == index and "delta" in event]
@@ -156,7 +157,7 @@ def payloads(wire: bytes) -> list[bytes]:
 
 def test_a_call_that_is_first_heard_of_at_its_end_is_mended_there() -> None:
     events = [each for index in range(2) for each in call_events(index, "x", '```{"x":1}```')[-1:]]
-    *seen, end = [orjson.loads(payload) for payload in payloads(relay().feed(stream_of(*events)))]
+    *seen, end = [orjson.loads(payload) for payload in payloads(feed_to_end(relay(), stream_of(*events)))]
     said = [("x", '{"x":1}'), ("x__2", '{"x":1}')]
     assert [(item["call_id"], item["arguments"]) for item in items_of(seen)] == said
     assert [(item["call_id"], item["arguments"]) for item in end["response"]["output"]] == said
@@ -172,7 +173,7 @@ def test_an_end_may_tell_of_calls_that_were_not_streamed_or_in_another_order() -
         {"type": []},
     ]
     wire = stream_of(*call_events(0, "x", "{}"), *call_events(1, "y", "{}"), output=told)
-    end = orjson.loads(payloads(relay().feed(wire))[-1])["response"]
+    end = orjson.loads(payloads(feed_to_end(relay(), wire))[-1])["response"]
     assert [item["call_id"] for item in end["output"][:3]] == ["y", "x", "x__2"]
     assert end["output"][3:] == told[3:]
     assert end["tool_warnings"] == [{"name": "f2", "why": NOT_JSON}]
@@ -182,7 +183,7 @@ def test_arguments_that_came_with_the_beginning_are_left() -> None:
     added, *_, done = call_events(0, "a", "```{}```")
     added["item"]["arguments"] = "```{}```"
     wire = stream_of(added, done)
-    events = [orjson.loads(payload) for payload in payloads(relay().feed(wire))]
+    events = [orjson.loads(payload) for payload in payloads(feed_to_end(relay(), wire))]
     assert [item["arguments"] for item in items_of(events)] == ["```{}```"]
     assert events[-1]["response"]["tool_warnings"] == [{"name": "f0", "why": NOT_JSON}]
 
@@ -199,7 +200,7 @@ def test_a_call_that_was_cut_is_not_told_of() -> None:
 def test_what_was_held_back_is_said_before_whatever_ends_the_call(unsaid: slice) -> None:
     events = call_events(0, "a", "```", "{}", "```")
     del events[unsaid]
-    wire = relay().feed(stream_of(*events, output=[call(0, "a", "```{}```")]))
+    wire = feed_to_end(relay(), stream_of(*events, output=[call(0, "a", "```{}```")]))
     seen = [orjson.loads(payload) for payload in payloads(wire)]
     assert "".join(event["delta"] for event in seen if "delta" in event) == "{}"
     assert [event["sequence_number"] for event in seen] == list(range(len(seen)))
@@ -210,8 +211,8 @@ def test_what_was_held_back_is_said_before_a_failure() -> None:
     stream = relay()
     begun = stream.feed(wire_of([*BEGINNING, *call_events(0, "a", "```", '{"x"')[:3]]))
     rest = stream.fail(Failed("upstream_error", "it broke"))
-    assert b"function_call_arguments" in stream.withdraw(rest), "it is no part of the end"
-    *seen, end = [orjson.loads(payload) for payload in payloads(begun + rest)]
+    assert b"function_call_arguments" in rest, "it is no part of the end"
+    *seen, end = [orjson.loads(payload) for payload in payloads(begun + rest + conclude(stream))]
     assert "".join(event["delta"] for event in seen if "delta" in event) == '```{"x"'
     assert end["type"] == "response.failed"
 
@@ -223,7 +224,7 @@ def test_calls_of_custom_tools_have_ids_and_nothing_to_read() -> None:
     item = {**CUSTOM, "call_id": "", "input": "```[```"}
     added = {"type": "response.output_item.added", "output_index": 0, "item": {**item, "input": ""}}
     done = {"type": "response.output_item.done", "output_index": 0, "item": item}
-    *seen, end = [orjson.loads(payload) for payload in payloads(relay().feed(stream_of(added, done)))]
+    *seen, end = [orjson.loads(payload) for payload in payloads(feed_to_end(relay(), stream_of(added, done)))]
     assert items_of(seen) == end["response"]["output"] == [{**item, "call_id": "tc_1"}]
     assert "tool_warnings" not in end["response"]
 
@@ -242,13 +243,15 @@ ODD: dict[str, Json] = {
 @pytest.mark.parametrize("odd", ODD.values(), ids=ODD)
 def test_odd_events_leave_as_they_came(odd: Json) -> None:
     wire = stream_of(call_events(1, "c")[0], odd, output=[])
-    assert relay().feed(wire) == wire
+    assert feed_to_end(relay(), wire) == wire
 
 
 def test_a_call_begun_twice_is_one_and_another_in_its_place_is_another() -> None:
     added = call_events(0, "x", "{}")[0]
     other = call_events(0, "y", "{}")[0]
-    events = [orjson.loads(payload) for payload in payloads(relay().feed(stream_of(added, added, other, output=[])))]
+    events = [
+        orjson.loads(payload) for payload in payloads(feed_to_end(relay(), stream_of(added, added, other, output=[])))
+    ]
     assert [event["item"]["call_id"] for event in events if "item" in event] == ["x", "x", "y"]
 
 

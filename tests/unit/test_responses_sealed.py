@@ -5,6 +5,7 @@ from typing import Any
 import orjson
 import pytest
 
+from tests.unit.driving import feed_to_end, relay_to_end
 from tests.unit.responses_order import read_stream
 from translation.framing import sse
 from translation.representation import items
@@ -55,7 +56,7 @@ def test_a_translated_reply_tells_sealed_items() -> None:
     ]
     announced = {**THOUGHT}
     sealed = {**THOUGHT, "encrypted_content": "sealed"}
-    found, response = told(ResponsesEncoder(HEAD, lambda: 105, Seal()).feed(turn))
+    found, response = told(feed_to_end(ResponsesEncoder(HEAD, lambda: 105, Seal()), turn))
     call = {**CALL, "arguments": "{}"}
     assert found == [announced, sealed, MESSAGE, MESSAGE, CALL, call]
     assert response["output"] == [sealed, MESSAGE, call]
@@ -66,7 +67,7 @@ def test_a_translated_reply_tells_sealed_items() -> None:
 
 def test_an_item_that_breaks_off_leaves_nothing_raw() -> None:
     turn: list[Event] = [Started("m"), ItemStarted(0, SECRET), Failed("upstream_error", "it broke")]
-    _, response = told(ResponsesEncoder(HEAD, lambda: 105, Seal()).feed(turn))
+    _, response = told(feed_to_end(ResponsesEncoder(HEAD, lambda: 105, Seal()), turn))
     assert response["output"] == [{**THOUGHT, "status": "incomplete"}]
 
 
@@ -99,7 +100,7 @@ def test_a_relay_opens_only_frames_with_something_to_seal(kept: bool, output: li
     stream = relay(kept=kept, seal=Seal())
     # Bytes that no JSON writer here would make pass as they came.
     plain = PLAIN_DONE.replace(b'"output_index":1', b'"output_index" : 1')
-    frames = stream.feed(CREATED + ADDED + DONE + PLAIN_ADDED + plain + ending(*output)) + stream.finish()
+    frames = relay_to_end(stream, CREATED + ADDED + DONE + PLAIN_ADDED + plain + ending(*output))
     assert PLAIN_ADDED in frames
     assert plain in frames
     found, response = told(frames)
@@ -110,7 +111,7 @@ def test_a_relay_opens_only_frames_with_something_to_seal(kept: bool, output: li
 
 def test_a_relay_without_a_seal_looks_into_no_item() -> None:
     stream = relay()
-    frames = stream.feed(CREATED + ADDED + DONE + ending(SECRET)) + stream.finish()
+    frames = relay_to_end(stream, CREATED + ADDED + DONE + ending(SECRET))
     assert ADDED + DONE in frames
     assert stream.response is not None
     assert stream.response["output"] == [SECRET]
@@ -143,4 +144,4 @@ def test_a_whole_response_tells_sealed_items() -> None:
 def test_an_output_that_is_no_list_is_left_to_who_reads_it() -> None:
     stream = relay(seal=Seal())
     end = frame("response.completed", 1, response={**HEAD, "status": "completed", "output": {"odd": 1}})
-    assert b'{"odd":1}' in stream.feed(CREATED + end)
+    assert b'{"odd":1}' in feed_to_end(stream, CREATED + end)

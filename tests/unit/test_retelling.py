@@ -51,7 +51,9 @@ def run() -> ChatDeltaRun:
 )
 def test_reads_become_the_frames_of_their_texts(texts: list[str]) -> None:
     short, long = begun(), begun()
-    frames = short.delta_template(run()).encode_read(b"".join(map(frame, texts)))
+    template = short.delta_template(run())
+    assert template is not None
+    frames = template.encode_read(b"".join(map(frame, texts)))
     assert frames == long.feed([Delta(0, 0, text) for text in texts if text])
     assert short.feed([Delta(0, 0, "end")]) == long.feed([Delta(0, 0, "end")])
     assert short.response == long.response
@@ -76,5 +78,7 @@ BARE_QUOTE = frame("two").replace(b"two", b'two","b":"c')
 )
 def test_a_read_that_is_anything_else_is_left_alone(read: bytes) -> None:
     encoder = begun()
-    assert encoder.delta_template(run()).encode_read(read) is None
+    template = encoder.delta_template(run())
+    assert template is not None
+    assert template.encode_read(read) is None
     assert encoder.feed([Delta(0, 0, "end")]) == begun().feed([Delta(0, 0, "end")])

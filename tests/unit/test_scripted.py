@@ -266,7 +266,7 @@ def test_what_it_does_not_know_is_reported_lost() -> None:
 
 def test_it_relays_nothing() -> None:
     assert PROVIDER.capabilities.dialects == Capabilities().dialects == frozenset()
-    with pytest.raises(ValueError, match="speaks no dialect"):
+    with pytest.raises(ValueError, match="has no client API"):
         PROVIDER.prepare_relay("chat", {})
 
 

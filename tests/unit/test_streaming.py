@@ -25,11 +25,14 @@ NEVER = 60.0
 class FakeWire:
     """Plays steps: frames to send, events to wait for, failures. `content` frames are what a retry would repeat."""
 
+    _is_concluded = False
+
     def __init__(self, *steps: Step) -> None:
         self.has_content = False
         self.closed = False
         self.ended = False
         self._steps = steps
+        self._end = b""
 
     async def frames(self) -> AsyncGenerator[bytes, None]:
         try:
@@ -39,24 +42,25 @@ class FakeWire:
                 elif isinstance(step, Exception):
                     raise step
                 else:
-                    self.has_content = self.has_content or step == CONTENT
-                    self.ended = step == END
-                    yield step
+                    self.has_content = self.has_content or step.startswith(CONTENT)
+                    self.ended = step.endswith(END)
+                    self._end = END if self.ended else b""
+                    yield step.removesuffix(END)
         finally:
             self.closed = True
 
     def fail(self, error: Exception) -> bytes:
-        if self.ended:
-            return b""
-        self.ended = True
-        return FAILED % type(error).__name__.encode()
+        if not self._is_concluded:
+            self.ended, self._end = True, FAILED % type(error).__name__.encode()
+        return b""
 
     def result(self) -> dict[str, Any]:
         return {"ended": self.ended}
 
-    def withdraw(self, frames: bytes) -> bytes:
-        self.ended = False
-        return frames.removesuffix(END)
+    def conclude(self) -> bytes:
+        assert self.ended
+        end, self._end, self._is_concluded = self._end, b"", True
+        return end
 
 
 class Client:
@@ -377,6 +381,7 @@ class PushedWire(Source[bytes]):
         self.template: ReadTemplate[bytes] | None = self
         self.awaited = asyncio.Event()
         self._came: bytes | Exception = b""
+        self._end = b""
         self._sink: Sink | None = None
         self._arrived = asyncio.Event()
 
@@ -387,8 +392,9 @@ class PushedWire(Source[bytes]):
         came, self._came = self._came, b""
         if isinstance(came, Exception):
             raise came
-        self.ended = came == END
-        return came
+        self.ended = came.endswith(END)
+        self._end = END if self.ended else b""
+        return came.removesuffix(END)
 
     def take_read(self, read: bytes) -> bytes:
         assert read == self._came
@@ -430,13 +436,16 @@ class PushedWire(Source[bytes]):
         self._arrived.set()
 
     def fail(self, error: Exception) -> bytes:
-        return FAILED % type(error).__name__.encode()
+        self.ended, self._end = True, FAILED % type(error).__name__.encode()
+        return b""
 
     def result(self) -> dict[str, Any]:
         return {"ended": self.ended}
 
-    def withdraw(self, frames: bytes) -> bytes:
-        raise AssertionError(frames)
+    def conclude(self) -> bytes:
+        assert self.ended
+        end, self._end = self._end, b""
+        return end
 
 
 class Writer:

@@ -111,7 +111,9 @@ def events_of_reads(chunks: list[Json], frames_per_read: int) -> list[Event]:
         run = decoder.delta_run if frames.at_boundary else None
         texts = None if run is None else run.parse_texts(read)
         events += (
-            decoder.decode_payloads(frames.parse_payloads(read)) if run is None or texts is None else run.deltas(texts)
+            decoder.decode_payloads(frames.parse_payloads(read))
+            if run is None or texts is None
+            else run.take_texts(texts)
         )
     return events + decoder.finish()
 

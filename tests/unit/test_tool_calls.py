@@ -9,7 +9,7 @@ from openai.types.responses import ResponseOutputItem
 from pydantic import TypeAdapter
 
 from providers.scripted.schema_instances import minimal_instance
-from tests.unit.driving import counting_ids, decode
+from tests.unit.driving import counting_ids, decode, feed_to_end
 from tests.unit.responses_order import check_stream
 from translation.chat.decode import ChatDecoder
 from translation.representation.collector import TurnCollector
@@ -336,7 +336,7 @@ def test_a_chat_stream_of_bridged_calls_is_a_stream_of_the_api() -> None:
     ]
     head = new_response({"model": "m", "input": "hi"}, response_id="resp_1", created_at=100, model="m")
     encoder = ResponsesEncoder(head, lambda: 105)
-    events = check_stream(encoder.feed(calls().feed(decode(ChatDecoder(counting_ids()), chunks))))
+    events = check_stream(feed_to_end(encoder, calls().feed(decode(ChatDecoder(counting_ids()), chunks))))
     output = events[-1]["response"]["output"]
     assert [item["type"] for item in output] == ["shell_call", "custom_tool_call", "function_call"]
     assert output[0]["action"] == {"commands": ["ls"]}

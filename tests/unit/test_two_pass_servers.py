@@ -255,7 +255,7 @@ async def test_a_llama_that_cannot_be_told_what_follows_a_schema_is_told_the_sch
 async def test_a_llama_that_forgets_the_form_of_an_answer_fails(start: Start) -> None:
     async with ScriptedUpstream() as server:
         server.on("/completion", sse_reply(llama("Hello", [5], 1), llama_end("eos", 1)))
-        with pytest.raises(UpstreamRejected, match="cannot hold an answer to this schema"):
+        with pytest.raises(UpstreamRejected, match="cannot constrain an answer to this schema"):
             await pieces(
                 start(LlamaServerEngine, server), constraint=OutputConstraint(json_schema={"type": "nonsense"})
             )

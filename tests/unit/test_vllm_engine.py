@@ -334,7 +334,7 @@ async def test_what_is_fetched_for_one_request_has_an_end(monkeypatch: pytest.Mo
     monkeypatch.setattr(EGRESS, "fetch", fetch)
     monkeypatch.setattr(EGRESS, "max_bytes", 60)
     urls = [with_image(f"https://example.com/{number}.png")["messages"][1] for number in range(6)]
-    with pytest.raises(InvalidRequest, match="more than is fetched"):
+    with pytest.raises(InvalidRequest, match="too large, or take too long to fetch"):
         await images.inline_images({"messages": urls}, EGRESS, reads_images=True)
     assert fetched == [60, 60, 60, 60, 20]
 

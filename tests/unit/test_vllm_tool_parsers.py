@@ -147,7 +147,7 @@ def test_it_says_whether_it_has_to_see_special_tokens(skips: bool, parser: type[
 
 
 def test_a_parser_that_does_not_fit_is_named(parser: type[Parser]) -> None:
-    with pytest.raises(UpstreamRejected, match=r"vllm:other cannot read this model: no other"):
+    with pytest.raises(UpstreamRejected, match=r"vllm:other does not work with this model: no other"):
         VllmToolParser("vllm:other", Marked(), TOOLS)
 
 

@@ -10,6 +10,7 @@ from gateway.replies.reply_streams import RelayedReply, TranslatedReply, batch_h
 from providers.base import Batch
 from providers.errors import UpstreamBroken
 from tests.unit.chat_replies import text
+from tests.unit.driving import conclude, fail_to_end
 from translation.chat.encode import ChatEncoder
 from translation.chat.relaying.relay import ChatRelay
 from translation.errors import ProtocolViolation
@@ -74,7 +75,7 @@ def relay() -> ChatRelay:
 
 
 async def sent(wire: TranslatedReply | RelayedReply) -> bytes:
-    return b"".join([frames async for frames in wire.frames()])
+    return b"".join([frames async for frames in wire.frames()]) + conclude(wire)
 
 
 async def test_a_turn_is_encoded_to_its_end() -> None:
@@ -92,7 +93,7 @@ async def test_a_turn_that_fails_before_content_is_raised(batches: list[Batch]) 
     wire = translated(upstream)
     with pytest.raises(TurnFailed, match="slow down") as raised:
         await sent(wire)
-    assert wire.fail(raised.value).endswith(sse.DONE_FRAME)
+    assert fail_to_end(wire, raised.value).endswith(sse.DONE_FRAME)
     assert wire.fail(raised.value) == b""
 
 
@@ -106,7 +107,7 @@ async def test_a_turn_that_broke_off_can_still_be_ended() -> None:
     wire = translated(Upstream([STARTED], text(0, "Hi")))
     with pytest.raises(ProtocolViolation):
         await sent(wire)
-    assert wire.fail(UpstreamBroken("cut")).endswith(sse.DONE_FRAME)
+    assert fail_to_end(wire, UpstreamBroken("cut")).endswith(sse.DONE_FRAME)
 
 
 @pytest.mark.parametrize("relayed", [True, False], ids=["relayed", "translated"])
@@ -132,7 +133,7 @@ async def test_a_relay_that_fails_before_content_is_raised_and_still_has_an_end(
     with pytest.raises(TurnFailed) as raised:
         await sent(wire)
     # Whoever was promised a stream already gets the failure as its end, once.
-    assert wire.fail(raised.value).endswith(sse.DONE_FRAME)
+    assert fail_to_end(wire, raised.value).endswith(sse.DONE_FRAME)
     assert wire.ended
     assert wire.fail(raised.value) == b""
 
@@ -148,7 +149,7 @@ async def test_a_responses_relay_that_fails_before_content_does_so_too(reads: li
     told: list[bytes] = []
     with pytest.raises(TurnFailed) as raised:
         told += [frames async for frames in wire.frames()]
-    told.append(wire.fail(raised.value))
+    told.append(fail_to_end(wire, raised.value))
     assert b"".join(told).count(b"event: response.failed\n") == 1
     assert b"".join(told).endswith(sse.DONE_FRAME)
     assert wire.ended
@@ -164,19 +165,19 @@ async def test_a_relay_that_fails_after_content_ends_in_it(reads: list[bytes]) -
 
 async def test_a_relay_that_broke_off_can_still_be_ended() -> None:
     wire = RelayedReply(Upstream(), relay())
-    assert wire.fail(UpstreamBroken("cut")).endswith(sse.DONE_FRAME)
+    assert fail_to_end(wire, UpstreamBroken("cut")).endswith(sse.DONE_FRAME)
 
 
 @pytest.mark.parametrize("relayed", [True, False], ids=["relayed", "translated"])
 async def test_an_end_that_nobody_was_sent_can_still_become_a_failure(relayed: bool) -> None:
     upstream = Upstream([STARTED, *text(0, "Hi")], [Finished("stop")], reads=[OPENED + SAID, STOPPED + sse.DONE_FRAME])
     wire = RelayedReply(upstream, relay()) if relayed else translated(upstream)
-    *before, last = [frames async for frames in wire.frames()]
+    stream = b"".join([frames async for frames in wire.frames()])
     assert wire.ended
-    stream = b"".join([*before, wire.withdraw(last)])
     assert sse.DONE_FRAME not in stream
-    assert not wire.ended
-    assert wire.fail(UpstreamBroken("late")).endswith(sse.DONE_FRAME)
+    end = fail_to_end(wire, UpstreamBroken("late"))
+    assert b'"finish_reason":"error"' in end
+    assert end.endswith(sse.DONE_FRAME)
     assert wire.ended
 
 

@@ -16,7 +16,7 @@ from providers.capabilities import CAPABILITIES
 from providers.config import ProviderType
 from providers.engines import generation_request as engines
 from providers.engines.servers.vllm_server import VllmServerEngine
-from providers.http.dialects import SPOKEN
+from providers.http.dialects import DIALECTS
 from tests.unit.harmony import lower_to_harmony, real
 from tests.unit.routing import Recorder
 from translation.representation.json_types import Json
@@ -36,8 +36,8 @@ def _harmony(turn: Turn, profile: Profile) -> LoweredRequest:
 
 
 def _gemini(turn: Turn, profile: Profile) -> LoweredRequest:
-    body, losses = SPOKEN["gemini"].lower(turn, profile)
-    return LoweredRequest({**body, "path": SPOKEN["gemini"].path_of(turn)}, losses)
+    body, losses = DIALECTS["gemini"].lower(turn, profile)
+    return LoweredRequest({**body, "path": DIALECTS["gemini"].path_of(turn)}, losses)
 
 
 def _engine(turn: Turn, profile: Profile) -> LoweredRequest:
@@ -57,15 +57,15 @@ class Kind(NamedTuple):
 
 
 UPSTREAMS: dict[str, Kind] = {
-    "chat": Kind("openai_compatible", SPOKEN["chat"].lower),
-    "responses": Kind("openai", SPOKEN["responses"].lower),
-    "anthropic": Kind("anthropic", SPOKEN["anthropic"].lower, "claude-opus-4-5"),
+    "chat": Kind("openai_compatible", DIALECTS["chat"].lower),
+    "responses": Kind("openai", DIALECTS["responses"].lower),
+    "anthropic": Kind("anthropic", DIALECTS["anthropic"].lower, "claude-opus-4-5"),
     "gemini": Kind("gemini", _gemini, "gemini-2.5-pro"),
-    "ollama": Kind("ollama", SPOKEN["ollama"].lower),
+    "ollama": Kind("ollama", DIALECTS["ollama"].lower),
     "harmony": Kind("harmony", _harmony),
     "engine": Kind("vllm", _engine, config={"tool_parser": "hermes"}),
-    "chat, relayed": Kind("openai_compatible", SPOKEN["chat"].lower, relays=True),
-    "responses, relayed": Kind("openai", SPOKEN["responses"].lower, relays=True),
+    "chat, relayed": Kind("openai_compatible", DIALECTS["chat"].lower, relays=True),
+    "responses, relayed": Kind("openai", DIALECTS["responses"].lower, relays=True),
 }
 
 
@@ -73,7 +73,7 @@ UPSTREAMS: dict[str, Kind] = {
 class Told(Recorder):
     """Notes what an upstream would be sent."""
 
-    lower: Lower = SPOKEN["chat"].lower
+    lower: Lower = DIALECTS["chat"].lower
     sent: Any = None
 
     def prepare(self, turn: Turn, profile: Profile) -> "Told":

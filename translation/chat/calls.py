@@ -73,6 +73,15 @@ class CallAssembler:
             events += self._add_fragment(call, fragment)
         return events + self.open_named_calls() if whole else events
 
+    def continued_texts(self, entry: Json) -> list[str] | None:
+        """Returns the texts of the open call that an entry without a name continues; None if there is no such call.
+
+        While nothing but such entries comes, more arguments of that call have no other effect than to be appended.
+        """
+        fragment = _parse_fragment(entry)
+        call = None if fragment.name else self._find_call(fragment, 0)
+        return call.texts if call is not None and call.is_open else None
+
     def open_named_calls(self) -> list[Event]:
         """Opens the calls that have a name and no arguments yet, because no more of them can follow."""
         if not self._calls:

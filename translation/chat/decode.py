@@ -1,4 +1,4 @@
-"""What a chat upstream says, as events: the chunks of a stream, or one whole completion."""
+"""Decodes the reply of a chat upstream to events: the chunks of a stream, or one whole completion."""
 
 from collections.abc import Sequence
 from enum import Enum, auto
@@ -10,13 +10,12 @@ from translation.chat.calls import CallAssembler
 from translation.chat.delta_run import ChatDeltaRun
 from translation.chat.failures import BROKEN_FINISH_REASONS, failure_in
 from translation.chat.reasoning import REASONING_FIELDS, REASONING_TEXT_FIELDS, ReasoningReader, build_reasoning_item
-from translation.chat.reply_objects import FINISH_REASONS, flatten_text
+from translation.chat.reply_objects import FINISH_REASONS, flatten_annotation, flatten_text
 from translation.chat.usage import read_logprobs, read_usage
 from translation.errors import ProtocolViolation
 from translation.parsers.edges import EdgeTrimmer
-from translation.parsers.text_calls import TextCallDecoder
+from translation.parsers.text_calls import text_call_decoder_for
 from translation.parsers.think_tags import ThinkParser
-from translation.parsers.tools import PARSER_FACTORIES
 from translation.representation.events import (
     Delta,
     Event,
@@ -34,21 +33,20 @@ from translation.representation.json_types import Json
 from translation.representation.profile import DEFAULT_PROFILE, Profile
 
 FACT_KEYS: Final = ("service_tier", "system_fingerprint")
-"""Keys of a chunk that are noted as facts."""
+"""Keys of a chunk that become facts of a `Noted` event."""
 
 _FACT_KEY_SET: Final = frozenset(FACT_KEYS)
 
 _TEXT_FIELDS: Final = frozenset({"content", *REASONING_TEXT_FIELDS})
 
 _PLAIN_DELTA_KEYS: Final = frozenset({"role", "content"})
-"""All that there is in most deltas."""
+"""The only keys of most deltas."""
 
 _WHOLE_COMPLETION: Final = "whole answer"
-"""Stands for a finish reason where a whole completion has none: nothing can have been cut."""
-
+"""The finish reason of a whole completion that has none. Such a completion cannot have been truncated."""
 
 _CUT_REASONS: Final = ("length", "content_filter")
-"""Finish reasons of answers that are not whole."""
+"""Reasons of a Finished event whose last item is incomplete."""
 
 
 class DecoderState(Enum):
@@ -59,16 +57,16 @@ class DecoderState(Enum):
 
 
 _WAITING, _STREAMING, _DRAINING, _ENDED = DecoderState
-"""Each chunk asks for some of them, and an Enum is asked for a member by a call."""
+"""The members as globals. Each chunk compares with some, and a lookup on the Enum costs a call."""
 
 
 class ChatDecoder:
-    """State machine: WAITING -> STREAMING -> DRAINING -> ENDED. No I/O, no clock, no ids of its own.
+    """Decodes one reply. States: WAITING -> STREAMING -> DRAINING -> ENDED. Has no I/O and no clock.
 
-    Feed it every chunk, then `finish`; a whole `chat.completion` is one chunk. Follows choice 0. What comes after the
-    end is ignored. Raises ProtocolViolation for what is no chat reply at all; odd replies are read as well as they can
-    be, and a reply that broke off ends in Failed. Where the profile says that calls come as text, they are read as
-    `TextCalls` reads them, with the turn's `tools` and whether calls are `held`.
+    Feed every chunk, then call `finish`. A whole `chat.completion` counts as one chunk. Only choice 0 is decoded.
+    Chunks after the end are ignored. Raises ProtocolViolation for input that is no chat reply at all. Unusual replies
+    are decoded as far as possible, and a reply that broke off ends in Failed. `new_id` makes the ids of items. If the
+    profile says that calls come as text, `TextCallDecoder` decodes them, with the turn's `tools` and `buffered`.
     """
 
     def __init__(
@@ -80,14 +78,15 @@ class ChatDecoder:
     ) -> None:
         self.state = _WAITING
         self.usage: Usage | None = None
-        """What was reported so far."""
+        """The token counts that the upstream reported so far."""
         self._new_id = new_id
         self._profile = profile
         self._writer = ItemWriter(new_id)
         self._calls: CallAssembler | None = None
-        self._text_calls = _new_text_call_decoder(self._writer, new_id, profile, tools, buffered) if tools else None
+        self._text_calls = text_call_decoder_for(self._writer, new_id, profile, tools, buffered) if tools else None
         self._reasoning = ReasoningReader()
-        self._reasoning_runs: list[tuple[str, str]] = []
+        self._reasoning_runs: list[tuple[str, list[str]]] = []
+        """The reasoning of the open item, as runs of (`reasoning` or `summary`, pieces of text)."""
         self._edges = EdgeTrimmer()
         self._think_parser: ThinkParser | None = None
         self._annotations: list[Json] = []
@@ -95,48 +94,69 @@ class ChatDecoder:
         self._finish_reason: str | None = None
         self._is_plain = profile.parsing_format == "direct_response" and self._text_calls is None
         self.delta_run: ChatDeltaRun | None = None
-        """What chunks are like that differ from the last one in their text only: they need not be parsed."""
+        """The run that the last chunk belongs to, if it was learnt. Chunks of the run need not be parsed."""
 
     def decode_payloads(self, payloads: Sequence[bytes]) -> list[Event]:
-        """`feed` for chunks as their bytes came. Raises orjson.JSONDecodeError too."""
+        """Returns the events of chunks given as JSON bytes, without parsing those of a known run.
+
+        Raises orjson.JSONDecodeError for bytes that are not JSON, and ProtocolViolation as `feed` does.
+        """
         events: list[Event] = []
-        at, count = 0, len(payloads)
-        while at < count:
+        position, count = 0, len(payloads)
+        while position < count:
             if self.delta_run is not None:
-                if texts := self.delta_run.texts_in_payloads(payloads[at:] if at else payloads):
-                    events += self.delta_run.deltas(texts)
-                    at += len(texts)
+                if texts := self.delta_run.texts_in_payloads(payloads[position:] if position else payloads):
+                    events += self.delta_run.take_texts(texts)
+                    position += len(texts)
                     continue
                 self.delta_run = None
-            payload = payloads[at]
-            at += 1
+            payload = payloads[position]
+            position += 1
             chunk = orjson.loads(payload)
-            only = self._single_text(chunk) if self.state is _STREAMING else None
-            if only is None:
-                events += self._read_chunk(chunk)
-                continue
-            field, text = only
-            said = self._read_single_text(field, text)
-            if field == "content" and self._is_plain:
-                self._learn_run(payload, text, said)
-            events += said
+            single_text = self._single_text(chunk) if self.state is _STREAMING else None
+            if single_text is None:
+                chunk_events = self._read_chunk(chunk)
+                if self._calls is not None and chunk_events:
+                    self._learn_arguments_run(payload, chunk, chunk_events)
+            else:
+                chunk_events = self._read_single_text(*single_text)
+                if chunk_events:
+                    self._learn_text_run(payload, *single_text, chunk_events[-1])
+            events += chunk_events
         return events
 
-    def _learn_run(self, payload: bytes, text: str, said: Sequence[Event]) -> None:
-        """Answer text without reasoning before it goes out as it came in: only then may a run leave `feed` out."""
-        if not said or not self._edges.is_idle or self._annotations:
+    def _learn_text_run(self, payload: bytes, field: str, text: str, event: Event) -> None:
+        """Learns a run of answer text or reasoning, if its texts pass this decoder unchanged."""
+        if not isinstance(event, Delta) or event.part_index is None or event.text != text or self._annotations:
             return
-        last = said[-1]
-        if isinstance(last, Delta) and last.part_index is not None and last.text == text:
-            self.delta_run = ChatDeltaRun.from_delta(payload, "content", last)
+        if field == "content":
+            if self._is_plain and self._edges.is_idle:
+                self.delta_run = ChatDeltaRun.from_delta(payload, field, event)
+        elif self._edges.passes_reasoning:
+            observers = (self._reasoning_runs[-1][1].append,)
+            self.delta_run = ChatDeltaRun.from_delta(payload, field, event, observers, stops_at_line_break=True)
+
+    def _learn_arguments_run(self, payload: bytes, chunk: Json, events: Sequence[Event]) -> None:
+        """Learns a run of arguments, if the chunk only began or continued the arguments of one call."""
+        event = events[-1]
+        if self._calls is None or self.state is not _STREAMING or any(isinstance(other, Noted) for other in events):
+            return
+        match chunk:
+            case {"choices": [{"delta": {"tool_calls": [dict(entry)], **other}}]} if not other:
+                texts = self._calls.continued_texts(entry)
+                if texts and isinstance(event, Delta) and event.part_index is None and event.text == texts[-1]:
+                    self.delta_run = ChatDeltaRun.from_delta(payload, "arguments", event, (texts.append,))
 
     def feed(self, chunk: Json) -> list[Event]:
-        """Take one chunk; return what it means, possibly nothing."""
-        only = self._single_text(chunk) if self.state is _STREAMING else None
-        return self._read_chunk(chunk) if only is None else self._read_single_text(*only)
+        """Returns the events of one parsed chunk, possibly none. Raises ProtocolViolation if it is not chat."""
+        single_text = self._single_text(chunk) if self.state is _STREAMING else None
+        return self._read_chunk(chunk) if single_text is None else self._read_single_text(*single_text)
 
     def finish(self) -> list[Event]:
-        """The upstream said it is done, or closed. Without a finish reason that is a failure, not an answer."""
+        """Ends the reply, because the upstream sent `[DONE]` or closed. Returns the last events.
+
+        A reply without a finish reason broke off, so it ends in Failed.
+        """
         if self.state is _ENDED:
             return []
         if self._finish_reason is None:
@@ -152,14 +172,17 @@ class ChatDecoder:
             events = self._cut_at_failure(events)
             if events and isinstance(events[-1], Failed):
                 return events
-        if reason in ("stop", "tool_calls"):  # upstreams say `stop` after calls, and `tool_calls` where none came
+        if reason in ("stop", "tool_calls"):  # upstreams send `stop` after calls, and `tool_calls` without any
             reason = "tool_calls" if self._has_calls() else "stop"
         raw_reason = None if self._finish_reason == _WHOLE_COMPLETION else self._finish_reason
         events.append(self._writer.terminal_event(reason, raw_reason, self.usage))
         return events
 
     def _single_text(self, chunk: Json) -> tuple[str, str] | None:
-        """(field, text) of a chunk that says nothing new but one text: nine in ten, so they are not read in full."""
+        """Returns (field, text) of a chunk whose only new content is one text, None for any other chunk.
+
+        Nine chunks in ten are such. They skip `_read_chunk`.
+        """
         if not isinstance(chunk, dict):
             return None
         choices = chunk.get("choices")
@@ -179,8 +202,8 @@ class ChatDecoder:
 
     def _read_single_text(self, field: str, text: str) -> list[Event]:
         if field == "content":
-            said = self._write_text("text", text) if self._is_plain else self._read_text(text, None)
-            return said if self._text_calls is None else self._cut_at_failure(said)
+            events = self._write_text("text", text) if self._is_plain else self._read_text(text, None)
+            return events if self._text_calls is None else self._cut_at_failure(events)
         return self._write_text("reasoning", text) if self._reasoning.claim_source(field) else []
 
     def _read_chunk(self, chunk: Json) -> list[Event]:
@@ -208,7 +231,7 @@ class ChatDecoder:
                 if not isinstance(choice, dict):
                     raise ProtocolViolation("the upstream sent a choice that is not a JSON object")
                 if choice.get("index"):
-                    continue  # asking for several choices is refused before it gets here
+                    continue  # requests for several choices are refused before they get here
                 events += self._read_choice(choice)
                 if self.state is _ENDED:
                     break
@@ -217,7 +240,7 @@ class ChatDecoder:
         return events if self._text_calls is None else self._cut_at_failure(events)
 
     def _new_facts(self, chunk: Json) -> list[tuple[str, Any]]:
-        """What it says that was not said before."""
+        """Returns the facts of a chunk, as (key, value), that are not known yet."""
         known = self._facts
         return [(key, fact) for key in FACT_KEYS if (fact := chunk.get(key)) is not None and fact != known.get(key)]
 
@@ -226,10 +249,10 @@ class ChatDecoder:
         delta = choice.get("delta")
         # Some servers repeat the whole message at the end of a stream.
         whole = delta is None and self._writer.item_count == 0 and choice.get("message") is not None
-        said = choice["message"] if whole else delta or {}
-        if not isinstance(said, dict):
+        content = choice["message"] if whole else delta or {}
+        if not isinstance(content, dict):
             raise ProtocolViolation("the upstream sent a delta that is not a JSON object")
-        events = self._read_delta(said, logprobs, whole=whole) if said or self._annotations else []
+        events = self._read_delta(content, logprobs, whole=whole) if content or self._annotations else []
         if "usage" in choice:  # Moonshot
             events += self._read_usage(choice["usage"])
         reason = str(choice.get("finish_reason") or (_WHOLE_COMPLETION if whole else ""))
@@ -245,8 +268,8 @@ class ChatDecoder:
         events: list[Event] = []
         is_plain = _PLAIN_DELTA_KEYS.issuperset(delta)
         if not (is_plain or REASONING_FIELDS.isdisjoint(delta)):
-            for noun, text in self._reasoning.feed(delta):
-                events += self._write_text(noun, text)
+            for kind, text in self._reasoning.feed(delta):
+                events += self._write_text(kind, text)
         if content := delta.get("content"):
             read = self._read_text if isinstance(content, str) else self._read_parts
             events += read(content, logprobs)
@@ -255,16 +278,18 @@ class ChatDecoder:
         if refusal := delta.get("refusal"):
             events += self._write_text("refusal", str(refusal), logprobs)
         if isinstance(annotations := delta.get("annotations"), list):
-            self._annotations += [_flatten_annotation(each) for each in annotations if isinstance(each, dict)]
+            self._annotations += [
+                flatten_annotation(annotation) for annotation in annotations if isinstance(annotation, dict)
+            ]
         if self._annotations:
             events += self._annotate()
         calls = delta.get("tool_calls") or delta.get("function_call")
         if calls:
             self._edges.end_reasoning()
-            ended = self._end_reasoning()
+            ending_events = self._end_reasoning()
             if self._calls is None:
                 self._calls = CallAssembler(self._writer)
-            events += [*ended, *self._calls.feed(calls, whole=whole)]
+            events += [*ending_events, *self._calls.feed(calls, whole=whole)]
         return events
 
     def _read_parts(self, content: Any, logprobs: list[Json] | None) -> list[Event]:
@@ -288,51 +313,56 @@ class ChatDecoder:
         if self._profile.parsing_format == "direct_response":
             return self._write_text("text", text, logprobs)
         if self._think_parser is None:
-            # An upstream that takes reasoning out itself has taken the template's tag out with it.
+            # An upstream that separates reasoning itself has also removed the opening tag of the chat template.
             self._think_parser = ThinkParser(
                 open_at_start=self._profile.think_open and not self._reasoning.has_reasoning
             )
-        return [event for noun, run in self._think_parser.feed(text) for event in self._write_text(noun, run, logprobs)]
+        return [event for kind, run in self._think_parser.feed(text) for event in self._write_text(kind, run, logprobs)]
 
-    def _write_text(self, noun: str, text: str, logprobs: list[Json] | None = None) -> list[Event]:
-        text = self._edges.feed(noun, text)
+    def _write_text(self, kind: str, text: str, logprobs: list[Json] | None = None) -> list[Event]:
+        text = self._edges.feed(kind, text)
         if not text:
             return []
         events = [] if self._calls is None else self._calls.open_named_calls()
-        if noun in ("reasoning", "summary"):
+        if kind in ("reasoning", "summary"):
             if self._profile.reasoning_part == "summary_text":
-                noun = "summary"
-            self._reasoning_runs.append((noun, text))
-            return events + self._writer.write_block(noun, text)
-        # Blocks without text of their own come before the answer they led to; after it they wait for its end.
+                kind = "summary"
+            if not self._reasoning_runs or self._reasoning_runs[-1][0] != kind:
+                self._reasoning_runs.append((kind, []))
+            self._reasoning_runs[-1][1].append(text)
+            return events + self._writer.write_block(kind, text)
+        # Details without text are sent before the answer that they led to. Those that come later wait for its end.
         if self._reasoning_runs or (self._reasoning.details and self._writer.item_count == 0):
             events += self._end_reasoning()
-        if self._text_calls is not None and noun == "text":
+        if self._text_calls is not None and kind == "text":
             return events + self._text_calls.feed(text, logprobs)
-        return events + self._writer.write_block(noun, text, logprobs)
+        return events + self._writer.write_block(kind, text, logprobs)
 
     def _cut_at_failure(self, events: list[Event]) -> list[Event]:
-        """Calls in text may turn out to be none when their beginning has been said: that is the end."""
-        for at, event in enumerate(events):
+        """Ends the turn at a Failed event: a call in text turned out to be invalid after its beginning was sent."""
+        for position, event in enumerate(events):
             if isinstance(event, Failed):
-                return [*events[:at], *self._fail(event)]
+                return [*events[:position], *self._fail(event)]
         return events
 
     def _annotate(self) -> list[Event]:
-        """Citations may come before the text they belong to."""
-        events = [event for each in self._annotations for event in self._writer.annotate(each)]
+        """Writes the citations. They stay for later if they came before the text that they belong to."""
+        events = [event for annotation in self._annotations for event in self._writer.annotate(annotation)]
         if events:
             self._annotations = []
         return events
 
     def _end_reasoning(self, status: ItemStatus = "completed") -> list[Event]:
-        """Close open reasoning. Blocks the upstream needs back go in its item, or else in one of their own."""
-        thought, self._reasoning_runs = self._reasoning_runs, []
+        """Ends open reasoning.
+
+        The details that the upstream needs back go into the open item. Without one they get an item of their own.
+        """
+        runs, self._reasoning_runs = self._reasoning_runs, []
         details = self._reasoning.pop_details()
-        if thought and not details:
+        if runs and not details:
             return self._writer.close_block(status)
-        if thought:
-            final = {**build_reasoning_item(self._writer.current_block or {}, thought), "details": details}
+        if runs:
+            final = {**build_reasoning_item(self._writer.current_block or {}, runs), "details": details}
             if status == "incomplete":
                 final["status"] = status
             return self._writer.close_block(status, final)
@@ -341,8 +371,8 @@ class ChatDecoder:
     def _end_items(self, status: ItemStatus) -> list[Event]:
         events: list[Event] = []
         if self._think_parser is not None:
-            for noun, run in self._think_parser.finish():
-                events += self._write_text(noun, run)
+            for kind, run in self._think_parser.finish():
+                events += self._write_text(kind, run)
         if self._text_calls is not None:
             events += self._text_calls.finish(truncated=status == "incomplete")
         if self._annotations:
@@ -368,30 +398,3 @@ class ChatDecoder:
         self.state = _ENDED
         failed.usage = self.usage
         return [failed]
-
-
-def _new_text_call_decoder(
-    writer: ItemWriter, new_id: NewId, profile: Profile, tools: Sequence[Json], held: bool
-) -> TextCallDecoder | None:
-    """What reads calls out of the text, where they come so."""
-    parser = PARSER_FACTORIES.get(profile.tool_parser if profile.text_tool_calls == "none" else profile.text_tool_calls)
-    if parser is None:
-        return None
-    return TextCallDecoder(
-        writer,
-        new_id,
-        parser(),
-        tools,
-        buffered=held,
-        validation=profile.tool_validation,
-        max_args_bytes=profile.max_tool_args_bytes,
-    )
-
-
-def _flatten_annotation(annotation: Json) -> Json:
-    """Chat nests a citation under its type, Responses does not; there every field is required."""
-    kind = annotation.get("type")
-    nested = annotation.get(kind) if isinstance(kind, str) else None
-    if kind != "url_citation" or not isinstance(nested, dict):
-        return annotation
-    return {"type": kind, "url": "", "title": "", "start_index": 0, "end_index": 0, **nested}

@@ -1,4 +1,7 @@
-"""Events → Chat Completions chunks. In a run of deltas only the escaped text changes, so the rest is prepared once."""
+"""Encodes events as the stream of the Chat Completions API. Does not collect the chunks.
+
+The frames of one text differ in the escaped text only, so the bytes around it are built once per text.
+"""
 
 from collections.abc import Sequence
 from typing import TypeAlias, assert_never
@@ -7,6 +10,7 @@ import orjson
 
 from translation.chat import reply_objects
 from translation.framing import sse
+from translation.representation.delta_runs import DeltaRun, TextObserver
 from translation.representation.events import (
     Annotated,
     Delta,
@@ -26,18 +30,18 @@ from translation.representation.events import (
 from translation.representation.json_types import Json
 
 _PartKey: TypeAlias = tuple[int, int | None]
-"""The index of an item and of its part."""
+"""The index of an item, and of a part of it; None for the text of the item itself, such as arguments."""
 
 _TEXT_PLACEHOLDER = "\x00"
-"""Stands for the text while a run's frame is prepared."""
+"""Marks where the text goes while the frame template of a text is built."""
 
 
 class ChatEncoder:
-    """Writes one stream of `chat.completion.chunk` frames, from the role to `[DONE]`.
+    """Encodes one stream of `chat.completion.chunk` frames, from the role to `[DONE]`.
 
-    Takes batches that satisfy the event grammar. Nothing is written before there is something to say, so an empty
-    return means that the reply may still become an error with a status of its own. Where something is wrong with calls,
-    the chunk that ends the turn has `tool_warnings`.
+    The batches must satisfy the event grammar. No frame is returned before there is content: until then the reply may
+    still become an HTTP error with its own status. If calls are faulty, the chunk that ends the turn has
+    `tool_warnings`.
     """
 
     def __init__(
@@ -51,14 +55,16 @@ class ChatEncoder:
         legacy_functions: bool = False,
     ) -> None:
         self.usage: Usage | None = None
-        """The latest counts the upstream reported."""
+        """The latest token counts that the upstream reported."""
         self.ended = False
-        """Whether `[DONE]` was written."""
+        """Whether the turn is over. Then `conclude` returns the closing frames."""
         self.failed: Failed | None = None
-        """How it ended badly."""
-        self._end_bytes = 0
+        """The failure that ended the turn, if there is one."""
+        self.closing_frames = b""
+        """The frames that `conclude` returns. They are complete once `ended` is True."""
+        self._is_concluded = False
         self.response: Json | None = None
-        """Chunks are not added up here: see `KeptChat`."""
+        """Always None: this encoder does not add up the chunks. A stored completion is built from the sent frames."""
         self._identity: Json = {
             "id": completion_id,
             "object": "chat.completion.chunk",
@@ -73,7 +79,7 @@ class ChatEncoder:
         self._item_types: list[str] = []
         self._has_calls = False
         self._warnings: Json = {}
-        # The old shape holds one call. One more is better said in the new shape than not at all.
+        # The legacy `function_call` holds one call. Further calls are sent in `tool_calls`, so that they are not lost.
         self._legacy_call: int | None = None
         self._call_numbers: dict[int, int] = {}
         self._part_types: dict[_PartKey, str | None] = {}
@@ -81,17 +87,17 @@ class ChatEncoder:
         self._frame_templates: dict[_PartKey, tuple[bytes, ...]] = {}
 
     def feed(self, batch: Sequence[Event]) -> bytes:
-        """The frames of one batch, whole; empty when the batch says nothing that chat can say."""
+        """Returns the whole frames of one batch; empty bytes if chat can represent nothing of it."""
         frames: list[bytes] = []
-        runs = self._frame_templates
+        templates = self._frame_templates
         for event in batch:
             match event:
                 case Delta():
-                    run = runs.get((event.index, event.part_index))
-                    if run is None or event.logprobs:
+                    template = templates.get((event.index, event.part_index))
+                    if template is None or event.logprobs:
                         self._write_text(event, frames)
                     else:
-                        frames.append(orjson.dumps(event.text).join(run))
+                        frames.append(orjson.dumps(event.text).join(template))
                 case ItemStarted():
                     self._start_item(event, frames)
                 case PartStarted():
@@ -99,42 +105,51 @@ class ChatEncoder:
                 case ItemEnded():
                     self._end_item(event, frames)
                 case Annotated():
-                    if (cited := reply_objects.build_citation(event.annotation)) is not None:
-                        self._write_delta({"annotations": [cited]}, frames)
+                    if (citation := reply_objects.build_citation(event.annotation)) is not None:
+                        self._write_delta({"annotations": [citation]}, frames)
                 case Noted():
                     self.usage = event.usage or self.usage
                     self._warnings |= reply_objects.build_warnings(event.facts or {})
-                    marks = reply_objects.build_facts(event.facts or {})
-                    if not marks.items() <= self._identity.items():
-                        self._identity |= marks
-                        runs.clear()
+                    facts = reply_objects.build_facts(event.facts or {})
+                    if not facts.items() <= self._identity.items():
+                        self._identity |= facts
+                        templates.clear()
                 case Finished():
                     self._finish(event, frames)
                 case Failed():
-                    self._fail(event, frames)
+                    self._fail(event)
                 case Started() | PartEnded() | Progressed() | Opaque():
-                    pass  # chat has no way to say these
+                    pass  # chat has no chunk for these
                 case _:
                     assert_never(event)
         return b"".join(frames)
 
-    def withdraw(self, frames: bytes) -> bytes:
-        """`frames`, which the last `feed` gave, without the end: as if that had not come yet."""
-        self.ended = False
-        return frames[: -self._end_bytes]
+    def conclude(self) -> bytes:
+        """Returns the closing chunks and `[DONE]`, once, after `ended`. A second call returns empty bytes.
+
+        Until then a `Failed` may still be fed. It replaces the end.
+        """
+        if not self.ended or self._is_concluded:
+            return b""
+        self._is_concluded = True
+        return self.closing_frames
+
+    def delta_template(self, _run: DeltaRun, _observers: Sequence[TextObserver]) -> None:
+        """Returns None: this encoder has no delta template, so every delta has to be fed."""
+        return
 
     def _start_item(self, event: ItemStarted, frames: list[bytes]) -> None:
         item = event.item
         self._item_types.append(item["type"])
-        noun = reply_objects.REPLY_FIELDS.get((item["type"], None))
-        if noun is None:
+        field = reply_objects.REPLY_FIELDS.get((item["type"], None))
+        if field is None:
             return
-        if self._legacy_functions and not self._has_calls and noun == "arguments":
+        if self._legacy_functions and not self._has_calls and field == "arguments":
             self._legacy_call = event.index
         else:
             self._call_numbers[event.index] = len(self._call_numbers)
         self._has_calls = True
-        text = item.get(noun) or ""
+        text = item.get(field) or ""
         if text:
             self._written_parts.add((event.index, None))
         self._write_delta(self._call_delta(event.index, reply_objects.build_call(item, text)), frames)
@@ -150,15 +165,19 @@ class ChatEncoder:
             self._write_delta({"reasoning_details": event.item["details"]}, frames)
 
     def _write_text(self, event: Delta, frames: list[bytes]) -> None:
-        """A delta that begins a run, carries logprobs, or has no place in chat."""
+        """Writes a delta without a frame template: the first of its text, or one with log probabilities.
+
+        It also builds the template for the deltas that follow. The template of a text that chat has no field for is
+        empty, so that its deltas give no bytes.
+        """
         key = (event.index, event.part_index)
         part_type = None if event.part_index is None else self._part_types[key]
-        noun = reply_objects.REPLY_FIELDS.get((self._item_types[event.index], part_type))
-        if noun is None or (noun == "reasoning" and not self._reasoning_fields):
+        field = reply_objects.REPLY_FIELDS.get((self._item_types[event.index], part_type))
+        if field is None or (field == "reasoning" and not self._reasoning_fields):
             self._frame_templates[key] = ()
             return
         text = event.text
-        if noun == "reasoning":
+        if field == "reasoning":
             if (
                 key not in self._written_parts
                 and self._has_reasoning
@@ -167,19 +186,19 @@ class ChatEncoder:
                 text = reply_objects.PARAGRAPH_GAP + text
             self._has_reasoning = True
         self._written_parts.add(key)
-        self._write_role(frames, "" if noun == "content" else None)
-        if event.logprobs and noun in ("content", "refusal"):
-            logprobs: Json = {"content": None, "refusal": None, noun: event.logprobs}
-            frames.append(self._build_chunk({noun: text}, logprobs=logprobs))
+        self._write_role(frames, "" if field == "content" else None)
+        if event.logprobs and field in ("content", "refusal"):
+            logprobs: Json = {"content": None, "refusal": None, field: event.logprobs}
+            frames.append(self._build_chunk({field: text}, logprobs=logprobs))
             return
-        run = self._frame_templates[key] = self._build_template(self._fragment(noun, event.index))
-        frames.append(orjson.dumps(text).join(run))
+        template = self._frame_templates[key] = self._build_template(self._placeholder_delta(field, event.index))
+        frames.append(orjson.dumps(text).join(template))
 
-    def _fragment(self, noun: reply_objects.ReplyField, index: int) -> Json:
-        """The delta of one noun, with a hole for its text."""
-        match noun:
+    def _placeholder_delta(self, field: reply_objects.ReplyField, index: int) -> Json:
+        """Returns the `delta` object of a chunk for one field, with a placeholder for the text."""
+        match field:
             case "content" | "refusal":
-                return {noun: _TEXT_PLACEHOLDER}
+                return {field: _TEXT_PLACEHOLDER}
             case "reasoning":
                 return dict.fromkeys(self._reasoning_fields, _TEXT_PLACEHOLDER)
             case "arguments":
@@ -187,7 +206,7 @@ class ChatEncoder:
             case "input":
                 return self._call_delta(index, {"custom": {"input": _TEXT_PLACEHOLDER}})
             case _:
-                assert_never(noun)
+                assert_never(field)
 
     def _call_delta(self, index: int, call: Json) -> Json:
         if index == self._legacy_call:
@@ -195,7 +214,7 @@ class ChatEncoder:
         return {"tool_calls": [{"index": self._call_numbers[index], **call}]}
 
     def _build_template(self, delta: Json) -> tuple[bytes, ...]:
-        """A frame cut at its holes: joined by an escaped text it is the frame that says this text."""
+        """Returns the frame of a delta, split at its placeholders. Joined with an escaped text it is a whole frame."""
         first, *middle, last = orjson.dumps(delta).split(orjson.dumps(_TEXT_PLACEHOLDER))
         head = b'data: %s,"choices":[{"index":0,"delta":' % orjson.dumps(self._identity)[:-1]
         tail = b',"logprobs":null,"finish_reason":null}]%s}\n\n' % (b',"usage":null' if self._include_usage else b"")
@@ -225,17 +244,16 @@ class ChatEncoder:
         usage = reply_objects.build_usage(self.usage)
         if self._include_usage and usage is not None:
             end += sse.encode_data(orjson.dumps({**self._identity, "choices": [], "usage": usage}))
-        self._write_end(end, frames)
+        self._end(end)
 
-    def _fail(self, event: Failed, frames: list[bytes]) -> None:
+    def _fail(self, event: Failed) -> None:
         self.failed = event
         self.usage = event.usage or self.usage
         end = self._build_chunk(
             {}, ending={"finish_reason": "error"}, error=reply_objects.build_error(event), **self._warnings
         )
-        self._write_end(end, frames)
+        self._end(end)
 
-    def _write_end(self, end: bytes, frames: list[bytes]) -> None:
+    def _end(self, end: bytes) -> None:
         self.ended = True
-        self._end_bytes = len(end) + len(sse.DONE_FRAME)
-        frames += [end, sse.DONE_FRAME]
+        self.closing_frames = end + sse.DONE_FRAME

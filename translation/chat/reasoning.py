@@ -88,14 +88,12 @@ class ReasoningReader:
             pieces.append(piece)
 
 
-def build_reasoning_item(start: Item, text_runs: Sequence[tuple[str, str]]) -> Item:
-    """Returns a reasoning item with parts built from (kind, text) runs. `start` is the item as it was opened."""
+def build_reasoning_item(start: Item, runs: Sequence[tuple[str, Sequence[str]]]) -> Item:
+    """Returns a reasoning item with parts built from runs: their kind, and their texts in pieces.
+
+    `start` is the item as it was opened.
+    """
     item = {**start, "summary": [], "content": []}
-    runs: list[tuple[str, list[str]]] = []
-    for kind, text in text_runs:
-        if not runs or runs[-1][0] != kind:
-            runs.append((kind, []))
-        runs[-1][1].append(text)
     for kind, texts in runs:
         if kind == "summary":
             item["summary"].append({**new_summary_text(), "text": "".join(texts)})

@@ -185,3 +185,12 @@ def build_error(failed: Failed) -> Json:
     """Returns OpenAI's `error` object for a turn that failed."""
     kind, code = _ERROR_TYPES.get(failed.code, ("server_error", failed.code))
     return {"message": failed.message, "type": kind, "param": failed.param, "code": code}
+
+
+def flatten_annotation(annotation: Json) -> Json:
+    """Returns a citation in the form of Responses. Chat nests it under its type. Responses requires every field."""
+    kind = annotation.get("type")
+    nested = annotation.get(kind) if isinstance(kind, str) else None
+    if kind != "url_citation" or not isinstance(nested, dict):
+        return annotation
+    return {"type": kind, "url": "", "title": "", "start_index": 0, "end_index": 0, **nested}

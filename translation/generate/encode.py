@@ -1,4 +1,4 @@
-"""Events → the stream and the answer of `/generate`."""
+"""Encodes events as the stream of `/generate`, and collects them for its JSON reply."""
 
 from collections.abc import Sequence
 
@@ -6,64 +6,75 @@ import orjson
 
 from translation.framing import sse
 from translation.generate.reply import GenerateReply
+from translation.representation.delta_runs import DeltaRun, TextObserver
 from translation.representation.events import Event, Failed
 from translation.representation.json_types import Json
 
 
 class GenerateEncoder:
-    """Writes one stream: unnamed frames for the pieces, then one `done` frame with the whole reply, or one `error`."""
+    """Encodes a stream: unnamed frames with the pieces, then one `done` frame with the whole reply, or an `error`."""
 
     def __init__(self, model: str) -> None:
         self.ended = False
-        """Whether the last frame was written."""
+        """Whether the turn is over. Then `conclude` returns the closing frame."""
         self.response: Json | None = None
-        """The whole reply, once it is."""
+        """The whole reply once the turn has ended without a failure, else None."""
         self._reply = GenerateReply(model)
-        self._end_bytes = 0
+        self._closing_frame = b""
+        self._is_concluded = False
 
     @property
     def failed(self) -> Failed | None:
-        """How it ended badly."""
+        """The failure that ended the turn, if there is one."""
         return self._reply.failed
 
     def feed(self, batch: Sequence[Event]) -> bytes:
-        """The frames of one batch, whole."""
+        """Returns the whole frames of one batch."""
         frames = [sse.encode_data(orjson.dumps(piece)) for piece in self._reply.feed(batch)]
         if self._reply.failed is not None:
-            frames.append(self._end("error", {"error": _build_error(self._reply.failed)}))
+            self.response = None
+            self._end("error", {"error": _build_error(self._reply.failed)})
         elif self._reply.finished:
             self.response = self._reply.result()
-            frames.append(self._end("done", self.response))
+            self._end("done", self.response)
         return b"".join(frames)
 
-    def withdraw(self, frames: bytes) -> bytes:
-        """`frames`, which the last `feed` gave, without the end: as if that had not come yet."""
-        self.ended, self.response = False, None
-        return frames[: -self._end_bytes]
+    def conclude(self) -> bytes:
+        """Returns the closing frame, once, after `ended`. A second call returns empty bytes.
 
-    def _end(self, event: str, payload: Json) -> bytes:
-        frame = sse.encode_event(event, orjson.dumps(payload))
-        self.ended, self._end_bytes = True, len(frame)
-        return frame
+        Until then a `Failed` may still be fed. It replaces the end.
+        """
+        if not self.ended or self._is_concluded:
+            return b""
+        self._is_concluded = True
+        return self._closing_frame
+
+    def delta_template(self, _run: DeltaRun, _observers: Sequence[TextObserver]) -> None:
+        """Returns None: this encoder has no delta template, so every delta has to be fed."""
+        return
+
+    def _end(self, event: str, payload: Json) -> None:
+        self.ended = True
+        self._closing_frame = sse.encode_event(event, orjson.dumps(payload))
 
 
 class GenerateCollector:
-    """Collects one reply. Ask for the `result` after Finished."""
+    """Collects one reply. `result` may be called after Finished."""
 
     def __init__(self, model: str) -> None:
         self._reply = GenerateReply(model)
 
     def feed(self, batch: Sequence[Event]) -> None:
-        """Take one batch."""
+        """Adds one batch."""
         self._reply.feed(batch)
 
     @property
     def failed(self) -> Failed | None:
-        """How it ended badly; then there is no reply."""
+        """The failure that ended the turn, if there is one. There is no reply then."""
         return self._reply.failed
 
     def result(self) -> Json:
-        """The whole reply."""
+        """Returns the whole reply."""
         return self._reply.result()
 
 

@@ -1,12 +1,14 @@
-"""The calls of a reply on their way to the client: each under an id of its own, no more than allowed, faults noted."""
+"""Normalizes the calls of a translated reply: unique ids, a limited number of calls, warnings about invalid ones."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
 from translation.hygiene.past_calls import call_ids_in, with_call_ids_in_details
 from translation.parsers.text_calls import TOOL_WARNINGS
 from translation.representation import items
+from translation.representation.delta_runs import TextKey, TextObserver
+from translation.representation.event_stage import EventStage
 from translation.representation.events import (
     Annotated,
     Delta,
@@ -35,22 +37,24 @@ _NO_ANSWER_TEXT: Final = "The model ended its turn without an answer."
 
 @dataclass(slots=True, eq=False)
 class _Call:
-    """A call that is under way."""
+    """A call that has started and not ended."""
 
     call_id: str
     name: str
     is_checked: bool
     texts: list[str] = field(default_factory=list)
-    is_held: bool | None = None
-    """Its text is kept back, because it may be JSON between fences; `None`: nothing but blanks was said so far."""
+    is_buffered: bool | None = None
+    """Whether its arguments are buffered, because they may be JSON in a code fence. None until they begin."""
 
 
 class ReplyNormalizer:
-    """Feed it every batch; text goes through untouched. `then` is what the batch is given to afterwards.
+    """A stage of the reply that normalizes its calls. Text passes unchanged. `next_stage` gets every batch afterwards.
 
-    An id that a call of the history has, or another of this reply, is changed, and in what is signed for it too. JSON
-    between fences is taken out of them. Arguments that cannot be read stay as they are, and calls over the profile's
-    number are left out: both are noted (`WARNINGS`) before the end.
+    A call gets a new id if a call of the history or of this reply has the same one. The id is also changed in the
+    details that the upstream signed for the call. Code fences around arguments are removed. Arguments that cannot be
+    read stay unchanged. Calls over the profile's limit are left out. Warnings about both are in a `Noted` event
+    (`TOOL_WARNINGS`) before the end. If the profile has `fix_empty_final`, a reply without an answer gets one: its
+    reasoning, or else a fixed sentence.
     """
 
     def __init__(
@@ -58,22 +62,22 @@ class ReplyNormalizer:
         turn: Turn,
         profile: Profile,
         new_id: NewId,
-        next_stage: Callable[[Sequence[Event]], Sequence[Event]] | None = None,
+        next_stage: EventStage | None = None,
     ) -> None:
         self._ids = CallIdAllocator(call_ids_in(turn.items))
         self._max_calls = profile.max_tool_calls_per_turn
         self._max_bytes = profile.max_tool_args_bytes
-        # Calls that are read out of text are judged as they are read.
+        # Calls in text are checked by the decoder of that text.
         self._checks_arguments = profile.tool_parser == "openai" and profile.text_tool_calls == "none"
         self._awaits_answer = profile.fix_empty_final
-        """Nothing was said yet, and an answer of nothing is to be fixed."""
+        """Whether there was no answer yet, and a reply without one has to be fixed."""
         self._new_id = new_id
         self._next_stage = next_stage
         self._open_calls: dict[int, _Call] = {}
         self._reserved_ids: dict[str, str] = {}
-        """Ids in details whose calls are yet to come."""
+        """New ids of calls that were named in details and have not started yet, by the upstream's id."""
         self._indexes: dict[int, int] = {}
-        """The upstream's number of an item -> ours; what is left out has none."""
+        """The index of an item in the input -> its index in the output. Items that are left out have no entry."""
         self._call_count = 0
         self._has_dropped_calls = False
         self._changed = False
@@ -82,14 +86,32 @@ class ReplyNormalizer:
         self._warnings: list[object] = []
 
     def feed(self, batch: Sequence[Event]) -> Sequence[Event]:
-        """The batch as the client gets it."""
+        """Returns the batch with its calls normalized, after the next stage."""
         normalized = batch
-        # Nine in ten batches are text and nothing else. A loop, because `all` costs as much again.
+        # Nine batches in ten are only text. This is a loop, because `all` would cost twice as much.
         for event in batch:
             if type(event) is not Delta or event.part_index is None or self._inspects_text:
                 normalized = self._normalize(batch)
                 break
-        return normalized if self._next_stage is None else self._next_stage(normalized)
+        return normalized if self._next_stage is None else self._next_stage.feed(normalized)
+
+    def delta_observers(self, text_key: TextKey) -> Sequence[TextObserver] | None:
+        """Returns the observers of further deltas of the text if they pass unchanged; None if they must be fed."""
+        index, part_index = text_key
+        own_observers: Sequence[TextObserver] = ()
+        if part_index is not None:
+            if self._inspects_text:
+                return None
+        else:
+            call = self._open_calls.get(index)
+            if call is None or self._indexes[index] != index:
+                return None
+            if call.is_checked:
+                if call.is_buffered is not False:
+                    return None
+                own_observers = (call.texts.append,)
+        next_observers = () if self._next_stage is None else self._next_stage.delta_observers(text_key)
+        return None if next_observers is None else (*own_observers, *next_observers)
 
     @property
     def _inspects_text(self) -> bool:
@@ -127,70 +149,74 @@ class ReplyNormalizer:
         is_call = item["type"] in CALL_TYPES
         if is_call and self._call_count == self._max_calls:
             self._has_dropped_calls = self._changed = True
-            why = f"the turn may have {self._max_calls} calls, and this is one more"
+            why = f"the call exceeds the limit of calls per turn ({self._max_calls})"
             self._warnings.append({"name": item["name"], "why": why})
             return
-        self._indexes[event.index] = number = len(self._indexes)
+        self._indexes[event.index] = index = len(self._indexes)
         if is_call:
             self._call_count += 1
             item = self._with_unique_id(item)
             arguments = item.get("arguments") or ""
-            judged = self._checks_arguments and item["type"] == "function_call"
+            is_checked = self._checks_arguments and item["type"] == "function_call"
             self._open_calls[event.index] = _Call(
-                item["call_id"], item["name"], judged, [arguments] if arguments else [], False if arguments else None
+                item["call_id"],
+                item["name"],
+                is_checked,
+                [arguments] if arguments else [],
+                False if arguments else None,
             )
         elif item["type"] == "reasoning":
             self._reasoning_indexes.add(event.index)
         if item["type"] not in ("reasoning", "message"):
             self._awaits_answer = False
-        out.append(ItemStarted(number, item))
+        out.append(ItemStarted(index, item))
 
     def _with_unique_id(self, item: Item) -> Item:
-        given_id = item["call_id"]
-        new_id = self._reserved_ids.pop(given_id, None) or self._ids.claim(given_id)
-        if new_id == given_id:
+        upstream_id = item["call_id"]
+        new_id = self._reserved_ids.pop(upstream_id, None) or self._ids.claim(upstream_id)
+        if new_id == upstream_id:
             return item
         self._changed = True
         return {**item, "call_id": new_id}
 
     def _continue_call(self, call: _Call, event: _ItemEvent, out: list[Event]) -> None:
-        """An event of a call that is under way."""
-        number = self._indexes[event.index]
+        """Normalizes an event of a call that has started."""
+        index = self._indexes[event.index]
         if isinstance(event, Delta) and call.is_checked:
             call.texts.append(event.text)
-            if call.is_held is None and (said := event.text.strip()):
-                call.is_held = said.startswith("`")
+            if call.is_buffered is None and (stripped := event.text.strip()):
+                call.is_buffered = stripped.startswith("`")
                 event = replace(event, text="".join(call.texts))
-            if call.is_held is not False:
+            if call.is_buffered is not False:
                 return
         elif isinstance(event, PartEnded):
-            self._release(call, number, out)
+            self._release(call, index, out)
             if event.part is not None and call.is_checked and isinstance(whole := event.part.get("arguments"), str):
                 event = replace(event, part={**event.part, "arguments": strip_code_fence(whole)})
         elif isinstance(event, ItemEnded):
-            self._release(call, number, out)
+            self._release(call, index, out)
             del self._open_calls[event.index]
             if event.item is not None:
                 event = replace(event, item=self._final_item(event.item, call))
             self._check_arguments(call, event)
-        out.append(_with_index(event, number))
+        out.append(_with_index(event, index))
 
-    def _release(self, call: _Call, number: int, out: list[Event]) -> None:
-        """Say what was held back."""
-        if call.is_checked and call.is_held is not False and call.texts:
+    def _release(self, call: _Call, index: int, out: list[Event]) -> None:
+        """Writes the arguments that were buffered, without their code fence."""
+        if call.is_checked and call.is_buffered is not False and call.texts:
             call.texts[:] = [strip_code_fence("".join(call.texts))]
-            out.append(Delta(number, None, call.texts[0]))
-        call.is_held = False
+            out.append(Delta(index, None, call.texts[0]))
+        call.is_buffered = False
 
     def _final_item(self, item: Item, call: _Call) -> Item:
         ended = {**item, "call_id": call.call_id}
-        if call.is_checked and isinstance(said := item.get("arguments"), str):
-            ended["arguments"] = strip_code_fence(said)
+        if call.is_checked and isinstance(arguments := item.get("arguments"), str):
+            ended["arguments"] = strip_code_fence(arguments)
             call.texts[:] = [ended["arguments"]]
         return ended
 
     def _check_arguments(self, call: _Call, event: ItemEnded) -> None:
-        """Note arguments that no client can read. A call that was cut says so itself."""
+        """Collects a warning about arguments that cannot be read. A call that was cut has a status that tells so."""
         status = event.status if event.item is None else event.item.get("status")
         if not call.is_checked or status == "incomplete":
             return
@@ -198,7 +224,7 @@ class ReplyNormalizer:
             self._warnings.append({"name": call.name, "why": why})
 
     def _forward_event(self, event: _ItemEvent, out: list[Event]) -> None:
-        """An event of any other item."""
+        """Forwards an event of an item that is not a call, and tracks whether there is an answer."""
         if isinstance(event, ItemEnded) and event.item is not None and isinstance(event.item.get("details"), list):
             for detail in event.item["details"]:
                 self._reserve_id(detail)
@@ -218,7 +244,7 @@ class ReplyNormalizer:
                 self._reserved_ids[call_id] = self._ids.claim(call_id)
 
     def _collect_warnings(self, event: Noted, out: list[Event]) -> None:
-        """All warnings are noted at once, at the end."""
+        """Takes the warnings out of an event. All warnings are reported at once, at the end."""
         facts = event.facts or {}
         if TOOL_WARNINGS in facts:
             self._warnings += facts[TOOL_WARNINGS]
@@ -233,21 +259,22 @@ class ReplyNormalizer:
     def _finish(self, event: Finished, out: list[Event]) -> None:
         if self._awaits_answer and event.reason == "stop":
             self._changed = True
-            number = len(self._indexes)
+            index = len(self._indexes)
             text = "".join(self._reasoning_texts).strip() or _NO_ANSWER_TEXT
             out += [
-                ItemStarted(number, items.new_message(self._new_id(items.ID_PREFIXES["message"]))),
-                PartStarted(number, 0, items.new_output_text()),
-                Delta(number, 0, text),
-                PartEnded(number, 0),
-                ItemEnded(number),
+                ItemStarted(index, items.new_message(self._new_id(items.ID_PREFIXES["message"]))),
+                PartStarted(index, 0, items.new_output_text()),
+                Delta(index, 0, text),
+                PartEnded(index, 0),
+                ItemEnded(index),
             ]
         self._report_warnings(out)
         if self._changed and event.response is not None:
-            # The upstream's own snapshot does not know what was changed.
-            event = replace(event, response={key: said for key, said in event.response.items() if key != "output"})
+            # The upstream's own output lacks the changes.
+            response = {key: value for key, value in event.response.items() if key != "output"}
+            event = replace(event, response=response)
         out.append(event)
 
 
-def _with_index(event: _ItemEvent, number: int) -> _ItemEvent:
-    return event if event.index == number else replace(event, index=number)
+def _with_index(event: _ItemEvent, index: int) -> _ItemEvent:
+    return event if event.index == index else replace(event, index=index)

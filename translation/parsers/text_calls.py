@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple, assert_never
 
+from translation.parsers.tools import PARSER_FACTORIES
 from translation.parsers.tools.blank_filter import BlankFilter
 from translation.parsers.tools.parser_output import (
     CallArguments,
@@ -18,6 +19,7 @@ from translation.representation.events import Event, Failed, Noted
 from translation.representation.item_writer import ItemWriter
 from translation.representation.items import NewId
 from translation.representation.json_types import Json
+from translation.representation.profile import Profile
 from translation.tools.call_validator import CallValidator
 
 CALL_PARSE_ERROR: Final = "tool_call_parse_error"
@@ -193,3 +195,21 @@ class TextCallDecoder:
         self._failed = True
         self.rejected.append(RejectedCall(name, fault))
         return [Failed(CALL_PARSE_ERROR, f"the model's call of {name!r} cannot be used: {fault}")]
+
+
+def text_call_decoder_for(
+    writer: ItemWriter, new_id: NewId, profile: Profile, tools: Sequence[Json], buffered: bool
+) -> TextCallDecoder | None:
+    """Returns the decoder for calls in text; None if the profile says that calls do not come as text."""
+    parser = PARSER_FACTORIES.get(profile.tool_parser if profile.text_tool_calls == "none" else profile.text_tool_calls)
+    if parser is None:
+        return None
+    return TextCallDecoder(
+        writer,
+        new_id,
+        parser(),
+        tools,
+        buffered=buffered,
+        validation=profile.tool_validation,
+        max_args_bytes=profile.max_tool_args_bytes,
+    )

@@ -1,54 +1,51 @@
-"""Text deltas of an upstream to text deltas of ours in one call, where they come one after the other."""
+"""The fast path from a delta of an upstream to a delta of the Responses stream, without decoding it to an event."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
-
-class DeltaRun(Protocol):
-    """Frames of an upstream that differ in their text only."""
-
-    @property
-    def text_key(self) -> tuple[int, int | None]:
-        """The item and part that the texts go to."""
-        ...
-
-    @property
-    def frame_head(self) -> bytes:
-        """What each frame begins with, up to the text and with its first quote; `frame_tail`, what it ends with."""
-        ...
-
-    @property
-    def frame_tail(self) -> bytes: ...
-
-    def parse_texts(self, read: bytes) -> list[str] | None:
-        """The texts of a read that is nothing but such frames, without empty ones; None for any other."""
-        ...
+from translation.representation.delta_runs import DeltaRun, TextKey, TextObserver
 
 
-class Encoder(Protocol):
-    """Numbers the events that it tells."""
+class NumberingEncoder(Protocol):
+    """An encoder that gives its events sequence numbers."""
 
     sequence: int
-    """The last number."""
+    """The sequence number of the last event."""
 
-    def encode_deltas(self, place: tuple[int, int | None], texts: Sequence[str]) -> bytes: ...
+    def encode_deltas(self, text_key: TextKey, texts: Sequence[str]) -> bytes:
+        """Stores the texts and returns their delta frames."""
+        ...
 
 
 class DeltaTemplate:
-    """The two ends of one run: what stands around a text as it comes, and the frame that it goes out in.
+    """Both sides of one run: the upstream's bytes around each text (`run`), and the client's frame (`frame_format`).
 
-    `append` keeps a text; `template` is a `%`-format of the frame for an event's number and its text as JSON.
+    `frame_format` is a `%`-format for the sequence number and the text as JSON. `append` stores a text in the reply.
+    The `observers` of the run and of the stages are called with every text too.
     """
 
-    __slots__ = ("append", "encoder", "frame_format", "run")
+    __slots__ = ("append", "encoder", "frame_format", "observers", "run")
 
-    def __init__(self, run: DeltaRun, encoder: Encoder, append: Callable[[str], None], template: bytes) -> None:
+    def __init__(
+        self,
+        run: DeltaRun,
+        encoder: NumberingEncoder,
+        append: TextObserver,
+        frame_format: bytes,
+        observers: Sequence[TextObserver] = (),
+    ) -> None:
         self.run = run
         self.encoder = encoder
         self.append = append
-        self.frame_format = template
+        self.frame_format = frame_format
+        self.observers = (*run.observers, *observers)
 
     def encode_read(self, read: bytes) -> bytes | None:
-        """The frames that a read becomes, possibly none; None, and nothing is done, for one that is not of the run."""
+        """Returns the frames of a read of the run, possibly none. Returns None, without effect, for any other read."""
         texts = self.run.parse_texts(read)
-        return None if texts is None else self.encoder.encode_deltas(self.run.text_key, texts)
+        if texts is None:
+            return None
+        for observe in self.observers:
+            for text in texts:
+                observe(text)
+        return self.encoder.encode_deltas(self.run.text_key, texts)

@@ -1,4 +1,4 @@
-"""Events to the Responses API's stream: whole frames, in the API's order, numbered without gaps."""
+"""Encodes events as the stream of the Responses API: whole frames, in the API's order, numbered without gaps."""
 
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -8,6 +8,7 @@ import orjson
 
 from translation.framing import sse
 from translation.representation.collector import PartState
+from translation.representation.delta_runs import DeltaRun, TextKey, TextObserver
 from translation.representation.events import (
     Annotated,
     Delta,
@@ -25,25 +26,27 @@ from translation.representation.events import (
 )
 from translation.representation.json_types import Json
 from translation.representation.text_fields import TEXT_FIELDS, TextField
-from translation.responses.delta_template import DeltaRun, DeltaTemplate
+from translation.responses.delta_template import DeltaTemplate
 from translation.responses.snapshot import ItemSeal, Snapshot
 
 _OUTPUT_TEXT = "response.output_text"
-"""The one channel whose events must have `logprobs`, empty or not."""
+"""The only channel whose events must have `logprobs`, empty or not."""
 
 _FUNCTION_ARGUMENTS = "response.function_call_arguments"
-"""The one channel whose `done` event repeats the call's name."""
+"""The only channel whose `done` event repeats the name of the call."""
 
 _DONE_EXTRAS = {_OUTPUT_TEXT: b',"logprobs":%b', _FUNCTION_ARGUMENTS: b',"name":%b'}
-"""What a text's `done` event says beside the text."""
+"""Channel -> the format of the further fields of its `done` event."""
 
 _EMPTY_LOGPROBS_END = b"[]}\n\n"
-"""How a text delta ends when it has none."""
+"""The end of a text delta whose `logprobs` are empty."""
 
 
 def _frame_format(event_type: str, fields: bytes) -> bytes:
-    """A `%`-format of a frame, for its number and what `fields`, the rest of its JSON, is a format for. Filled in, it
-    costs a third of what building and dumping a dict does."""
+    """Returns a `%`-format of a frame, for its sequence number and the values of `fields`.
+
+    `fields` is a format of the rest of the frame's JSON. Filling it in costs a third of building and dumping a dict.
+    """
     name = event_type.encode()
     return b'event: %b\ndata: {"type":"%b","sequence_number":%%d,%b}\n\n' % (name, name, fields)
 
@@ -59,7 +62,10 @@ _ANNOTATION_ADDED = _frame_format("response.output_text.annotation.added", b'%b,
 
 
 class _PartFrames(NamedTuple):
-    """Frames around a part, for its address and itself; `index_key` is where they say which part of the item it is."""
+    """Formats of the frames around a part, for the part's address and the part.
+
+    `index_key` is the key of the part's position in the item.
+    """
 
     added: bytes
     done: bytes
@@ -77,8 +83,12 @@ _SUMMARY_FRAMES = _PartFrames.for_name("response.reasoning_summary_part", b"summ
 
 
 class _ChannelFrames(NamedTuple):
-    """Frames of a text: `delta` is what stands before and after its address in a format for its pieces; `done` is for
-    its address, itself, and what has to be said beside it, if anything."""
+    """Formats of the frames of a text.
+
+    `delta` is the format of a delta frame, cut where the address goes: with the address between its two pieces it is a
+    format for the sequence number and the text. `done` is a format for the sequence number, the address, the whole
+    text, and the further fields. `key` is the key of the text in the part or item.
+    """
 
     name: str
     key: str
@@ -94,28 +104,28 @@ class _ChannelFrames(NamedTuple):
         return cls(name, key, tuple(delta.split(b"%b", 1)), done)
 
 
-_CHANNEL_FRAMES = {noun: _ChannelFrames.from_channel(channel) for noun, channel in TEXT_FIELDS.items()}
+_CHANNEL_FRAMES = {types: _ChannelFrames.from_channel(channel) for types, channel in TEXT_FIELDS.items()}
 
 
 class _TextStream:
-    """One text on its way out: where it goes, and the frame its deltas are cut from."""
+    """One text of the stream: its address, its state in the snapshot, and the format of its delta frames."""
 
     __slots__ = ("address", "append", "channel", "is_open", "state", "template")
 
     def __init__(self, state: PartState, address: bytes, channel: _ChannelFrames | None) -> None:
         self.state = state
         self.address = address
-        """The fields that say which text it is, as they stand in each of its events."""
+        """The JSON fields that identify the text in each of its events."""
         self.channel = channel
         self.template = b"" if channel is None else address.replace(b"%", b"%%").join(channel.delta)
-        """A `%`-format for sequence number and encoded text."""
+        """A `%`-format for the sequence number and the text as JSON. Empty if the text is not sent in deltas."""
         self.append = state.append
-        """Looked up once, called for every delta."""
+        """Appends a piece to the text. It is looked up once, because it is called for every delta."""
         self.is_open = True
 
 
 def _null_text() -> _TextStream:
-    """For what is said of an item without a text of its own, as most are: it is not kept."""
+    """Returns the stream for items without a text of their own, as most are. It discards what is appended."""
     text = _TextStream(PartState({}, None), b"", None)
     text.append, text.is_open = deque[str](maxlen=0).append, False
     return text
@@ -125,41 +135,42 @@ _NULL_TEXT: Final = _null_text()
 
 
 class ResponsesEncoder:
-    """Batches in, whole LF frames out, ending with [DONE] after the terminal event.
+    """Takes batches of events, and returns whole frames with LF line ends. `conclude` returns the terminal event.
 
-    `head` is the object from `new_response`; `clock` gives epoch seconds. Batches must satisfy the event grammar.
-    `ended` once the terminal event is out. `seal`: what seals items on their way out.
+    `initial_response` is the object from `new_response`. `clock` returns the time in epoch seconds. `seal` seals the
+    items before they are sent. The batches must satisfy the event grammar.
     """
 
     def __init__(self, initial_response: Json, clock: Callable[[], int], seal: ItemSeal | None = None) -> None:
         self.ended = False
-        self._end_bytes = 0
+        """Whether the turn is over. Then `response` is final, and `conclude` returns the terminal event."""
+        self._is_concluded = False
         self._snapshot = Snapshot(initial_response, clock, seal)
         self.sequence = -1
-        """The number of the last event."""
+        """The sequence number of the last event; -1 before the first."""
         self._texts: dict[tuple[int, int | None], _TextStream] = {}
         self._addresses: list[bytes] = []
-        """Of each item: the fields that say which one it is, as they stand in each of its events."""
+        """For each item, the JSON fields that identify it in each of its events."""
 
     @property
     def failed(self) -> Failed | None:
-        """How it ended badly."""
+        """The failure that ended the turn, if there is one."""
         return self._snapshot.failed
 
     @property
     def response(self) -> Json:
-        """The response object as it is now; once ended, the one the terminal event held."""
+        """The response object as it is now. Once `ended` is True it is the object of the terminal event."""
         return self._snapshot.response
 
     def feed(self, batch: Sequence[Event]) -> bytes:
-        """Take one batch; return its frames, possibly none."""
+        """Takes one batch. Returns its frames, possibly none."""
         frames: list[bytes] = []
         texts = self._texts
         for event in batch:
             if type(event) is not Delta:
                 _EVENT_WRITERS[type(event)](self, event, frames)
                 continue
-            # Nine events in ten: they touch nothing but their own text.
+            # Nine events in ten are deltas. They change nothing but their own text.
             text = texts[event.index, event.part_index]
             piece = event.text
             text.append(piece)
@@ -172,9 +183,12 @@ class ResponsesEncoder:
                 frames.append(text.template % (self.sequence, orjson.dumps(piece)))
         return frames[0] if len(frames) == 1 else b"".join(frames)
 
-    def encode_deltas(self, place: tuple[int, int | None], texts: Sequence[str]) -> bytes:
-        """`feed` for deltas that have no more than their text, in an item and part that has a text of its own."""
-        text = self._texts[place]
+    def encode_deltas(self, text_key: TextKey, texts: Sequence[str]) -> bytes:
+        """Returns the frames of deltas of one text, as `feed` does for deltas without log probabilities.
+
+        `text_key` must be of a text that is sent in deltas.
+        """
+        text = self._texts[text_key]
         frames: list[bytes] = []
         for piece in texts:
             text.append(piece)
@@ -182,16 +196,22 @@ class ResponsesEncoder:
             frames.append(text.template % (self.sequence, orjson.dumps(piece)))
         return frames[0] if len(frames) == 1 else b"".join(frames)
 
-    def delta_template(self, run: DeltaRun) -> DeltaTemplate:
-        """`say` for reads of `run`, whose place is an item and part as `say` has them."""
+    def delta_template(self, run: DeltaRun, observers: Sequence[TextObserver] = ()) -> DeltaTemplate | None:
+        """Returns the template that forwards reads of the run; None if their text is not sent in deltas."""
         text = self._texts[run.text_key]
-        return DeltaTemplate(run, self, text.append, text.template)
+        return None if text.channel is None else DeltaTemplate(run, self, text.append, text.template, observers)
 
-    def withdraw(self, frames: bytes) -> bytes:
-        """`frames`, which the last `feed` gave, without the terminal event: as if it had not come yet."""
-        self.ended = False
-        self.sequence -= 1
-        return frames[: -self._end_bytes]
+    def conclude(self) -> bytes:
+        """Returns the terminal event and `[DONE]`, once, after `ended`. A second call returns empty bytes.
+
+        Until then a `Failed` may still be fed. It replaces the end.
+        """
+        if not self.ended or self._is_concluded:
+            return b""
+        self._is_concluded = True
+        self.sequence += 1
+        response = self._snapshot.response
+        return _LIFECYCLE_FRAMES[response["status"]] % (self.sequence, orjson.dumps(response)) + sse.DONE_FRAME
 
     def _delta_with_logprobs(self, text: _TextStream, piece: str, logprobs: list[Json]) -> bytes:
         text.state.add_logprobs(logprobs)
@@ -205,7 +225,7 @@ class ResponsesEncoder:
         return text.template % (self.sequence, orjson.dumps(piece))
 
     def _foreign_frame(self, event_type: str, fields: Json) -> bytes:
-        """A frame whose type an upstream had a word in, so that it may have to be escaped."""
+        """Returns a frame whose type comes from an upstream, so that the type is escaped as JSON."""
         self.sequence += 1
         return sse.encode_event(
             event_type, orjson.dumps({"type": event_type, "sequence_number": self.sequence} | fields)
@@ -218,24 +238,16 @@ class ResponsesEncoder:
         frames.append(_CREATED % (self.sequence - 1, response))
         frames.append(_IN_PROGRESS % (self.sequence, response))
 
-    def _end_response(self, event: Finished | Failed, frames: list[bytes]) -> None:
-        snapshot = self._snapshot
-        if isinstance(event, Failed):
-            snapshot.fail(event)
-        else:
-            snapshot.finish(event)
-        response = snapshot.response
+    def _finish(self, event: Finished, _frames: list[bytes]) -> None:
+        self._snapshot.finish(event)
         self.ended = True
-        self.sequence += 1
-        end = _LIFECYCLE_FRAMES[response["status"]] % (self.sequence, orjson.dumps(response)) + sse.DONE_FRAME
-        self._end_bytes = len(end)
-        frames.append(end)
 
     def _fail(self, event: Failed, frames: list[bytes]) -> None:
         if self.sequence < 0:
-            # A turn may fail before it starts; clients want to hear of a response before it ends.
+            # A turn may fail before it starts. Clients expect `response.created` before the terminal event.
             self._start(Started(""), frames)
-        self._end_response(event, frames)
+        self._snapshot.fail(event)
+        self.ended = True
 
     def _start_item(self, event: ItemStarted, frames: list[bytes]) -> None:
         index = event.index
@@ -256,14 +268,14 @@ class ResponsesEncoder:
     def _start_part(self, event: PartStarted, frames: list[bytes]) -> None:
         item, part = self._snapshot.start_part(event), event.part
         kind, parts = _frames_of(part), item.parts
-        position = sum(_frames_of(each.start) is kind for each in parts[:-1]) if len(parts) > 1 else 0
+        position = sum(_frames_of(other.start) is kind for other in parts[:-1]) if len(parts) > 1 else 0
         channel = _CHANNEL_FRAMES.get((item.type, part.get("type")))
         address = b'%b,"%b":%d' % (self._addresses[event.index], kind.index_key, position)
         text = self._texts[event.index, event.part_index] = _TextStream(parts[-1], address, channel)
         self.sequence += 1
-        announced = _without_text(part, channel)
-        frames.append(kind.added % (self.sequence, address, orjson.dumps(announced)))
-        if announced is not part:
+        added_part = _without_text(part, channel)
+        frames.append(kind.added % (self.sequence, address, orjson.dumps(added_part)))
+        if added_part is not part:
             self._write_missing_text(text, "", part, frames)
 
     def _end_part(self, event: PartEnded, frames: list[bytes]) -> None:
@@ -275,7 +287,7 @@ class ResponsesEncoder:
             frames.append(_frames_of(text.state.start).done % (self.sequence, text.address, orjson.dumps(part)))
             return
         item = self._snapshot.end_part(event)
-        # Whether arguments of nothing become "{}" depends on how the item ends.
+        # Empty arguments may still become "{}", depending on how the item ends.
         if item["type"] != "function_call" or item.get("arguments"):
             self._end_text(text, item, frames)
 
@@ -288,7 +300,10 @@ class ResponsesEncoder:
         frames.append(_ITEM_DONE % (self.sequence, event.index, orjson.dumps(item)))
 
     def _end_text(self, text: _TextStream, whole: Json, frames: list[bytes]) -> None:
-        """The text's `done` event, after a delta of what no delta has said: `done` only repeats."""
+        """Writes the `done` event of a text.
+
+        `done` only repeats the text, so text that was not sent yet goes into a delta before it.
+        """
         text.is_open = False
         channel = text.channel
         if channel is None or not isinstance(whole_text := whole.get(channel.key), str):
@@ -297,18 +312,18 @@ class ResponsesEncoder:
         if sent_text != whole_text:
             self._write_missing_text(text, sent_text, whole, frames)
         self.sequence += 1
-        beside = b""
+        further_fields = b""
         if channel.name == _OUTPUT_TEXT:
-            beside = orjson.dumps(logprobs) if (logprobs := whole.get("logprobs")) else b"[]"
+            further_fields = orjson.dumps(logprobs) if (logprobs := whole.get("logprobs")) else b"[]"
         elif channel.name == _FUNCTION_ARGUMENTS:
-            beside = orjson.dumps(whole.get("name"))
-        frames.append(channel.done % (self.sequence, text.address, orjson.dumps(whole_text), beside))
+            further_fields = orjson.dumps(whole.get("name"))
+        frames.append(channel.done % (self.sequence, text.address, orjson.dumps(whole_text), further_fields))
 
     def _write_missing_text(self, text: _TextStream, sent_text: str, whole: Json, frames: list[bytes]) -> None:
-        """A delta of what `whole` says beyond `said`, if anything."""
-        everything = (text.channel and whole.get(text.channel.key)) or ""
-        if len(everything) > len(sent_text) and everything.startswith(sent_text):
-            frames.append(self._delta_frame(text, everything[len(sent_text) :]))
+        """Writes a delta with the text of `whole` beyond `sent_text`, if there is any."""
+        whole_text = (text.channel and whole.get(text.channel.key)) or ""
+        if len(whole_text) > len(sent_text) and whole_text.startswith(sent_text):
+            frames.append(self._delta_frame(text, whole_text[len(sent_text) :]))
 
     def _annotate(self, event: Annotated, frames: list[bytes]) -> None:
         text = self._texts[event.index, event.part_index]
@@ -322,17 +337,17 @@ class ResponsesEncoder:
         frames.append(self._foreign_frame(f"response.{item_type}.{event.phase}", fields))
 
     def _forward_opaque(self, event: Opaque, frames: list[bytes]) -> None:
-        # Before response.created no event has a place; what an upstream says that early is dropped.
+        # No event may come before response.created, so what an upstream sends that early is dropped.
         if event.dialect != "responses" or self.sequence < 0:
             return
         fields = {key: value for key, value in event.payload.items() if key != "sequence_number"}
         if event.index is not None:
-            ours = self._address_of(event.index)
-            fields |= {key: value for key, value in ours.items() if key in fields}
+            address = self._address_of(event.index)
+            fields |= {key: value for key, value in address.items() if key in fields}
         frames.append(self._foreign_frame(fields["type"], fields))
 
     def _note(self, event: Noted, _frames: list[bytes]) -> None:
-        self._snapshot.note(event)  # the terminal event tells it
+        self._snapshot.note(event)  # the terminal event carries it
 
     def _address_of(self, index: int) -> Json:
         return {"item_id": self._snapshot.items[index].start["id"], "output_index": index}
@@ -343,7 +358,10 @@ def _frames_of(part: Json) -> _PartFrames:
 
 
 def _without_text(whole: Json, channel: _ChannelFrames | None) -> Json:
-    """What is announced has no text yet: clients add up deltas, and some read nothing else."""
+    """Returns a part or item with an empty text, for its `added` event.
+
+    The text is sent in deltas instead, because some clients read nothing but deltas, and add them up.
+    """
     return {**whole, channel.key: ""} if channel is not None and whole.get(channel.key) else whole
 
 
@@ -357,7 +375,10 @@ _EVENT_WRITERS: Final[dict[type[Event], Callable[[ResponsesEncoder, Any, list[by
     Progressed: ResponsesEncoder._progress,
     Noted: ResponsesEncoder._note,
     Opaque: ResponsesEncoder._forward_opaque,
-    Finished: ResponsesEncoder._end_response,
+    Finished: ResponsesEncoder._finish,
     Failed: ResponsesEncoder._fail,
 }
-"""What tells each event: found at once, where `match` asks for class after class. Deltas are written by `feed`."""
+"""Type of event -> what writes it. A lookup is faster than `match`, which tests class after class.
+
+`feed` writes deltas itself.
+"""

@@ -1,4 +1,4 @@
-"""Adds events up to a response object: the reply without streaming, and what a stream's last event holds."""
+"""Collects events into a response object: the reply without `stream`, and the object in a stream's last event."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Protocol
@@ -26,19 +26,21 @@ from translation.responses import usage as usage_object
 
 
 class ItemSeal(Protocol):
-    """Items as a client is told them: what only their upstream can use is sealed. Gives the item itself where there is
-    nothing to seal in it."""
+    """Seals what only an item's upstream can use, before the item is sent to the client.
+
+    The methods return the same object if there is nothing to seal.
+    """
 
     def may_need_seal(self, payload: bytes, /) -> bool:
-        """Whether an event of a Responses upstream may hold an item with something to seal."""
+        """Returns whether the JSON of an event of a Responses upstream may contain an item that has to be sealed."""
         ...
 
     def seal_added_item(self, item: Item, /) -> Item:
-        """An item that is announced."""
+        """Returns an item as the client gets it when it is added."""
         ...
 
     def seal_done_item(self, item: Item, /) -> Item:
-        """An item that is complete."""
+        """Returns an item as the client gets it when it is complete."""
         ...
 
 
@@ -46,7 +48,8 @@ _INCOMPLETE_REASONS = {"length": "max_output_tokens", "content_filter": "content
 """Finish reason -> `incomplete_details.reason`. Every other reason is a completed response."""
 
 _EFFECTIVE_PARAMS = ("temperature", "top_p")
-"""Numbers where a Responses upstream reads back what it used, which the client may not have chosen."""
+"""Parameters whose numbers are taken from a Responses upstream. It reports those it used, also without any in the
+request."""
 
 _SERVICE_TIERS = frozenset({"auto", "default", "flex", "scale", "priority", "fast", "ultrafast"})
 """The tiers the API knows. Chat upstreams have others (Groq's `on_demand`), which strict clients refuse."""
@@ -76,83 +79,88 @@ _ERROR_CODES = frozenset(
         "image_file_not_found",
     }
 )
-"""`error.code` is a closed list to the official clients, which refuse the whole event over any other."""
+"""The values of `error.code` that the official clients accept. They reject the whole event for any other."""
 
 _ERROR_CODE_OF = {
     "rate_limited": "rate_limit_exceeded",
     "insufficient_quota": "rate_limit_exceeded",
     "context_length_exceeded": "invalid_prompt",
 }
-"""Codes outside that list and the listed one they mean; all others are `server_error`."""
+"""Code of a Failed event -> the `error.code` with its meaning. Any other code outside the list is `server_error`."""
 
 _FAILING_ITEMS = frozenset({"web_search_call", "file_search_call", "image_generation_call"})
-"""Items that know no status `incomplete`: broken off, they have failed."""
+"""Types of items that have no status `incomplete`. If the turn breaks off, their status is `failed`."""
 
 
 class Snapshot:
-    """A response as it grows. `head` is the object from `new_response`; `clock` gives epoch seconds.
+    """A response object that grows with each event.
 
-    Feed it batches that satisfy the event grammar. `response` has its output, usage and final status after Finished
-    or Failed. `seal`: what seals items on their way out. The methods for one type of event are `apply` for it, and give
-    what there is to tell of it.
+    `initial_response` is the object from `new_response`. `clock` returns the time in epoch seconds. `seal` seals the
+    items before they are sent. The batches must satisfy the event grammar. After Finished or Failed, `response` has its
+    output, usage and final status. Each public method for one type of event applies it, and returns what its frame
+    needs.
     """
 
     def __init__(self, initial_response: Json, clock: Callable[[], int], seal: ItemSeal | None = None) -> None:
         self.response: Json = dict(initial_response)
         self.failed: Failed | None = None
+        """The failure that ended the turn, if there is one."""
         self.items: list[ItemState] = []
         self._clock = clock
         self._seal = seal
         self._usage: Usage | None = None
 
     def feed(self, batch: Sequence[Event]) -> None:
-        """Take one batch."""
+        """Applies one batch."""
         for event in batch:
             _EVENT_APPLIERS[type(event)](self, event)
 
     def result(self) -> Json:
-        """The response object, for whoever collects replies of any dialect."""
+        """Returns the response object. Collectors of all dialects have this method."""
         return self.response
 
     def apply(self, event: Event) -> None:
-        """Take one event, by the method for its type."""
+        """Applies one event of any type."""
         _EVENT_APPLIERS[type(event)](self, event)
 
     def start(self, event: Started) -> None:
-        """The upstream has accepted the turn."""
+        """Applies Started: merges the upstream's own snapshot, if there is one."""
         if event.response:
             self._merge_upstream(event.response)
 
     def start_item(self, event: ItemStarted) -> ItemState:
-        """Gives the new item."""
+        """Adds an item. Returns its state."""
         state = ItemState(event.item if self._seal is None else self._seal.seal_added_item(event.item))
         self.items.append(state)
         return state
 
     def start_part(self, event: PartStarted) -> ItemState:
-        """Gives the item that has the new part, as its last."""
+        """Adds a part. Returns the state of its item, whose last part it is."""
         state = self.items[event.index]
         state.start_part(event.part)
         return state
 
     def annotate(self, event: Annotated) -> int:
-        """Gives the number of the citation within its part."""
+        """Adds a citation. Returns its index in the part."""
         annotations = self.items[event.index].parts[event.part_index].annotations
         annotations.append(event.annotation)
         return len(annotations) - 1
 
     def end_part(self, event: PartEnded) -> Json:
-        """Gives the part, or the item whose own text has ended, as it is then."""
+        """Ends a text. Returns the whole part; for the text of an item itself, the item as it is then."""
         return self.items[event.index].end_part(event.part_index, event.part)
 
     def _ignore(self, event: Progressed | Opaque) -> None:
-        """They leave nothing in an item: where they matter, ItemEnded carries the upstream's own."""
+        """Does nothing. These events change no item: where they matter, ItemEnded has the upstream's own item."""
 
     def _add_delta(self, event: Delta) -> None:
         self.items[event.index].add_delta(event)
 
     def _merge_upstream(self, upstream: Json) -> None:
-        """Keep what only a Responses upstream can know; what the client asked for and who answered stay ours."""
+        """Merges what only a Responses upstream knows: further keys, effective parameters, reasoning, service tier.
+
+        All other keys, such as the id, the model and the echoed parameters, keep the gateway's values.
+        """
         response = self.response
         for key in upstream.keys() - response.keys():
             response[key] = upstream[key]
@@ -166,7 +174,7 @@ class Snapshot:
         self._set_service_tier(upstream.get("service_tier"))
 
     def note(self, event: Noted) -> None:
-        """The latest counts and facts are the response's."""
+        """Applies token counts, the service tier and tool warnings. Later values replace earlier ones."""
         self._usage = event.usage or self._usage
         if event.facts:
             self._set_service_tier(event.facts.get("service_tier"))
@@ -178,14 +186,14 @@ class Snapshot:
             self.response["service_tier"] = tier
 
     def end_item(self, event: ItemEnded) -> Item:
-        """Gives the item as it is told."""
+        """Ends an item. Returns it as the client gets it."""
         state = self.items[event.index]
         final = event.item
-        # GitHub Copilot gives an item a new id in every event; clients want one.
+        # GitHub Copilot gives an item a new id in every event. Clients need one id per item.
         if final is not None and final.get("id") != state.start["id"]:
             final = {**final, "id": state.start["id"]}
         item = state.end(final, event.status)
-        # Clients parse arguments as JSON; some upstreams say nothing for a function without parameters.
+        # Clients parse arguments as JSON. Some upstreams send empty ones for a function without parameters.
         if item["type"] == "function_call" and not item.get("arguments") and item.get("status") != "incomplete":
             item = state.end({**item, "arguments": "{}"}, event.status)
         if self._seal is not None and (sealed := self._seal.seal_done_item(item)) is not item:
@@ -193,7 +201,7 @@ class Snapshot:
         return item
 
     def finish(self, event: Finished) -> None:
-        """The response has ended well."""
+        """Ends the response as `completed`, or as `incomplete` if it was cut off."""
         upstream = event.response or {}
         if upstream:
             self._merge_upstream(upstream)
@@ -211,7 +219,7 @@ class Snapshot:
         }
 
     def fail(self, event: Failed) -> None:
-        """The response has ended badly, with what there is of it."""
+        """Ends the response as `failed`, with the error and the output so far."""
         self.failed = event
         self._usage = event.usage or self._usage
         code = event.code if event.code in _ERROR_CODES else _ERROR_CODE_OF.get(event.code, "server_error")
@@ -251,4 +259,4 @@ _EVENT_APPLIERS: Final[dict[type[Event], Callable[[Snapshot, Any], object]]] = {
     Finished: Snapshot.finish,
     Failed: Snapshot.fail,
 }
-"""What takes each event: found at once, where `match` asks for class after class."""
+"""Type of event -> what applies it. A lookup is faster than `match`, which tests class after class."""

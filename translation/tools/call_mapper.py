@@ -1,10 +1,11 @@
-"""Function calls of the upstream back to the kinds of tools the client declared."""
+"""Maps function calls of the upstream back to the kinds of tools that the client declared."""
 
 from collections.abc import Sequence
 from dataclasses import replace
 
 import orjson
 
+from translation.representation.delta_runs import TextKey, TextObserver
 from translation.representation.events import (
     Delta,
     Event,
@@ -24,7 +25,7 @@ from translation.tools.names import Callee, ToolNames
 
 
 class _BufferedCall:
-    """The events of one call that only makes sense as a whole, kept until its arguments are complete."""
+    """The events of one call of a kind that can only be mapped as a whole. They wait for the end of its arguments."""
 
     def __init__(self, started: ItemStarted, callee: Callee) -> None:
         self.index = started.index
@@ -40,12 +41,12 @@ class _BufferedCall:
 
 
 class ToolCallMapper:
-    """Feed it every batch; what is no call of a bridged tool passes untouched.
+    """A stage of the reply that maps calls by the names of the turn's tools. Other items pass unchanged.
 
-    Freeform calls stream on as `custom_tool_call`. Kinds that come whole (shell, computer, …) wait for their arguments
-    and hold back what follows them, so that items keep their numbers. Arguments that make no such call, and a call that
-    was cut off, come out as the plain function call the model made, its text unchanged: a client can see it, and will
-    not run it.
+    Calls of freeform tools are streamed as `custom_tool_call`. Calls of other kinds (shell, computer, …) are buffered
+    until their arguments are complete. The items after such a call are buffered too, so that items stay in order. If
+    the arguments do not fit the kind, or the call was cut off, the events are those of the function call that the model
+    made, with its text unchanged: a client can see that call, and does not run it.
     """
 
     def __init__(self, names: ToolNames) -> None:
@@ -53,38 +54,43 @@ class ToolCallMapper:
         self._renamed_calls: dict[int, Callee] = {}
         self._unwrappers: dict[int, FreeformUnwrapper] = {}
         self._buffered: _BufferedCall | None = None
-        self._held_events: list[Event] = []
+        self._queued_events: list[Event] = []
+        """Events of later items. They follow the buffered call."""
 
     def feed(self, batch: Sequence[Event]) -> list[Event]:
-        """The batch in the client's terms; possibly shorter, possibly with events held back before."""
+        """Returns the batch with its calls mapped, without the events that are buffered, and with those released."""
         events: list[Event] = []
         for event in batch:
             self._route_event(event, events)
         return events
 
+    def delta_observers(self, text_key: TextKey) -> Sequence[TextObserver] | None:
+        """Returns an empty sequence if further deltas of the text pass unchanged; None if they must be fed."""
+        return None if self._buffered is not None or text_key[0] in self._unwrappers else ()
+
     def _route_event(self, event: Event, out: list[Event]) -> None:
-        whole = self._buffered
-        if whole is None:
+        call = self._buffered
+        if call is None:
             self._map_event(event, out)
         elif isinstance(event, Failed):
             self._buffered = None
-            out += whole.events
-            self._release_held(out)
+            out += call.events
+            self._release_queued(out)
             self._route_event(event, out)
         elif isinstance(event, Noted):
             out.append(event)
-        elif getattr(event, "index", None) != whole.index:
-            self._held_events.append(event)
+        elif getattr(event, "index", None) != call.index:
+            self._queued_events.append(event)
         else:
-            whole.events.append(event)
+            call.events.append(event)
             if isinstance(event, ItemEnded):
                 self._buffered = None
-                out += self._build_call_events(whole, event) or whole.events
-                self._release_held(out)
+                out += self._build_call_events(call, event) or call.events
+                self._release_queued(out)
 
-    def _release_held(self, out: list[Event]) -> None:
-        held, self._held_events = self._held_events, []
-        for event in held:
+    def _release_queued(self, out: list[Event]) -> None:
+        queued, self._queued_events = self._queued_events, []
+        for event in queued:
             self._route_event(event, out)
 
     def _map_event(self, event: Event, out: list[Event]) -> None:
@@ -126,33 +132,33 @@ class ToolCallMapper:
         if unwrapper is not None and (text := unwrapper.finish()):
             out.append(Delta(index, None, text))
 
-    def _build_call_events(self, whole: _BufferedCall, ended: ItemEnded) -> list[Event] | None:
-        """The call as its own kind of item, or `None` where it is none."""
+    def _build_call_events(self, call: _BufferedCall, ended: ItemEnded) -> list[Event] | None:
+        """Returns the events of the call as an item of its own kind; None if the arguments do not fit that kind."""
         try:
-            arguments = orjson.loads(whole.arguments or "{}")
+            arguments = orjson.loads(call.arguments or "{}")
         except orjson.JSONDecodeError:
             return None
         if ended.status != "completed" or not isinstance(arguments, dict):
             return None
-        kind = CLIENT_TOOL_KINDS[whole.callee.kind]
-        own = kind.parse_arguments(arguments, self._names.tool(whole.callee))
-        if own is None:
+        kind = CLIENT_TOOL_KINDS[call.callee.kind]
+        call_fields = kind.parse_arguments(arguments, self._names.tool(call.callee))
+        if call_fields is None:
             return None
-        started = whole.events[0]
+        started = call.events[0]
         assert isinstance(started, ItemStarted)
         item: Json = {
             "id": _id_for_type(kind.call_type, started.item["id"]),
             "type": kind.call_type,
             "status": "completed",
             "call_id": started.item["call_id"],
-            **own,
+            **call_fields,
         }
-        return [ItemStarted(whole.index, {**item, "status": "in_progress"}), ItemEnded(whole.index, item)]
+        return [ItemStarted(call.index, {**item, "status": "in_progress"}), ItemEnded(call.index, item)]
 
 
 def _without_tools(response: Json) -> Json:
-    """An upstream's own snapshot speaks of functions; what is left of it is true of the client's response too."""
-    return {key: said for key, said in response.items() if key not in ("output", "tools", "tool_choice")}
+    """Returns an upstream's own snapshot without the keys that name function tools instead of the client's tools."""
+    return {key: value for key, value in response.items() if key not in ("output", "tools", "tool_choice")}
 
 
 def _client_item(item: Item, callee: Callee) -> Item:

@@ -1,4 +1,5 @@
-"""A provider for llama.cpp's own server, which takes every schema and says nothing of what it makes of it."""
+"""A provider for llama.cpp's server. The server accepts every schema and does not report what it ignores, so schemas
+are checked here."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -18,16 +19,18 @@ from translation.representation.profile import Profile
 from translation.representation.turn import Turn
 
 _CONVERSATION_FIELDS: Final = frozenset({"input", "instructions", "messages"})
-"""Of a body, what the model is told: no place for schemas, and as long as can be."""
+"""Fields of a body with the conversation. They are not checked, because they contain no schemas and may be very
+long."""
 
 
 class LlamaServerProvider(TwoPassProvider):
-    """Schemas that it would never be done with are refused, and what it leaves out of one is a loss."""
+    """A provider for one llama-server. It refuses schemas that the server cannot handle, and reports the keywords that
+    the server ignores as losses."""
 
     def __init__(
         self, upstream: Upstream, capabilities: Capabilities, dialect: WireDialect, *, has_llguidance: bool
     ) -> None:
-        """`guided`: the server is known to have llguidance, which reads more of a schema."""
+        """`has_llguidance`: the server is known to have llguidance, which enforces more keywords of a schema."""
         super().__init__(upstream, capabilities, dialect, LlamaServerEngine.for_model)
         self._has_llguidance = has_llguidance
 
@@ -60,6 +63,6 @@ def _schema_losses(schemas: Mapping[str, Any], *, uses_llguidance: bool) -> list
 
 
 def _schema_of_format(text_format: Any) -> Any:
-    """In the Responses API a format has its schema beside its type, in chat it is a level deeper."""
+    """Returns the schema of a format. The Responses API has it beside the type, chat in `json_schema`."""
     text_format = mapping_or_empty(text_format)
     return text_format.get("schema") or mapping_or_empty(text_format.get("json_schema")).get("schema")

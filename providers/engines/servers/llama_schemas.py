@@ -1,5 +1,8 @@
-"""What llama.cpp leaves out of a schema without a word. It has two readers of schemas: a converter of its own, which
-every server has and chat always goes through, and llguidance, which some are built with and tokens may go through."""
+"""Finds the keywords of a schema that llama.cpp silently ignores.
+
+llama.cpp has two implementations of schemas. Every server has its own converter, and chat always uses it. Some servers
+are also built with llguidance, which requests in token ids may use.
+"""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,7 +15,7 @@ _NEVER_ENFORCED: Final = (
     *("not", "if", "dependentRequired", "dependentSchemas", "dependencies", "propertyNames", "unevaluatedProperties"),
     *("uniqueItems", "contains", "unevaluatedItems"),
 )
-"""Keywords that neither reader knows."""
+"""Keywords that neither implementation enforces."""
 
 _NOT_CONVERTED: Final = ("minProperties", "maxProperties", "patternProperties", "additionalItems", "multipleOf")
 
@@ -23,10 +26,10 @@ _LLGUIDANCE_FORMATS: Final = re.compile(r"date|time|date-time|duration|email|hos
 
 _CONVERTER_PATTERN: Final = re.compile(r"\^(?:[^\\]|\\[^bBpPkK1-9])*\$", re.DOTALL)
 _UNSUPPORTED_GROUPS: Final = re.compile(r"(?<!\\)\(\?(?!:)|\[\[:")
-"""Kinds of groups and classes that it does not read."""
+"""Kinds of groups and character classes that the converter does not support."""
 
 _EXCLUSIVE_KEYWORDS: Final = ("$ref", "oneOf", "anyOf")
-"""Keywords that the converter takes for the whole of their schema."""
+"""Keywords beside which the converter ignores the other keywords of their schema."""
 
 _IGNORED_BESIDE_EXCLUSIVE: Final = (
     "properties",
@@ -48,14 +51,17 @@ _NEUTRAL_VALUES: Final[Mapping[str, Any]] = {
     "unevaluatedProperties": True,
     "uniqueItems": False,
 }
-"""Keyword -> the value with which it asks for nothing."""
+"""Keyword -> the value with which it requires nothing."""
 
 
 def unenforced_keywords(schema: Any, *, uses_llguidance: bool) -> list[str]:
-    """The keywords whose word will not hold, in order. `guided`: it goes through llguidance, told to be lenient."""
+    """Returns the keywords that llama.cpp will not enforce, without duplicates, in the order of the schema. With
+    `uses_llguidance` the schema goes through llguidance in lenient mode, else through the converter."""
     keywords: dict[str, None] = {}
-    for part in iter_subschemas(schema):
-        keywords |= dict.fromkeys(_ignored_by_llguidance(part) if uses_llguidance else _ignored_by_converter(part))
+    for subschema in iter_subschemas(schema):
+        keywords |= dict.fromkeys(
+            _ignored_by_llguidance(subschema) if uses_llguidance else _ignored_by_converter(subschema)
+        )
     return list(keywords)
 
 
@@ -94,7 +100,7 @@ def _ignored_of_strings(schema: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _is_integer_type(kind: Any) -> bool:
-    """Whether a number of this type is a whole one: of others the converter does not read the bounds."""
+    """Whether all numbers of this type are whole. The converter ignores the bounds of other types."""
     return kind == "integer" or (isinstance(kind, list) and "integer" in kind and "number" not in kind)
 
 
@@ -110,4 +116,4 @@ def _effective_keywords(schema: Mapping[str, Any], keywords: Sequence[str]) -> I
 
 
 def _strings_of(value: Any) -> list[Any]:
-    return [each for each in value if isinstance(each, str)] if isinstance(value, list) else []
+    return [entry for entry in value if isinstance(entry, str)] if isinstance(value, list) else []

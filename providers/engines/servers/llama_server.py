@@ -1,4 +1,4 @@
-"""llama.cpp's own server as an engine: https://github.com/ggml-org/llama.cpp/tree/master/tools/server"""
+"""llama.cpp's server as an engine: https://github.com/ggml-org/llama.cpp/tree/master/tools/server"""
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
@@ -39,23 +39,23 @@ _PRESERVED_TAGS: Final = (
     "[TOOL_CALLS]",
     "[ARGS]",
 )
-"""Written as text even where they are special tokens of the model."""
+"""Tags that the server writes as text even if they are special tokens of the model."""
 
 _TAIL_CHARS: Final = 200
 _NO_LLGUIDANCE: Final = "llguidance is not there"
 _SCHEMA_NOT_ENFORCED: Final = (
-    "llama.cpp cannot hold an answer to this schema: look for unknown types, references and patterns"
+    "llama.cpp cannot constrain an answer to this schema: look for unknown types, references and patterns"
 )
 
 
 class LlamaServerEngine(RemoteEngine):
-    """One llama-server."""
+    """The model of one llama-server."""
 
     supported_parameters = frozenset(LLAMA_PARAMETERS)
 
     @classmethod
     def for_model(cls, upstream: Upstream, _model: str, cache: ModelCache) -> "LlamaServerEngine":
-        """A llama-server has one model, whatever it is asked for."""
+        """Returns the engine. The name of the model is ignored, because a llama-server has only one model."""
         return cls(upstream, cache)
 
     async def render(self, chat: Json) -> TokenPrompt:
@@ -80,34 +80,34 @@ class LlamaServerEngine(RemoteEngine):
 
     async def generate(self, prompt: TokenPrompt, request: GenerationRequest) -> AsyncGenerator[EngineDelta, None]:
         check = JsonOutputCheck(request.constraint)
-        async with aclosing(self._generate_constrained(prompt, request)) as pieces:
-            async for piece in pieces:
-                if check.is_violated_by(piece):
+        async with aclosing(self._generate_constrained(prompt, request)) as deltas:
+            async for delta in deltas:
+                if check.is_violated_by(delta):
                     raise UpstreamRejected(_SCHEMA_NOT_ENFORCED, provider=self._upstream.name, status=400)
-                yield piece
+                yield delta
 
     async def _generate_constrained(
         self, prompt: TokenPrompt, request: GenerationRequest
     ) -> AsyncGenerator[EngineDelta, None]:
         lark = _lark_grammar_of(request.constraint) if self._cache.get(_NO_LLGUIDANCE) is None else None
-        pieces = self._generate(
+        deltas = self._generate(
             prompt, request, {"grammar": lark} if lark else _constraint_fields_of(request.constraint)
         )
         has_started = False
         try:
-            async with aclosing(pieces):
-                async for piece in pieces:
+            async with aclosing(deltas):
+                async for delta in deltas:
                     has_started = True
-                    yield piece
+                    yield delta
             return
         except UpstreamRejected:
             if lark is None or has_started:
                 raise
-        # A server that was built without llguidance takes no such grammar: the schema alone has to do.
+        # A server that was built without llguidance refuses such a grammar. It gets the schema without the suffix.
         self._cache.put(_NO_LLGUIDANCE, True)
-        async with aclosing(self._generate(prompt, request, _constraint_fields_of(request.constraint))) as pieces:
-            async for piece in pieces:
-                yield piece
+        async with aclosing(self._generate(prompt, request, _constraint_fields_of(request.constraint))) as deltas:
+            async for delta in deltas:
+                yield delta
 
     async def _generate(
         self, prompt: TokenPrompt, request: GenerationRequest, constraint_fields: Json
@@ -127,8 +127,8 @@ class LlamaServerEngine(RemoteEngine):
             body["n_probs"] = max(1, request.top_logprobs)
         generated = 0
         last: EngineDelta | None = None
-        async with aclosing(self._stream_chunks("/completion", body, at_root=True)) as objects:
-            async for chunk in objects:
+        async with aclosing(self._stream_chunks("/completion", body, at_root=True)) as chunks:
+            async for chunk in chunks:
                 tokens = self.parse_tokens({"tokens": chunk.get("tokens", [])})
                 predicted = chunk.get("tokens_predicted")
                 missing = predicted - generated - len(tokens) if isinstance(predicted, int) else 0
@@ -142,72 +142,76 @@ class LlamaServerEngine(RemoteEngine):
                         text, tokens, logprobs, unlisted_tokens=missing, cached_tokens=_cached_tokens_of(chunk)
                     )
                     continue
-                kind, word = chunk.get("stop_type"), chunk.get("stopping_word")
-                stop = str(word) if kind == "word" else None
-                ending: EngineFinishReason = "length" if kind == "limit" else "stop"
-                last = EngineDelta(text, tokens, logprobs, ending, stop, _cached_tokens_of(chunk), missing)
+                stop_type, stopping_word = chunk.get("stop_type"), chunk.get("stopping_word")
+                stop_string = str(stopping_word) if stop_type == "word" else None
+                finish_reason: EngineFinishReason = "length" if stop_type == "limit" else "stop"
+                cached = _cached_tokens_of(chunk)
+                last = EngineDelta(text, tokens, logprobs, finish_reason, stop_string, cached, missing)
         if last is None:
             raise self.broken_error()
         yield last
 
     async def _recover_missing_tokens(self, text: str, tokens: list[int], missing: int) -> tuple[list[int], int]:
-        """All the tokens of a piece, and how many more there were than these.
+        """Returns the tokens of a delta, and how many generated tokens are not among them.
 
-        The server's stream leaves out those in the middle of a character. In most tokenizers they are a byte each: then
-        the text leads back to them.
+        The server's stream omits tokens that end in the middle of a character. In most tokenizers such a token is one
+        byte. Then tokenising the text yields them.
         """
-        spelt = await self.encode(text)
-        whole = list(spelt[-len(tokens) - missing :])
-        if len(whole) == len(tokens) + missing and whole[-len(tokens) :] == tokens:
-            return whole, 0
-        return list(spelt), missing + len(tokens) - len(spelt)
+        text_tokens = await self.encode(text)
+        delta_tokens = list(text_tokens[-len(tokens) - missing :])
+        if len(delta_tokens) == len(tokens) + missing and delta_tokens[-len(tokens) :] == tokens:
+            return delta_tokens, 0
+        return list(text_tokens), missing + len(tokens) - len(text_tokens)
 
     async def _tokenize(self, text: str, *, add_special: bool) -> list[int]:
         body = {"content": text, "add_special": add_special, "parse_special": True}
         return self.parse_tokens(await self._upstream.post_json("/tokenize", body, at_root=True))
 
 
-def _constraint_fields_of(guide: OutputConstraint | None) -> Json:
-    if guide is None:
+def _constraint_fields_of(constraint: OutputConstraint | None) -> Json:
+    if constraint is None:
         return {}
-    if guide.regex is not None:
-        raise Unrepresentable("llama.cpp holds answers to a schema or a grammar, not to a regex", param="regex")
-    if guide.choice is not None:
-        return {"grammar": "root ::= " + " | ".join(_gbnf_literal(each) for each in guide.choice)}
-    if guide.grammar is not None:
-        return {"grammar": guide.grammar}
+    if constraint.regex is not None:
+        raise Unrepresentable(
+            "llama.cpp does not support a regex as a constraint: send a schema or a grammar", param="regex"
+        )
+    if constraint.choice is not None:
+        return {"grammar": "root ::= " + " | ".join(_gbnf_literal(text) for text in constraint.choice)}
+    if constraint.grammar is not None:
+        return {"grammar": constraint.grammar}
     return {
         "json_schema": _with_llguidance_options(
-            guide.json_schema if guide.json_schema is not None else {"type": "object"}
+            constraint.json_schema if constraint.json_schema is not None else {"type": "object"}
         )
     }
 
 
-def _lark_grammar_of(guide: OutputConstraint | None) -> str | None:
-    """A schema and what follows it, as llguidance is told of them."""
-    if guide is None or guide.json_schema is None or not guide.suffix:
+def _lark_grammar_of(constraint: OutputConstraint | None) -> str | None:
+    """Returns llguidance's grammar for a schema and its suffix; None without a schema or suffix."""
+    if constraint is None or constraint.json_schema is None or not constraint.suffix:
         return None
-    after, schema = (
-        orjson.dumps(guide.suffix).decode(),
-        orjson.dumps(_with_llguidance_options(guide.json_schema)).decode(),
+    suffix, schema = (
+        orjson.dumps(constraint.suffix).decode(),
+        orjson.dumps(_with_llguidance_options(constraint.json_schema)).decode(),
     )
-    return f"%llguidance {{}}\nstart: value {after}\nvalue: %json {schema}"
+    return f"%llguidance {{}}\nstart: value {suffix}\nvalue: %json {schema}"
 
 
 def _with_llguidance_options(schema: Json) -> Json:
-    """The schema with what llguidance, and nothing else, reads in it: where there are spaces, and to be lenient.
+    """Returns the schema with options that only llguidance reads: fixed spaces, and lenient mode.
 
-    Without the first there may be any number of them, and small models that would rather write no JSON write spaces
-    forever. Without the second a keyword that it does not know, `not` or `uniqueItems`, costs the whole schema.
+    Without fixed spaces there may be any number of them, and small models that tend not to write JSON write spaces
+    forever. Without lenient mode llguidance refuses the whole schema for a keyword that it does not know, such as `not`
+    or `uniqueItems`.
     """
     if not schema:
-        return schema  # llama.cpp's own converter knows the empty one, and none that has nothing but such a key
+        return schema  # llama.cpp's own converter handles the empty schema, but not one with only this key
     spaces = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
     return {**schema, "x-guidance": {**spaces, "lenient": True}}
 
 
 def _gbnf_literal(text: str) -> str:
-    """A literal of a GBNF grammar."""
+    """Returns the text as a literal of a GBNF grammar."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\r", "\\r")
     return f'"{escaped}"'
 
@@ -218,14 +222,17 @@ def _cached_tokens_of(chunk: Json) -> int | None:
     return cached if isinstance(cached, int) and cached >= 0 else None
 
 
-def _logprobs_of(given: Any, alternatives: int | None) -> list[Json] | None:
-    if alternatives is None or not isinstance(given, list):
+def _logprobs_of(probabilities: Any, alternatives: int | None) -> list[Json] | None:
+    if alternatives is None or not isinstance(probabilities, list):
         return None
     return [
-        {**_logprob_of(each), "top_logprobs": [_logprob_of(other) for other in each["top_logprobs"][:alternatives]]}
-        for each in given
+        {
+            **_logprob_of(entry),
+            "top_logprobs": [_logprob_of(candidate) for candidate in entry["top_logprobs"][:alternatives]],
+        }
+        for entry in probabilities
     ]
 
 
-def _logprob_of(given: Json) -> Json:
-    return {"token": given["token"], "logprob": given["logprob"], "bytes": given["bytes"]}
+def _logprob_of(entry: Json) -> Json:
+    return {"token": entry["token"], "logprob": entry["logprob"], "bytes": entry["bytes"]}

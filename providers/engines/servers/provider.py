@@ -1,4 +1,4 @@
-"""A provider for servers that can also go on from a prompt of token ids."""
+"""A provider for servers that can also continue a prompt of token ids."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,13 +16,13 @@ from translation.representation.profile import Profile
 from translation.representation.turn import Turn
 
 EngineFactory = Callable[[Upstream, str, ModelCache], Engine]
-"""(server, model, what is known of the model) -> the model as an engine."""
+"""(server, name of the model, cache of the model) -> the model as an engine."""
 
 _MAX_MODELS = 100
 
 
 class TwoPassProvider(HttpProvider):
-    """Turns with two passes are generated from token ids, all others asked in the server's own dialect."""
+    """Runs turns with two passes as prompts of token ids. All other turns are sent in the server's own dialect."""
 
     def __init__(
         self, upstream: Upstream, capabilities: Capabilities, dialect: WireDialect, engine_factory: EngineFactory
@@ -39,7 +39,7 @@ class TwoPassProvider(HttpProvider):
                 self.engine_for(turn.model), turn, profile, unenforced=self._unenforced_losses(turn, profile)
             )
         if may_think(turn) and THINKING_BUDGET_PARAM not in profile.extra_params:
-            raise Unrepresentable("this model's server keeps no budget for thinking in one run", param="reasoning")
+            raise Unrepresentable("this model's server cannot enforce a thinking budget in one run", param="reasoning")
         return super().prepare(_to_one_pass_turn(turn, profile), profile)
 
     async def count_tokens(self, turn: Turn, profile: Profile, method: CountMethod) -> int:
@@ -48,14 +48,15 @@ class TwoPassProvider(HttpProvider):
         return await super().count_tokens(turn, profile, method)
 
     def engine_for(self, model: str) -> Engine:
-        """One of the server's models."""
+        """Returns one of the server's models as an engine."""
         if model not in self._model_caches and len(self._model_caches) >= _MAX_MODELS:
             self._model_caches.clear()
         return self._engine_factory(self._upstream, model, self._model_caches.setdefault(model, ModelCache()))
 
 
 def _to_one_pass_turn(turn: Turn, profile: Profile) -> Turn:
-    """What the server is asked where two passes are not needed: there is nothing to think, or it keeps budgets."""
+    """Returns the turn for one pass in the server's dialect: without thinking, or with a thinking budget that the
+    server enforces."""
     limit = profile.max_response_tokens
     reasoning = {name: value for name, value in (turn.reasoning or {}).items() if name != "max_tokens"}
     if not may_think(turn):
@@ -65,5 +66,6 @@ def _to_one_pass_turn(turn: Turn, profile: Profile) -> Turn:
         budget = thinking_budget_of(turn, profile)
         turn = replace(turn, extra={**turn.extra, THINKING_BUDGET_PARAM: budget})
         limit = limit and limit + budget
-    max_tokens = min((each for each in (limit, turn.max_output_tokens) if each is not None), default=None)
+    limits = (limit, turn.max_output_tokens)
+    max_tokens = min((number for number in limits if number is not None), default=None)
     return replace(turn, reasoning=reasoning or None, max_output_tokens=max_tokens)

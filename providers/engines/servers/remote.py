@@ -1,4 +1,4 @@
-"""What engines behind HTTP have in common: how they are asked, and what is remembered of them."""
+"""The base class of engines behind HTTP: their requests, and a cache of what is known about a model."""
 
 import asyncio
 from abc import ABC, abstractmethod
@@ -15,7 +15,7 @@ from translation.framing.sse import DONE_PAYLOAD, FrameDecoder
 from translation.representation.json_types import Json
 
 _CACHE_S: Final = 60.0
-"""How long an answer about the model is taken for true: a server may come back with another one by the same name."""
+"""How long a fact about a model is cached. A restarted server may have another model by the same name."""
 
 _MAX_CACHED_CHARS: Final = 200
 _MAX_CACHE_ENTRIES: Final = 1000
@@ -28,37 +28,41 @@ _PROBE_TOOL: Final = {
 
 
 class ModelCache:
-    """What was learnt of one model a moment ago. Shared by the engines that are made for its turns."""
+    """Cached facts about one model. The engines of all its turns share them."""
 
     def __init__(self) -> None:
         self.context_window: int | None = None
-        """Not forgotten: a number that is a minute old is better than none."""
+        """This does not expire, because an old number is better than none."""
         self._entries: dict[str, tuple[float, Any]] = {}
 
     def get(self, name: str) -> Any:
-        until, value = self._entries.get(name, (0.0, None))
-        return value if _now() < until else None
+        """Returns a cached value; None if there is none or it has expired."""
+        expires_at, value = self._entries.get(name, (0.0, None))
+        return value if _now() < expires_at else None
 
     def put(self, name: str, value: Any) -> None:
+        """Caches a value for a minute. A full cache is emptied first."""
         if len(self._entries) >= _MAX_CACHE_ENTRIES:
             self._entries.clear()
         self._entries[name] = (_now() + _CACHE_S, value)
 
 
 def reject_media(chat: Json) -> None:
-    """Raises Unrepresentable: what is not text has no place in a prompt of token ids."""
+    """Raises Unrepresentable if a chat body has content other than text, because a prompt of token ids cannot contain
+    it."""
     for message in chat["messages"]:
         content = message.get("content")
         kinds = [part["type"] for part in content if part["type"] != "text"] if isinstance(content, list) else []
         if kinds:
-            message_text = (
-                f"this model thinks in two passes, and its server takes no {kinds[0]} then; send thinking: false"
+            error_message = (
+                f"this model thinks in two passes, which do not support {kinds[0]}: "
+                "send `thinking: false`, or leave it out"
             )
-            raise Unrepresentable(message_text, param="input")
+            raise Unrepresentable(error_message, param="input")
 
 
 class RemoteEngine(ABC):
-    """One model of a server. The server says what it is asked; nothing is tokenised or rendered here."""
+    """One model of a server. The server renders and tokenises; the gateway does neither."""
 
     supported_parameters: frozenset[str] = frozenset()
 
@@ -94,7 +98,7 @@ class RemoteEngine(ABC):
         try:
             rendered = await self.render({"messages": _PROBE_MESSAGES, "tools": [_PROBE_TOOL]})
         except UpstreamRejected as refusal:
-            # Some servers refuse tools that their template does not know; anything else that went wrong is no answer.
+            # Some servers refuse tools that their template does not support. Any other error says nothing about tools.
             if type(refusal) is not UpstreamRejected:
                 raise
             return False
@@ -113,16 +117,17 @@ class RemoteEngine(ABC):
         return tokens
 
     async def _stream_chunks(self, path: str, body: Json, *, at_root: bool) -> AsyncGenerator[Json, None]:
-        """The JSON objects of a stream, up to its end or [DONE]. Raises ProviderError, also for an object that is one.
+        """Sends a body and yields the JSON objects of the stream, up to its end or [DONE].
 
-        Closing it hangs up, unless all of the stream was read.
+        Raises ProviderError, also for an error object in the stream. Closing the generator closes the connection,
+        unless the whole stream was read.
         """
         reply = await self._upstream.post(path, body, stream=True, at_root=at_root)
         frames = FrameDecoder(self._upstream.max_frame_bytes)
         whole = False
         try:
             if reply.content_type != "text/event-stream":
-                raise self.garbled_error("the engine did not answer with a stream")
+                raise self.garbled_error("the engine's reply is not a stream")
             while not reply.ended and not whole:
                 read = reply.take()
                 if not read:
@@ -151,24 +156,26 @@ class RemoteEngine(ABC):
             raise rejection
         return chunk
 
-    def parse_tokens(self, answer: Json) -> list[int]:
-        """The token ids an answer lists. Raises UpstreamGarbled."""
-        tokens = answer.get("tokens")
+    def parse_tokens(self, reply: Json) -> list[int]:
+        """Returns the token ids in `tokens` of a reply. Raises UpstreamGarbled if there are none."""
+        tokens = reply.get("tokens")
         if not isinstance(tokens, list) or not all(isinstance(token, int) for token in tokens):
-            raise self.garbled_error("the engine's tokens are no numbers")
+            raise self.garbled_error("the engine's tokens are not numbers")
         return tokens
 
-    def parse_text(self, answer: Json, name: str) -> str:
-        """A text of an answer. Raises UpstreamGarbled."""
-        text = answer.get(name)
+    def parse_text(self, reply: Json, name: str) -> str:
+        """Returns the text of a reply's field. Raises UpstreamGarbled if it is missing."""
+        text = reply.get(name)
         if not isinstance(text, str):
-            raise self.garbled_error(f"the engine's answer has no {name}")
+            raise self.garbled_error(f"the engine's reply has no {name}")
         return text
 
     def broken_error(self) -> UpstreamBroken:
-        return UpstreamBroken("the engine broke off its answer", provider=self._upstream.name)
+        """Returns the error for a stream that ends without its last chunk."""
+        return UpstreamBroken("the engine broke off its reply", provider=self._upstream.name)
 
     def garbled_error(self, message: str) -> UpstreamGarbled:
+        """Returns the error for a reply that does not follow the protocol."""
         return UpstreamGarbled(message, provider=self._upstream.name)
 
 

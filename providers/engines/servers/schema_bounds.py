@@ -1,4 +1,5 @@
-"""Schemas and grammars that llama.cpp would never be done with."""
+"""Refuses schemas and grammars that llama.cpp cannot handle: it would run out of memory, or fail in the middle of the
+answer."""
 
 import math
 import re
@@ -12,17 +13,18 @@ from translation.errors import InvalidRequest
 _MIN_MAX_KEYWORDS: Final = (("minLength", "maxLength"), ("minItems", "maxItems"), ("minProperties", "maxProperties"))
 
 _MAX_REPETITIONS: Final = 10_000
-"""Repetitions of anything that may be asked for: each is a rule of its own."""
+"""The most repetitions that a schema or grammar may require, because llama.cpp makes a rule of each."""
 
 _LITERAL: Final = re.compile(r'"(?:\\.|[^"\\])*"|\[(?:\\.|[^\]\\])*\]')
 _REPETITION: Final = re.compile(r"\{\s*(\d+)\s*(?:,\s*(\d+)?\s*)?\}")
 
 
 def reject_invalid_bounds(values: Mapping[str, Any]) -> None:
-    """Refuse what asks for at least more than at most, or for far too much. `asked`: values by their parameter.
+    """Raises InvalidRequest for bounds whose minimum is above their maximum, and for a minimum that is far too large.
+    `values` are schemas, or values that contain schemas, by their parameter; the value of `grammar` may be a GBNF text.
 
-    llama.cpp writes such a range out: it takes all the memory there is, and answers nobody meanwhile. Of bounds that
-    leave no number it makes a grammar that nothing fits, and fails in the middle of the answer.
+    llama.cpp expands such a range to rules: it uses up the memory, and serves no other request meanwhile. From bounds
+    that no number satisfies it makes a grammar that no text matches, and fails in the middle of the answer.
     """
     for param, value in values.items():
         grammar = value if param == "grammar" and isinstance(value, str) else ""
@@ -38,37 +40,41 @@ def _schema_problems(value: Any) -> Iterator[str]:
 
 
 def _number_problems(schema: Mapping[str, Any]) -> Iterator[str]:
-    """What is wrong with bounds that no number is between."""
-    lower = [
-        (each, key) for key in ("minimum", "exclusiveMinimum") if (each := _number_or_none(schema.get(key))) is not None
+    """Yields problems with bounds that no number satisfies."""
+    lower_bounds = [
+        (bound, key)
+        for key in ("minimum", "exclusiveMinimum")
+        if (bound := _number_or_none(schema.get(key))) is not None
     ]
-    upper = [
-        (each, key) for key in ("maximum", "exclusiveMaximum") if (each := _number_or_none(schema.get(key))) is not None
+    upper_bounds = [
+        (bound, key)
+        for key in ("maximum", "exclusiveMaximum")
+        if (bound := _number_or_none(schema.get(key))) is not None
     ]
-    for (least, low), (most, high) in product(lower, upper):
-        if least > most or (least == most and (low, high) != ("minimum", "maximum")):
-            yield f"{low} and {high} leave no number"
+    for (lower, lower_key), (upper, upper_key) in product(lower_bounds, upper_bounds):
+        if lower > upper or (lower == upper and (lower_key, upper_key) != ("minimum", "maximum")):
+            yield f"no number satisfies both {lower_key} and {upper_key}"
         elif schema.get("type") == "integer":
-            first = math.ceil(least) if low == "minimum" else math.floor(least) + 1
-            last = math.floor(most) if high == "maximum" else math.ceil(most) - 1
+            first = math.ceil(lower) if lower_key == "minimum" else math.floor(lower) + 1
+            last = math.floor(upper) if upper_key == "maximum" else math.ceil(upper) - 1
             if first > last:
-                yield f"{low} and {high} leave no whole number"
+                yield f"no whole number satisfies both {lower_key} and {upper_key}"
 
 
 def _number_or_none(value: Any) -> float | None:
-    """In JSON schema's early drafts the exclusive bounds are true or false."""
+    """Returns a bound that is a number. In early drafts of JSON Schema the exclusive bounds are true or false."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return value if is_number and math.isfinite(value) else None
 
 
 def _grammar_problems(grammar: str) -> Iterator[str]:
     for least, most in _REPETITION.findall(_LITERAL.sub("", grammar)):
-        # Longer numbers than these are too much, whatever they are.
+        # Nine digits are enough: a longer number is too large in any case.
         yield from _bound_problems(least[:9], int(least[:9]), most[:9], int(most[:9]) if most else None)
 
 
-def _bound_problems(least: str, lower: Any, most: str, upper: Any) -> Iterator[str]:
+def _bound_problems(lower_name: str, lower: Any, upper_name: str, upper: Any) -> Iterator[str]:
     if isinstance(lower, int | float) and isinstance(upper, int | float) and lower > upper:
-        yield f"{least} is more than {most}, which nothing can be"
+        yield f"{lower_name} is larger than {upper_name}, so nothing can satisfy both"
     elif isinstance(lower, int | float) and lower > _MAX_REPETITIONS:
-        yield f"{least} is more than {_MAX_REPETITIONS}, which is too much"
+        yield f"{lower_name} is larger than {_MAX_REPETITIONS}, the maximum"

@@ -1,20 +1,20 @@
-"""The schemas inside a schema."""
+"""Iterates over the schemas inside a JSON schema."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 _DATA_KEYWORDS: Final = frozenset({"const", "default", "enum", "examples"})
-"""Keywords whose values are data, however much they look like schemas."""
+"""Keywords whose values are data and never schemas, even if they look like schemas."""
 
 _NAMED_SCHEMA_KEYWORDS: Final = frozenset(
     {"$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties", "properties"}
 )
-"""Keywords that hold schemas by names of somebody else's choice."""
+"""Keywords whose values map arbitrary names to schemas."""
 
 
 def iter_subschemas(value: Any) -> Iterator[Mapping[str, Any]]:
-    """All mappings in a value that may be schemas, itself first. What holds schemas, such as a list of tools, may be
-    given as well."""
+    """Yields all mappings in a value that may be schemas, the value itself first. The value may also be something that
+    contains schemas, such as a list of tools."""
     waiting = [value]
     while waiting:
         match waiting.pop():

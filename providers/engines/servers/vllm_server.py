@@ -1,4 +1,4 @@
-"""vLLM's own server as an engine: https://docs.vllm.ai/en/latest/serving/openai_compatible_server/"""
+"""vLLM's server as an engine: https://docs.vllm.ai/en/latest/serving/openai_compatible_server/"""
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
@@ -12,13 +12,14 @@ from providers.http.upstream import Upstream
 from translation.representation.json_types import Json
 
 _TAIL_TOKENS: Final = 48
-"""Tokens whose text is surely a hundred characters, or all there is of a template's end."""
+"""How many tokens are decoded for `TokenPrompt.tail`. Their text has at least 100 characters, or contains the whole end
+of the template."""
 
 _PROMPT_FIELDS: Final = ("messages", "tools", "chat_template_kwargs")
 
 
 class VllmServerEngine(RemoteEngine):
-    """One model of a vLLM server, from 0.12 on: older ones know no `structured_outputs`."""
+    """One model of a vLLM server. Needs vLLM 0.12 or later: older versions do not know `structured_outputs`."""
 
     supported_parameters = frozenset(
         {
@@ -77,7 +78,7 @@ class VllmServerEngine(RemoteEngine):
             "stream": True,
             "stream_options": {"include_usage": True},
             "return_token_ids": True,
-            # Tags may be special tokens of the model; the one that ends a turn is never in the text.
+            # Tags may be special tokens. The token that ends the turn is not in the text even so.
             "skip_special_tokens": False,
             "spaces_between_special_tokens": False,
         }
@@ -86,18 +87,18 @@ class VllmServerEngine(RemoteEngine):
         if request.top_logprobs is not None:
             body["logprobs"] = request.top_logprobs
         last: EngineDelta | None = None
-        async with aclosing(self._stream_chunks("/completions", body, at_root=False)) as objects:
-            async for chunk in objects:
+        async with aclosing(self._stream_chunks("/completions", body, at_root=False)) as chunks:
+            async for chunk in chunks:
                 cached = _cached_tokens_of(chunk.get("usage"))
                 choices = chunk.get("choices")
                 if not isinstance(choices, list):
-                    raise self.garbled_error("the engine's choices are no list")
+                    raise self.garbled_error("the engine's choices are not a list")
                 for choice in choices:
-                    piece = self._delta_of_choice(choice, cached, request.top_logprobs)
-                    if piece.finish_reason is None:
-                        yield piece
+                    delta = self._delta_of_choice(choice, cached, request.top_logprobs)
+                    if delta.finish_reason is None:
+                        yield delta
                     else:
-                        last = piece
+                        last = delta
                 if last is not None and cached is not None:
                     last = replace(last, cached_tokens=cached)
         if last is None:
@@ -108,20 +109,22 @@ class VllmServerEngine(RemoteEngine):
         text = self.parse_text(choice, "text")
         tokens = self.parse_tokens({"tokens": choice.get("token_ids") or []})
         reason, stop = choice.get("finish_reason"), choice.get("stop_reason")
-        ending: EngineFinishReason | None = None if reason is None else "length" if reason == "length" else "stop"
+        finish_reason: EngineFinishReason | None = (
+            None if reason is None else "length" if reason == "length" else "stop"
+        )
         logprobs = None if alternatives is None else _logprobs_of(choice.get("logprobs"), alternatives)
-        return EngineDelta(text, tokens, logprobs, ending, stop if isinstance(stop, str) else None, cached)
+        return EngineDelta(text, tokens, logprobs, finish_reason, stop if isinstance(stop, str) else None, cached)
 
 
-def _structured_outputs_of(guide: OutputConstraint) -> Json:
-    if (tag := structural_tag_of(guide)) is not None:
+def _structured_outputs_of(constraint: OutputConstraint) -> Json:
+    if (tag := structural_tag_of(constraint)) is not None:
         return {"structural_tag": tag}
     kinds = {
-        "json": guide.json_schema,
-        "json_object": guide.json_object or None,
-        "regex": guide.regex,
-        "grammar": guide.grammar,
-        "choice": None if guide.choice is None else list(guide.choice),
+        "json": constraint.json_schema,
+        "json_object": constraint.json_object or None,
+        "regex": constraint.regex,
+        "grammar": constraint.grammar,
+        "choice": None if constraint.choice is None else list(constraint.choice),
     }
     return {name: value for name, value in kinds.items() if value is not None}
 
@@ -132,18 +135,19 @@ def _cached_tokens_of(usage: Any) -> int | None:
     return cached if isinstance(cached, int) else None
 
 
-def _logprobs_of(given: Any, alternatives: int) -> list[Json] | None:
-    """From the completions API's parallel lists; it says tokens as text, and their bytes not at all."""
-    if not isinstance(given, Mapping):
+def _logprobs_of(logprobs: Any, alternatives: int) -> list[Json] | None:
+    """Returns log probabilities in the Responses form. The completions API has them in parallel lists, with tokens as
+    text and without their bytes."""
+    if not isinstance(logprobs, Mapping):
         return None
-    tokens, values = given.get("tokens") or [], given.get("token_logprobs") or []
-    others = given.get("top_logprobs") or [None] * len(tokens)
+    tokens, values = logprobs.get("tokens") or [], logprobs.get("token_logprobs") or []
+    top_logprobs = logprobs.get("top_logprobs") or [None] * len(tokens)
     return [
         {
             **_logprob_of(token, value),
-            "top_logprobs": [_logprob_of(*each) for each in list((most or {}).items())[:alternatives]],
+            "top_logprobs": [_logprob_of(*pair) for pair in list((candidates or {}).items())[:alternatives]],
         }
-        for token, value, most in zip(tokens, values, others, strict=False)
+        for token, value, candidates in zip(tokens, values, top_logprobs, strict=False)
     ]
 
 

@@ -213,7 +213,7 @@ def test_two_passes_are_refused_where_they_cannot_be() -> None:
     [
         ({"api": "responses", "two_pass": True}, "two_pass"),
         ({"api": "responses", "tool_parser": "hermes"}, "tool_parser"),
-        ({"api": "responses", "model": None}, "name a model"),
+        ({"api": "responses", "model": None}, "set model"),
         ({"api": "chat"}, "api"),
         ({"think_tag": "thought"}, "think_tag"),
         ({"max_thinking_tokens": -1}, "max_thinking_tokens"),

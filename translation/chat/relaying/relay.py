@@ -1,4 +1,4 @@
-"""Chat to a client from an upstream that speaks chat itself: frames leave as they came, and few are opened."""
+"""Relays the stream of a chat upstream to a chat client. Forwards most frames as bytes, without parsing them."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -27,39 +27,41 @@ from translation.representation.events import Failed, Usage
 from translation.representation.json_types import Json
 
 _CONTENT_KEYS: Final = frozenset({*REASONING_FIELDS, "content", "refusal", "tool_calls", "function_call", "audio"})
-"""Keys of a delta that say something a retry would say again."""
+"""Keys of a delta that hold content. Once content was sent, a retry would repeat it."""
 
 _UNCHANGED_KEYS: Final = frozenset({"role", "content", "refusal"})
-"""Keys of a delta that leave as they came, unless the content is a list."""
+"""Keys of a delta that are forwarded unchanged, unless the content is a list."""
 
 _UNWANTED_REASONING_KEYS: Final = {
     frozenset({"reasoning"}): b'"reasoning_content"',
     frozenset({"reasoning_content"}): b'"reasoning":',
 }
-"""Fields that are wanted -> the key that has to go; for other wishes every chunk with reasoning is looked at."""
+"""Reasoning fields of the client -> the key to remove. For other sets every chunk with reasoning is parsed."""
 
 _CALL_PATTERN: Final = re.compile(rb'"(?:tool_calls|function_call)": ?[\[{](?!\])')
-"""Calls in a frame, as opposed to a null or an empty list."""
+"""Matches calls in a payload, but no null and no empty list."""
 
 _NULL_FINISH_REASON: Final = b'"finish_reason":null'
 
 _IDENTITY_KEYS: Final = ("id", "created", "model")
-"""Keys of a chunk that say whose it is."""
+"""Keys of a chunk that identify the completion and its model."""
 
 
 class ChatRelay:
-    """Bytes of the upstream's stream in, whole LF frames out, ending in exactly one `[DONE]`.
+    """Takes the upstream's bytes, and returns whole frames with LF line ends, the last of them one `[DONE]`.
 
-    `model` replaces the name in every chunk, `None` leaves the upstream's. `identity` (id, created, model) is what a
-    chunk says of itself where the upstream has said nothing; when the completion is `kept` here, all say its id and
-    time. Reasoning is said in `reasoning_fields` and in no other field. Calls are as `calls` says; the chunk that ends
-    a choice has `tool_warnings` of those that cannot be read. Usage is always asked for upstream: the chunk with
-    nothing else is left out unless the client wants it (`include_usage`). With `choices` asked for, the stream is whole
-    once each has a finish reason.
+    `model` replaces the model's name in every chunk; None keeps the upstream's. `identity` (id, created, model) is used
+    in chunks of the relay itself, until the upstream has sent its own. If the completion is `stored`, all
+    chunks have the id and time of `identity`. Reasoning is sent in `reasoning_fields` and in no other field. Calls are
+    normalized by `call_rules`. The chunk that ends a choice has `tool_warnings` about its invalid calls.
+    `legacy_functions`: the client sent `functions` and expects `function_call`. The upstream is always asked for usage,
+    so the chunk with nothing but usage is dropped unless the client wants it (`include_usage`). The stream is complete
+    once each of its `choices` has a finish reason. `scrub` redacts the upstream's error messages.
 
-    A stream that breaks off, says it failed, or is not chat sets `failed`. After content that closes the stream: a
-    chunk with `finish_reason: "error"` and an `error` object, then `[DONE]`. Before any, nothing more is written,
-    because the reply can still become an error with a status of its own; `fail` writes the closing frames if it cannot.
+    A stream that breaks off, reports a failure, or is not chat sets `failed`. After content the closing frames are then
+    a chunk with `finish_reason: "error"` and an `error` object, and `[DONE]`. Before content nothing more is returned,
+    because the reply can still become an HTTP error with its own status. If it cannot, call `fail`, which ends the
+    stream.
     """
 
     def __init__(
@@ -77,18 +79,19 @@ class ChatRelay:
         scrub: Callable[[str], str] = str,
     ) -> None:
         self.has_content = False
-        """Whether something a retry would repeat has been passed on, a regular end included."""
+        """Whether content or a regular end was forwarded. Then the request must not be retried."""
         self.failed: Failed | None = None
+        """The failure that ended the stream, if there is one."""
         self._usage: Usage | None = None
         self._unread_usage: Json | None = None
-        """What was said of usage after `_usage` was read."""
+        """The latest usage object of the upstream, not parsed and merged into `_usage` yet."""
         self.warnings: list[Json] = []
-        """What is wrong with calls that cannot be read, as far as their choices have ended."""
+        """Entries for `tool_warnings`: the invalid calls of the choices that have ended."""
         self._overrides: Json = {"id": identity["id"], "created": identity["created"]} if stored else {}
         if model is not None:
             self._overrides["model"] = model
         self.response: Json | None = None
-        """Chunks are not added up here: see `KeptChat`."""
+        """Always None: this relay does not add up the chunks. A stored completion is built from the sent frames."""
         self._reasoning_fields = reasoning_fields
         self._other_reasoning = _UNWANTED_REASONING_KEYS.get(reasoning_fields, b'"reasoning')
         self._include_usage = include_usage
@@ -98,73 +101,83 @@ class ChatRelay:
         self._finished: set[int] = set()
         self._seen_done = False
         self.ended = False
-        """Whether the last frames were made."""
+        """Whether the turn is over. Then `conclude` returns the closing frames."""
         self._stopped = False
-        """Whether it has ended or failed."""
-        self._end_bytes = 0
+        """Whether the turn has ended or failed. Then reads are ignored."""
+        self.closing_frames = b""
+        """The frames that `conclude` returns. They are complete once `ended` is True."""
+        self._is_concluded = False
         self._identity: Json = {**identity, "object": "chat.completion.chunk"}
         self._last_identity: tuple[Any, ...] | None = None
-        """What the last opened chunk said of whose it is."""
+        """The values of `_IDENTITY_KEYS` in the last chunk that was parsed."""
         self._is_overridden = False
-        """Whether a chunk that says that is to say something else."""
+        """Whether chunks with that identity need other values in some of these keys."""
         self._replacements: list[tuple[bytes, bytes]] = []
+        """Members of the upstream's chunks as JSON bytes, each with the member that replaces it."""
         self._relay_template: RelayTemplate | None = None
+        """The template of the run that the last frame belongs to, if it belongs to one."""
         self.template: RelayTemplate | None = None
-        """The short way of reads that are whole frames, and differ from the last one in their text only."""
+        """The same template if the next read begins with a new frame, else None. The fast path may use it."""
         self._legacy_functions = legacy_functions
         self._rules = call_rules
         self._calls: dict[int, CallNormalizer] = {}
 
     @property
     def usage(self) -> Usage | None:
-        """What was reported so far; read when it is asked for, which of most streams it is not."""
+        """The token counts that the upstream reported so far. They are parsed on demand: few replies need them."""
         if self._unread_usage is not None:
             self._usage, self._unread_usage = read_usage(self._unread_usage, self._usage), None
         return self._usage
 
     def feed(self, read: bytes) -> bytes:
-        """Take one upstream read, return the frames to send, possibly none."""
+        """Takes one upstream read. Returns the frames to send, possibly none."""
         if self._stopped:
             return b""
-        if self.template is not None and (passed := self.template.encode_read(read)) is not None:
-            return passed
+        if self.template is not None and (forwarded := self.template.encode_read(read)) is not None:
+            return forwarded
         payload = self._frames.single_payload(read)
         if payload is not None:
-            passed = self._forward(payload, read)
+            forwarded = self._forward(payload, read)
         else:
             try:
                 frames = self._frames.feed(read)
             except ProtocolViolation as violation:
                 return self._stop(Failed("upstream_garbled", str(violation)))
-            passed = self._forward_all(frames)
+            forwarded = self._forward_all(frames)
             if frames:
                 payload = frames[-1].payload
         if self._stopped:
-            return passed
+            return forwarded
         if self._seen_done:
-            return passed + self._end()
+            self._end()
+            return forwarded
         if payload is not None and self._choice_count == 1:
             self._learn_template(payload)
         self.template = self._relay_template if self._frames.at_boundary else None
-        return passed
+        return forwarded
 
     def _learn_template(self, payload: bytes) -> None:
-        """A delta that leaves as it came, but for names it says once, is one that others may be like."""
+        """Learns the template of the last frame, if it was a text delta forwarded with nothing but replacements."""
         if not self.has_content or self._finished or not self._is_plain(payload):
             self._relay_template = None
         elif self._relay_template is None or not self._relay_template.run.texts_in_payloads([payload]):
             self._relay_template = RelayTemplate.learn(payload, self._replacements)
 
     def finish(self) -> bytes:
-        """The upstream closed: what is left to send."""
+        """Ends the stream, because the upstream closed. Returns the frames to send before the closing frames."""
         if self._stopped:
             return b""
         rest = self._forward_all(self._frames.finish(), last=True)
-        return rest if self._stopped else rest + self._end()
+        if not self._stopped:
+            self._end()
+        return rest
 
     def fail(self, failed: Failed) -> bytes:
-        """The frames that end the stream now, in failure; empty when it has ended already."""
-        if self.ended:
+        """Ends the stream in failure. This replaces an end that `conclude` has not returned yet.
+
+        Returns the frames to send before the closing frames: always none in this API.
+        """
+        if self._is_concluded:
             return b""
         self.failed = self.failed or failed
         chunk = {
@@ -172,18 +185,20 @@ class ChatRelay:
             "choices": [{"index": 0, "delta": self._unsent_calls(), "finish_reason": "error"}],
             "error": reply_objects.build_error(self.failed),
         }
-        return self._close(sse.encode_data(orjson.dumps(chunk)) + sse.DONE_FRAME)
+        self._close(sse.encode_data(orjson.dumps(chunk)) + sse.DONE_FRAME)
+        return b""
 
     def _unsent_calls(self) -> Json:
-        """What a choice that fails has not said of its calls."""
-        rest = self._calls[0].build_last_entries(cut=True) if 0 in self._calls and 0 not in self._finished else []
-        return {"tool_calls": rest} if rest else {}
+        """Returns the delta with the arguments that are still buffered when the choice fails."""
+        entries = self._calls[0].build_last_entries(cut=True) if 0 in self._calls and 0 not in self._finished else []
+        return {"tool_calls": entries} if entries else {}
 
-    def withdraw(self, frames: bytes) -> bytes:
-        """`frames`, the last that were made, without the end: as if that had not come yet."""
-        self.ended = False
-        self._stopped = self.failed is not None
-        return frames[: -self._end_bytes]
+    def conclude(self) -> bytes:
+        """Returns the closing frames, once, after `ended`. A second call returns empty bytes."""
+        if not self.ended or self._is_concluded:
+            return b""
+        self._is_concluded = True
+        return self.closing_frames
 
     def _forward_all(self, frames: Sequence[sse.Frame], *, last: bool = False) -> bytes:
         out: list[bytes] = []
@@ -194,7 +209,7 @@ class ChatRelay:
         return b"".join(out)
 
     def _forward(self, payload: bytes, raw: bytes, *, last: bool = False) -> bytes:
-        """What leaves of a frame; `last`: the upstream closed after it, or within."""
+        """Returns what to send for a frame. `last`: the upstream closed after the frame, or in the middle of it."""
         if payload == sse.DONE_PAYLOAD:
             self._seen_done = True
             return b""
@@ -202,20 +217,23 @@ class ChatRelay:
             return b""
         try:
             if not self.has_content or not self._is_plain(payload):
-                return self._forward_opened(payload, raw)
-            payload.decode()  # orjson would have found bytes that are not UTF-8
-            passed = raw
-            for theirs, ours in self._replacements:
-                if theirs not in payload:
-                    return self._forward_opened(payload, raw)
-                passed = passed.replace(theirs, ours, 1)
-            return passed
+                return self._forward_parsed(payload, raw)
+            payload.decode()  # raises for bytes that are not UTF-8, as parsing would
+            forwarded = raw
+            for upstream_member, client_member in self._replacements:
+                if upstream_member not in payload:
+                    return self._forward_parsed(payload, raw)
+                forwarded = forwarded.replace(upstream_member, client_member, 1)
+            return forwarded
         except (ProtocolViolation, orjson.JSONDecodeError, UnicodeDecodeError) as error:
             return self._stop(_garbled_failure(error, last=last))
 
     def _is_plain(self, payload: bytes) -> bool:
-        """Whether a frame can only be a delta in the middle. A quote inside JSON text is escaped, so keys are what they
-        look like; servers that space their JSON differently just have every frame opened."""
+        """Returns whether a frame can only be a delta before the end of the stream that needs no parsing.
+
+        A quote inside JSON text is escaped, so bytes that look like a key are a key. Frames with other spacing in their
+        JSON do not match, so each of them is parsed.
+        """
         return (
             _NULL_FINISH_REASON in payload
             and b'"finish_reason":"' not in payload
@@ -228,7 +246,7 @@ class ChatRelay:
             and payload[-1:] == b"}"
         )
 
-    def _forward_opened(self, payload: bytes, raw: bytes) -> bytes:
+    def _forward_parsed(self, payload: bytes, raw: bytes) -> bytes:
         chunk = orjson.loads(payload)
         if not isinstance(chunk, dict):
             raise ProtocolViolation("an event of the upstream's stream is not a JSON object")
@@ -245,19 +263,19 @@ class ChatRelay:
             if not choices and not self._include_usage:
                 return b""
         changed = self._override_identity(chunk)
-        warned = len(self.warnings)
+        warning_count = len(self.warnings)
         for choice in choices:
             if not isinstance(choice, dict):
                 raise ProtocolViolation("a choice of the upstream's stream is not a JSON object")
             if (choice.get("finish_reason") or choice.get("error")) and is_broken_off(choice):
                 return self._stop(broken_off_failure(choice))
             changed |= self._read_choice(choice)
-        if len(self.warnings) > warned:
+        if len(self.warnings) > warning_count:
             chunk[TOOL_WARNINGS] = self.warnings
         return sse.encode_data(orjson.dumps(chunk)) if changed else raw
 
     def _read_choice(self, choice: Json) -> bool:
-        """Note what a choice says; whether it was changed."""
+        """Reads and normalizes a choice in place. Returns whether it was changed."""
         delta = choice.get("delta")
         index = choice.get("index") or 0
         if not isinstance(index, int):
@@ -293,22 +311,25 @@ class ChatRelay:
         return self._calls[index].normalize_delta(delta)
 
     def _complete_calls(self, index: int, choice: Json) -> bool:
-        """Say what is left to say of calls before the turn ends; whether there was anything."""
-        rest = self._calls[index].build_last_entries(cut=choice["finish_reason"] in CUT_REASONS)
+        """Adds the last entries of its calls to a choice that ends, and collects their warnings.
+
+        Returns whether there were any.
+        """
+        entries = self._calls[index].build_last_entries(cut=choice["finish_reason"] in CUT_REASONS)
         self.warnings += self._calls[index].warnings
-        if rest:
+        if entries:
             delta: Json = choice.get("delta") or {}
-            choice["delta"] = {**delta, "tool_calls": [*(delta.get("tool_calls") or ()), *rest]}
-        return bool(rest) or bool(self._calls[index].warnings)
+            choice["delta"] = {**delta, "tool_calls": [*(delta.get("tool_calls") or ()), *entries]}
+        return bool(entries) or bool(self._calls[index].warnings)
 
     def _override_identity(self, chunk: Json) -> bool:
-        """Learn who is speaking and how the frames say it; have the chunk say what is ours to say."""
-        heads = (chunk.get("id"), chunk.get("created"), chunk.get("model"))
-        if heads != self._last_identity:
-            self._last_identity = heads
-            for key, said in zip(_IDENTITY_KEYS, heads, strict=True):
-                if said:
-                    self._identity[key] = said
+        """Learns the upstream's identity, and sets the gateway's values in the chunk. Returns whether it changed."""
+        chunk_identity = (chunk.get("id"), chunk.get("created"), chunk.get("model"))
+        if chunk_identity != self._last_identity:
+            self._last_identity = chunk_identity
+            for key, value in zip(_IDENTITY_KEYS, chunk_identity, strict=True):
+                if value:
+                    self._identity[key] = value
             if self._overrides:
                 self._learn_replacements(chunk)
         if self._is_overridden:
@@ -317,14 +338,15 @@ class ChatRelay:
 
     def _learn_replacements(self, chunk: Json) -> None:
         self._identity |= self._overrides
-        renamed = [key for key in self._overrides if chunk.get(key) != self._overrides[key]]
-        self._is_overridden = bool(renamed)
-        if renamed:
+        changed_keys = [key for key in self._overrides if chunk.get(key) != self._overrides[key]]
+        self._is_overridden = bool(changed_keys)
+        if changed_keys:
             self._replacements = [
-                (_json_member(key, chunk.get(key)), _json_member(key, self._overrides[key])) for key in renamed
+                (_json_member(key, chunk.get(key)), _json_member(key, self._overrides[key])) for key in changed_keys
             ]
 
     def _stop(self, failed: Failed) -> bytes:
+        """Notes a failure, and after content ends the stream with it. Returns the frames to send, if any."""
         self.failed = failed
         self._stopped = True
         self.template = None
@@ -332,16 +354,16 @@ class ChatRelay:
         failed.message = self._scrub(failed.message)
         return self.fail(failed) if self.has_content else b""
 
-    def _end(self) -> bytes:
+    def _end(self) -> None:
         if len(self._finished) < self._choice_count:
-            return self._stop(Failed("upstream_truncated", "the upstream's reply broke off before it was finished"))
-        return self._close(sse.DONE_FRAME)
+            self._stop(Failed("upstream_truncated", "the upstream's reply broke off before it was finished"))
+        else:
+            self._close(sse.DONE_FRAME)
 
-    def _close(self, end: bytes) -> bytes:
+    def _close(self, frames: bytes) -> None:
         self.ended = self._stopped = True
         self.template = None
-        self._end_bytes = len(end)
-        return end
+        self.closing_frames = frames
 
 
 def _json_member(key: str, value: Any) -> bytes:
@@ -351,5 +373,5 @@ def _json_member(key: str, value: Any) -> bytes:
 def _garbled_failure(error: Exception, *, last: bool) -> Failed:
     if last:  # the upstream closed in the middle of it
         return Failed("upstream_truncated", "the upstream's reply broke off before it was finished")
-    words = str(error) if isinstance(error, ProtocolViolation) else "an event of the upstream's stream is not JSON"
-    return Failed("upstream_garbled", words)
+    message = str(error) if isinstance(error, ProtocolViolation) else "an event of the upstream's stream is not JSON"
+    return Failed("upstream_garbled", message)

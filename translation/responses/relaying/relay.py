@@ -1,4 +1,4 @@
-"""A Responses upstream's stream to a Responses client: the same frames, watched."""
+"""Relays the stream or the JSON reply of a Responses upstream to a Responses client."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeGuard
@@ -22,35 +22,37 @@ _TERMINAL_EVENTS = frozenset({"response.completed", "response.incomplete", "resp
 _LIFECYCLE_EVENTS = _START_EVENTS | _TERMINAL_EVENTS
 
 _TERMINAL_STATUSES = ("completed", "incomplete", "failed", "cancelled")
-"""Statuses of responses that have ended."""
+"""The statuses of responses that have ended."""
 
 _ITEM_ADDED = "response.output_item.added"
 _ITEM_EVENTS = frozenset({_ITEM_ADDED, ITEM_DONE})
 _INSPECTED_EVENTS = _LIFECYCLE_EVENTS | _ITEM_EVENTS | ARGUMENT_EVENTS
-"""Events that may have to be opened; all others pass without a further look."""
+"""Events that may have to be parsed. All others are forwarded without parsing."""
 
 _STORE_KEYS = ("id", "created_at", "store", "background", "previous_response_id", "conversation", "metadata")
-"""Keys of a response that whoever keeps it decides."""
+"""Keys of a response that belong to whoever stores it."""
 
 _TRUNCATED = Failed("upstream_truncated", "the upstream closed its stream before the response was complete")
 _GARBLED = Failed("upstream_garbled", "the upstream sent an event that is not JSON of the Responses API")
 
 
 class ResponsesRelay:
-    """Reads in, whole LF frames out, ending in exactly one terminal event and [DONE].
+    """Takes the upstream's reads, and returns whole frames with LF line ends. `conclude` returns the terminal event.
 
-    Only lifecycle frames are opened, a handful per stream, which carry the model's name, which is ours to say, and the
-    last one the whole response; those of items with something to `seal`; and those of calls, which are as `calls` says:
-    the terminal event has `tool_warnings` of those that cannot be read. Every other frame leaves as it came, known or
-    not; one without an `event:` line gets it. `model` is the name the client knows; `None` leaves the upstream's.
-    `kept`: the response is kept here, so its id, time and state are those of `head` too, its items are remembered, and
-    one whose output cannot be kept fails. `head` is the object from `new_response`: it fails in the place of a response
-    the upstream never began.
-    Raises ProtocolViolation for a frame over `max_line_bytes`.
+    Three kinds of frames are parsed: lifecycle frames, a handful per stream, because they carry the model's name and
+    the last one the whole response; frames of items that `seal` may have to seal; and frames of calls, which `calls`
+    normalizes. Every other frame is forwarded as it came, known or not. A frame without an `event:` line gets one. The
+    terminal event has `tool_warnings` about invalid calls.
+
+    `model` is the name that the client knows; None keeps the upstream's. `initial_response` is the object from
+    `new_response`. It ends as failed if the upstream never began a response. With `is_stored` the gateway stores the
+    response: then its id, time and state are those of `initial_response`, its items are collected, and a response with
+    output that cannot be stored fails. `scrub` redacts the upstream's error messages.
+    Raises ProtocolViolation for a frame longer than `max_frame_bytes`.
     """
 
     template = None
-    """No short way: its events are numbered by who sent them."""
+    """There is no template, because the upstream numbers the events."""
 
     def __init__(
         self,
@@ -64,10 +66,11 @@ class ResponsesRelay:
         calls: CallRules = DEFAULT_RULES,
     ) -> None:
         self.has_content = False
-        """Whether anything of the answer went out: from then on the request cannot be sent again."""
+        """Whether content was forwarded. Then the request must not be retried."""
         self.failed: Failed | None = None
+        """The failure that the upstream reported, or that ended the response."""
         self.response: Json | None = None
-        """The latest snapshot; after the end, the finished response."""
+        """The latest snapshot of the response. Once `ended` is True it is the finished response."""
         self.usage: Usage | None = None
         self._overrides = _own_fields(initial_response, model=model, is_stored=is_stored)
         self._stored_items: dict[int, Item] | None = {} if is_stored else None
@@ -79,32 +82,37 @@ class ResponsesRelay:
         self._last_payload = b""
         self._event_count = 0
         self.ended = False
-        """Whether the last frames were made."""
-        self._end_bytes = 0
+        """Whether the turn is over. Then `response` is final, and `conclude` returns the terminal event."""
+        self._closing_frames = b""
+        self._is_concluded = False
 
     @property
     def warnings(self) -> list[Json]:
-        """What is wrong with calls that cannot be read."""
+        """Entries for `tool_warnings`: complete calls that break a rule."""
         return self._calls.warnings
 
     def feed(self, read: bytes) -> bytes:
-        """Take one read; return the frames it completed, possibly none."""
+        """Takes one read. Returns the frames to send, possibly none."""
         return b"".join([self._forward(frame) for frame in self._frames.feed(read)])
 
     def finish(self) -> bytes:
-        """The upstream closed. Without a terminal event the client is told that the response failed."""
+        """Ends the stream, because the upstream closed. Returns the last frames before the terminal event.
+
+        Without a terminal event of the upstream the response fails.
+        """
         frames = b"".join([self._forward(frame) for frame in self._frames.finish() if _is_json(frame.payload)])
-        return frames + self.fail(_TRUNCATED)
+        return frames if self.ended else frames + self.fail(_TRUNCATED)
 
     def fail(self, failed: Failed) -> bytes:
-        """The closing frames after a failure here or on the way; nothing when the stream has ended.
+        """Ends the response in failure. This replaces an end that `conclude` has not returned yet.
 
-        An `error` event the upstream sent before says more than how its connection went down after it.
+        Returns the frames to send before the terminal event. If the upstream sent an `error` event before, that failure
+        is reported instead of `failed`, because it says more than how the connection ended.
         """
-        if self.ended:
+        if self._is_concluded:
             return b""
         self.failed = self.failed or failed
-        # Clients want to hear of a response before it ends.
+        # Clients expect `response.created` before the terminal event.
         beginning = b"" if self._event_count else self._start_frames()
         response = self.response or self._initial_response
         snapshot = Snapshot(response, clock=int)
@@ -117,10 +125,12 @@ class ResponsesRelay:
         }
         return beginning + self._end_response(event)
 
-    def withdraw(self, frames: bytes) -> bytes:
-        """`frames`, the last that were made, without the terminal event: as if it had not come yet."""
-        self.ended = False
-        return frames[: -self._end_bytes]
+    def conclude(self) -> bytes:
+        """Returns the terminal event and `[DONE]`, once, after `ended`. A second call returns empty bytes."""
+        if not self.ended or self._is_concluded:
+            return b""
+        self._is_concluded = True
+        return self._closing_frames
 
     def _start_frames(self) -> bytes:
         frames = b""
@@ -157,7 +167,7 @@ class ResponsesRelay:
 
     def _forward_parsed(self, event_type: str, event: Json, frame: Frame) -> bytes:
         if event_type == "error":
-            # Held back: the terminal event says it too, and official clients raise at the first of the two.
+            # Not sent: the terminal event reports the failure too, and official clients raise at the first of the two.
             self.failed = failure_in(event.get("error") or event)
             self.failed.message = self._scrub(self.failed.message)
             return b""
@@ -184,7 +194,7 @@ class ResponsesRelay:
         return frame_out
 
     def _client_events(self, event_type: str, event: Json) -> Sequence[Json] | None:
-        """An event as the client is told it; None for one of an item that is kept and cannot be."""
+        """Returns the events to send for one event of the upstream; None if its item has to be stored and cannot be."""
         if event_type in ARGUMENT_EVENTS:
             return self._calls.rewrite_event(event_type, event)
         if event_type not in _ITEM_EVENTS:
@@ -210,13 +220,13 @@ class ResponsesRelay:
             return self.fail(_GARBLED)
         elif isinstance(response["output"], list):
             response["output"] = self._calls.rewrite_output(response["output"])
-        # vLLM 0.32 says `response.completed` of a response whose status is incomplete.
+        # vLLM 0.32 sends `response.completed` for a response whose status is incomplete.
         reported = f"response.{response.get('status')}"
         event["type"] = reported if reported in _TERMINAL_EVENTS else event["type"]
         if response.get("status") not in _TERMINAL_STATUSES:
             response["status"] = event["type"].removeprefix("response.")
         if self.failed is not None:
-            event["sequence_number"] = self._next_number()  # the number of the error event that was held back
+            event["sequence_number"] = self._next_number()  # the number of the error event that was not sent
         response["output"] = _seal_output(response["output"], self._seal)
         if event["type"] == "response.failed":
             self.failed = _scrub_failure(response, self._scrub)
@@ -227,17 +237,15 @@ class ResponsesRelay:
         self.response = event["response"]
         if self.warnings:
             self.response[TOOL_WARNINGS] = self.warnings
-        rest = _encode_events(self._calls.release_all())
-        end = sse.encode_event(event["type"], orjson.dumps(event)) + sse.DONE_FRAME
-        self._end_bytes = len(end)
-        return rest + end
+        self._closing_frames = sse.encode_event(event["type"], orjson.dumps(event)) + sse.DONE_FRAME
+        return _encode_events(self._calls.release_all())
 
     def _stored_output(self) -> list[Item]:
-        """The items that were complete, as far as they are remembered."""
+        """Returns the complete items in order; none if the gateway does not store the response."""
         return [item for _, item in sorted((self._stored_items or {}).items())]
 
     def _next_number(self) -> int:
-        """Upstreams count from 0 without gaps; where one does not, its last number counts."""
+        """Returns the sequence number after the last event's. If that has none, returns the number of events sent."""
         try:
             return int(orjson.loads(self._last_payload)["sequence_number"]) + 1
         except (orjson.JSONDecodeError, KeyError, TypeError, ValueError):
@@ -252,30 +260,33 @@ def relay_response(
     seal: ItemSeal | None = None,
     calls: CallRules = DEFAULT_RULES,
 ) -> Json:
-    """A whole response object for the client, under the name it knows the model by; one that is kept here under the id
-    and with the state of `head`; its items as `seal` and `calls` say, with `tool_warnings` as on a stream.
+    """Returns a whole response of the upstream as the client gets it.
 
-    One that failed is for `failure_of` to find first. Raises ProtocolViolation when it is none, or not whole.
+    It has the client's name of the model; `model=None` keeps the upstream's. Its items are sealed by `seal`, and its
+    calls are normalized by `calls`, with `tool_warnings` as on a stream. `initial_response` is given if the gateway
+    stores the response, which then has the id, time and state of that object. The caller must first check with
+    `failure_of_response` that the response did not fail. Raises ProtocolViolation for a body that is not a response,
+    and for a response to store that is not complete.
     """
     if not isinstance(body, dict) or not isinstance(body.get("output"), list):
-        raise ProtocolViolation("the upstream answered with something that is no response")
-    ours = _own_fields(initial_response or {}, model=model, is_stored=initial_response is not None)
-    relayed = RelayedCalls(calls)
-    if (output := _seal_output(relayed.rewrite_output(body["output"]), seal)) is not body["output"]:
-        ours |= {"output": output}
-    if relayed.warnings:
-        ours |= {TOOL_WARNINGS: relayed.warnings}
+        raise ProtocolViolation("the upstream's reply is not a response")
+    own_fields = _own_fields(initial_response or {}, model=model, is_stored=initial_response is not None)
+    relayed_calls = RelayedCalls(calls)
+    if (output := _seal_output(relayed_calls.rewrite_output(body["output"]), seal)) is not body["output"]:
+        own_fields |= {"output": output}
+    if relayed_calls.warnings:
+        own_fields |= {TOOL_WARNINGS: relayed_calls.warnings}
     if initial_response is not None:
         status = body.get("status") or "completed"
         if status not in _TERMINAL_STATUSES or not _has_items(body["output"]):
-            raise ProtocolViolation("the upstream answered with a response that is not whole")
-        ours |= {"status": status}
-    return body | ours if ours else body
+            raise ProtocolViolation("the upstream's response is not complete")
+        own_fields |= {"status": status}
+    return body | own_fields if own_fields else body
 
 
 def _own_fields(initial_response: Json, *, model: str | None, is_stored: bool) -> Json:
-    ours = {key: initial_response[key] for key in _STORE_KEYS if key in initial_response} if is_stored else {}
-    return ours if model is None else {**ours, "model": model}
+    fields = {key: initial_response[key] for key in _STORE_KEYS if key in initial_response} if is_stored else {}
+    return fields if model is None else {**fields, "model": model}
 
 
 def _has_items(output: object) -> bool:
@@ -283,11 +294,11 @@ def _has_items(output: object) -> bool:
 
 
 def _seal_output(output: list[Any], seal: ItemSeal | None) -> list[Any]:
-    """The items of a whole response as a client is told them; the list itself where nothing has to be sealed."""
+    """Returns the items of a whole response as the client gets them, the same list if nothing has to be sealed."""
     if seal is None or not isinstance(output, list):
         return output
     sealed = [seal.seal_done_item(item) if _is_item(item) else item for item in output]
-    return sealed if any(one is not other for one, other in zip(sealed, output, strict=True)) else output
+    return sealed if any(new is not item for new, item in zip(sealed, output, strict=True)) else output
 
 
 def _encode_events(events: Iterable[Json]) -> bytes:
@@ -295,12 +306,12 @@ def _encode_events(events: Iterable[Json]) -> bytes:
 
 
 def _is_item(item: object) -> TypeGuard[Item]:
-    """Whether it can be kept and said again."""
+    """Returns whether a value has the form of an item, so that it can be stored and sent again."""
     return isinstance(item, dict) and isinstance(item.get("type"), str)
 
 
 def failure_of_response(body: Json) -> Failed | None:
-    """Why a whole response is no answer, in the upstream's words."""
+    """Returns the failure of a whole response, with the upstream's message; None if it did not fail."""
     if body.get("object") != "response" or body.get("status") not in ("failed", "cancelled"):
         return None
     default_message = "the upstream cancelled the response" if body["status"] == "cancelled" else None
@@ -308,7 +319,10 @@ def failure_of_response(body: Json) -> Failed | None:
 
 
 def _scrub_failure(response: Json, scrub: Callable[[str], str]) -> Failed:
-    """What went wrong, with only those of the upstream's words left in `response` that a client may read."""
+    """Returns the failure of a response, with the upstream's message redacted, also in `response`.
+
+    If the upstream refused the gateway's key, the error in `response` becomes a plain `server_error`.
+    """
     error = response.get("error")
     failed = failure_in(error, response)
     failed.message = scrub(failed.message)
@@ -320,7 +334,7 @@ def _scrub_failure(response: Json, scrub: Callable[[str], str]) -> Failed:
 
 
 def _looks_whole(payload: bytes) -> bool:
-    """Whether it looks like one JSON object in good UTF-8; reading it would cost more than relaying it."""
+    """Returns whether bytes look like one JSON object in valid UTF-8. Parsing them costs more than relaying them."""
     return payload[:1] == b"{" and payload[-1:] == b"}" and (payload.isascii() or _is_utf8(payload))
 
 
@@ -333,7 +347,7 @@ def _is_utf8(payload: bytes) -> bool:
 
 
 def _is_json(payload: bytes) -> bool:
-    """What an upstream leaves when it closes may be a whole event, or half of one."""
+    """Returns whether bytes are JSON. What an upstream sent last before it closed may be half an event."""
     try:
         orjson.loads(payload)
     except orjson.JSONDecodeError:

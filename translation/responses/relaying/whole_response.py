@@ -23,4 +23,5 @@ def stream_of(response: Json, new_id: NewId) -> bytes:
     """
     events = ResponsesDecoder(new_id, DEFAULT_PROFILE).feed(response)
     completed_at: int = response.get("completed_at") or response.get("created_at") or 0
-    return ResponsesEncoder({**response, **_UNFINISHED_FIELDS}, clock=lambda: completed_at).feed(events)
+    encoder = ResponsesEncoder({**response, **_UNFINISHED_FIELDS}, clock=lambda: completed_at)
+    return encoder.feed(events) + encoder.conclude()

@@ -1,0 +1,110 @@
+"""Names each private or undocumented part of a library that the code relies on.
+
+These libraries have an upper bound in pyproject.toml. When a bound is raised, this test says first what has moved.
+"""
+
+import asyncio
+import sqlite3
+import tomllib
+from pathlib import Path
+
+import aiosqlite
+import aiosqlite.core
+import pytest
+from uvicorn import Config
+from uvicorn.protocols.http import httptools_impl
+from uvicorn.protocols.http.flow_control import FlowControl
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from uvicorn.server import ServerState
+
+PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+
+CYCLE = (
+    "body",
+    "chunked_encoding",
+    "default_headers",
+    "disconnected",
+    "flow",
+    "keep_alive",
+    "message_event",
+    "more_body",
+    "on_response",
+    "response_complete",
+    "response_started",
+    "run_asgi",
+    "scope",
+    "transport",
+    "waiting_for_100_continue",
+)
+PROTOCOL = (
+    "_unset_keepalive_if_required",
+    "access_log",
+    "access_logger",
+    "app",
+    "connection_lost",
+    "cycle",
+    "flow",
+    "limit_concurrency",
+    "logger",
+    "loop",
+    "on_headers_complete",
+    "on_response_complete",
+    "parser",
+    "pause_writing",
+    "pipeline",
+    "resume_writing",
+    "root_path",
+    "server_state",
+    "tasks",
+    "timeout_keep_alive",
+    "timeout_keep_alive_handler",
+    "transport",
+)
+WEBSOCKET = ("handle_cont", "handle_ping", "keepalive_timeout", "send", "send_receive_event_to_app", "shutdown")
+CONNECTION = ("_conn", "_connection", "_execute", "_running", "_thread", "_tx")
+
+
+def test_uvicorns_protocol_has_the_parts_that_the_client_writer_uses() -> None:
+    loop = asyncio.new_event_loop()
+    try:
+        protocol = httptools_impl.HttpToolsProtocol(Config(app="none:here"), ServerState(), {}, _loop=loop)
+        missing = [name for name in PROTOCOL if not hasattr(protocol, name)]
+    finally:
+        loop.close()
+    assert missing == []
+
+
+async def test_uvicorns_cycle_has_the_parts_that_the_client_writer_uses() -> None:
+    transport = asyncio.Transport()
+    cycle = httptools_impl.RequestResponseCycle(
+        {"type": "http", "method": "POST"},  # type: ignore[typeddict-item]  # nothing else is read here
+        transport,
+        flow := FlowControl(transport),
+        None,  # type: ignore[arg-type]  # nothing is logged here
+        None,  # type: ignore[arg-type]
+        False,
+        [],
+        asyncio.Event(),
+        False,
+        True,
+        lambda: None,
+    )
+    assert [name for name in CYCLE if not hasattr(cycle, name)] == []
+    assert [name for name in ("read_paused", "resume_reading", "write_paused") if not hasattr(flow, name)] == []
+    assert httptools_impl.STATUS_LINE[200].startswith(b"HTTP/1.1 200")
+
+
+def test_uvicorns_websocket_protocol_has_the_methods_that_are_overridden_or_called() -> None:
+    assert [name for name in WEBSOCKET if not hasattr(WebSocketsSansIOProtocol, name)] == []
+
+
+async def test_aiosqlites_connection_has_the_parts_that_the_driver_uses() -> None:
+    async with aiosqlite.Connection(lambda: sqlite3.connect(":memory:"), 64) as connection:
+        assert [name for name in CONNECTION if not hasattr(connection, name)] == []
+    assert hasattr(aiosqlite.core, "_STOP_RUNNING_SENTINEL")
+
+
+@pytest.mark.parametrize("library", ["aiosqlite", "uvicorn"])
+def test_such_a_library_has_an_upper_bound(library: str) -> None:
+    (requirement,) = (each for each in PROJECT["dependencies"] if each.startswith(library))
+    assert "<" in requirement
