@@ -33,7 +33,7 @@ def apply_capabilities(
     Unrepresentable with the client's parameter. `dialect` is that of the endpoint. `relayed` means that the upstream
     gets the client's own body.
     """
-    for capability, param, feature in _required_capabilities(turn, dialect):
+    for capability, param, feature in _required_capabilities(turn, capabilities, dialect):
         if not getattr(capabilities, capability):
             removed = feature if "[" in param else param
             raise Unrepresentable(f"the model's upstream does not support {feature}; leave out {removed}", param=param)
@@ -63,8 +63,11 @@ def apply_capabilities(
     return turn, dropped
 
 
-def _required_capabilities(turn: Turn, dialect: Dialect) -> Iterator[tuple[str, str, str]]:
-    """Yields (capability, the client's parameter, the feature's name in an error message)."""
+def _required_capabilities(turn: Turn, capabilities: Capabilities, dialect: Dialect) -> Iterator[tuple[str, str, str]]:
+    """Yields (capability, the client's parameter, the feature's name in an error message).
+
+    The items are searched only for media that the upstream does not support.
+    """
     if turn.stream:
         yield "streaming", "stream", "streaming"
     if turn.tools and turn.tool_choice != "none":
@@ -73,8 +76,9 @@ def _required_capabilities(turn: Turn, dialect: Dialect) -> Iterator[tuple[str, 
         yield "json_schema", _PARAM_NAMES["text_format"][dialect], "structured output"
     if turn.sampling.get("logprobs"):
         yield "logprobs", LOGPROBS_PARAMS[dialect], "log probabilities"
-    for index, item in enumerate(turn.items):
+    missing = {kind: name for kind, name in _MEDIA_CAPABILITIES.items() if not getattr(capabilities, name)}
+    for index, item in enumerate(turn.items if missing else ()):
         parts = item.get("content") if item["type"] == "message" else item.get("output")
         for part in parts if isinstance(parts, list) else ():
-            if isinstance(part, dict) and (capability := _MEDIA_CAPABILITIES.get(part.get("type", ""))):
+            if isinstance(part, dict) and (capability := missing.get(part.get("type", ""))):
                 yield capability, f"{_PARAM_NAMES['items'][dialect]}[{index}]", capability

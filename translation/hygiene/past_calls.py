@@ -83,9 +83,10 @@ def _renamed_detail(detail: object, ids: dict[str, str]) -> object:
 
 def _new_ids(items: Sequence[Item], *, strict: bool = True) -> dict[int, str]:
     """Returns index -> new id for the items whose id changes. Without `strict` it does not raise."""
+    for item in items:
+        if item.get("type") in _PLACEHOLDER_TYPES or item.get("async"):
+            return {}
     pairs = CallOutputPairs(items)
-    if any(item.get("type") in _PLACEHOLDER_TYPES or item.get("async") for item in items):
-        return {}
     if strict:
         pairs.check_all()
     ids = CallIdAllocator()

@@ -1,6 +1,7 @@
 """Expands the `input` of a request to items in full form, and collects the tools that items bring."""
 
 from collections.abc import Iterable, Sequence
+from operator import is_
 from typing import Any
 
 from translation.errors import Unrepresentable
@@ -24,7 +25,7 @@ def expand_input(
     items: list[Item] = []
     added_tools: list[Json] = []
     for position, item in enumerate(input_value):
-        kind = _kind_of(item)
+        kind = item.get("type") or _implied_type(item)
         if kind == "item_reference" and not allow_references:
             raise Unrepresentable(
                 f"Item '{item['id']:.80}' is a reference, and items are not stored here: send the item itself.",
@@ -32,38 +33,45 @@ def expand_input(
             )
         if kind in _TOOL_HOLDERS:
             added_tools += item["tools"]
-        if kind == "additional_tools":
-            continue
+            if kind == "additional_tools":
+                continue
         items.append(_expand(item, kind))
     return items, _merge_tools([*tools], added_tools) if added_tools else tools
 
 
 def expand_item(item: Json) -> Item:
     """Returns an item in full form: with its `type`, and with the content of a message as a list of parts."""
-    return _expand(item, _kind_of(item))
+    return _expand(item, item.get("type") or _implied_type(item))
 
 
-def _kind_of(item: Json) -> str:
-    return item.get("type") or ("message" if "role" in item else "item_reference")
+def _implied_type(item: Json) -> str:
+    return "message" if "role" in item else "item_reference"
 
 
 def _expand(item: Json, kind: str) -> Item:
-    if kind == "message":
-        return {**item, "type": "message", "content": _content_parts(item["role"], item["content"])}
-    return item if item.get("type") else {**item, "type": kind}
+    if kind != "message":
+        return item if item.get("type") else {**item, "type": kind}
+    content = item["content"]
+    parts = _assistant_parts(content) if item["role"] == "assistant" else _input_parts(content)
+    return item if parts is content and item.get("type") else {**item, "type": "message", "content": parts}
 
 
-def _content_parts(role: str, content: str | list[Json]) -> list[Json]:
-    if role == "assistant":
-        parts = [{"type": "output_text", "text": content}] if isinstance(content, str) else content
-        return [_assistant_part(part) for part in parts]
+def _input_parts(content: str | list[Json]) -> list[Json]:
     return [{"type": "input_text", "text": content}] if isinstance(content, str) else content
+
+
+def _assistant_parts(content: str | list[Json]) -> list[Json]:
+    """Returns content of an assistant in full form, the same object if it is in full form already."""
+    if isinstance(content, str):
+        return [{"type": "output_text", "text": content, "annotations": []}]
+    parts = list(map(_assistant_part, content))
+    return content if all(map(is_, parts, content)) else parts
 
 
 def _assistant_part(part: Json) -> Json:
     """Returns a part of an assistant message in full form. Clients also send `input_text` there, and omit empty
     annotations."""
-    if part["type"] == "refusal":
+    if part["type"] == "refusal" or (part["type"] == "output_text" and part.get("annotations") is not None):
         return part
     return {**part, "type": "output_text", "annotations": part.get("annotations") or []}
 

@@ -16,6 +16,9 @@ from translation.tools.names import Callee, ToolNames
 TOOL_FREE_TYPES: Final = frozenset({"message", "reasoning"})
 """Types of items that belong to no tool."""
 
+_KEPT_TYPES = TOOL_FREE_TYPES | {"function_call_output"}
+"""Types of items that are never rewritten."""
+
 _HOSTED_KINDS = {
     "web_search_call": "web_search",
     "file_search_call": "file_search",
@@ -40,7 +43,7 @@ def bridge_items(items: Sequence[Item], native: frozenset[str], names: ToolNames
     Items of hosted tools that the upstream does not run are left out, which is a loss.
     """
     rewritten = [
-        item if item["type"] in TOOL_FREE_TYPES else _bridge_item(item, i, native, names, losses)
+        item if item["type"] in _KEPT_TYPES else _bridge_item(item, i, native, names, losses)
         for i, item in enumerate(items)
     ]
     if all(map(is_, rewritten, items)):

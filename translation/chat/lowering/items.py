@@ -87,7 +87,12 @@ class _MessageWriter:
     def add_message(self, index: int, item: Item) -> None:
         role, parts = item["role"], item["content"]
         if role == "assistant":
-            return self._add_assistant(assistant_text(parts, index, self._losses))
+            # No message may come between a call and its output, so the text joins the message with the calls.
+            assistant = (self._assistant if self._open_calls else None) or self._open_assistant()
+            assistant.add_paragraph("content", assistant_text(parts, index, self._losses))
+            if self._pending_reasoning:
+                self._attach_reasoning(assistant)
+            return
         self.close_assistant()
         if role == "developer":
             role = self._profile.developer_role
@@ -96,7 +101,6 @@ class _MessageWriter:
             self._messages.append({"role": "user", "content": content})
         else:
             self._add_system(role, "\n".join(texts_of_parts(parts, index)))
-        return None
 
     def add_reasoning(self, _index: int, item: Item) -> None:
         if not is_signature_only(item):
@@ -157,13 +161,6 @@ class _MessageWriter:
         if self._open_calls:
             message |= add_required_fields(message, self._profile)
         self._assistant = None
-
-    def _add_assistant(self, text: str) -> None:
-        # No message may come between a call and its output, so the text joins the message with the calls.
-        assistant = (self._assistant if self._open_calls else None) or self._open_assistant()
-        assistant.add_paragraph("content", text)
-        if self._pending_reasoning:
-            self._attach_reasoning(assistant)
 
     def _add_system(self, role: str, text: str) -> None:
         first = self._messages[0] if self._messages else None

@@ -3,7 +3,7 @@
 import pytest
 
 from translation.errors import InvalidRequest
-from translation.hygiene.past_calls import validate_relayed_calls, with_unique_call_ids
+from translation.hygiene.past_calls import validate_relayed_calls, with_unique_call_ids, with_unique_call_ids_lenient
 from translation.representation.json_types import Item, Json
 
 USER: Item = {"type": "message", "role": "user", "content": []}
@@ -82,6 +82,11 @@ def test_half_a_pair_is_refused_by_its_id(items: list[Item], named: str, param: 
             check(items)
         assert named in refusal.value.message
         assert refusal.value.param == param
+
+
+def test_half_a_pair_that_was_checked_before_is_renamed_alone() -> None:
+    items = [call("x"), output("x"), call("x"), output("y")]
+    assert [item["call_id"] for item in with_unique_call_ids_lenient(items)] == ["x", "x", "x__2", "y"]
 
 
 @pytest.mark.parametrize("other", [{"type": "compaction"}, {"type": "item_reference"}, {**call("b"), "async": True}])
