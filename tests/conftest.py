@@ -4,7 +4,7 @@ import pytest
 from hypothesis import settings
 
 # How long an example takes says how busy the machine is.
-settings.register_profile("tests")
+settings.register_profile("tests", deadline=None)
 settings.load_profile("tests")
 
 

@@ -25,8 +25,6 @@ from translation.representation.turn import LoweredRequest, Turn
 ToolParsers = Mapping[str, Callable[[], ToolParser]]
 """Name -> a function that returns a new tool parser for one answer."""
 
-_CHAT: Final = ("messages", "tools", "tool_choice", "chat_template_kwargs")
-
 _PROMPT_FIELDS: Final = ("messages", "tools", "tool_choice", "chat_template_kwargs")
 
 _TEMPLATE_EXTRAS: Final = frozenset({"chat_template_kwargs"})
