@@ -6,7 +6,7 @@ STAMP := .venv/.installed
 
 PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile
 # The tests of translation/, which alone cover it to the last branch. To measure them doubles their time: no other is.
-COVERING := tests/unit/translation
+COVERING := tests/unit/translation tests/unit/gateway/replies/test_reply_streams_alike.py
 
 .DEFAULT_GOAL := help
 .PHONY: help setup core run test test-pure test-clients test-engine check fmt bench bench-peers bench-engine soak docs lock

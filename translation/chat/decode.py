@@ -132,7 +132,7 @@ class ChatDecoder:
         if field == "content":
             if self._is_plain and self._edges.is_idle:
                 self.delta_run = ChatDeltaRun.from_delta(payload, field, event)
-        elif self._edges.passes_reasoning:
+        else:  # reasoning that was not trimmed: so will be what follows, but for line breaks at its end
             observers = (self._reasoning_runs[-1][1].append,)
             self.delta_run = ChatDeltaRun.from_delta(payload, field, event, observers, stops_at_line_break=True)
 

@@ -14,11 +14,6 @@ class EdgeTrimmer:
         self._in_reasoning = False
         self._pending = ""
 
-    @property
-    def passes_reasoning(self) -> bool:
-        """Whether reasoning that does not end with a line break passes unchanged, for as long as only such comes."""
-        return self._in_reasoning and not self._pending
-
     def feed(self, kind: str, text: str) -> str:
         """Adds text of one kind of block. Returns what can be sent now, possibly nothing.
 

@@ -162,3 +162,27 @@ def test_a_run_is_read_without_being_parsed(monkeypatch: pytest.MonkeyPatch) -> 
     assert decoder.decode_payloads([payload, payload]) == [Delta(0, 0, "c"), Delta(0, 0, "c")]
     assert decoder.delta_run is not None
     assert (decoder.delta_run.text_key, decoder.delta_run.parse_texts(encode_data(payload) * 3)) == ((0, 0), ["c"] * 3)
+
+
+def called(**function: str) -> Json:
+    return {"tool_calls": [{"index": 0, "function": function}]}
+
+
+CALL = chunk({"tool_calls": [{"index": 0, "id": "a", "type": "function", "function": {"name": "f", "arguments": ""}}]})
+ARGUMENTS = chunk(called(arguments='{"a"'))
+
+
+@pytest.mark.parametrize(
+    ("last", "learnt"),
+    [
+        (ARGUMENTS, True),
+        ({**ARGUMENTS, "usage": {"prompt_tokens": 1, "completion_tokens": 1}}, False),
+        (chunk({**called(arguments='{"a"'), "refusal": None}), False),
+        (chunk(called(arguments='{"a"'), finish="tool_calls"), False),
+    ],
+    ids=["arguments", "arguments and usage", "arguments and another field", "arguments and the end"],
+)
+def test_arguments_are_a_run_where_a_chunk_has_nothing_else(last: Json, learnt: bool) -> None:
+    decoder = ChatDecoder(counting_ids())
+    decoder.decode_payloads([orjson.dumps(each) for each in (chunk({"role": "assistant"}), CALL, last)])
+    assert (decoder.delta_run is not None) == learnt

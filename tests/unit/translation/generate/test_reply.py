@@ -310,3 +310,8 @@ def test_many_calls_take_no_longer_each_than_few() -> None:
         encoder.feed(call(number, "f", "{}"))
     assert time.process_time() - began < 5
     assert b'"index":20000' in encoder.feed(call(20_000, "f", "{}"))
+
+
+def test_no_frame_of_it_is_written_by_template() -> None:
+    encoder: Any = GenerateEncoder("tiny")
+    assert encoder.delta_template(None, ()) is None

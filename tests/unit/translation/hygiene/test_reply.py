@@ -323,3 +323,34 @@ def test_an_empty_answer_stays_empty_unless_it_is_to_be_fixed() -> None:
 def test_what_is_noted_can_be_sent() -> None:
     out = tidy(tidier(), [STARTED, *call(0, "a", "["), CALLED])
     assert orjson.dumps(warnings_in(out))
+
+
+def test_deltas_of_text_may_pass_until_text_has_to_be_looked_at() -> None:
+    assert tidier().delta_observers((0, 0)) == ()
+    assert tidier(fix_empty_final=True).delta_observers((0, 0)) is None
+
+
+def test_deltas_of_arguments_pass_once_they_are_known_to_stand_in_no_fence() -> None:
+    tidying = tidier()
+    assert tidying.delta_observers((0, None)) is None, "there is no call yet"
+    begin, first, *_ = call(0, "x", "{", "}")
+    tidying.feed([begin])
+    assert tidying.delta_observers((0, None)) is None
+    tidying.feed([first])
+    observers = tidying.delta_observers((0, None))
+    assert observers is not None
+    for observe in observers:
+        observe("not JSON")
+    (warned, _) = [*tidying.feed([PartEnded(0, None), ItemEnded(0)]), *tidying.feed([CALLED])][-2:]
+    assert isinstance(warned, Noted), "what passed by was seen"
+
+
+def test_arguments_that_are_read_out_of_text_pass_unseen() -> None:
+    tidying = tidier(tool_parser="hermes")
+    tidying.feed(call(0, "x", "{")[:2])
+    assert tidying.delta_observers((0, None)) == ()
+
+
+def test_what_is_mapped_behind_has_a_say_too() -> None:
+    tidying = ReplyNormalizer(Turn(model="m", items=[]), Profile(), counting_ids(), Following())
+    assert tidying.delta_observers((0, 0)) is None
