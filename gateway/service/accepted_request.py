@@ -27,13 +27,8 @@ class AcceptedRequest:
         return self.run.identity.id
 
     def build_stream(self) -> ReplyStream:
-        """Returns the reply as a stream. The sender awaits `commit_reply` before it sends the terminal event."""
+        """Returns the reply as a stream. Its sender commits the reply to `recorder` before it concludes the stream."""
         return self.run.build_stream()
-
-    async def commit_reply(self, stream: ReplyStream) -> None:
-        """Stores the reply of `stream`, which has just ended. Raises StoreUnavailable."""
-        if self.recorder is not None:
-            await self.recorder.finish(stream.result())
 
     def produce_reply(self) -> Awaitable[Json]:
         """Returns the reply as one JSON object, stored before it is returned.
